@@ -1,0 +1,1 @@
+"""The checks, one module a subject. They see a Case and nothing else."""

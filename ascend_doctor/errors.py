@@ -1,0 +1,19 @@
+"""The errors that mean something to the rest of the doctor."""
+
+from __future__ import annotations
+
+
+class DoctorError(Exception):
+    """The doctor cannot go on, and the message tells the user why and what to do. Exit 2."""
+
+
+class DataError(DoctorError):
+    """A file that was given or shipped is not as it has to be; the message names file and place."""
+
+
+class Unknown(Exception):  # noqa: N818 - a value that could not be told is a result, not an error
+    """A check cannot tell; the message says what was missing."""
+
+
+class NotApplicable(Exception):  # noqa: N818 - as Unknown
+    """A check has no subject on this machine; the message says why."""

@@ -1,0 +1,602 @@
+"""The facts about a machine: plain data, no opinions.
+
+In every section ``None`` means "could not tell"; absence is a value (an empty tuple, ``False``).
+Sizes are bytes and times are seconds unless a field's name says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from ascend_doctor.errors import Unknown
+from ascend_doctor.probe_results import ProbeRun
+
+SCHEMA = 1
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One subject, collected in one go. ``source`` says from which tool or file."""
+
+    source: str = ""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of a section."""
+
+
+# ---------------------------------------------------------------- host
+
+
+class Container(Part, frozen=True, kw_only=True):
+    """``kind`` is docker, podman, kubernetes, containerd, lxc or "container" where unnamed."""
+
+    kind: str
+    ascend_docker_runtime: bool = False
+    privileged: bool | None = None
+
+
+class Limit(Part, frozen=True, kw_only=True):
+    """One resource limit. ``-1`` stands for unlimited."""
+
+    name: str
+    soft: int
+    hard: int
+
+
+class Host(Section, frozen=True, kw_only=True):
+    """Operating system and what it grants this process."""
+
+    name: str = ""
+    os_id: str = ""
+    os_version: str = ""
+    arch: str = ""
+    kernel: str = ""
+    glibc: str | None = None
+    libstdcxx: str | None = None
+    glibcxx: str | None = None
+    cpus: int | None = None
+    cpus_usable: int | None = None
+    numa_nodes: int | None = None
+    memory: int | None = None
+    memory_available: int | None = None
+    memory_limit: int | None = None
+    shm_size: int | None = None
+    shm_free: int | None = None
+    limits: tuple[Limit, ...] = ()
+    container: Container | None = None
+    virtual_machine: str | None = None
+    uid: int | None = None
+    gids: tuple[int, ...] = ()
+    groups: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] | None = None
+    transparent_hugepages: str | None = None
+    cpu_governors: tuple[str, ...] = ()
+    page_size: int | None = None
+
+
+# ---------------------------------------------------------------- driver
+
+
+class DeviceNode(Part, frozen=True, kw_only=True):
+    """A device file. ``number`` is N of /dev/davinciN; ``kind`` is device, vdevice or manager."""
+
+    path: str
+    kind: str
+    number: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    owner: str | None = None
+    group: str | None = None
+    mode: str = ""
+    is_device: bool = True
+    readable: bool | None = None
+    writable: bool | None = None
+
+
+class Library(Part, frozen=True, kw_only=True):
+    """A shared library and the file that the loader would take. ``by`` names the rule."""
+
+    name: str
+    path: str | None = None
+    by: str = ""
+
+
+class PciFunction(Part, frozen=True, kw_only=True):
+    """A PCI function of vendor 0x19e5; ids are lower-case hex with 0x."""
+
+    address: str
+    device: str
+    subsystem_device: str = ""
+
+
+class InstallInfo(Part, frozen=True, kw_only=True):
+    """``/etc/ascend_install.info``. ``is_directory``: a container mount made a folder of it."""
+
+    is_directory: bool = False
+    driver_path: str | None = None
+    for_all: bool | None = None
+    driver_status: str | None = None
+    user: str | None = None
+    group: str | None = None
+
+
+class Driver(Section, frozen=True, kw_only=True):
+    """The kernel driver (HDK), its firmware, its device files and its user-space libraries."""
+
+    path: str | None = None
+    version: str | None = None
+    package_version: str | None = None
+    ascendhal_version: str | None = None
+    compatible_firmware: str | None = None
+    firmware_version: str | None = None
+    compatible_drivers: str | None = None
+    install_info: InstallInfo | None = None
+    nodes: tuple[DeviceNode, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    modules: tuple[str, ...] | None = None
+    pci: tuple[PciFunction, ...] | None = None
+
+    @property
+    def devices(self) -> tuple[DeviceNode, ...]:
+        return tuple(node for node in self.nodes if node.kind == "device")
+
+    @property
+    def present(self) -> bool:
+        """Whether there is any trace of Ascend hardware or its driver."""
+        return bool(self.nodes or self.pci or self.version or self.install_info)
+
+
+# ---------------------------------------------------------------- NPUs
+
+
+class Usage(Part, frozen=True, kw_only=True):
+    """Used and total memory in MB as npu-smi prints them."""
+
+    used: int
+    total: int
+
+
+class Npu(Part, frozen=True, kw_only=True):
+    """One device of the npu-smi table: the pair (``npu_id``, ``chip_id``).
+
+    ``device`` is the number of /dev/davinciN and of ``hccn_tool -i`` where the table gives it.
+    """
+
+    npu_id: int
+    chip_id: int = 0
+    device: int | None = None
+    name: str = ""
+    health: str = ""
+    bus_id: str | None = None
+    power_w: float | None = None
+    temperature_c: int | None = None
+    utilisation: int | None = None
+    memory: Usage | None = None
+    hbm: Usage | None = None
+
+
+class NpuProcess(Part, frozen=True, kw_only=True):
+    """A row of the process table. ``memory_mb`` as printed."""
+
+    npu_id: int
+    chip_id: int = 0
+    pid: int
+    name: str = ""
+    memory_mb: int | None = None
+    container_pid: int | None = None
+
+
+class NpuHealth(Part, frozen=True, kw_only=True):
+    """``npu-smi info -t health``: the state, and its codes with their texts."""
+
+    npu_id: int
+    chip_id: int = 0
+    state: str = ""
+    codes: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+class NpuEcc(Part, frozen=True, kw_only=True):
+    """``npu-smi info -t ecc``: counters by their printed name."""
+
+    npu_id: int
+    chip_id: int = 0
+    counters: dict[str, int] = {}
+
+
+class NpuBoard(Part, frozen=True, kw_only=True):
+    """``npu-smi info -t board``."""
+
+    npu_id: int
+    chip_name: str | None = None
+    npu_name: str | None = None
+    driver_version: str | None = None
+    firmware_version: str | None = None
+    compatibility: str | None = None
+
+
+class NpuMapping(Part, frozen=True, kw_only=True):
+    """A row of ``npu-smi info -m``."""
+
+    npu_id: int
+    chip_id: int
+    logic_id: int | None = None
+    physical_id: int | None = None
+    chip_name: str = ""
+
+
+class Topology(Part, frozen=True, kw_only=True):
+    """``npu-smi info -t topo``: ``links[i][j]`` is the code from ``names[i]`` to ``names[j]``."""
+
+    names: tuple[str, ...]
+    links: tuple[tuple[str, ...], ...]
+
+
+class ToolError(Part, frozen=True, kw_only=True):
+    """What a vendor tool said instead of an answer. ``kind`` is a stable kebab-case word."""
+
+    kind: str
+    text: str
+    exit_code: int | None = None
+
+
+class Npus(Section, frozen=True, kw_only=True):
+    """What npu-smi tells. ``tool`` is its path, "" where it is not installed."""
+
+    tool: str = ""
+    tool_version: str | None = None
+    driver_version: str | None = None
+    layout: str | None = None
+    devices: tuple[Npu, ...] = ()
+    complete: bool = True
+    processes: tuple[NpuProcess, ...] | None = None
+    listed: int | None = None
+    mapping: tuple[NpuMapping, ...] | None = None
+    health: tuple[NpuHealth, ...] = ()
+    ecc: tuple[NpuEcc, ...] = ()
+    boards: tuple[NpuBoard, ...] = ()
+    topology: Topology | None = None
+    error: ToolError | None = None
+    warnings: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------- CANN
+
+
+class CannComponent(Part, frozen=True, kw_only=True):
+    """A folder of the toolkit. ``public`` is the release it belongs to, ``version`` as written."""
+
+    name: str
+    version: str | None = None
+    public: str | None = None
+    required_ascendhal: str | None = None
+
+
+class CannInstall(Part, frozen=True, kw_only=True):
+    """One toolkit on disk. ``layout`` is "old" (up to 8.3) or "new" (from 8.5).
+
+    ``kernels`` are the SoC folders that hold compiled operators; ``kernels_bare`` those that
+    hold only ops_oam, that is: no ops package.
+    """
+
+    root: str
+    layout: str
+    version: str | None = None
+    inner_version: str | None = None
+    arch: str | None = None
+    components: tuple[CannComponent, ...] = ()
+    kernels: tuple[str, ...] = ()
+    kernels_bare: tuple[str, ...] = ()
+    ops_packages: tuple[str, ...] = ()
+    set_env: str | None = None
+    python_paths: tuple[str, ...] = ()
+    devlib: bool = False
+    simulated: bool = False
+
+
+class Nnal(Part, frozen=True, kw_only=True):
+    """An NNAL/ATB install."""
+
+    root: str
+    version: str | None = None
+    set_env: str | None = None
+
+
+class CannShell(Part, frozen=True, kw_only=True):
+    """What the environment of this process says about CANN. Paths are as written there.
+
+    ``library_roots`` and ``python_roots`` are the toolkit roots that LD_LIBRARY_PATH and
+    PYTHONPATH point into, in their order.
+    """
+
+    home: str | None = None
+    toolkit_home: str | None = None
+    opp: str | None = None
+    atb: str | None = None
+    library_roots: tuple[str, ...] = ()
+    python_roots: tuple[str, ...] = ()
+    devlib: bool = False
+    stale: tuple[str, ...] = ()
+
+    @property
+    def sourced(self) -> bool:
+        return bool(self.home or self.toolkit_home)
+
+
+class Cann(Section, frozen=True, kw_only=True):
+    """Every CANN on disk and the one that this environment uses."""
+
+    installs: tuple[CannInstall, ...] = ()
+    active: str | None = None
+    nnal: tuple[Nnal, ...] = ()
+    shell: CannShell = CannShell()
+
+    @property
+    def in_use(self) -> CannInstall | None:
+        return next((one for one in self.installs if one.root == self.active), None)
+
+
+# ---------------------------------------------------------------- Python
+
+
+class Distribution(Part, frozen=True, kw_only=True):
+    """An installed distribution, by its metadata alone.
+
+    ``name`` is normalised (PEP 503). ``direct_url`` is the PEP 610 URL without credentials.
+    ``shadowed``: another copy of the same name stands earlier on sys.path.
+    """
+
+    name: str
+    version: str
+    location: str = ""
+    direct_url: str | None = None
+    commit: str | None = None
+    editable: bool = False
+    shadowed: bool = False
+    requires: tuple[str, ...] = ()
+    requires_python: str | None = None
+    installer: str | None = None
+
+
+class Python(Section, frozen=True, kw_only=True):
+    """The examined interpreter. ``own``: it is the one that runs the doctor."""
+
+    executable: str = ""
+    version: str = ""
+    implementation: str = ""
+    prefix: str = ""
+    base_prefix: str = ""
+    own: bool = False
+    machine: str = ""
+    sys_path: tuple[str, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
+    importable: dict[str, bool] = {}
+
+    def find(self, name: str) -> Distribution | None:
+        """The distribution that metadata lookups give for this normalised name."""
+        return next(
+            (one for one in self.distributions if one.name == name and not one.shadowed), None
+        )
+
+
+# ---------------------------------------------------------------- native
+
+
+class Needed(Part, frozen=True, kw_only=True):
+    """A NEEDED entry and where the loader finds it. ``path`` is None where it finds nothing."""
+
+    name: str
+    path: str | None = None
+    by: str = ""
+    wanted_by: tuple[str, ...] = ()
+
+
+class MissingSymbol(Part, frozen=True, kw_only=True):
+    """A symbol that no resolved library exports. ``owner``: cann, torch, or "" where unknown."""
+
+    name: str
+    wanted_by: str
+    owner: str = ""
+
+
+class Native(Section, frozen=True, kw_only=True):
+    """ELF facts of the installed torch_npu; nothing was loaded."""
+
+    torch_npu: str | None = None
+    machine: str | None = None
+    libraries: int = 0
+    needed: tuple[Needed, ...] = ()
+    missing_symbols: tuple[MissingSymbol, ...] = ()
+    symbols_checked: int = 0
+    hal: Library | None = None
+    atb: Library | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.needed if one.path is None)
+
+
+# ---------------------------------------------------------------- import path
+
+
+class GitState(Part, frozen=True, kw_only=True):
+    """The checkout that a copy lies in. ``refs`` are tags and branches at its commit."""
+
+    root: str
+    commit: str | None = None
+    branch: str | None = None
+    refs: tuple[str, ...] = ()
+    dirty: bool | None = None
+    shallow: bool = False
+
+
+class PackageCopy(Part, frozen=True, kw_only=True):
+    """One copy of an import name. ``entry`` is the sys.path entry or finder that offers it.
+
+    ``kind`` is package, namespace, module or editable. ``parts`` are the sub-packages that this
+    copy brings (core, training ... for megatron). ``versions`` maps a sub-package to the version
+    that its source reports of itself.
+    """
+
+    path: str
+    entry: str
+    kind: str
+    parts: tuple[str, ...] = ()
+    versions: dict[str, str] = {}
+    git: GitState | None = None
+
+
+class ImportName(Part, frozen=True, kw_only=True):
+    """All copies of one import name, the winner first."""
+
+    name: str
+    copies: tuple[PackageCopy, ...] = ()
+
+
+class ImportPath(Section, frozen=True, kw_only=True):
+    """Which copies of the packages that decide a training stack would be imported.
+
+    ``pythonpath`` is PYTHONPATH split at colons as it stands, empty entries included.
+    """
+
+    pythonpath: tuple[str, ...] = ()
+    names: tuple[ImportName, ...] = ()
+
+    def find(self, name: str) -> ImportName:
+        return next((one for one in self.names if one.name == name), ImportName(name=name))
+
+
+# ---------------------------------------------------------------- environment and network
+
+
+class Interface(Part, frozen=True, kw_only=True):
+    """A network interface of this network namespace. Addresses without prefix length."""
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    up: bool | None = None
+
+
+class Environment(Section, frozen=True, kw_only=True):
+    """Environment variables and the host's network.
+
+    ``variables`` holds values of an allow-list; ``withheld`` the names that are set but whose
+    values are not kept; ``misspelt`` names that are near misses of known ones.
+    ``listening`` are the local TCP ports in use, None where they could not be read.
+    """
+
+    variables: dict[str, str] = {}
+    withheld: tuple[str, ...] = ()
+    misspelt: tuple[str, ...] = ()
+    interfaces: tuple[Interface, ...] | None = None
+    listening: tuple[int, ...] | None = None
+    local_port_range: tuple[int, int] | None = None
+    reserved_ports: str | None = None
+
+
+class HccnDevice(Part, frozen=True, kw_only=True):
+    """What hccn_tool says of one device; "" where it says that nothing is set."""
+
+    device: int
+    address: str | None = None
+    netmask: str | None = None
+    gateway: str | None = None
+    link: str | None = None
+    health: str | None = None
+    detect: str | None = None
+    tls: bool | None = None
+    error: ToolError | None = None
+
+
+class Hccn(Section, frozen=True, kw_only=True):
+    """The network ports inside the NPUs. ``conf`` is /etc/hccn.conf by key, None where absent."""
+
+    conf: dict[str, str] | None = None
+    tool: str = ""
+    devices: tuple[HccnDevice, ...] = ()
+
+
+class Holder(Part, frozen=True, kw_only=True):
+    """A process that has device files open. ``devices`` are davinci numbers."""
+
+    pid: int
+    name: str = ""
+    user: str = ""
+    devices: tuple[int, ...] = ()
+    age: float | None = None
+    container: bool | None = None
+
+
+class Holders(Section, frozen=True, kw_only=True):
+    """Processes that hold NPUs, from /proc. ``complete``: every process could be read."""
+
+    processes: tuple[Holder, ...] = ()
+    complete: bool = True
+
+
+# ---------------------------------------------------------------- snapshot
+
+
+class Gap(Part, frozen=True, kw_only=True):
+    """A section that could not be collected, and why."""
+
+    section: str
+    reason: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that was seen on one machine at one time. ``taken_at`` is UTC, ISO 8601."""
+
+    schema: int = SCHEMA
+    tool_version: str = ""
+    taken_at: str = ""
+    simulated: bool = False
+    redacted: bool = False
+    host: Host | None = None
+    driver: Driver | None = None
+    npus: Npus | None = None
+    cann: Cann | None = None
+    python: Python | None = None
+    native: Native | None = None
+    import_path: ImportPath | None = None
+    environment: Environment | None = None
+    hccn: Hccn | None = None
+    holders: Holders | None = None
+    gaps: tuple[Gap, ...] = ()
+    probes: tuple[ProbeRun, ...] = ()
+
+    def need(self, section: type[S]) -> S:
+        """The section of this type; Unknown with the reason of its gap where there is none."""
+        name = _NAMES[section]
+        value: Any = getattr(self, name)
+        if value is not None:
+            return value  # type: ignore[no-any-return]
+        reasons = [gap.reason for gap in self.gaps if gap.section == name]
+        raise Unknown(f"{name}: {reasons[0]}" if reasons else f"{name}: not collected")
+
+
+S = TypeVar("S", bound=Section)
+V = TypeVar("V")
+
+SECTIONS: dict[str, type[Section]] = {
+    "host": Host,
+    "driver": Driver,
+    "npus": Npus,
+    "cann": Cann,
+    "python": Python,
+    "native": Native,
+    "import_path": ImportPath,
+    "environment": Environment,
+    "hccn": Hccn,
+    "holders": Holders,
+}
+_NAMES = {section: name for name, section in SECTIONS.items()}
+
+
+def known(value: V | None, what: str) -> V:
+    """The value, or Unknown that says what could not be told."""
+    if value is None:
+        raise Unknown(f"could not tell {what}")
+    return value

@@ -1,0 +1,56 @@
+"""What the doctor says: levels, remedies, findings."""
+
+from __future__ import annotations
+
+import enum
+import functools
+
+import msgspec
+
+
+@functools.total_ordering
+class Level(enum.Enum):
+    """Severity of a finding, in rising order. "Could not tell" stands above a warning."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    WARNING = "warning"
+    UNKNOWN = "unknown"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        return _ORDER[self]
+
+    def __lt__(self, other: object) -> bool:
+        return self.rank < other.rank if isinstance(other, Level) else NotImplemented
+
+
+_ORDER = {level: place for place, level in enumerate(Level)}
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What to do now.
+
+    ``commands`` are lines that can be pasted into a POSIX shell in this order; ``step`` is the
+    id of a provisioning step that would do it.
+    """
+
+    summary: str
+    commands: tuple[str, ...] = ()
+    step: str | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path."""
+
+    check: str = ""
+    level: Level
+    title: str
+    found: str = ""
+    wanted: str = ""
+    because: str = ""
+    remedy: Remedy | None = None
+    refs: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    devices: tuple[int, ...] = ()

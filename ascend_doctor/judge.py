@@ -1,0 +1,192 @@
+"""Checks, and how facts and data become findings."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Level, Remedy
+
+if TYPE_CHECKING:
+    from ascend_doctor.facts import S, Snapshot
+    from ascend_doctor.probe_results import ProbeRun
+    from ascend_doctor.data import Catalog
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What a check sees. ``device`` is npu, cuda or cpu; ``nproc`` the ranks asked for."""
+
+    facts: Snapshot
+    catalog: Catalog
+    device: str = "npu"
+    nproc: int | None = None
+
+    def need(self, section: type[S]) -> S:
+        """The section; raises Unknown where it was not collected."""
+        return self.facts.need(section)
+
+    def probe(self, name: str) -> ProbeRun:
+        """The run of a probe; raises Unknown where it did not run."""
+        for run in self.facts.probes:
+            if run.probe == name:
+                if run.not_started:
+                    raise Unknown(run.not_started)
+                return run
+        raise Unknown(f"the probe {name} did not run")
+
+
+Judgement = Callable[[Case], Iterable[Finding]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check. ``title`` is the property that should hold; ``explain`` is prose for users.
+
+    ``level`` is the first level that has the facts; ``probe`` names the probe that it reads.
+    """
+
+    id: str
+    title: str
+    explain: str
+    run: Judgement = field(repr=False)
+    level: int = 0
+    probe: str = ""
+
+
+_CHECKS: dict[str, Check] = {}
+
+
+def check(
+    identity: str, title: str, *, level: int = 0, probe: str = ""
+) -> Callable[[Judgement], Judgement]:
+    """Register a check; the docstring of the function is what users read about it."""
+
+    def register(run: Judgement) -> Judgement:
+        if identity in _CHECKS:
+            raise ValueError(f"two checks are called {identity}")
+        text = (run.__doc__ or "").strip()
+        if not text:
+            raise ValueError(f"{identity} has no docstring")
+        _CHECKS[identity] = Check(
+            id=identity, title=title, explain=text, run=run, level=level, probe=probe
+        )
+        return run
+
+    return register
+
+
+def checks() -> tuple[Check, ...]:
+    """All checks, sorted by level, then in the order of their files and lines."""
+    import ascend_doctor.checks as package  # noqa: PLC0415 - the checks import this module
+
+    for module in sorted(one.name for one in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"{package.__name__}.{module}")
+    return tuple(sorted(_CHECKS.values(), key=lambda one: one.level))
+
+
+# A check is straight-line code: it yields findings made with these, raises Unknown or
+# NotApplicable, or stays silent, which means that all is well.
+
+
+def error(  # noqa: PLR0913 - the fields of a finding
+    title: str,
+    *,
+    found: str = "",
+    wanted: str = "",
+    because: str = "",
+    remedy: Remedy | None = None,
+    refs: tuple[str, ...] = (),
+    ranks: tuple[int, ...] = (),
+    devices: tuple[int, ...] = (),
+) -> Finding:
+    """Training will fail, or give wrong results."""
+    return Finding(
+        level=Level.ERROR,
+        title=title,
+        found=found,
+        wanted=wanted,
+        because=because,
+        remedy=remedy,
+        refs=refs,
+        ranks=ranks,
+        devices=devices,
+    )
+
+
+def warning(  # noqa: PLR0913 - the fields of a finding
+    title: str,
+    *,
+    found: str = "",
+    wanted: str = "",
+    because: str = "",
+    remedy: Remedy | None = None,
+    refs: tuple[str, ...] = (),
+    ranks: tuple[int, ...] = (),
+    devices: tuple[int, ...] = (),
+) -> Finding:
+    """Training may fail, be slow, or depends on what the doctor cannot see."""
+    return msgspec.structs.replace(
+        error(
+            title,
+            found=found,
+            wanted=wanted,
+            because=because,
+            remedy=remedy,
+            refs=refs,
+            ranks=ranks,
+            devices=devices,
+        ),
+        level=Level.WARNING,
+    )
+
+
+def unknown(
+    title: str, *, found: str = "", because: str = "", remedy: Remedy | None = None
+) -> Finding:
+    """One of several subjects could not be judged."""
+    return Finding(level=Level.UNKNOWN, title=title, found=found, because=because, remedy=remedy)
+
+
+def note(title: str, *, found: str = "", because: str = "", refs: tuple[str, ...] = ()) -> Finding:
+    """All is well, and here is something worth knowing."""
+    return Finding(level=Level.OK, title=title, found=found, because=because, refs=refs)
+
+
+def judge(case: Case, chosen: Collection[Check]) -> tuple[Finding, ...]:
+    """Findings of the chosen checks; every check leaves at least one. Never raises."""
+    return tuple(finding for one in chosen for finding in _findings(one, case))
+
+
+def _findings(one: Check, case: Case) -> Iterator[Finding]:
+    silent = True
+    try:
+        for finding in one.run(case):
+            silent = False
+            yield msgspec.structs.replace(finding, check=one.id)
+    except Unknown as reason:
+        yield Finding(check=one.id, level=Level.UNKNOWN, title=f"{one.title}: {reason}")
+    except NotApplicable as reason:
+        if silent:
+            yield Finding(check=one.id, level=Level.SKIPPED, title=f"{one.title}: {reason}")
+    except Exception as crash:  # noqa: BLE001 - a crashed check is a result
+        yield Finding(
+            check=one.id,
+            level=Level.UNKNOWN,
+            title=f"{one.title}: the check itself failed",
+            found=f"{type(crash).__name__}: {crash}",
+            because="This is a bug in ascend-doctor.",
+            remedy=Remedy(
+                summary="Report it with the machine that shows it",
+                commands=("ascend-doctor check -l 0 --record ascend-doctor-machine",),
+            ),
+        )
+    else:
+        if silent:
+            yield Finding(check=one.id, level=Level.OK, title=one.title)

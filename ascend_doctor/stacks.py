@@ -1,0 +1,226 @@
+"""The shape of the matrix: components, stacks, hardware, variables. Plain data, strictly loaded."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Evidence = Literal["stated", "code", "derived"]
+
+
+class Row(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A piece of a matrix file; unknown keys are errors."""
+
+
+class Source(Row, frozen=True, kw_only=True):
+    """Where a row is from: a URL or OWNER/REPO@REF:path, read on ``date`` (ISO 8601)."""
+
+    url: str
+    date: str = ""
+    quote: str = ""
+
+
+class Need(Row, frozen=True, kw_only=True):
+    """A relation to another component.
+
+    ``versions`` is a range in that component's scheme ("" is any). ``hard``: package metadata or
+    code refuses anything else; otherwise the range is what is documented to go together, and
+    another version is a doubt. ``when`` restricts by machine facts (arch, python, soc family).
+    """
+
+    component: str
+    versions: str = ""
+    hard: bool = True
+    when: dict[str, str] = {}
+    evidence: Evidence = "stated"
+    because: str = ""
+    sources: tuple[Source, ...] = ()
+
+
+class Release(Row, frozen=True, kw_only=True):
+    """One release, branch or package of a component.
+
+    ``version`` is unique in the component and written in its scheme. ``ref`` and ``commit`` are
+    git's; ``moving``: the ref is a branch. ``reports`` is what the software says of itself where
+    that differs from ``version``. ``attributes`` hold facts that checks ask for by name.
+    """
+
+    version: str
+    ref: str | None = None
+    commit: str | None = None
+    moving: bool = False
+    reports: str | None = None
+    status: Literal["", "maintained", "end-of-life", "prerelease", "unlisted", "unmapped"] = ""
+    released: str = ""
+    requires: tuple[Need, ...] = ()
+    conflicts: tuple[Need, ...] = ()
+    attributes: dict[str, str] = {}
+    note: str = ""
+    sources: tuple[Source, ...]
+
+
+class Obtain(Row, frozen=True, kw_only=True):
+    """How a component comes onto a machine. ``system``: by the administrator, never by us."""
+
+    kind: Literal["git", "pip", "system"]
+    url: str = ""
+    distribution: str = ""
+    editable: bool = False
+
+
+class WrongRef(Row, frozen=True, kw_only=True):
+    """A ref that documents name and that does not exist, or that is not what it seems."""
+
+    ref: str
+    exists: bool
+    use: str = ""
+    seen_in: str = ""
+    note: str = ""
+    sources: tuple[Source, ...]
+
+
+class Component(Row, frozen=True, kw_only=True):
+    """``matrices/components/<id>.yaml``. ``after``: components to be installed before this one."""
+
+    schema: int
+    id: str
+    title: str
+    scheme: Literal["pep440", "ascend", "ref"]
+    obtain: Obtain
+    import_name: str = ""
+    after: tuple[str, ...] = ()
+    releases: tuple[Release, ...]
+    refs: tuple[WrongRef, ...] = ()
+    note: str = ""
+    sources: tuple[Source, ...]
+
+    def release(self, version: str) -> Release | None:
+        return next((one for one in self.releases if one.version == version), None)
+
+
+class Soc(Row, frozen=True, kw_only=True):
+    """A chip by the name that aclrtGetSocName gives. Memory in GiB, clocks in MHz, L2 in MiB."""
+
+    soc: str
+    cube_cores: int | None = None
+    vector_cores: int | None = None
+    cube_mhz: int | None = None
+    l2_mib: int | None = None
+    memory_gib: int | None = None
+    peak_tflops: float | None = None
+
+
+class Family(Row, frozen=True, kw_only=True):
+    """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
+
+    ``id`` is the kernel folder's name (ascend910b ...). ``idle_hbm_mb`` is the largest figure
+    seen at idle. ``first_torch_npu`` is the torch_npu train that knows the name first.
+    """
+
+    schema: int
+    id: str
+    title: str
+    names: tuple[str, ...]
+    npu_smi_names: tuple[str, ...]
+    devices_per_npu: int | None = None
+    pci_device: str = ""
+    bf16: bool | None = None
+    fp8: bool | None = None
+    training: bool = True
+    ops_packages: tuple[str, ...] = ()
+    manager_nodes: tuple[str, ...] = ()
+    idle_hbm_mb: int | None = None
+    first_torch_npu: dict[str, str] = {}
+    socs: tuple[Soc, ...] = ()
+    note: str = ""
+    sources: tuple[Source, ...]
+
+
+class Stack(Row, frozen=True, kw_only=True):
+    """``matrices/stacks/<id>.yaml``: a combination that some project documents."""
+
+    schema: int
+    id: str
+    title: str
+    status: Literal["verified", "documented", "derived", "known-bad", "end-of-life"]
+    components: dict[str, str]
+    environment: dict[str, str] = {}
+    frameworks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...]
+
+
+class Variable(Row, frozen=True, kw_only=True):
+    """One environment variable. ``values`` or ``low``/``high`` or ``grammar`` bound it.
+
+    ``invalid`` says what happens with another value: error, ignored, default, unknown.
+    """
+
+    name: str
+    group: str
+    meaning: str
+    type: Literal[
+        "int",
+        "float",
+        "bool01",
+        "enum",
+        "ip",
+        "ifname_filter",
+        "port_spec",
+        "path",
+        "list",
+        "kv_list",
+        "string",
+    ]
+    default: str = ""
+    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    multiple_of: int | None = None
+    any_case: bool = False
+    invalid: Literal["", "error", "ignored", "default", "unknown"] = ""
+    valid: str = ""
+    products: tuple[str, ...] = ()
+    scope: Literal["", "same", "node", "process"] = ""
+    recommend: str = ""
+    mistakes: tuple[str, ...] = ()
+    show: bool = True
+    sources: tuple[Source, ...]
+
+
+class NearMiss(Row, frozen=True, kw_only=True):
+    wrong: str
+    right: str
+    note: str = ""
+
+
+class Variables(Row, frozen=True, kw_only=True):
+    """``matrices/environment.yaml``."""
+
+    schema: int
+    variables: tuple[Variable, ...]
+    near_misses: tuple[NearMiss, ...]
+
+    def find(self, name: str) -> Variable | None:
+        return next((one for one in self.variables if one.name == name), None)
+
+
+class Hazard(Row, frozen=True, kw_only=True):
+    """A name on PyPI that is not what its name says. ``kind``: placeholder or unrelated."""
+
+    name: str
+    kind: Literal["placeholder", "unrelated"]
+    versions: str = ""
+    what: str = ""
+    want: str = ""
+    sources: tuple[Source, ...]
+
+
+class Hazards(Row, frozen=True, kw_only=True):
+    """``matrices/hazards.yaml``."""
+
+    schema: int
+    hazards: tuple[Hazard, ...]

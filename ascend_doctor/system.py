@@ -1,0 +1,488 @@
+"""The only door to the machine: files, commands and values; live, recorded or replayed.
+
+A recorded machine is a folder with ``machine.yaml`` and a tree ``root/`` of the files that were
+read. Collectors take a ``Machine`` and never touch the operating system themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import os
+import selectors
+import shlex
+import signal
+import stat as stat_module
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+
+READ_LIMIT = 1 << 20
+OUTPUT_LIMIT = 4 << 20
+DEADLINE = 30.0
+
+
+class ProgramMissing(Exception):  # noqa: N818 - a missing program is an answer
+    """The program of a command is not installed or not executable."""
+
+
+class NotRecorded(Exception):  # noqa: N818 - a gap of a replayed machine
+    """A replayed machine has no answer to this question."""
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A finished command. ``exit_code`` is negative for a signal, None after a time-out.
+
+    ``truncated``: output was cut at ``OUTPUT_LIMIT`` bytes a stream and the command was ended.
+    """
+
+    exit_code: int | None = 0
+    stdout: str = ""
+    stderr: str = ""
+    timed_out: bool = False
+    truncated: bool = False
+    seconds: float = 0.0
+
+
+class FileStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``kind``: file, directory, char, block, other. ``target``: where links end.
+
+    ``readable`` and ``writable`` are what this process may do.
+    """
+
+    kind: str
+    mode: str = ""
+    uid: int | None = None
+    gid: int | None = None
+    size: int = 0
+    target: str = ""
+    readable: bool = True
+    writable: bool = True
+
+
+class Machine(Protocol):
+    """What a collector may ask."""
+
+    env: Mapping[str, str]
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        deadline: float = DEADLINE,
+        name: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run a command without a shell; ``name`` replaces argv in recordings.
+
+        Raises ProgramMissing. A time-out is a value of the result.
+        """
+        ...
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
+        """Text of a file, undecodable bytes replaced, at most ``limit`` bytes. Raises OSError."""
+        ...
+
+    def status(self, path: str) -> FileStatus:
+        """Status of a path, links followed. Raises OSError."""
+        ...
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Sorted names in a folder. Raises OSError."""
+        ...
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:
+        """The JSON-like answer of ``ask``, recorded under ``key``. Raises what ``ask`` raises."""
+        ...
+
+
+def exists(machine: Machine, path: str) -> bool:
+    try:
+        machine.status(path)
+    except OSError:
+        return False
+    return True
+
+
+def is_directory(machine: Machine, path: str) -> bool:
+    try:
+        return machine.status(path).kind == "directory"
+    except OSError:
+        return False
+
+
+def read_or_none(machine: Machine, path: str) -> str | None:
+    """Text of a file, None where there is none or it may not be read."""
+    try:
+        return machine.read(path)
+    except OSError:
+        return None
+
+
+def matches(machine: Machine, folder: str, pattern: str) -> tuple[str, ...]:
+    """Paths in ``folder`` whose names match ``pattern``; empty where there is no such folder."""
+    try:
+        names = machine.names(folder)
+    except OSError:
+        return ()
+    return tuple(os.path.join(folder, n) for n in names if fnmatch.fnmatchcase(n, pattern))
+
+
+# ---------------------------------------------------------------- live
+
+
+class LiveMachine:
+    """The machine that the doctor runs on. ``env`` is the environment that is examined."""
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self.env: Mapping[str, str] = dict(os.environ if env is None else env)
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        deadline: float = DEADLINE,
+        name: str = "",  # noqa: ARG002 - only recordings need it
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(self.env if env is None else env),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ProgramMissing(
+                f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
+            ) from error
+        return _gather(process, deadline)
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
+        if not stat_module.S_ISREG(os.stat(path).st_mode):
+            raise OSError(f"{path}: not a regular file")
+        with open(path, "rb") as file:
+            return file.read(limit).decode("utf-8", "replace")
+
+    def status(self, path: str) -> FileStatus:
+        found = os.stat(path)
+        return FileStatus(
+            kind=_kind(found.st_mode),
+            mode=f"{stat_module.S_IMODE(found.st_mode):04o}",
+            uid=found.st_uid,
+            gid=found.st_gid,
+            size=found.st_size,
+            target=os.path.realpath(path),
+            readable=os.access(path, os.R_OK),
+            writable=os.access(path, os.W_OK),
+        )
+
+    def names(self, path: str) -> tuple[str, ...]:
+        return tuple(sorted(os.listdir(path)))
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:  # noqa: ARG002 - recordings need it
+        return ask()
+
+
+def _kind(mode: int) -> str:
+    for name, test in (
+        ("file", stat_module.S_ISREG),
+        ("directory", stat_module.S_ISDIR),
+        ("char", stat_module.S_ISCHR),
+        ("block", stat_module.S_ISBLK),
+    ):
+        if test(mode):
+            return name
+    return "other"
+
+
+def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
+    """Read both streams until they end, the deadline passes or one of them grows too long."""
+    start = time.monotonic()
+    chunks: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    sizes = {"stdout": 0, "stderr": 0}
+    truncated = False
+    with selectors.DefaultSelector() as selector:
+        for stream in ("stdout", "stderr"):
+            selector.register(getattr(process, stream), selectors.EVENT_READ, stream)
+        while selector.get_map() and not truncated:
+            left = start + deadline - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
+                break
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    continue
+                chunks[key.data].append(data)
+                sizes[key.data] += len(data)
+                truncated = sizes[key.data] > OUTPUT_LIMIT
+    timed_out = not truncated and not _ends(process, start + deadline - time.monotonic())
+    kill_group(process)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    texts = {name: b"".join(parts)[:OUTPUT_LIMIT] for name, parts in chunks.items()}
+    return Completed(
+        exit_code=None if timed_out or truncated else process.returncode,
+        stdout=texts["stdout"].decode("utf-8", "replace"),
+        stderr=texts["stderr"].decode("utf-8", "replace"),
+        timed_out=timed_out,
+        truncated=truncated,
+        seconds=round(time.monotonic() - start, 3),
+    )
+
+
+def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(max(seconds, 0))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the whole session of a command; a process stuck in the kernel is left behind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    _ends(process, 2)
+
+
+# ---------------------------------------------------------------- recorded machines
+
+
+class Command(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A recorded command. ``stdout`` and ``stderr`` are texts; ``stdout_file`` a file beside it."""
+
+    name: str
+    exit_code: int | None = 0
+    stdout: str = ""
+    stdout_file: str | None = None
+    stderr: str = ""
+    timed_out: bool = False
+    truncated: bool = False
+    missing: bool = False
+
+
+class Recording(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """``machine.yaml`` of a recorded machine.
+
+    ``origin`` says honestly where it comes from. ``nodes`` are paths whose status cannot lie in
+    ``root/`` (devices, owners, modes); ``folders`` listings; ``values`` answers by key;
+    ``links`` maps a path to where it leads.
+    """
+
+    schema: int = 1
+    origin: str
+    env: dict[str, str] = {}
+    commands: list[Command] = []
+    nodes: dict[str, FileStatus] = {}
+    folders: dict[str, list[str]] = {}
+    links: dict[str, str] = {}
+    values: dict[str, Any] = {}
+
+
+class ReplayMachine:
+    """A recorded machine. What was not recorded does not exist on it."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        import yaml  # noqa: PLC0415 - replay only
+
+        place = folder / "machine.yaml"
+        try:
+            loaded = yaml.load(place.read_text("utf-8"), Loader=yaml.CSafeLoader)
+            self.recording = msgspec.convert(loaded, Recording)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+            raise DataError(f"{place}: not a recorded machine: {error}") from error
+        if self.recording.schema != 1:
+            raise DataError(f"{place}: schema {self.recording.schema} is newer than this doctor")
+        self.folder = folder
+        self.env: Mapping[str, str] = dict(self.recording.env if env is None else env)
+        self._commands = {one.name: one for one in self.recording.commands}
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        deadline: float = DEADLINE,  # noqa: ARG002 - nothing runs
+        name: str = "",
+        env: Mapping[str, str] | None = None,  # noqa: ARG002 - as above
+    ) -> Completed:
+        found = self._commands.get(name or shlex.join(argv))
+        if found is None or found.missing:
+            raise ProgramMissing(f"{argv[0]}: not on the recorded machine")
+        stdout = found.stdout
+        if found.stdout_file is not None:
+            stdout = (self.folder / found.stdout_file).read_text("utf-8")
+        return Completed(
+            exit_code=None if found.timed_out else found.exit_code,
+            stdout=stdout,
+            stderr=found.stderr,
+            timed_out=found.timed_out,
+            truncated=found.truncated,
+        )
+
+    def _resolve(self, path: str) -> str:
+        """Follow the recorded links, longest prefix first."""
+        for _ in range(16):
+            parts = path.split("/")
+            for size in range(len(parts), 1, -1):
+                link = self.recording.links.get("/".join(parts[:size]))
+                if link is not None:
+                    path = "/".join([link, *parts[size:]])
+                    break
+            else:
+                return path
+        raise OSError(f"{path}: too many links")
+
+    def _file(self, path: str) -> Path:
+        return self.folder / "root" / self._resolve(path).lstrip("/")
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
+        return self._file(path).read_bytes()[:limit].decode("utf-8", "replace")
+
+    def status(self, path: str) -> FileStatus:
+        resolved = self._resolve(path)
+        node = self.recording.nodes.get(path) or self.recording.nodes.get(resolved)
+        if node is not None:
+            return node
+        if resolved in self.recording.folders:
+            return FileStatus(kind="directory", mode="0755", uid=0, gid=0, target=resolved)
+        found = self._file(path).stat()
+        kind = _kind(found.st_mode)
+        mode = "0755" if kind == "directory" else "0644"
+        return FileStatus(
+            kind=kind, mode=mode, uid=0, gid=0, size=found.st_size, target=resolved, writable=False
+        )
+
+    def names(self, path: str) -> tuple[str, ...]:
+        resolved = self._resolve(path).rstrip("/")
+        listed = self.recording.folders.get(path) or self.recording.folders.get(resolved)
+        if listed is not None:
+            return tuple(sorted(listed))
+        found = set()
+        if (folder := self._file(path)).is_dir():
+            found = {entry.name for entry in folder.iterdir()}
+        known: Iterable[str] = (*self.recording.nodes, *self.recording.links)
+        found |= {one.rpartition("/")[2] for one in known if one.rpartition("/")[0] == resolved}
+        if not found:
+            raise FileNotFoundError(path)
+        return tuple(sorted(found))
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:  # noqa: ARG002 - nothing is asked
+        if key not in self.recording.values:
+            raise NotRecorded(f"{key}: not recorded")
+        return self.recording.values[key]
+
+
+class RecordingMachine:
+    """Passes every question on and keeps question and answer; ``save`` writes the recording."""
+
+    def __init__(self, inner: Machine) -> None:
+        self.inner = inner
+        self.env = inner.env
+        self._commands: dict[str, Command] = {}
+        self._nodes: dict[str, FileStatus] = {}
+        self._folders: dict[str, list[str]] = {}
+        self._files: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        deadline: float = DEADLINE,
+        name: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        key = name or shlex.join(argv)
+        try:
+            done = self.inner.run(argv, deadline=deadline, name=name, env=env)
+        except ProgramMissing:
+            self._commands[key] = Command(name=key, missing=True)
+            raise
+        self._commands[key] = Command(
+            name=key,
+            exit_code=done.exit_code,
+            stdout=done.stdout,
+            stderr=done.stderr,
+            timed_out=done.timed_out,
+            truncated=done.truncated,
+        )
+        return done
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
+        self._files[path] = text = self.inner.read(path, limit=limit)
+        return text
+
+    def status(self, path: str) -> FileStatus:
+        self._nodes[path] = found = self.inner.status(path)
+        return found
+
+    def names(self, path: str) -> tuple[str, ...]:
+        found = self.inner.names(path)
+        self._folders[path] = list(found)
+        return found
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:
+        self._values[key] = answer = self.inner.value(key, ask)
+        return answer
+
+    def save(
+        self,
+        folder: Path,
+        *,
+        origin: str,
+        clean: Callable[[str], str],
+        env: Mapping[str, str],
+    ) -> None:
+        """Write the recording. Every text passes ``clean``; ``env`` is what may be kept.
+
+        Raises DataError where the folder cannot be written or is not empty.
+        """
+        import yaml  # noqa: PLC0415 - recording only
+
+        recording = Recording(
+            origin=origin,
+            env=dict(env),
+            commands=list(self._commands.values()),
+            nodes=self._nodes,
+            folders=self._folders,
+            values=self._values,
+        )
+        plain = _cleaned(msgspec.to_builtins(recording), clean)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise DataError(f"{folder}: not empty; give a new folder for the recording")
+            for path, text in self._files.items():
+                place = folder / "root" / clean(path).lstrip("/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(clean(text), "utf-8", newline="")
+            text = yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+            (folder / "machine.yaml").write_text(text, "utf-8")
+        except OSError as error:
+            raise DataError(f"{folder}: cannot write the recording: {error.strerror}") from error
+
+
+def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(key): _cleaned(one, clean) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(one, clean) for one in value]
+    return value
