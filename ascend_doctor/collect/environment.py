@@ -1,0 +1,88 @@
+"""Environment variables of the examined environment and the host's network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ascend_doctor.facts import Environment, Interface
+from ascend_doctor.system import Machine, read_or_none
+
+_RELATED = re.compile(
+    r"(ASCEND|HCCL|TORCH|NPU|CANN|ATB_|LCCL|MEGATRON|MINDSPEED|TWINKLE|SWIFT|RAY_EXPERIMENTAL|VLLM"
+    r"|GLOO|TP_SOCKET|PYTORCH|LD_PRELOAD|CUDA_|NCCL_|OMP_|WORLD_SIZE|RANK|MASTER_)"
+)
+_LISTEN = "0A"
+
+
+def parse_listening(text: str) -> tuple[int, ...]:
+    """Ports in state LISTEN of ``/proc/net/tcp`` or ``tcp6``."""
+    found = re.findall(r"^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} (\w\w) ", text, re.MULTILINE)
+    return tuple(sorted({int(port, 16) for port, state in found if state == _LISTEN}))
+
+
+def parse_port_range(text: str) -> tuple[int, int] | None:
+    """``/proc/sys/net/ipv4/ip_local_port_range``."""
+    found = re.fullmatch(r"\s*(\d{1,5})\s+(\d{1,5})\s*", text)
+    return (int(found.group(1)), int(found.group(2))) if found else None
+
+
+def misspelt(names: Sequence[str], near_misses: Mapping[str, str]) -> tuple[str, ...]:
+    """The names that are known near misses."""
+    return tuple(sorted(name for name in names if name in near_misses))
+
+
+def environment(
+    machine: Machine, shown: Sequence[str], near_misses: Mapping[str, str]
+) -> Environment:
+    """Variables by the allow-list ``shown``; of others that look related only the names."""
+    env = machine.env
+    return Environment(
+        source="environment of this process, /proc/net, /proc/sys/net",
+        variables={name: env[name] for name in sorted(shown) if name in env},
+        withheld=tuple(sorted(name for name in env if name not in shown and _RELATED.match(name))),
+        misspelt=misspelt(tuple(env), near_misses),
+        interfaces=tuple(
+            Interface(name=one["name"], addresses=tuple(one["addresses"]), up=one["up"])
+            for one in machine.value("interfaces", _interfaces)
+        ),
+        listening=_listening(machine),
+        local_port_range=parse_port_range(
+            read_or_none(machine, "/proc/sys/net/ipv4/ip_local_port_range") or ""
+        ),
+        reserved_ports=_stripped(
+            read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")
+        ),
+    )
+
+
+def _stripped(text: str | None) -> str | None:
+    return None if text is None else text.strip()
+
+
+def _listening(machine: Machine) -> tuple[int, ...] | None:
+    texts = [read_or_none(machine, f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    if texts[0] is None:
+        return None
+    return tuple(sorted({port for text in texts if text for port in parse_listening(text)}))
+
+
+def _interfaces() -> list[dict[str, Any]]:
+    import socket  # noqa: PLC0415 - psutil is slow to import and only the live machine needs it
+
+    import psutil  # noqa: PLC0415 - as above
+
+    states = psutil.net_if_stats()
+    return [
+        {
+            "name": name,
+            "addresses": [
+                one.address.partition("%")[0]
+                for one in addresses
+                if one.family in {socket.AF_INET, socket.AF_INET6}
+            ],
+            "up": states[name].isup if name in states else None,
+        }
+        for name, addresses in sorted(psutil.net_if_addrs().items())
+    ]

@@ -1,0 +1,217 @@
+"""The operating system and what it grants this process."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import resource
+from typing import Any
+
+from ascend_doctor.collect.loader import find_library
+from ascend_doctor.facts import Container, Host, Limit
+from ascend_doctor.system import Machine, exists, matches, read_or_none
+
+_LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "CORE")
+_CAPABILITIES = {
+    # linux/include/uapi/linux/capability.h
+    0: "CAP_CHOWN",
+    1: "CAP_DAC_OVERRIDE",
+    12: "CAP_NET_ADMIN",
+    13: "CAP_NET_RAW",
+    14: "CAP_IPC_LOCK",
+    15: "CAP_IPC_OWNER",
+    16: "CAP_SYS_MODULE",
+    17: "CAP_SYS_RAWIO",
+    19: "CAP_SYS_PTRACE",
+    21: "CAP_SYS_ADMIN",
+    23: "CAP_SYS_NICE",
+    24: "CAP_SYS_RESOURCE",
+}
+_GLIBCXX = re.compile(r"GLIBCXX_(\d+(?:\.\d+)+)\b")
+_CGROUP_NO_LIMIT = 1 << 60
+
+
+def parse_os_release(text: str) -> dict[str, str]:
+    """Key and value of ``/etc/os-release``; quotes removed, other lines ignored."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """Bytes by name of ``/proc/meminfo``."""
+    found = re.findall(r"^(\w+):\s+(\d{1,15})\s*kB", text, re.MULTILINE)
+    return {name: int(size) * 1024 for name, size in found}
+
+
+def parse_capabilities(status: str) -> tuple[str, ...] | None:
+    """Names of the effective capabilities that matter, from ``/proc/self/status``."""
+    found = re.search(r"^CapEff:\s*([0-9a-fA-F]{1,16})\s*$", status, re.MULTILINE)
+    if not found:
+        return None
+    bits = int(found.group(1), 16)
+    return tuple(name for bit, name in _CAPABILITIES.items() if bits >> bit & 1)
+
+
+def parse_selected(text: str) -> str | None:
+    """The word in brackets, as in ``always [madvise] never``."""
+    found = re.search(r"\[([\w-]+)\]", text)
+    return found.group(1) if found else None
+
+
+def parse_glibcxx(text: str) -> str | None:
+    """The newest GLIBCXX version among the version names of a libstdc++."""
+    names = set(_GLIBCXX.findall(text))
+    newest = max(names, key=lambda name: tuple(int(part) for part in name.split(".")), default=None)
+    return f"GLIBCXX_{newest}" if newest else None
+
+
+def parse_container_kind(cgroup: str, mounts: str) -> str | None:
+    """A container engine's name in ``/proc/1/cgroup`` and ``/proc/1/mountinfo``."""
+    for kind, mark in (
+        ("kubernetes", "kubepods"),
+        ("docker", "/docker"),
+        ("podman", "libpod"),
+        ("containerd", "containerd"),
+        ("lxc", "/lxc"),
+    ):
+        if mark in cgroup or mark in mounts:
+            return kind
+    return None
+
+
+def host(machine: Machine) -> Host:
+    """Facts about the operating system; what cannot be read stays None."""
+    release = parse_os_release(read_or_none(machine, "/etc/os-release") or "")
+    memory = parse_meminfo(read_or_none(machine, "/proc/meminfo") or "")
+    status = read_or_none(machine, "/proc/self/status") or ""
+    named: dict[str, Any] = machine.value("uname", _uname)
+    user: dict[str, Any] = machine.value("user", _user)
+    shm: dict[str, int] = machine.value("statvfs:/dev/shm", _shm)
+    cpus: dict[str, int] = machine.value("cpus", _cpus)
+    stdcxx = find_library(machine, "libstdc++.so.6")
+    return Host(
+        source="/proc, /sys, uname",
+        name=named["name"],
+        os_id=release.get("ID", ""),
+        os_version=release.get("VERSION_ID", ""),
+        arch=named["arch"],
+        kernel=named["kernel"],
+        glibc=named["glibc"],
+        libstdcxx=stdcxx,
+        glibcxx=machine.value(f"glibcxx:{stdcxx}", lambda: _newest_glibcxx(stdcxx)),
+        cpus=cpus["online"],
+        cpus_usable=cpus["usable"],
+        numa_nodes=len(matches(machine, "/sys/devices/system/node", "node[0-9]*")) or None,
+        memory=memory.get("MemTotal"),
+        memory_available=memory.get("MemAvailable"),
+        memory_limit=_memory_limit(machine),
+        shm_size=shm.get("size"),
+        shm_free=shm.get("free"),
+        limits=tuple(
+            Limit(name=name, soft=soft, hard=hard)
+            for name, (soft, hard) in machine.value("limits", _limits).items()
+        ),
+        container=_container(machine, status),
+        virtual_machine=_hypervisor(machine),
+        uid=user["uid"],
+        gids=tuple(user["gids"]),
+        groups=tuple(user["groups"]),
+        capabilities=parse_capabilities(status),
+        transparent_hugepages=parse_selected(
+            read_or_none(machine, "/sys/kernel/mm/transparent_hugepage/enabled") or ""
+        ),
+        cpu_governors=_governors(machine),
+        page_size=named["page_size"],
+    )
+
+
+def _uname() -> dict[str, Any]:
+    found = os.uname()
+    return {
+        "name": found.nodename,
+        "arch": found.machine,
+        "kernel": found.release,
+        "glibc": platform.libc_ver()[1] or None,
+        "page_size": os.sysconf("SC_PAGE_SIZE"),
+    }
+
+
+def _user() -> dict[str, Any]:
+    import grp  # noqa: PLC0415 - only on the live machine
+
+    gids = sorted({os.getegid(), *os.getgroups()})
+    names = {one.gr_gid: one.gr_name for one in grp.getgrall()}
+    return {
+        "uid": os.geteuid(),
+        "gids": gids,
+        "groups": [names[gid] for gid in gids if gid in names],
+    }
+
+
+def _shm() -> dict[str, int]:
+    try:
+        found = os.statvfs("/dev/shm")  # noqa: S108 - the subject, not a place for files
+    except OSError:
+        return {}
+    return {"size": found.f_frsize * found.f_blocks, "free": found.f_frsize * found.f_bavail}
+
+
+def _cpus() -> dict[str, int]:
+    return {"online": os.cpu_count() or 1, "usable": len(os.sched_getaffinity(0))}
+
+
+def _limits() -> dict[str, tuple[int, int]]:
+    known = ((name.lower(), getattr(resource, f"RLIMIT_{name}")) for name in _LIMITS)
+    return {name: resource.getrlimit(code) for name, code in known}
+
+
+def _newest_glibcxx(path: str | None) -> str | None:
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        data = file.read()
+    start = data.find(b"GLIBCXX_3")
+    return parse_glibcxx(data[start : start + (1 << 18)].decode("latin-1")) if start > 0 else None
+
+
+def _memory_limit(machine: Machine) -> int | None:
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        text = (read_or_none(machine, path) or "").strip()
+        if text.isascii() and text.isdigit() and int(text) < _CGROUP_NO_LIMIT:
+            return int(text)
+    return None
+
+
+def _container(machine: Machine, status: str) -> Container | None:
+    kind = parse_container_kind(
+        read_or_none(machine, "/proc/1/cgroup") or "",
+        read_or_none(machine, "/proc/1/mountinfo") or "",
+    )
+    if machine.env.get("KUBERNETES_SERVICE_HOST"):
+        kind = "kubernetes"
+    if kind is None and exists(machine, "/.dockerenv"):
+        kind = "docker"
+    if kind is None and exists(machine, "/run/.containerenv"):
+        kind = "podman"
+    if kind is None:
+        return None
+    capabilities = parse_capabilities(status)
+    return Container(
+        kind=kind,
+        ascend_docker_runtime=machine.env.get("ASCEND_DOCKER_RUNTIME") == "True",
+        privileged=None if capabilities is None else "CAP_SYS_MODULE" in capabilities,
+    )
+
+
+def _hypervisor(machine: Machine) -> str | None:
+    flags = read_or_none(machine, "/proc/cpuinfo") or ""
+    if not re.search(r"^flags\s*:.*\bhypervisor\b", flags, re.MULTILINE):
+        return None
+    return (read_or_none(machine, "/sys/class/dmi/id/product_name") or "").strip() or "unnamed"
+
+
+def _governors(machine: Machine) -> tuple[str, ...]:
+    folders = matches(machine, "/sys/devices/system/cpu", "cpu[0-9]*")
+    texts = (read_or_none(machine, f"{one}/cpufreq/scaling_governor") for one in folders)
+    return tuple(sorted({text.strip() for text in texts if text}))

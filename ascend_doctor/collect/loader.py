@@ -1,0 +1,66 @@
+"""Where the dynamic loader of an environment would find a shared library, by ld.so(8)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ascend_doctor.system import Machine, exists, matches, read_or_none
+
+_DEFAULTS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
+_INCLUDE = re.compile(r"^\s*include\s+(\S+)\s*$")
+
+
+def library_path(machine: Machine) -> tuple[str, ...]:
+    """Folders of LD_LIBRARY_PATH in their order; an empty entry is the current folder."""
+    return tuple(one or "." for one in re.split("[:;]", machine.env.get("LD_LIBRARY_PATH", ""))
+                 if machine.env.get("LD_LIBRARY_PATH"))
+
+
+def configured(machine: Machine) -> tuple[str, ...]:
+    """Folders of ``/etc/ld.so.conf`` with its includes, then the multi-arch default folders."""
+    found = [*_lines(machine, "/etc/ld.so.conf")]
+    found += [f"{base}/{name}" for base in ("/lib", "/usr/lib") for name in _triplets(machine)]
+    return tuple(dict.fromkeys((*found, *_DEFAULTS)))
+
+
+def places(machine: Machine) -> tuple[tuple[str, str], ...]:
+    """(folder, rule) in the order of the loader, without RPATH and RUNPATH."""
+    return (
+        *((folder, "LD_LIBRARY_PATH") for folder in library_path(machine)),
+        *((folder, "loader configuration") for folder in configured(machine)),
+    )
+
+
+def find(
+    machine: Machine, name: str, searched: Sequence[tuple[str, str]]
+) -> tuple[str, str] | None:
+    """(path, rule) of the first folder that has the library, None where no folder has it."""
+    for folder, rule in searched:
+        path = f"{folder}/{name}"
+        if exists(machine, path):
+            return path, rule
+    return None
+
+
+def find_library(machine: Machine, name: str) -> str | None:
+    """Path of the library that the loader would take."""
+    found = find(machine, name, places(machine))
+    return found[0] if found else None
+
+
+def _triplets(machine: Machine) -> tuple[str, ...]:
+    folders = matches(machine, "/usr/lib", "*-linux-gnu")
+    return tuple(folder.rpartition("/")[2] for folder in folders)
+
+
+def _lines(machine: Machine, path: str, depth: int = 0) -> Iterator[str]:
+    for line in (read_or_none(machine, path) or "").splitlines():
+        text = line.partition("#")[0].strip()
+        included = _INCLUDE.match(text)
+        if included and depth < 4:  # noqa: PLR2004 - ldconfig nests one deep; this ends a cycle
+            folder, _, pattern = included.group(1).rpartition("/")
+            for name in matches(machine, folder or "/etc", pattern):
+                yield from _lines(machine, name, depth + 1)
+        elif text and not included:
+            yield text
