@@ -1,0 +1,153 @@
+"""Takes secrets, names and addresses out of everything that leaves the doctor.
+
+Pseudonyms are consistent within one report: equal stays equal, and addresses keep their subnets,
+so that redacted facts are judged as the real ones are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from ascend_doctor.facts import Snapshot
+
+T = TypeVar("T")
+
+_ADDRESS_VARIABLES = ("HCCL_IF_IP", "MASTER_ADDR", "RAY_ADDRESS")
+_SECRETS = re.compile(
+    r"""
+      (?P<kept>(?:api[_-]?key|access[_-]?key|secret|token|passwd|password)["']?\s*[=:]\s*["']?)
+      (?!["'\s])[^\s"',;&]{3,}
+    | (?P<bearer>\bBearer\s+)[\w.~+/-]{8,}=*
+    | (?P<url>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:?[^\s/@]*@
+    | \b(?:hf_|ghp_|gho_|github_pat_|glpat-|sk-|xox[abp]-|AKIA|ms-)[A-Za-z0-9_-]{16,}
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_PRIVATE = re.compile(
+    r"(?<![\w.])(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}(?![\w.]*\.\d)"
+)
+_OTHER_HOME = re.compile(r"(?<![\w.-])/home/(?P<user>[\w.-]+)")
+_MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
+
+
+class Redactor:
+    """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between machines."""
+
+    def __init__(
+        self,
+        *,
+        host: str = "",
+        home: str = "",
+        addresses: Iterable[str] = (),
+        key: bytes | None = None,
+    ) -> None:
+        self._key = key or secrets.token_bytes(16)
+        self._home = home.rstrip("/")
+        self._host = host if len(host) > 1 and host != "localhost" else ""
+        self._names: dict[str, str] = {}
+        if self._host:
+            self._names[self._host] = f"host-{self._digest(self._host)}"
+        for address in addresses:
+            self._names.setdefault(address, self.address(address))
+        alternatives = sorted(map(re.escape, self._names), key=len, reverse=True)
+        self._known = re.compile(rf"(?<![\w.:-])(?:{'|'.join(alternatives) or '(?!)'})(?![\w:-])")
+
+    def _digest(self, text: str) -> str:
+        return hashlib.blake2b(text.encode(), key=self._key, digest_size=3).hexdigest()
+
+    def address(self, text: str) -> str:
+        """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes where ``text`` does."""
+        try:
+            found = ipaddress.ip_address(text)
+        except ValueError:
+            return text
+        size, kept, top = (32, 8, 10) if found.version == 4 else (128, 8, 0xFD)  # noqa: PLR2004
+        if found.is_loopback or found.is_unspecified or found.is_link_local or _is_mask(found):
+            return text
+        bits = f"{int(found):0{size}b}"
+        flipped = "".join(
+            str(
+                int(bit)
+                ^ (
+                    hashlib.blake2b(bits[:place].encode(), key=self._key, digest_size=1).digest()[0]
+                    & 1
+                )
+            )
+            for place, bit in enumerate(bits)
+        )
+        value = int(flipped[kept:], 2) | top << (size - kept)
+        return str(type(found)(value))
+
+    def text(self, text: str) -> str:
+        """The text without secrets, and with pseudonyms for names and addresses."""
+        text = _SECRETS.sub(_hide, text)
+        if self._home and self._home != "/":
+            home = re.escape(self._home)
+            # Inside quotes a shell does not expand ~, so the quote moves behind it.
+            text = re.sub(rf"(['\"]){home}/", r"~/\1", text)
+            text = re.sub(rf"(?<![\w.-]){home}(?![\w.-])", "~", text)
+        text = _OTHER_HOME.sub(lambda one: f"/home/user-{self._digest(one['user'])}", text)
+        text = self._known.sub(lambda one: self._names[one[0]], text)
+        text = _PRIVATE.sub(lambda one: self._private(one[0]), text)
+        return _MAC.sub("00:00:00:00:00:00", text)
+
+    def _private(self, text: str) -> str:
+        return text if text in self._names.values() else self.address(text)
+
+    def apply(self, value: T) -> T:
+        """The same struct with every text redacted; mapping keys stay, for they are names."""
+        plain = self._walk(msgspec.to_builtins(value))
+        return msgspec.convert(plain, type(value))
+
+    def _walk(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {key: self._walk(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._walk(one) for one in value]
+        return value
+
+
+def _is_mask(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    bits = f"{int(found):032b}"
+    return found.version == 4 and bits.startswith("11111111") and "01" not in bits  # noqa: PLR2004
+
+
+def _hide(found: re.Match[str]) -> str:
+    kept = found["kept"] or found["bearer"] or found["url"] or ""
+    return f"{kept}[redacted]" + ("@" if found["url"] else "")
+
+
+def redactor(facts: Snapshot, *, home: str, key: bytes | None = None) -> Redactor:
+    """A redactor for the names and addresses that these facts contain."""
+    found: list[str] = []
+    if facts.environment is not None:
+        found += [a for one in facts.environment.interfaces or () for a in one.addresses]
+        found += [facts.environment.variables.get(name, "") for name in _ADDRESS_VARIABLES]
+    if facts.hccn is not None:
+        found += (facts.hccn.conf or {}).values()
+        found += [
+            text
+            for one in facts.hccn.devices
+            for text in (one.address, one.gateway, one.detect)
+            if text
+        ]
+    addresses = [text for text in found if _is_address(text)]
+    host = facts.host.name if facts.host is not None else ""
+    return Redactor(host=host, home=home, addresses=addresses, key=key)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
