@@ -1,0 +1,117 @@
+"""The command line: finds the command, and turns every ending into an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tempfile
+import traceback
+
+import click
+
+from ascend_doctor import __version__
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.render.plain import lines, one_line
+from ascend_doctor.report import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
+
+# Name and one line of help; the module of a command is imported when it is called.
+COMMANDS = {
+    "check": "Collect, judge, probe and report: is this machine able to train?",
+    "snapshot": "Write the facts about this machine as redacted JSON.",
+    "judge": "Judge a saved snapshot as check -l 0 would have done there.",
+    "list": "List every check and probe.",
+    "explain": "Say what a check or probe looks at, why, and what to do.",
+    "schema": "Print the JSON Schema of the JSON report.",
+}
+
+
+class _Commands(click.Group):
+    """Knows the names and help lines without importing the commands."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"ascend_doctor.commands.{name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help=__doc__,
+)
+@click.version_option(__version__, prog_name="ascend-doctor")
+def doctor() -> None:
+    """Environment doctor for Megatron-LM + MindSpeed training on Ascend NPUs.
+
+    \b
+    Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
+    3 nothing worse than "could not tell", 70 a bug in the doctor, 130 interrupted.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+
+
+doctor.help = doctor.callback.__doc__ if doctor.callback else None
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and give its exit code; nothing is raised."""
+    try:
+        code = doctor.main(arguments, prog_name="ascend-doctor", standalone_mode=False)
+    except click.ClickException as error:
+        _say(error.format_message(), hint=_usage(error))
+        return EXIT_USAGE
+    except DoctorError as error:
+        _say(str(error))
+        return EXIT_USAGE
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_INTERRUPTED
+    except Exception:  # noqa: BLE001 - the last handler: a bug of ours
+        return _bug(arguments)
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f" (see {error.ctx.command_path} --help)"
+    return ""
+
+
+def _say(message: str, *, hint: str = "") -> None:
+    click.echo(f"ascend-doctor: {one_line(message)}{hint}", err=True)
+
+
+def _bug(arguments: list[str]) -> int:
+    """Write the traceback to a file and say what to paste."""
+    from ascend_doctor.redact import Redactor  # noqa: PLC0415 - only for a bug
+
+    clean = Redactor(home=os.path.expanduser("~")).text
+    text = clean(
+        f"ascend-doctor {__version__}, Python {sys.version.split()[0]}\n"
+        f"arguments: {arguments}\n\n{traceback.format_exc()}"
+    )
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="ascend-doctor-bug-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.write("\n".join(lines(text)))
+    last = clean(traceback.format_exc().strip().splitlines()[-1])
+    _say(f"a bug in ascend-doctor: {last}")
+    click.echo(f"Please report it with the text in {file.name} (names are redacted).", err=True)
+    return EXIT_BUG

@@ -18,7 +18,9 @@ _LISTEN = "0A"
 
 def parse_listening(text: str) -> tuple[int, ...]:
     """Ports in state LISTEN of ``/proc/net/tcp`` or ``tcp6``."""
-    found = re.findall(r"^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} (\w\w) ", text, re.MULTILINE)
+    found = re.findall(
+        r"^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} (\w\w) ", text, re.MULTILINE
+    )
     return tuple(sorted({int(port, 16) for port, state in found if state == _LISTEN}))
 
 

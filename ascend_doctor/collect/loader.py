@@ -13,8 +13,11 @@ _INCLUDE = re.compile(r"^\s*include\s+(\S+)\s*$")
 
 def library_path(machine: Machine) -> tuple[str, ...]:
     """Folders of LD_LIBRARY_PATH in their order; an empty entry is the current folder."""
-    return tuple(one or "." for one in re.split("[:;]", machine.env.get("LD_LIBRARY_PATH", ""))
-                 if machine.env.get("LD_LIBRARY_PATH"))
+    return tuple(
+        one or "."
+        for one in re.split("[:;]", machine.env.get("LD_LIBRARY_PATH", ""))
+        if machine.env.get("LD_LIBRARY_PATH")
+    )
 
 
 def configured(machine: Machine) -> tuple[str, ...]:

@@ -1,0 +1,127 @@
+"""Takes a snapshot: every section on its own, with a deadline; a failure leaves a gap."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ascend_doctor import __version__
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DoctorError, Unknown
+from ascend_doctor.facts import Gap, Section, Snapshot
+from ascend_doctor.system import Machine, NotRecorded
+
+SECTION_DEADLINE = 60.0
+
+Collector = Callable[[dict[str, Section]], Section]
+
+
+def take(
+    machine: Machine,
+    catalog: Catalog,
+    *,
+    python: str | None = None,
+    deadline: float = SECTION_DEADLINE,
+    simulated: bool = False,
+) -> Snapshot:
+    """All sections of this machine. ``python`` is the interpreter to examine.
+
+    Raises DataError where ``python`` was given and cannot be run; nothing else.
+    """
+    taken_at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
+    sections: dict[str, Section] = {}
+    gaps: list[Gap] = []
+    end = time.monotonic() + deadline
+    for wave in _waves(machine, catalog, python):
+        _collect(wave, sections, gaps, end)
+    found: dict[str, Any] = dict(sections)
+    return Snapshot(
+        tool_version=__version__,
+        taken_at=taken_at,
+        simulated=simulated,
+        gaps=tuple(sorted(gaps, key=lambda gap: gap.section)),
+        **found,
+    )
+
+
+def _waves(
+    machine: Machine, catalog: Catalog, interpreter: str | None
+) -> tuple[dict[str, Collector], ...]:
+    """Collectors by section; a later wave may read the sections of the earlier ones."""
+    from ascend_doctor.collect.cann import cann  # noqa: PLC0415 - a broken collector is a gap
+    from ascend_doctor.collect.driver import driver  # noqa: PLC0415
+    from ascend_doctor.collect.environment import environment  # noqa: PLC0415
+    from ascend_doctor.collect.hccn import hccn  # noqa: PLC0415
+    from ascend_doctor.collect.holders import holders  # noqa: PLC0415
+    from ascend_doctor.collect.host import host  # noqa: PLC0415
+    from ascend_doctor.collect.import_path import import_path  # noqa: PLC0415
+    from ascend_doctor.collect.native import native  # noqa: PLC0415
+    from ascend_doctor.collect.npus import npus  # noqa: PLC0415
+    from ascend_doctor.collect.python import python  # noqa: PLC0415
+
+    variables = catalog.variables
+    shown = tuple(one.name for one in variables.variables if one.show)
+    misses = {one.wrong: one.right for one in variables.near_misses}
+    return (
+        {
+            "host": lambda _: host(machine),
+            "driver": lambda _: driver(machine),
+            "npus": lambda _: npus(machine),
+            "cann": lambda _: cann(machine),
+            "python": lambda _: python(machine, interpreter),
+            "environment": lambda _: environment(machine, shown, misses),
+            "holders": lambda _: holders(machine),
+        },
+        {
+            "native": lambda done: native(machine, _done(done, "python")),
+            "import_path": lambda done: import_path(machine, _done(done, "python")),
+            "hccn": lambda done: hccn(machine, _done(done, "driver")),
+        },
+    )
+
+
+def _done(sections: dict[str, Section], name: str) -> Any:
+    if name not in sections:
+        raise Unknown(f"needs the section {name}, which could not be collected")
+    return sections[name]
+
+
+def _collect(
+    wave: dict[str, Collector], sections: dict[str, Section], gaps: list[Gap], end: float
+) -> None:
+    """Run a wave's collectors side by side; one that does not return in time is left behind."""
+    before = dict(sections)
+    outcomes: dict[str, Section | Exception] = {}
+
+    def work(name: str, collector: Collector) -> None:
+        try:
+            outcomes[name] = collector(before)
+        except Exception as error:  # noqa: BLE001 - whatever it is becomes a gap
+            outcomes[name] = error
+
+    threads = {
+        name: threading.Thread(target=work, args=(name, collector), daemon=True)
+        for name, collector in wave.items()
+    }
+    for thread in threads.values():
+        thread.start()
+    for name, thread in threads.items():
+        thread.join(max(end - time.monotonic(), 0))
+        outcome = outcomes.get(name)
+        if isinstance(outcome, Section):
+            sections[name] = outcome
+        elif isinstance(outcome, DoctorError):
+            raise outcome
+        else:
+            gaps.append(Gap(section=name, reason=_reason(outcome)))
+
+
+def _reason(outcome: Exception | None) -> str:
+    if outcome is None:
+        return "did not answer in time"
+    if isinstance(outcome, Unknown | NotRecorded):
+        return str(outcome)
+    return f"{type(outcome).__name__}: {outcome}"

@@ -1,0 +1,84 @@
+"""The options that say what is examined, and the collecting itself; shared by the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.redact import Redactor, redactor
+from ascend_doctor.system import LiveMachine, Machine, RecordingMachine, ReplayMachine
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KEPT = ("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "KUBERNETES_SERVICE_HOST")
+
+
+class Examination:
+    """One machine, live or replayed, that is to be examined."""
+
+    def __init__(self, *, python: str | None, record: str | None, replay: str | None) -> None:
+        if record and replay:
+            raise click.UsageError("--record and --replay exclude each other")
+        self.catalog = Catalog()
+        self.replayed = replay is not None
+        self.machine: Machine = ReplayMachine(Path(replay)) if replay else LiveMachine()
+        self.home = self.machine.env.get("HOME", "")
+        self._python = python
+        self._record = Path(record) if record else None
+
+    def collect(self) -> tuple[Snapshot, Redactor]:
+        """Collect every section, and know what is to be hidden of it.
+
+        Raises DataError where the interpreter that was named is none, or where the recording
+        that was asked for cannot be written.
+        """
+        from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - not for --help
+
+        if self._record is None:
+            facts = take(self.machine, self.catalog, python=self._python)
+            return facts, redactor(facts, home=self.home)
+        recording = RecordingMachine(self.machine)
+        facts = take(recording, self.catalog, python=self._python)
+        hidden = redactor(facts, home=self.home)
+        shown = facts.environment.variables if facts.environment else {}
+        env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
+        recording.save(
+            self._record,
+            origin=f"recorded by ascend-doctor {facts.tool_version} at {facts.taken_at}, redacted",
+            clean=hidden.text,
+            env={**env, **shown},
+        )
+        return facts, hidden
+
+
+def examined_options(command: F) -> F:
+    """Add the shared options; the command receives them as one ``examination: Examination``."""
+
+    def gather(*, python: str | None, record: str | None, replay: str | None, **others: Any) -> Any:
+        return command(
+            examination=Examination(python=python, record=record, replay=replay), **others
+        )
+
+    gather.__name__ = command.__name__
+    gather.__doc__ = command.__doc__
+    gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in (
+        click.option("--replay", metavar="DIR", help="Examine a recorded machine (level 0)."),
+        click.option(
+            "--record",
+            metavar="DIR",
+            help="Save what was read as a machine that can be replayed, redacted.",
+        ),
+        click.option(
+            "--python",
+            metavar="PATH",
+            help="Interpreter to examine.  [default: the active environment's]",
+        ),
+    ):
+        option(gather)
+    return gather  # type: ignore[return-value]

@@ -1,0 +1,74 @@
+"""``ascend-doctor judge``: a verdict on saved facts."""
+
+from __future__ import annotations
+
+import time
+
+import click
+import msgspec
+
+from ascend_doctor.commands.output import Output, output_options
+from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.facts import SCHEMA, Snapshot
+from ascend_doctor.judge import Case
+from ascend_doctor.redact import redactor
+from ascend_doctor.report import LEVELS, LevelRun, assemble
+
+_LIMIT = 256 << 20
+
+
+@click.command("judge")
+@click.argument("snapshot", metavar="SNAPSHOT")
+@selection_options
+@output_options
+def command(snapshot: str, only: tuple[str, ...], skip: tuple[str, ...], output: Output) -> int:
+    """Judge a saved SNAPSHOT, or the one inside a JSON report, on any machine.
+
+    Gives the verdict that `check -l 0` gave where the snapshot was taken.
+    """
+    start = time.monotonic()
+    facts = read_snapshot(snapshot)
+    case = Case(facts=facts, catalog=Catalog())
+    level = 3 if facts.probes else 0
+    report = assemble(
+        case,
+        choose(only, skip, level=level),
+        levels=tuple(LevelRun(level=n, adds=LEVELS[n]) for n in range(level + 1)),
+        fail_on=output.fail_on,
+        seconds=time.monotonic() - start,
+    )
+    output.write(report, redactor(facts, home=""))
+    return report.verdict.exit_code
+
+
+def read_snapshot(path: str) -> Snapshot:
+    """A snapshot from a file that ``snapshot`` or ``check --format json`` wrote.
+
+    Raises DataError that says what is wrong with the file and what to do.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LIMIT + 1)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+    if len(data) > _LIMIT:
+        raise DataError(f"{path}: larger than {_LIMIT >> 20} MiB; this is no snapshot")
+    try:
+        loaded = msgspec.json.decode(data)
+        if isinstance(loaded, dict) and "snapshot" in loaded:
+            loaded = loaded["snapshot"]
+        schema = loaded.get("schema") if isinstance(loaded, dict) else None
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise DataError(
+                f"{path}: schema {schema} is newer than this doctor's {SCHEMA};"
+                " judge it with a newer ascend-doctor"
+            )
+        if schema != SCHEMA:
+            raise DataError(f"{path}: not a snapshot; make one with `ascend-doctor snapshot`")
+        return msgspec.convert(loaded, Snapshot)
+    except msgspec.DecodeError as error:
+        raise DataError(
+            f"{path}: damaged or cut short ({error}); take the snapshot again"
+        ) from error

@@ -1,0 +1,187 @@
+"""The options that decide where a report goes and how it looks, shared by the commands."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.findings import Level
+from ascend_doctor.redact import Redactor
+from ascend_doctor.render import FORMATS, SUFFIXES
+from ascend_doctor.report import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+redact_option = click.option(
+    "--redact/--no-redact",
+    default=True,
+    show_default=True,
+    help="Hide names, addresses, home folders and secrets.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """``targets`` are (format, file) pairs; a file of None is standard output."""
+
+    targets: tuple[tuple[str, str | None], ...]
+    fail_on: Level
+    color: bool
+    redact: bool
+    verbose: bool
+
+    def write(self, report: Report, hidden: Redactor) -> None:
+        """Render every target. Files are replaced whole. Raises DataError."""
+        if self.redact and not report.snapshot.redacted:
+            report = hidden.apply(report)
+            facts = msgspec.structs.replace(report.snapshot, redacted=True)
+            report = msgspec.structs.replace(report, redacted=True, snapshot=facts)
+        for name, file in self.targets:
+            text = self._render(name, report, to_file=file is not None)
+            if file is None:
+                click.echo(text, nl=False, color=True)
+            else:
+                write_whole(file, text)
+
+    def _render(self, name: str, report: Report, *, to_file: bool) -> str:
+        module = importlib.import_module(f"ascend_doctor.render.{name}")
+        if name != "text":
+            rendered: str = module.render(report)
+            return rendered
+        encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
+        text: str = module.render(
+            report,
+            color=self.color and not to_file,
+            width=min(shutil.get_terminal_size((100, 24)).columns, 120),
+            ascii_only="utf" not in encoding.lower(),
+            verbose=self.verbose,
+        )
+        return text
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file through a temporary one beside it. Raises DataError with path and reason."""
+    folder = os.path.dirname(path) or "."
+    scratch = ""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=folder, prefix=".ascend-doctor-", delete=False, encoding="utf-8"
+        ) as file:
+            scratch = file.name
+            file.write(text)
+        os.chmod(scratch, 0o666 & ~_umask())
+        os.replace(scratch, path)
+    except OSError as error:
+        if scratch:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+        raise DataError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def output_options(command: F) -> F:
+    """Add the shared options; the command receives them as one ``output: Output``."""
+
+    def gather(
+        *,
+        formats: tuple[str, ...],
+        files: tuple[str, ...],
+        fail_on: str,
+        color: str,
+        redact: bool,
+        verbose: bool,
+        **others: Any,
+    ) -> Any:
+        output = Output(
+            targets=_targets(formats, files),
+            fail_on=Level(fail_on),
+            color=_wants_color(color),
+            redact=redact,
+            verbose=verbose,
+        )
+        return command(output=output, **others)
+
+    gather.__name__ = command.__name__
+    gather.__doc__ = command.__doc__
+    gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in (
+        click.option(
+            "-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."
+        ),
+        redact_option,
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            show_default=True,
+            help="NO_COLOR and FORCE_COLOR are honoured.",
+        ),
+        click.option(
+            "--fail-on",
+            type=click.Choice(["error", "unknown", "warning"]),
+            default="error",
+            show_default=True,
+            help="Lowest level that gives exit 1.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            "files",
+            multiple=True,
+            metavar="FILE",
+            help="File for the format at the same place; its ending can name the format.",
+        ),
+        click.option(
+            "--format",
+            "formats",
+            multiple=True,
+            type=click.Choice(FORMATS),
+            help="Format of the report; repeatable.  [default: text]",
+        ),
+    ):
+        option(gather)
+    return gather  # type: ignore[return-value]
+
+
+def _targets(
+    formats: tuple[str, ...], files: tuple[str, ...]
+) -> tuple[tuple[str, str | None], ...]:
+    names = list(formats)
+    for file in files[len(formats) :]:
+        ending = os.path.splitext(file)[1]
+        if ending not in SUFFIXES:
+            raise click.UsageError(f"-o {file}: give its --format; the ending does not name one")
+        names.append(SUFFIXES[ending])
+    places: list[str | None] = [*files, *[None] * (len(names) - len(files))]
+    if places.count(None) > 1:
+        raise click.UsageError("only one format can go to standard output; give the others an -o")
+    for file in files:
+        if not os.path.isdir(os.path.dirname(file) or "."):
+            raise click.UsageError(f"-o {file}: there is no such folder")
+    return tuple(zip(names, places, strict=True)) or (("text", None),)
+
+
+def _wants_color(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

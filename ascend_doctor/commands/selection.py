@@ -1,0 +1,39 @@
+"""Which checks run: ``--only`` and ``--skip``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ascend_doctor.judge import Check, checks
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def selection_options(command: F) -> F:
+    """Add ``--only`` and ``--skip``; ids are looked up by ``choose``."""
+    for option in (
+        click.option("--skip", multiple=True, metavar="ID", help="Leave a check out; repeatable."),
+        click.option("--only", multiple=True, metavar="ID", help="Run only this; repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+def choose(only: tuple[str, ...], skip: tuple[str, ...], *, level: int) -> tuple[Check, ...]:
+    """The checks up to ``level`` that are asked for. Raises UsageError for an unknown id."""
+    known = checks()
+    ids = [one.id for one in known]
+    for name in (*only, *skip):
+        if name not in ids:
+            close = difflib.get_close_matches(name, ids, n=1)
+            hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"
+            raise click.UsageError(f"no check is called {name!r}{hint}")
+    return tuple(
+        one
+        for one in known
+        if one.level <= level and one.id not in skip and (not only or one.id in only)
+    )

@@ -1,0 +1,29 @@
+"""``ascend-doctor snapshot``: the facts alone."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from ascend_doctor.commands.examination import Examination, examined_options
+from ascend_doctor.commands.output import redact_option, write_whole
+
+
+@click.command("snapshot")
+@examined_options
+@click.option("-o", "--output", "file", metavar="FILE", help="File instead of standard output.")
+@redact_option
+def command(examination: Examination, file: str | None, *, redact: bool) -> int:
+    """Write the facts about this machine as JSON, redacted unless told otherwise.
+
+    The file can be judged on any machine with `ascend-doctor judge FILE`.
+    """
+    facts, hidden = examination.collect()
+    if redact:
+        facts = msgspec.structs.replace(hidden.apply(facts), redacted=True)
+    text = msgspec.json.format(msgspec.json.encode(facts), indent=2).decode() + "\n"
+    if file is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(file, text)
+    return 0

@@ -1,0 +1,153 @@
+"""The one result of a run; every format is a rendering of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from ascend_doctor import __version__
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, Check, judge
+
+SCHEMA = 1
+
+EXIT_OK = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+EXIT_UNKNOWN = 3
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+
+LEVELS = (
+    "static facts: files, metadata, ELF headers; nothing is imported",
+    "imports, each in a child process",
+    "one device: memory, copies, matrix products",
+    "collectives, groups and a training step under torchrun",
+    "bandwidth and soak",
+)
+
+
+class LevelRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A level and whether it ran; ``reason`` says why it did not."""
+
+    level: int
+    adds: str
+    ran: bool = True
+    asked: bool = True
+    reason: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of findings by level. ``judged`` of ``checks`` checks had a subject and an answer."""
+
+    worst: Level
+    ok: int
+    skipped: int
+    warning: int
+    unknown: int
+    error: int
+    checks: int
+    judged: int
+    exit_code: int
+
+    def text(self) -> str:
+        """One line for people."""
+        parts = [
+            _count(self.error, "error"),
+            _count(self.warning, "warning"),
+            f"{self.unknown} unknown",
+            f"{self.ok} ok",
+            f"{self.skipped} skipped",
+        ]
+        return f"{', '.join(parts)}; {self.judged} of {self.checks} checks judged"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one run has to say.
+
+    ``python`` is the examined interpreter; ``snapshot`` the facts that were judged.
+    """
+
+    schema: int = SCHEMA
+    tool_version: str
+    taken_at: str
+    host: str
+    python: str
+    device: str
+    simulated: bool
+    redacted: bool
+    interrupted: bool = False
+    levels: tuple[LevelRun, ...]
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    snapshot: Snapshot
+    seconds: float
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def verdict(
+    findings: tuple[Finding, ...], *, fail_on: Level, levels: tuple[LevelRun, ...] = ()
+) -> Verdict:
+    """Count the findings and choose the exit code.
+
+    1: a finding at or above ``fail_on``; 3: nothing worse than "could not tell", or a level that
+    was asked for did not run, or nothing could be judged at all; else 0.
+    """
+    counts = {level: sum(one.level is level for one in findings) for level in Level}
+    worst = max((one.level for one in findings), default=Level.UNKNOWN)
+    by_check: dict[str, Level] = {}
+    for one in findings:
+        by_check[one.check] = max(one.level, by_check.get(one.check, Level.OK))
+    judged = sum(level in {Level.OK, Level.WARNING, Level.ERROR} for level in by_check.values())
+    not_run = any(one.asked and not one.ran for one in levels)
+    if worst >= fail_on:
+        code = EXIT_FINDINGS
+    elif counts[Level.UNKNOWN] or not_run or not judged:
+        code = EXIT_UNKNOWN
+    else:
+        code = EXIT_OK
+    return Verdict(
+        worst=worst,
+        ok=counts[Level.OK],
+        skipped=counts[Level.SKIPPED],
+        warning=counts[Level.WARNING],
+        unknown=counts[Level.UNKNOWN],
+        error=counts[Level.ERROR],
+        checks=len(by_check),
+        judged=judged,
+        exit_code=code,
+    )
+
+
+def assemble(
+    case: Case,
+    chosen: Collection[Check],
+    *,
+    levels: tuple[LevelRun, ...],
+    fail_on: Level,
+    seconds: float,
+    interrupted: bool = False,
+) -> Report:
+    """Judge the case and put the report together."""
+    facts = case.facts
+    findings = judge(case, chosen)
+    return Report(
+        tool_version=__version__,
+        taken_at=facts.taken_at,
+        host=facts.host.name if facts.host else "",
+        python=facts.python.executable if facts.python else "",
+        device=case.device,
+        simulated=facts.simulated,
+        redacted=False,
+        interrupted=interrupted,
+        levels=levels,
+        verdict=verdict(findings, fail_on=fail_on, levels=levels),
+        findings=findings,
+        snapshot=facts,
+        seconds=round(seconds, 3),
+    )

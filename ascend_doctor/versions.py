@@ -1,0 +1,225 @@
+"""Versions and ranges in the schemes of an Ascend stack: one way to parse, order and test each.
+
+``pep440``: Python packages, pre-releases always count. ``ascend``: CANN, drivers, firmware and
+TorchNPU trains (8.2.RC1.alpha001, 24.1.rc1.b030, 9.0.0-beta.2). ``unordered``: Ascend numbers that
+count per product and must not be compared, as the drivers of Ascend 950. ``ref``: git refs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+Scheme = Literal["pep440", "ascend", "unordered", "ref"]
+
+_LONGEST = 200
+# alpha < beta < rc < final. No source orders T builds and 0day releases; first, they meet no floor.
+_STAGES = {"t": 0, "0day": 1, "alpha": 2, "beta": 3, "rc": 4}
+_FINAL, _PATCH, _BUILD = 5, 6, 7
+_NAMES = {rank: name for name, rank in _STAGES.items()} | {_BUILD: "b"}
+_RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
+_TOKEN = re.compile(
+    r"[.-](?P<day>0day)|[.-]?(?P<stage>alpha|beta|rc|t|b|spc)(?:\.?(?P<count>[0-9]{1,9}))?"
+    r"|\.(?P<patch>[0-9]{1,9})"
+)
+_BOUND = re.compile(r"(>=|<=|==|!=|>|<)\s*(\S+)")
+_BRACKET = re.compile(r"\[([^\[\],]+)(?:,([^\[\],]+))?\]\s*(?:,\s*)?")
+
+
+class VersionError(ValueError):
+    """The text is no version, or no range, of its scheme; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Ascend:
+    """``release`` are the leading numbers, ``suffix`` pairs of a stage's rank and its number."""
+
+    release: tuple[int, ...]
+    suffix: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+        numbers = self.release
+        while len(numbers) > 1 and numbers[-1] == 0:
+            numbers = numbers[:-1]
+        return numbers, (*self.suffix, (_FINAL, 0))
+
+    def without_build(self) -> Ascend:
+        return Ascend(self.release, tuple(one for one in self.suffix if one[0] != _BUILD))
+
+    def within(self, line: Ascend) -> bool:
+        """Whether this is ``line`` or a part of it: 25.2.rc1 and 25.2.0.1 are within 25.2."""
+        size = len(line.release)
+        if line.suffix:
+            same = self.key[0] == line.key[0]
+            return same and self.suffix[: len(line.suffix)] == line.suffix
+        return (self.release + (0,) * size)[:size] == line.release
+
+    def __str__(self) -> str:
+        text = ".".join(map(str, self.release))
+        for rank, number in self.suffix:
+            text += f".{number}" if rank == _PATCH else f"-{_NAMES[rank]}"
+            text += "" if rank == _PATCH or _NAMES[rank] == "0day" else str(number)
+        return text
+
+
+class _Bound(NamedTuple):
+    operator: str
+    version: Ascend
+    line: bool
+
+
+def parse(scheme: Scheme, text: str) -> Version | Ascend | str:
+    """The version that ``text`` is. Raises VersionError."""
+    if scheme == "pep440":
+        return _pep440(text)
+    if scheme == "ref":
+        return _ref(text)
+    return _ascend(text)
+
+
+def key(scheme: Scheme, text: str) -> tuple[object, ...]:
+    """A sort key. Raises VersionError for no version, and where the scheme has no order."""
+    if scheme == "pep440":
+        return (_pep440(text),)
+    if scheme == "ascend":
+        return _ascend(text).key
+    raise VersionError(f"{text}: versions of the scheme {scheme} have no order")
+
+
+def numbers(scheme: Scheme, text: str, count: int) -> tuple[int, ...]:
+    """The first ``count`` numbers, filled with zeros: (2, 7, 1) of 2.7.1.post4 and of 2.7.1+cpu."""
+    parsed = parse(scheme, text)
+    if isinstance(parsed, str):
+        raise VersionError(f"{text}: a git ref has no numbers")
+    return (*parsed.release, *(0,) * count)[:count]
+
+
+def satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
+    """Whether ``version`` lies in the range ``wanted``. Raises VersionError.
+
+    A range is comparisons joined by ``,`` (and) and ``||`` (or); "" is any version. Ascend ranges
+    know lines (``==25.2.X``, ``>=25.2.X``), and intervals as version.info has them
+    (``[7.0.0,7.2.99]``, ``[23.0.rc3,23.0.rc3.]``, ends included). Builds (.B120) count only where
+    the range names one. Order is plain order: 8.5.0.alpha002 is below 8.5.0.
+    """
+    parsed = parse(scheme, version)
+    # All are tried, so that a bad range is an error whatever the version is.
+    hits = [_one_alternative(scheme, parsed, one) for one in wanted.split("||")]
+    return any(hits)
+
+
+def check_range(scheme: Scheme, wanted: str) -> None:
+    """Raises VersionError where ``wanted`` is no range of the scheme."""
+    satisfies(scheme, "0", wanted)
+
+
+def _one_alternative(scheme: Scheme, version: Version | Ascend | str, wanted: str) -> bool:
+    if isinstance(version, Version):
+        try:
+            return SpecifierSet(wanted).contains(version, prereleases=True)
+        except (InvalidSpecifier, ValueError) as error:
+            raise VersionError(f"{wanted[:_LONGEST]!r} is no range of Python versions") from error
+    if isinstance(version, str):
+        return _ref_matches(version, wanted)
+    if wanted.lstrip().startswith("["):
+        return _in_brackets(scheme, version, wanted)
+    return all(_holds(version, bound) for bound in _bounds(scheme, wanted))
+
+
+def _pep440(text: str) -> Version:
+    try:
+        # Beyond this length int() itself refuses the numbers.
+        return Version(text if len(text) <= _LONGEST else "too long")
+    except InvalidVersion as error:
+        raise VersionError(f"{text[:_LONGEST]!r} is no Python version (PEP 440)") from error
+
+
+def _ref(text: str) -> str:
+    if not text or len(text) > _LONGEST or not text.isprintable() or re.search(r"[\s,|]", text):
+        raise VersionError(f"{text[:_LONGEST]!r} is no git ref")
+    return text
+
+
+def _ascend(text: str) -> Ascend:
+    lowered = text.strip().lower()
+    start = _RELEASE.match(lowered) if len(lowered) <= _LONGEST else None
+    if start is None:
+        raise VersionError(f"{text[:_LONGEST]!r} is no Ascend version")
+    suffix: list[tuple[int, int]] = []
+    at = start.end()
+    while at < len(lowered):
+        token = _TOKEN.match(lowered, at)
+        if token is None:
+            raise VersionError(f"{text!r} is no Ascend version: {lowered[at:]!r} is not understood")
+        suffix.append(_rank(token))
+        at = token.end()
+    return Ascend(tuple(int(one) for one in start.group().split(".")), tuple(suffix))
+
+
+def _rank(token: re.Match[str]) -> tuple[int, int]:
+    if token["day"]:
+        return _STAGES["0day"], 0
+    if token["patch"]:
+        return _PATCH, int(token["patch"])
+    return _STAGES.get(token["stage"], _BUILD), int(token["count"] or 0)
+
+
+def _bounds(scheme: Scheme, wanted: str) -> list[_Bound]:
+    bounds = []
+    for part in wanted.split(",") if wanted.strip() else ():
+        match = _BOUND.fullmatch(part.strip())
+        if match is None:
+            raise VersionError(f"{part[:_LONGEST]!r} is no comparison (as >=8.5.0 or ==25.2.X)")
+        operator, text = match.groups()
+        if scheme == "unordered" and operator not in ("==", "!="):
+            raise VersionError(f"{part!r}: these versions have no order, only == and != are meant")
+        line = text.lower().endswith((".x", ".*"))
+        bounds.append(_Bound(operator, _ascend(text[:-2] if line else text), line))
+    return bounds
+
+
+def _holds(version: Ascend, bound: _Bound) -> bool:
+    wanted = bound.version
+    if not any(rank == _BUILD for rank, _ in wanted.suffix):
+        version = version.without_build()
+    inside = version.within(wanted) if bound.line else version.key == wanted.key
+    above = not inside and version.key > wanted.key
+    return {
+        "==": inside,
+        "!=": not inside,
+        ">=": inside or above,
+        "<=": not above,
+        ">": above,
+        "<": not inside and not above,
+    }[bound.operator]
+
+
+def _in_brackets(scheme: Scheme, version: Ascend, wanted: str) -> bool:
+    at, hits = 0, []
+    text = wanted.strip()
+    while at < len(text):
+        match = _BRACKET.match(text, at)
+        if match is None:
+            raise VersionError(f"{wanted[:_LONGEST]!r} is no list of intervals")
+        low, high = match[1].strip(), (match[2] or "").strip()
+        # An upper end such as "23.0.rc3." stands for everything that begins so.
+        upper = f"<={high}X" if high.endswith(".") else f"<={high}"
+        bounds = _bounds(scheme, f">={low},{upper}" if high else f"=={low}")
+        hits.append(all(_holds(version, bound) for bound in bounds))
+        at = match.end()
+    return any(hits)
+
+
+def _ref_matches(ref: str, wanted: str) -> bool:
+    results = []
+    for part in wanted.split(",") if wanted.strip() else ():
+        match = _BOUND.fullmatch(part.strip())
+        if match is None or match[1] not in ("==", "!="):
+            raise VersionError(f"{part[:_LONGEST]!r} is no choice of git refs (as ==core_r0.16.0)")
+        results.append((ref == _ref(match[2])) == (match[1] == "=="))
+    return all(results)
