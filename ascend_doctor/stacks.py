@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from ascend_doctor.versions import Scheme, parse, satisfies
+
 Evidence = Literal["stated", "code", "derived"]
 
 
@@ -24,17 +26,21 @@ class Source(Row, frozen=True, kw_only=True):
 
 
 class Need(Row, frozen=True, kw_only=True):
-    """A relation to another component.
+    """A relation to another component; in ``conflicts``, to what must not be there with it.
 
     ``versions`` is a range in that component's scheme ("" is any). ``hard``: package metadata or
     code refuses anything else; otherwise the range is what is documented to go together, and
-    another version is a doubt. ``when`` restricts by machine facts (arch, python, soc family).
+    another version is a doubt. ``also`` is a range that another or a disputed source allows.
+    ``optional``: binds only where that component is there. ``when`` restricts by machine facts:
+    ``arch`` (x86_64, aarch64) and ``family`` (id of a hardware file), alternatives joined by ``|``.
     """
 
     component: str
     versions: str = ""
+    also: str = ""
     hard: bool = True
-    when: dict[str, str] = {}
+    optional: bool = False
+    when: dict[Literal["arch", "family"], str] = {}
     evidence: Evidence = "stated"
     because: str = ""
     sources: tuple[Source, ...] = ()
@@ -43,18 +49,22 @@ class Need(Row, frozen=True, kw_only=True):
 class Release(Row, frozen=True, kw_only=True):
     """One release, branch or package of a component.
 
-    ``version`` is unique in the component and written in its scheme. ``ref`` and ``commit`` are
-    git's; ``moving``: the ref is a branch. ``reports`` is what the software says of itself where
-    that differs from ``version``. ``attributes`` hold facts that checks ask for by name.
+    ``version`` is unique in the component and written in its scheme; a branch head of a component
+    with numbers is ``0+<branch>``. ``covers``: a range of further versions that the row speaks for.
+    ``ref`` and ``commit`` are git's; ``moving``: the ref is a branch. ``reports`` is what the
+    software says of itself where that differs from ``version``. ``provides``: versions of other
+    components that come with it. ``attributes`` hold facts that checks ask for by name.
     """
 
     version: str
+    covers: str = ""
     ref: str | None = None
     commit: str | None = None
     moving: bool = False
     reports: str | None = None
     status: Literal["", "maintained", "end-of-life", "prerelease", "unlisted", "unmapped"] = ""
     released: str = ""
+    provides: dict[str, str] = {}
     requires: tuple[Need, ...] = ()
     conflicts: tuple[Need, ...] = ()
     attributes: dict[str, str] = {}
@@ -82,23 +92,52 @@ class WrongRef(Row, frozen=True, kw_only=True):
     sources: tuple[Source, ...]
 
 
+class Behaviour(Row, frozen=True, kw_only=True):
+    """What holds for a range of a component's versions (``versions``; "" is all)."""
+
+    id: str
+    text: str
+    versions: str = ""
+    evidence: Evidence = "code"
+    sources: tuple[Source, ...]
+
+
 class Component(Row, frozen=True, kw_only=True):
-    """``matrices/components/<id>.yaml``. ``after``: components to be installed before this one."""
+    """``matrices/components/<id>.yaml``. ``after``: components to be installed before this one.
+
+    A component without releases is open: any version may exist, and only ranges speak of it.
+    """
 
     schema: int
     id: str
     title: str
-    scheme: Literal["pep440", "ascend", "ref"]
+    scheme: Scheme
     obtain: Obtain
     import_name: str = ""
     after: tuple[str, ...] = ()
-    releases: tuple[Release, ...]
+    releases: tuple[Release, ...] = ()
     refs: tuple[WrongRef, ...] = ()
+    behaviours: tuple[Behaviour, ...] = ()
     note: str = ""
     sources: tuple[Source, ...]
 
     def release(self, version: str) -> Release | None:
-        return next((one for one in self.releases if one.version == version), None)
+        """The row of a version, exact first, then one that covers it. Raises VersionError."""
+        wanted = parse(self.scheme, version)
+        for one in self.releases:
+            if parse(self.scheme, one.version) == wanted:
+                return one
+        for one in self.releases:
+            if one.covers and satisfies(self.scheme, version, one.covers):
+                return one
+        return None
+
+    def behaviour(self, identity: str, version: str) -> Behaviour | None:
+        """The behaviour of that id that the version shows, or None. Raises VersionError."""
+        for one in self.behaviours:
+            if one.id == identity and satisfies(self.scheme, version, one.versions):
+                return one
+        return None
 
 
 class Soc(Row, frozen=True, kw_only=True):
@@ -140,7 +179,10 @@ class Family(Row, frozen=True, kw_only=True):
 
 
 class Stack(Row, frozen=True, kw_only=True):
-    """``matrices/stacks/<id>.yaml``: a combination that some project documents."""
+    """``matrices/stacks/<id>.yaml``: a combination that some project documents.
+
+    ``components`` gives a range in each component's scheme (``==2.7.1.post4``).
+    """
 
     schema: int
     id: str
