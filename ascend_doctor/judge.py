@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,9 +12,9 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Level, Remedy
 
 if TYPE_CHECKING:
+    from ascend_doctor.data import Catalog
     from ascend_doctor.facts import S, Snapshot
     from ascend_doctor.probe_results import ProbeRun
-    from ascend_doctor.data import Catalog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +80,9 @@ def check(
     return register
 
 
-def checks() -> tuple[Check, ...]:
-    """All checks, sorted by level, then in the order of their files and lines."""
-    import ascend_doctor.checks as package  # noqa: PLC0415 - the checks import this module
-
-    for module in sorted(one.name for one in pkgutil.iter_modules(package.__path__)):
-        importlib.import_module(f"{package.__name__}.{module}")
-    return tuple(sorted(_CHECKS.values(), key=lambda one: one.level))
+def registered() -> tuple[Check, ...]:
+    """The checks of the modules imported so far; ``ascend_doctor.checks.every`` has all."""
+    return tuple(_CHECKS.values())
 
 
 # A check is straight-line code: it yields findings made with these, raises Unknown or

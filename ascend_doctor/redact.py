@@ -56,8 +56,10 @@ class Redactor:
             self._names[self._host] = f"host-{self._digest(self._host)}"
         for address in addresses:
             self._names.setdefault(address, self.address(address))
-        alternatives = sorted(map(re.escape, self._names), key=len, reverse=True)
-        self._known = re.compile(rf"(?<![\w.:-])(?:{'|'.join(alternatives) or '(?!)'})(?![\w:-])")
+        known = sorted(self._names, key=len, reverse=True)
+        # A colon ends a name or an IPv4 address (a port follows), but not an IPv6 address.
+        shapes = (re.escape(one) + ("(?!:)" if ":" in one else "") for one in known)
+        self._known = re.compile(rf"(?<![\w.:-])(?:{'|'.join(shapes) or '(?!)'})(?![\w-])")
 
     def _digest(self, text: str) -> str:
         return hashlib.blake2b(text.encode(), key=self._key, digest_size=3).hexdigest()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 import msgspec
 
-from ascend_doctor.judge import checks
+from ascend_doctor.checks import every
 
 
 @click.command("list")
 @click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
 def command(shape: str) -> int:
     """List every check and probe with its level and the property that should hold."""
-    known = checks()
+    known = every()
     if shape == "json":
         rows = [
             {"id": one.id, "level": one.level, "title": one.title, "probe": one.probe or None}

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ascend_doctor.judge import Check, checks
+from ascend_doctor.checks import every
+from ascend_doctor.judge import Check
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,7 +26,7 @@ def selection_options(command: F) -> F:
 
 def choose(only: tuple[str, ...], skip: tuple[str, ...], *, level: int) -> tuple[Check, ...]:
     """The checks up to ``level`` that are asked for. Raises UsageError for an unknown id."""
-    known = checks()
+    known = every()
     ids = [one.id for one in known]
     for name in (*only, *skip):
         if name not in ids:

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    deadline=None,  # tests never assert times
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("default")
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(autouse=True)
+def no_real_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test has a home of its own, and no settings of the machine that runs it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in list(os.environ):
+        if name.startswith(("XDG_", "GIT_", "ASCEND_", "HCCL_", "NO_COLOR", "FORCE_COLOR")) and (
+            not name.startswith("ASCEND_DOCTOR_TEST_")
+        ):
+            monkeypatch.delenv(name)
+    return home
+
+
+@pytest.fixture
+def doctor() -> Command:
+    """Run the installed command; gives exit code, stdout and stderr."""
+    program = Path(sys.executable).with_name("ascend-doctor")
+
+    def run(*arguments: str, deadline: float = 300, **options: object) -> object:
+        return subprocess.run(
+            [program, *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=deadline,
+            **options,  # type: ignore[call-overload]
+        )
+
+    return run  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="session")
+def examined_python() -> Path:
+    """An interpreter with torch and torch_npu, named by ASCEND_DOCTOR_TEST_PYTHON."""
+    named = os.environ.get("ASCEND_DOCTOR_TEST_PYTHON")
+    if not named:
+        pytest.skip("ASCEND_DOCTOR_TEST_PYTHON names no interpreter with torch and torch_npu")
+    return Path(named)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import SECTIONS, Host, Npus, Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, Check, error, judge, note, unknown, warning
+from ascend_doctor.probe_results import ProbeRun
+
+CATALOG = Catalog()
+
+
+def one(run: Any) -> tuple[Finding, ...]:
+    check = Check(id="the-check", title="It holds", explain="text", run=run)
+    return judge(Case(facts=Snapshot(), catalog=CATALOG), [check])
+
+
+def test_silence_is_ok() -> None:
+    assert one(lambda _: ()) == (Finding(check="the-check", level=Level.OK, title="It holds"),)
+
+
+def test_findings_carry_the_id_of_their_check() -> None:
+    found = one(lambda _: [error("bad"), warning("odd"), unknown("?"), note("fine")])
+    assert [(f.check, f.level.value) for f in found] == [
+        ("the-check", "error"),
+        ("the-check", "warning"),
+        ("the-check", "unknown"),
+        ("the-check", "ok"),
+    ]
+
+
+def test_unknown_and_not_applicable_are_values() -> None:
+    def cannot(_: Case) -> Iterator[Finding]:
+        raise Unknown("npu-smi did not answer")
+        yield
+
+    def no_subject(_: Case) -> Iterator[Finding]:
+        raise NotApplicable("no Ascend device here")
+        yield
+
+    assert one(cannot)[0].level is Level.UNKNOWN
+    assert "npu-smi did not answer" in one(cannot)[0].title
+    assert one(no_subject)[0].level is Level.SKIPPED
+
+
+def test_what_was_found_before_an_unknown_stays() -> None:
+    def half(_: Case) -> Iterator[Finding]:
+        yield error("bad")
+        raise Unknown("the rest")
+
+    assert [f.level for f in one(half)] == [Level.ERROR, Level.UNKNOWN]
+
+
+def test_a_crash_is_unknown_and_says_that_it_is_our_bug() -> None:
+    def crash(_: Case) -> Iterator[Finding]:
+        raise ZeroDivisionError("x")
+        yield
+
+    (found,) = one(crash)
+    assert found.level is Level.UNKNOWN
+    assert "bug in ascend-doctor" in found.because
+
+
+def test_levels_are_ordered() -> None:
+    assert Level.OK < Level.SKIPPED < Level.WARNING < Level.UNKNOWN < Level.ERROR
+    with pytest.raises(TypeError):
+        assert Level.OK < "error"
+
+
+def test_need_says_why_a_section_is_missing() -> None:
+    facts = Snapshot()
+    with pytest.raises(Unknown, match="host: not collected"):
+        facts.need(Host)
+    assert Snapshot(npus=Npus(tool="/x")).need(Npus).tool == "/x"
+
+
+def test_a_probe_that_did_not_run_is_unknown_with_its_reason() -> None:
+    facts = Snapshot(probes=(ProbeRun(probe="device", not_started="torch is not installed"),))
+    case = Case(facts=facts, catalog=CATALOG)
+    with pytest.raises(Unknown, match="torch is not installed"):
+        case.probe("device")
+    with pytest.raises(Unknown, match="allreduce did not run"):
+        case.probe("allreduce")
+
+
+def test_ids_are_kebab_case_and_every_check_explains_itself() -> None:
+    known = every()
+    assert known
+    for check in known:
+        assert check.id == check.id.lower()
+        assert set(check.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+        assert len(check.explain) > 80, check.id
+        assert check.title[0].isupper() or not check.title[0].isalpha() or "_" in check.title, (
+            check.id
+        )
+
+
+@given(st.data())
+def test_judge_never_raises_whatever_sections_are_there(data: st.DataObject) -> None:
+    kept = data.draw(st.sets(st.sampled_from(sorted(SECTIONS))))
+    empty: dict[str, Any] = {name: SECTIONS[name]() for name in kept}
+    case = Case(
+        facts=Snapshot(**empty),
+        catalog=CATALOG,
+        device=data.draw(st.sampled_from(["npu", "cuda", "cpu"])),
+        nproc=data.draw(st.none() | st.integers(-1, 64)),
+    )
+    known = every()
+    found = judge(case, known)
+    assert {f.check for f in found} == {c.id for c in known}
+    crashed = [f for f in found if "the check itself failed" in f.title]
+    assert not crashed
+
+
+def test_a_finding_round_trips() -> None:
+    finding = error("x", found="a", ranks=(1, 2))
+    again = msgspec.json.decode(msgspec.json.encode(finding), type=Finding)
+    assert again == finding

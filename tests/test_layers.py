@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "ascend_doctor"
+
+# Imports go down only, or to siblings in the same sub-folder.
+LAYERS = [
+    {"errors", "findings", "versions", "probe_results", "__init__"},
+    {"facts", "stacks", "system"},
+    {"data", "redact"},
+    {"judge", "probe", "matrix", "provision"},
+    {"collect", "checks", "simulator", "report", "live"},
+    {"render"},
+    {"commands"},
+    {"cli", "__main__"},
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+
+def modules() -> list[Path]:
+    return [
+        path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "operators" not in path.parts  # runs in the examined interpreter
+    ]
+
+
+def top(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_down(path: Path) -> None:
+    for name in imported(path):
+        if not name.startswith("ascend_doctor."):
+            continue
+        part = name.split(".")[1]
+        if part == top(path) or part.startswith("__"):
+            continue
+        assert RANK[part] < RANK[top(path)], f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_imports_torch(path: Path) -> None:
+    assert not {name for name in imported(path) if name.split(".")[0] in {"torch", "torch_npu"}}
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "checks").glob("*.py")), ids=lambda p: p.name)
+def test_checks_see_a_case_and_nothing_else(path: Path) -> None:
+    forbidden = {"os", "subprocess", "time", "click", "rich", "socket", "shutil", "pathlib", "yaml"}
+    assert not {name.split(".")[0] for name in imported(path)} & forbidden
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "probes").glob("*.py")), ids=lambda p: p.name)
+def test_probes_never_import_the_doctor(path: Path) -> None:
+    assert not {name for name in imported(path) if name.startswith("ascend_doctor")}
+
+
+def test_help_imports_only_what_it_uses() -> None:
+    code = (
+        "import sys; from ascend_doctor.cli import run; run(['--help']);"
+        "bad = {'rich', 'yaml', 'git', 'psutil', 'elftools', 'resolvelib', 'torch', 'numpy'};"
+        "print(sorted(bad & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr.strip() == "[]"

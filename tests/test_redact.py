@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.facts import Environment, Hccn, HccnDevice, Host, Interface, Snapshot
+from ascend_doctor.redact import Redactor, redactor
+
+KEY = b"k" * 16
+addresses = st.ip_addresses(v=4).map(str)
+
+
+def test_home_host_and_other_users_are_hidden() -> None:
+    hidden = Redactor(host="node7", home="/home/alice", key=KEY)
+    text = hidden.text("node7:/home/alice/run and /home/bob/run on node77")
+    assert "node7:" not in text
+    assert "alice" not in text
+    assert "bob" not in text
+    assert "~/run" in text
+    assert text.endswith("on node77")
+
+
+def test_a_quoted_home_stays_a_path_that_a_shell_expands() -> None:
+    hidden = Redactor(home="/home/alice", key=KEY)
+    assert hidden.text("source '/home/alice/a b/set_env.sh'") == "source ~/'a b/set_env.sh'"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "HF_TOKEN=hf_abcdefghijklmnopqrst",
+        "Authorization: Bearer abc.def-ghi_jkl",
+        "https://user:pa55word@example.com/x.git",
+        "password: correcthorse",
+        "AKIAABCDEFGHIJKLMNOPQR",
+        '{"api_key": "0123456789abcdef"}',
+    ],
+)
+def test_secrets_are_hidden(secret: str) -> None:
+    text = Redactor(key=KEY).text(secret)
+    assert "[redacted]" in text
+    for part in ("abcdefghij", "def-ghi", "pa55word", "correcthorse", "0123456789", "ABCDEFGHIJ"):
+        assert part not in text
+
+
+@given(addresses, addresses)
+def test_addresses_keep_equality_and_subnets_below_the_first_octet(one: str, two: str) -> None:
+    hidden = Redactor(key=KEY)
+    first, second = hidden.address(one), hidden.address(two)
+    assert hidden.address(one) == first
+    if ipaddress.ip_address(first) not in ipaddress.ip_network("10.0.0.0/8"):
+        assert first == one
+        return
+    if second == two or one.split(".", maxsplit=1)[0] != two.split(".", maxsplit=1)[0]:
+        return
+    for size in range(8, 33):
+        same = ipaddress.ip_network(f"{one}/{size}", strict=False) == ipaddress.ip_network(
+            f"{two}/{size}", strict=False
+        )
+        assert same == (
+            ipaddress.ip_network(f"{first}/{size}", strict=False)
+            == ipaddress.ip_network(f"{second}/{size}", strict=False)
+        )
+
+
+def test_versions_with_four_parts_are_no_addresses() -> None:
+    hidden = Redactor(addresses=["24.1.0.9"], key=KEY)
+    assert hidden.text("driver 24.1.0.1, firmware 7.1.0.11.220") == (
+        "driver 24.1.0.1, firmware 7.1.0.11.220"
+    )
+
+
+def test_loopback_and_masks_stay() -> None:
+    text = "127.0.0.1 0.0.0.0 255.255.255.0"
+    assert Redactor(addresses=text.split(), key=KEY).text(text) == text
+
+
+def test_a_snapshot_is_redacted_throughout_and_still_a_snapshot() -> None:
+    facts = Snapshot(
+        host=Host(name="trainer-17"),
+        environment=Environment(
+            variables={"MASTER_ADDR": "51.7.8.9", "PYTHONPATH": "/home/alice/Megatron-LM"},
+            interfaces=(Interface(name="eth0", addresses=("51.7.8.9",)),),
+        ),
+        hccn=Hccn(
+            conf={"address_0": "61.1.1.7"}, devices=(HccnDevice(device=0, address="61.1.1.7"),)
+        ),
+    )
+    clean = redactor(facts, home="/home/alice", key=KEY).apply(facts)
+    assert clean.environment is not None
+    assert clean.hccn is not None
+    assert clean.hccn.conf is not None
+    assert clean.environment.interfaces is not None
+    assert clean.environment.variables["PYTHONPATH"] == "~/Megatron-LM"
+    assert (
+        clean.environment.variables["MASTER_ADDR"] == clean.environment.interfaces[0].addresses[0]
+    )
+    assert clean.hccn.conf["address_0"] == clean.hccn.devices[0].address
+    for secret in ("trainer-17", "51.7.8.9", "61.1.1.7", "alice"):
+        assert secret not in repr(clean)
+
+
+@given(st.text())
+def test_no_text_makes_it_raise(text: str) -> None:
+    Redactor(host="node7", home="/home/alice", addresses=["1.2.3.4"], key=KEY).text(text)
