@@ -122,8 +122,20 @@ class InstallInfo(Part, frozen=True, kw_only=True):
     group: str | None = None
 
 
+class DockerRuntime(Part, frozen=True, kw_only=True):
+    """Ascend Docker Runtime on this host. ``mounts`` are the paths of its base.list."""
+
+    path: str | None = None
+    default: bool = False
+    mounts: tuple[str, ...] = ()
+
+
 class Driver(Section, frozen=True, kw_only=True):
-    """The kernel driver (HDK), its firmware, its device files and its user-space libraries."""
+    """The kernel driver (HDK), its firmware, its device files and its user-space libraries.
+
+    ``firmware_source`` is the file or tool that told ``firmware_version``. ``modules`` are the
+    loaded kernel modules that belong to the driver.
+    """
 
     path: str | None = None
     version: str | None = None
@@ -131,12 +143,14 @@ class Driver(Section, frozen=True, kw_only=True):
     ascendhal_version: str | None = None
     compatible_firmware: str | None = None
     firmware_version: str | None = None
+    firmware_source: str = ""
     compatible_drivers: str | None = None
     install_info: InstallInfo | None = None
     nodes: tuple[DeviceNode, ...] = ()
     libraries: tuple[Library, ...] = ()
     modules: tuple[str, ...] | None = None
     pci: tuple[PciFunction, ...] | None = None
+    docker: DockerRuntime | None = None
 
     @property
     def devices(self) -> tuple[DeviceNode, ...]:
@@ -161,7 +175,8 @@ class Usage(Part, frozen=True, kw_only=True):
 class Npu(Part, frozen=True, kw_only=True):
     """One device of the npu-smi table: the pair (``npu_id``, ``chip_id``).
 
-    ``device`` is the number of /dev/davinciN and of ``hccn_tool -i`` where the table gives it.
+    ``device`` is the number of /dev/davinciN and of ``hccn_tool -i``: the Phy-ID on A3, the NPU id
+    on A2 and 950, None on 310.
     """
 
     npu_id: int
@@ -207,11 +222,12 @@ class NpuEcc(Part, frozen=True, kw_only=True):
 
 
 class NpuBoard(Part, frozen=True, kw_only=True):
-    """``npu-smi info -t board``."""
+    """``npu-smi info -t board``. ``compatibility`` is driver against firmware: OK, NOK, UNKNOWN."""
 
     npu_id: int
     chip_name: str | None = None
     npu_name: str | None = None
+    pci_device: str | None = None
     driver_version: str | None = None
     firmware_version: str | None = None
     compatibility: str | None = None
@@ -228,10 +244,14 @@ class NpuMapping(Part, frozen=True, kw_only=True):
 
 
 class Topology(Part, frozen=True, kw_only=True):
-    """``npu-smi info -t topo``: ``links[i][j]`` is the code from ``names[i]`` to ``names[j]``."""
+    """``npu-smi info -t topo``: ``links[i][j]`` is the code from ``names[i]`` to ``names[j]``.
+
+    ``affinity[i]`` are the CPUs near ``names[i]``, as printed; empty where the tool has none.
+    """
 
     names: tuple[str, ...]
     links: tuple[tuple[str, ...], ...]
+    affinity: tuple[str, ...] = ()
 
 
 class ToolError(Part, frozen=True, kw_only=True):
@@ -243,7 +263,12 @@ class ToolError(Part, frozen=True, kw_only=True):
 
 
 class Npus(Section, frozen=True, kw_only=True):
-    """What npu-smi tells. ``tool`` is its path, "" where it is not installed."""
+    """What npu-smi tells. ``tool`` is its path, "" where it is not installed.
+
+    ``layout`` is a2 (910 too), a3, 310 or 950. ``complete``: the device table was not cut.
+    ``processes`` is None where the tool did not say; ``idle`` are the NPU ids of which it says that
+    nothing runs on them. ``listed`` is the number of cards of ``info -l``.
+    """
 
     tool: str = ""
     tool_version: str | None = None
@@ -252,6 +277,7 @@ class Npus(Section, frozen=True, kw_only=True):
     devices: tuple[Npu, ...] = ()
     complete: bool = True
     processes: tuple[NpuProcess, ...] | None = None
+    idle: tuple[int, ...] = ()
     listed: int | None = None
     mapping: tuple[NpuMapping, ...] | None = None
     health: tuple[NpuHealth, ...] = ()
@@ -546,7 +572,7 @@ class Gap(Part, frozen=True, kw_only=True):
     reason: str
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was seen on one machine at one time. ``taken_at`` is UTC, ISO 8601."""
 
     schema: int = SCHEMA

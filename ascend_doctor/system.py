@@ -326,7 +326,7 @@ class ReplayMachine:
             raise ProgramMissing(f"{argv[0]}: not on the recorded machine")
         stdout = found.stdout
         if found.stdout_file is not None:
-            stdout = (self.folder / found.stdout_file).read_text("utf-8")
+            stdout = self._inside(found.stdout_file).read_text("utf-8")
         return Completed(
             exit_code=None if found.timed_out else found.exit_code,
             stdout=stdout,
@@ -348,8 +348,15 @@ class ReplayMachine:
                 return path
         raise OSError(f"{path}: too many links")
 
+    def _inside(self, path: str) -> Path:
+        """A path of the recording, never one that leads out of its folder."""
+        place = (self.folder / path).resolve()
+        if not place.is_relative_to(self.folder.resolve()):
+            raise DataError(f"{self.folder}: {path!r} leads out of the recording")
+        return place
+
     def _file(self, path: str) -> Path:
-        return self.folder / "root" / self._resolve(path).lstrip("/")
+        return self._inside(f"root/{self._resolve(path).lstrip('/')}")
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
         return self._file(path).read_bytes()[:limit].decode("utf-8", "replace")

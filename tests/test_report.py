@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.facts import Host, Snapshot
+from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.render import json as json_format
+from ascend_doctor.render import text as text_format
+from ascend_doctor.report import LEVELS, LevelRun, Report, Verdict, verdict
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J[bold red]x[/]\r\n\u202eevil\u2066\x9b31m\ud800"
+
+
+def finding(level: Level, check: str = "a-check", **more: Any) -> Finding:
+    return Finding(check=check, level=level, title=more.pop("title", "a title"), **more)
+
+
+def report(*findings: Finding, **more: Any) -> Report:
+    levels = (
+        LevelRun(level=0, adds=LEVELS[0]),
+        LevelRun(level=2, adds=LEVELS[2], ran=False, asked=False),
+    )
+    fields: dict[str, Any] = {
+        "tool_version": "1",
+        "taken_at": "2026-11-21T00:00:00+00:00",
+        "host": "h",
+        "python": "/p",
+        "device": "npu",
+        "simulated": False,
+        "redacted": True,
+        "levels": levels,
+        "verdict": verdict(findings, fail_on=Level.ERROR, levels=levels),
+        "findings": findings,
+        "snapshot": Snapshot(host=Host(name="h", os_id="debian")),
+        "seconds": 0.5,
+    }
+    return Report(**{**fields, **more})
+
+
+@pytest.mark.parametrize(
+    ("levels", "fail_on", "code"),
+    [
+        ([Level.OK], Level.ERROR, 0),
+        ([Level.OK, Level.SKIPPED], Level.WARNING, 0),
+        ([Level.WARNING], Level.ERROR, 0),
+        ([Level.WARNING], Level.WARNING, 1),
+        ([Level.UNKNOWN, Level.OK], Level.ERROR, 3),
+        ([Level.UNKNOWN], Level.UNKNOWN, 1),
+        ([Level.UNKNOWN], Level.WARNING, 1),
+        ([Level.UNKNOWN, Level.WARNING], Level.ERROR, 3),
+        ([Level.ERROR, Level.UNKNOWN], Level.ERROR, 1),
+        ([Level.SKIPPED], Level.ERROR, 3),
+        ([], Level.ERROR, 3),
+    ],
+)
+def test_exit_codes(levels: list[Level], fail_on: Level, code: int) -> None:
+    found = tuple(finding(level, f"c-{n}") for n, level in enumerate(levels))
+    assert verdict(found, fail_on=fail_on).exit_code == code
+
+
+def test_a_level_that_was_asked_for_and_did_not_run_is_never_0() -> None:
+    levels = (LevelRun(level=3, adds="", ran=False, reason="no NPU"),)
+    assert verdict((finding(Level.OK),), fail_on=Level.ERROR, levels=levels).exit_code == 3
+
+
+def test_a_check_with_an_unknown_part_does_not_count_as_judged() -> None:
+    got = verdict((finding(Level.OK), finding(Level.UNKNOWN)), fail_on=Level.ERROR)
+    assert (got.checks, got.judged) == (1, 0)
+
+
+@given(st.lists(st.sampled_from(Level)))
+def test_counts_add_up(levels: list[Level]) -> None:
+    got = verdict(tuple(finding(level) for level in levels), fail_on=Level.ERROR)
+    assert got.ok + got.skipped + got.warning + got.unknown + got.error == len(levels)
+    assert (got.exit_code == 0) == (
+        any(level in {Level.OK, Level.WARNING} for level in levels)
+        and not {Level.ERROR, Level.UNKNOWN} & set(levels)
+        and got.judged > 0
+    )
+
+
+def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
+    full = finding(
+        Level.ERROR,
+        found="f",
+        wanted="w",
+        because="b",
+        refs=("r",),
+        ranks=(1,),
+        devices=(2,),
+        remedy=Remedy(summary="s", commands=("c",), step="x"),
+    )
+    loaded = json.loads(json_format.render(report(full)))
+    jsonschema.validate(loaded, json_format.schema())
+    assert set(loaded) == {
+        "schema",
+        "tool_version",
+        "taken_at",
+        "host",
+        "python",
+        "device",
+        "simulated",
+        "redacted",
+        "interrupted",
+        "levels",
+        "verdict",
+        "findings",
+        "snapshot",
+        "seconds",
+    }
+    assert set(loaded["verdict"]) == {
+        "worst",
+        "ok",
+        "skipped",
+        "warning",
+        "unknown",
+        "error",
+        "checks",
+        "judged",
+        "exit_code",
+    }
+    assert set(loaded["findings"][0]) == {
+        "check",
+        "level",
+        "title",
+        "found",
+        "wanted",
+        "because",
+        "remedy",
+        "refs",
+        "ranks",
+        "devices",
+    }
+    assert set(loaded["findings"][0]["remedy"]) == {"summary", "commands", "step"}
+    assert loaded["schema"] == 1
+    assert loaded["snapshot"]["schema"] == 1
+
+
+def test_the_schema_refuses_what_is_no_report() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"schema": 1}, json_format.schema())
+    loaded = json.loads(json_format.render(report(finding(Level.OK))))
+    loaded["findings"][0]["level"] = "fine"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(loaded, json_format.schema())
+
+
+def test_a_report_round_trips() -> None:
+    one = report(finding(Level.WARNING, found="x"))
+    assert msgspec.json.decode(msgspec.json.encode(one), type=Report) == one
+
+
+def text_of(*findings: Finding, **options: Any) -> str:
+    return text_format.render(report(*findings), **options)
+
+
+def test_text_shows_every_field_of_a_finding_and_its_commands() -> None:
+    text = text_of(
+        finding(
+            Level.ERROR,
+            "hccl-up",
+            title="HCCL is down",
+            found="nothing",
+            wanted="something",
+            because="it matters",
+            refs=("https://example.com/a",),
+            ranks=(0, 3),
+            remedy=Remedy(summary="Switch it on", commands=("hccl on", "hccl status")),
+        )
+    )
+    for part in (
+        "error: HCCL is down",
+        "[hccl-up]",
+        "found  nothing",
+        "wanted something",
+        "why    it matters",
+        "0, 3",
+        "Switch it on",
+        "$ hccl on",
+        "$ hccl status",
+        "https://example.com/a",
+        "1 error,",
+        "level 2 would add",
+        "pseudonyms",
+    ):
+        assert part in text, part
+
+
+def test_errors_stand_before_warnings_and_unknowns() -> None:
+    text = text_of(
+        finding(Level.UNKNOWN, title="U"),
+        finding(Level.WARNING, title="W"),
+        finding(Level.ERROR, title="E"),
+    )
+    assert text.index("error: E") < text.index("warning: W") < text.index("unknown: U")
+
+
+def test_symbols_differ_in_shape_with_and_without_unicode() -> None:
+    levels = [finding(level, title=level.value.upper()) for level in Level]
+    for ascii_only in (False, True):
+        text = text_of(*levels, ascii_only=ascii_only, verbose=True)
+        marks = {
+            next(line for line in text.splitlines() if one.title in line).split()[0]
+            for one in levels
+        }
+        assert len(marks) == 5
+        assert ascii_only == text.isascii()
+
+
+def test_a_simulated_report_says_so_at_the_top_and_in_the_verdict() -> None:
+    text = text_format.render(report(finding(Level.OK), simulated=True))
+    assert "SIMULATED" in text.splitlines()[1]
+    assert "(simulated)" in text
+
+
+def test_long_commands_are_not_wrapped() -> None:
+    command = "x " * 200 + "end"
+    assert command in text_of(finding(Level.ERROR, remedy=Remedy(summary="s", commands=(command,))))
+
+
+def test_hostile_text_reaches_no_format_raw() -> None:
+    one = finding(
+        Level.ERROR,
+        title=HOSTILE,
+        found=HOSTILE,
+        wanted=HOSTILE,
+        because=HOSTILE,
+        refs=(HOSTILE,),
+        remedy=Remedy(summary=HOSTILE, commands=(HOSTILE,)),
+    )
+    for level in Level:
+        text = text_of(msgspec.structs.replace(one, level=level), verbose=True)
+        assert not {"\x1b", "\x07", "\r", "\u202e", "\u2066", "\x9b", "\ud800"} & set(text)
+        assert "[bold red]x[/]" in text
+
+
+@given(st.text())
+def test_any_text_stays_on_its_lines_and_prints(text: str) -> None:
+    out = text_of(finding(Level.ERROR, title=text, found=text, refs=(text,)))
+    out.encode("utf-8")
+    assert not any(ord(one) < 32 and one != "\n" for one in out)
+
+
+def test_color_is_there_only_when_asked_for() -> None:
+    assert "\x1b[" in text_of(finding(Level.ERROR), color=True)
+    assert "\x1b[" not in text_of(finding(Level.ERROR), color=False)
+
+
+def test_a_verdict_is_one_line() -> None:
+    got = Verdict(
+        worst=Level.ERROR,
+        ok=3,
+        skipped=1,
+        warning=1,
+        unknown=0,
+        error=2,
+        checks=7,
+        judged=6,
+        exit_code=1,
+    )
+    assert got.text() == "2 errors, 1 warning, 0 unknown, 3 ok, 1 skipped; 6 of 7 checks judged"
