@@ -32,7 +32,8 @@ class Need(Row, frozen=True, kw_only=True):
     code refuses anything else; otherwise the range is what is documented to go together, and
     another version is a doubt. ``also`` is a range that another or a disputed source allows.
     ``optional``: binds only where that component is there. ``when`` restricts by machine facts:
-    ``arch`` (x86_64, aarch64) and ``family`` (id of a hardware file), alternatives joined by ``|``.
+    ``arch`` (x86_64, aarch64) and ``family`` (id of a hardware file); ``a|b`` is either, ``!a`` any
+    other.
     """
 
     component: str
