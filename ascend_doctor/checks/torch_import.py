@@ -1,0 +1,289 @@
+"""Whether torch and torch_npu can be imported, told from files alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.checks.installed import (
+    cann_version,
+    distribution,
+    npu_only,
+    source,
+    torch_pair,
+    variable,
+)
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error, warning
+from ascend_doctor.versions import VersionError, satisfies
+
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+# NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
+_OF_CANN = (
+    "libhccl.so",
+    "libascendcl.so",
+    "libacl_op_compiler.so",
+    "libge_runner.so",
+    "libgraph.so",
+    "libacl_tdt_channel.so",
+)
+_OF_TORCH = ("libtorch", "libc10", "libshm")
+# Part of torch_npu that is loaded only when an ATB operator is called.
+_LATE = "libop_plugin_atb.so"
+_FAQ = "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/installation_guide/faq.md"
+_AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
+
+
+def _native(case: Case) -> Native:
+    distribution(case, "torch-npu")
+    return case.need(Native)
+
+
+def _early(native: Native) -> tuple[Needed, ...]:
+    """Libraries that are not found and without which the import itself fails."""
+    return tuple(
+        one
+        for one in native.needed
+        if one.path is None and tuple(name.rpartition("/")[2] for name in one.wanted_by) != (_LATE,)
+    )
+
+
+def _symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
+    return tuple(
+        one
+        for one in native.missing_symbols
+        if one.owner == owner and one.wanted_by.rpartition("/")[2] != _LATE
+    )
+
+
+def _autoloads(case: Case) -> bool:
+    """Whether ``import torch`` imports torch_npu as well: torch 2.5 and newer, unless told not to.
+
+    torch compares the variable with "1"; any other value switches it off.
+    """
+    torch = distribution(case, "torch")
+    try:
+        if not satisfies("pep440", torch.version, ">=2.5.0.dev0"):
+            return False
+    except VersionError as reason:
+        raise Unknown(str(reason)) from reason
+    value = variable(case, _AUTOLOAD)
+    return value is None or value == "1"
+
+
+def _statement(case: Case) -> str:
+    try:
+        return "import torch" if _autoloads(case) else "import torch_npu"
+    except (NotApplicable, Unknown):
+        return "import torch_npu"
+
+
+def _unharmed(case: Case) -> None:
+    """Raises NotApplicable where torch_npu is not wanted and does not disturb."""
+    if case.device != "npu" and not _autoloads(case):
+        raise NotApplicable(f"torch_npu is not loaded for {case.device}: {_AUTOLOAD} is off")
+
+
+def _load_cann(case: Case) -> Remedy:
+    """How this machine gets CANN's libraries into the environment."""
+    cann = case.need(Cann)
+    scripts = {one.root: one.set_env for one in cann.installs if one.set_env}
+    script = scripts.get(cann.active or "") or next(iter(scripts.values()), None)
+    if script is not None:
+        return Remedy(
+            summary="Load the environment of CANN in every shell, service or job that starts "
+            "Python",
+            commands=(source(script),),
+        )
+    return Remedy(
+        summary="Install the CANN toolkit and the operator package of your chip, then source its "
+        "set_env.sh. To use torch without the NPU until then, switch the automatic import off",
+        commands=(f"export {_AUTOLOAD}=0",),
+    )
+
+
+@check("torch-npu-libraries", "Every library that torch_npu loads is found")
+def torch_npu_libraries(case: Case) -> Iterator[Finding]:
+    """torch_npu is a thin layer over shared libraries of CANN, torch and the NPU driver.
+
+    The check reads the headers of the installed torch_npu files and looks each needed library up
+    as the system's loader would, in the environment of this shell. It imports nothing. Where a
+    library is not found, the import stops with "cannot open shared object file" and names only
+    the first one; here you see all of them.
+
+    Usually CANN is installed but its set_env.sh was not sourced in this shell: services, cron,
+    CI steps and ssh commands do not read .bashrc. Source it, or install CANN where there is none.
+    """
+    native = _native(case)
+    missing = _early(native)
+    if not native.needed:
+        raise Unknown("the files of torch_npu could not be read")
+    if missing:
+        _unharmed(case)
+        names = ", ".join(one.name for one in missing)
+        cann = [one.name for one in missing if one.name in _OF_CANN]
+        torch = [one.name for one in missing if one.name.startswith(_OF_TORCH)]
+        of = "CANN" if len(cann) == len(missing) else ""
+        yield error(
+            f"`{_statement(case)}` will fail: {len(missing)} "
+            f"{of + ' ' if of else ''}librar{'y is' if len(missing) == 1 else 'ies are'} not found",
+            found=f"not found: {names}",
+            wanted="the loader finds each of them",
+            because=f"The import stops at the first one: {missing[0].name}: cannot open shared "
+            "object file.",
+            remedy=_load_cann(case) if cann else torch_pair(case) if torch else None,
+            refs=(_FAQ,),
+        )
+
+
+@check("torch-autoload", "`import torch` does not depend on a torch_npu that cannot be imported")
+def torch_autoload(case: Case) -> Iterator[Finding]:
+    """From version 2.5 on, `import torch` imports every installed device backend by itself.
+
+    So a torch_npu that cannot be imported breaks every program that uses torch, even one that
+    wants no NPU, and a tool that would explain the fault fails in the same way. A second try in
+    the same process shows an unrelated message ("Only a single TORCH_LIBRARY can be used to
+    register the namespace triton"), so read the first one, in a fresh process.
+
+    Setting TORCH_DEVICE_BACKEND_AUTOLOAD=0 restores `import torch` and lets `import torch_npu`
+    show the true cause. The cure is to repair what torch_npu lacks.
+    """
+    native = _native(case)
+    if not _autoloads(case):
+        raise NotApplicable("torch does not import torch_npu by itself here")
+    missing = _early(native)
+    symbols = (*_symbols(native, "cann"), *_symbols(native, "torch"))
+    if missing or symbols:
+        lacks = (
+            f"libraries that are not found: {', '.join(one.name for one in missing)}"
+            if missing
+            else f"{len(symbols)} undefined symbols, the first of them {symbols[0].name}"
+        )
+        yield error(
+            "`import torch` itself will fail, because it imports torch_npu automatically",
+            found=f"{_AUTOLOAD} is {variable(case, _AUTOLOAD) or 'unset'}; torch_npu has {lacks}",
+            wanted="torch_npu can be imported, or its automatic import is off",
+            because="The message will be: Failed to load the backend extension: torch_npu. "
+            "The real reason stands above it in the traceback.",
+            remedy=Remedy(
+                summary="Repair torch_npu. To use torch without the NPU meanwhile, switch the "
+                "automatic import off",
+                commands=(f"export {_AUTOLOAD}=0",),
+            ),
+            refs=(_AUTOLOAD_REF,),
+        )
+
+
+@check("torch-npu-cann-symbols", "CANN's libraries export every function that torch_npu calls")
+def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
+    """torch_npu is compiled against one release of CANN and calls functions of its libraries.
+
+    The check compares the names that the files of torch_npu leave open with those that the
+    libraries on the loader's path export. A name that none of them has means that CANN is older
+    than the one that this torch_npu was built for, or that libraries of two releases are mixed.
+    The import then ends with "undefined symbol". Use the CANN release that the compatibility
+    table gives for this torch_npu, or the torch_npu of this CANN.
+    """
+    native = _native(case)
+    _symbols_known(native)
+    missing = _symbols(native, "cann")
+    if missing:
+        _unharmed(case)
+        try:
+            cann = f"CANN {cann_version(case)}"
+        except (NotApplicable, Unknown):
+            cann = "the CANN in use"
+        torch_npu = distribution(case, "torch-npu")
+        yield error(
+            f"`{_statement(case)}` will fail: {cann} is too old for torch_npu "
+            f"{torch_npu.version}, or two releases are mixed",
+            found=_listed(missing),
+            wanted="no undefined symbols",
+            because="torch_npu was built against a CANN that has these functions.",
+            remedy=Remedy(
+                summary="Install the CANN release that belongs to this torch_npu, or the torch_npu "
+                "of the CANN in use; in a shell that has seen two set_env.sh start afresh"
+            ),
+            refs=("https://github.com/Ascend/samples/issues/21",),
+        )
+    unowned = _symbols(native, "")
+    if unowned:
+        yield warning(
+            f"torch_npu needs {len(unowned)} functions that no library on the loader's path has",
+            found=_listed(unowned),
+            because="Whose they are could not be told; the import may end with undefined symbol.",
+        )
+
+
+@check("torch-npu-torch-symbols", "torch exports every function that torch_npu calls")
+def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
+    """torch_npu is compiled against one exact torch; another one has other functions inside.
+
+    The check compares the names that the files of torch_npu leave open with those that the
+    installed torch exports. The usual way into this fault is another package that moved torch to
+    a different version while it was installed. Put the pair back.
+    """
+    native = _native(case)
+    _symbols_known(native)
+    missing = _symbols(native, "torch")
+    if missing:
+        _unharmed(case)
+        torch, torch_npu = distribution(case, "torch"), distribution(case, "torch-npu")
+        yield error(
+            f"`{_statement(case)}` will fail: torch_npu {torch_npu.version} was not built for "
+            f"torch {torch.version}",
+            found=_listed(missing),
+            wanted="no undefined symbols",
+            because="The libraries of torch lack functions that torch_npu calls.",
+            remedy=torch_pair(case),
+            refs=("https://github.com/Ascend/pytorch/issues/35",),
+        )
+
+
+def _symbols_known(native: Native) -> None:
+    if not native.symbols_checked:
+        raise Unknown("no symbols could be compared")
+
+
+def _listed(symbols: tuple[MissingSymbol, ...]) -> str:
+    shown = "; ".join(f"{one.name} (wanted by {one.wanted_by})" for one in symbols[:3])
+    return f"{len(symbols)} undefined: {shown}{' ...' if len(symbols) > 3 else ''}"  # noqa: PLR2004 - as cut
+
+
+@check("driver-library", "The driver's library is where the loader finds it")
+def driver_library(case: Case) -> Iterator[Finding]:
+    """CANN reaches the NPU through libascend_hal.so, which belongs to the driver.
+
+    set_env.sh of CANN up to 8.3 does not add the driver's folders; there they must be known to
+    the loader or be added by the driver's own setenv.bash. In a container the driver folder must
+    be mounted from the host. Without the library the import of torch_npu fails, or no device is
+    seen.
+    """
+    npu_only(case)
+    native = _native(case)
+    if native.hal is None:
+        raise Unknown("libascend_hal.so was not looked for")
+    if native.hal.path is None:
+        driver = case.need(Driver)
+        if not driver.present:
+            raise NotApplicable("there is no trace of an NPU on this machine")
+        root = f"{driver.path or '/usr/local/Ascend/driver'}/lib64"
+        folders = ":".join((root, f"{root}/common", f"{root}/driver"))
+        yield error(
+            "The driver's library libascend_hal.so is not on the loader's path",
+            found="libascend_hal.so: not found",
+            wanted=f"found in a folder below {root}",
+            because="Without it CANN cannot start and no NPU can be used.",
+            remedy=Remedy(
+                summary="Add the driver's folders to the loader's path; in a container mount the "
+                "driver folder of the host first",
+                commands=(_append("LD_LIBRARY_PATH", folders),),
+            ),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
+        )
+
+
+def _append(name: str, value: str) -> str:
+    return f"export {name}=${{{name}:+${name}:}}{shlex.quote(value)}"
