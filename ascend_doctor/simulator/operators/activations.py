@@ -1,0 +1,107 @@
+"""Activations and rotary embedding of torch_npu."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812  its usual name
+
+from .table import implements
+
+Tensor = torch.Tensor
+aten = torch.ops.aten
+
+
+@implements("npu::npu_swiglu")
+def swiglu(x: Tensor, dim: int = -1) -> Tensor:
+    """silu(first half) * second half along `dim`, in single precision."""
+    gate, value = x.float().chunk(2, dim)
+    return (F.silu(gate) * value).to(x.dtype)
+
+
+@implements("npu::npu_swiglu_backward")
+def swiglu_backward(dy: Tensor, x: Tensor, dim: int = -1) -> Tensor:
+    gate, value = x.float().chunk(2, dim)
+    dy32 = dy.float()
+    return torch.cat([aten.silu_backward(dy32 * value, gate), dy32 * F.silu(gate)], dim).to(x.dtype)
+
+
+@implements("npu::npu_silu")
+def silu(x: Tensor) -> Tensor:
+    return F.silu(x)
+
+
+@implements("npu::npu_silu_")
+def silu_(x: Tensor) -> Tensor:
+    return F.silu(x, inplace=True)
+
+
+@implements("npu::npu_silu_backward")
+def silu_backward(dy: Tensor, x: Tensor, _y: Tensor) -> Tensor:
+    return aten.silu_backward(dy, x)
+
+
+@implements("npu::npu_gelu")
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    return F.gelu(x, approximate=approximate)
+
+
+@implements("npu::npu_gelu_backward")
+def gelu_backward(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
+    return aten.gelu_backward(dy, x, approximate=approximate)
+
+
+@implements("npu::npu_fast_gelu", "npu::fast_gelu")
+def fast_gelu(x: Tensor) -> Tensor:
+    """x * sigmoid(1.702 x), written as op-plugin's test_fast_gelu.py does."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+@implements("npu::npu_fast_gelu_backward")
+def fast_gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
+    share = torch.sigmoid(1.702 * x)
+    return dy * (share + 1.702 * x * share * (1 - share))
+
+
+def _rotated(x: Tensor, mode: str) -> Tensor:
+    """The quarter turn of each pair: (-x2, x1), pairs being halves or neighbours."""
+    if mode == "half":
+        one, two = x.chunk(2, -1)
+        return torch.cat((-two, one), -1)
+    if mode == "interleave":
+        return torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+    raise RuntimeError(
+        f"The rotary_mode of npu_rotary_mul should be half or interleave, but got {mode}"
+    )
+
+
+@implements("npu::npu_rotary_mul")
+def rotary_mul(
+    x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str = "half", rotate: Tensor | None = None
+) -> Tensor:
+    """x * cos + rotate(x) * sin (op-plugin, torch_npu-npu_rotary_mul.md)."""
+    x32 = x.float()
+    turned = _rotated(x32, rotary_mode) if rotate is None else x32 @ rotate.float()
+    return (x32 * cos.float() + turned * sin.float()).to(x.dtype)
+
+
+@implements("npu::npu_rotary_mul_backward")
+def rotary_mul_backward(
+    dy: Tensor, x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str = "half"
+) -> tuple[Tensor, Tensor, Tensor]:
+    dy32, x32 = dy.float(), x.float()
+    # The quarter turn is orthogonal and its square is -1, so its transpose is its negative.
+    dx = dy32 * cos.float() - _rotated(dy32 * sin.float(), rotary_mode)
+    d_cos = (dy32 * x32).sum_to_size(cos.shape)
+    d_sin = (dy32 * _rotated(x32, rotary_mode)).sum_to_size(sin.shape)
+    return dx.to(x.dtype), d_cos.to(x.dtype), d_sin.to(x.dtype)
+
+
+@implements("npu::npu_apply_rotary_pos_emb")
+def apply_rotary_pos_emb(
+    query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, layout: str = "BSND",
+    rotary_mode: str = "half",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Rotary embedding of query and key; only layout BSND exists."""
+    if layout != "BSND":
+        raise NotImplementedError(f"npu_apply_rotary_pos_emb: layout {layout} is not simulated")
+    return rotary_mul(query, cos, sin, rotary_mode), rotary_mul(key, cos, sin, rotary_mode)

@@ -1,0 +1,198 @@
+"""One call of fused attention taken apart into sequences, in heads-first layout.
+
+Semantics: op-plugin, docs/zh/custom_APIs/torch_npu/torch_npu-npu_fusion_attention.md, shapes and
+checks: op_plugin/ops/opapi/FlashAttentionKernelNpuOpApi.cpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+COMPRESSED = 2048  # side of the triangle that sparse modes 2, 3 and 4 want
+ALL, LEFT_UP, RIGHT_DOWN, BAND, PREFIX, PREFIX_COMPRESSED = 1, 2, 3, 4, 5, 6
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One call's settings, common to the forward and the backward computation."""
+
+    head_num: int
+    layout: str
+    scale: float
+    keep_prob: float
+    before: int
+    after: int
+    sparse_mode: int
+    prefix: list[int] | None
+    query_ends: list[int] | None
+    key_ends: list[int] | None
+    pse_type: int
+    softmax_layout: str
+    seed: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Attention of one sequence: q (N,Sq,D), k and v (N,Sk,D), what is masked, what dropout keeps."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    pse: Tensor | None
+    masked: Tensor | None
+    kept: Tensor | None
+
+
+def heads_first(x: Tensor, layout: str, heads: int) -> Tensor:
+    """(B,N,S,D), or (N,T,D) for TND, from any layout."""
+    if layout == "TND":
+        return x.transpose(0, 1)
+    if layout in ("BSH", "SBH"):
+        x = x.reshape(*x.shape[:2], heads, -1)
+        return x.permute(0, 2, 1, 3) if layout == "BSH" else x.permute(1, 2, 0, 3)
+    return x if layout == "BNSD" else x.transpose(1, 2)
+
+
+def from_heads_first(x: Tensor, layout: str) -> Tensor:
+    if layout == "TND":
+        return x.transpose(0, 1).contiguous()
+    if layout == "BSH":
+        return x.permute(0, 2, 1, 3).flatten(2).contiguous()
+    if layout == "SBH":
+        return x.permute(2, 0, 1, 3).flatten(2).contiguous()
+    return (x if layout == "BNSD" else x.transpose(1, 2)).contiguous()
+
+
+def key_heads(problem: Problem, q: Tensor, k: Tensor) -> int:
+    if problem.layout in ("BSH", "SBH"):
+        return k.shape[2] // (q.shape[2] // problem.head_num)
+    return k.shape[{"BNSD": 1, "BSND": 2, "TND": 1}[problem.layout]]
+
+
+def _masked(problem: Problem, mask: Tensor | None, batch: int, sq: int, sk: int) -> Tensor | None:
+    """True where a score takes no part, (Sq,Sk) or (1 or N,Sq,Sk); None: all take part.
+
+    Without a mask the sparse mode and the two token counts have no effect.
+    """
+    if mask is None:
+        return None
+    mode = problem.sparse_mode
+    row, column = torch.arange(sq).unsqueeze(1), torch.arange(sk).unsqueeze(0)
+    if mode in (LEFT_UP, RIGHT_DOWN, BAND):
+        if tuple(mask.shape[-2:]) != (COMPRESSED, COMPRESSED):
+            raise RuntimeError(
+                f"call aclnnFlashAttentionScore failed, error code is 161002: sparse_mode {mode} "
+                f"wants an atten_mask of [2048, 2048], got {list(mask.shape)}"
+            )
+        shift = 0 if mode == LEFT_UP else sk - sq
+        if mode != BAND:
+            return column > row + shift
+        return (column > row + shift + problem.after) | (column < row + shift - problem.before)
+    if mode == PREFIX_COMPRESSED:
+        prefixes = problem.prefix or []
+        return (column > row + sk - sq) & (column >= prefixes[batch])
+    given = mask.bool()
+    if given.dim() == 4:  # noqa: PLR2004  B or 1, N or 1, Sq, Sk
+        given = given[batch if given.shape[0] > 1 else 0]
+    given = given[..., :sq, :sk]
+    if mode == 0:
+        given = given | (column > row + problem.after) | (column < row - problem.before)
+    elif mode not in (ALL, PREFIX):
+        raise NotImplementedError(f"npu_fusion_attention: sparse_mode {mode} is not simulated")
+    return given
+
+
+def _pse(problem: Problem, pse: Tensor | None, batch: int) -> Tensor | None:
+    if pse is None:
+        return None
+    if problem.pse_type not in (0, 1):
+        raise NotImplementedError(f"npu_fusion_attention: pse_type {problem.pse_type}")
+    return pse[batch if pse.shape[0] > 1 else 0].float()
+
+
+def pieces_of(problem: Problem, tensors: tuple[Tensor, Tensor, Tensor], extra: Any) -> list[Piece]:
+    """The sequences of a call in single precision, key and value repeated for grouped heads."""
+    q, k, v = tensors
+    pse, mask = extra
+    heads = key_heads(problem, q, k)
+    q = heads_first(q, problem.layout, problem.head_num)
+    k, v = (heads_first(x, problem.layout, heads) for x in (k, v))
+    group = q.shape[-3] // heads
+    k, v = (x.repeat_interleave(group, -3) for x in (k, v))
+    if problem.layout == "TND":
+        spans = zip(spans_of(problem.query_ends), spans_of(problem.key_ends), strict=True)
+        parts = [(q[:, a:b], k[:, c:d], v[:, c:d]) for (a, b), (c, d) in spans]
+    else:
+        parts = list(zip(q, k, v, strict=True))
+    random = torch.Generator().manual_seed((problem.seed + (problem.offset << 32)) % 2**63)
+    pieces = []
+    for batch, (one, two, three) in enumerate(parts):
+        size = (one.shape[0], one.shape[1], two.shape[1])
+        kept = None
+        if problem.keep_prob < 1:
+            kept = torch.rand(size, generator=random) < problem.keep_prob
+        pieces.append(
+            Piece(
+                one.float(), two.float(), three.float(), _pse(problem, pse, batch),
+                _masked(problem, mask, batch, size[1], size[2]), kept,
+            )
+        )  # fmt: skip
+    return pieces
+
+
+def spans_of(ends: list[int] | None) -> list[tuple[int, int]]:
+    """Start and end of each sequence; trailing zeros are sequences that take no part."""
+    spans, start = [], 0
+    for end in ends or []:
+        spans.append((start, max(start, end)))
+        start = max(start, end)
+    return spans
+
+
+def problem_of(head_num: int, layout: str, named: dict[str, Any]) -> Problem:
+    layout = layout.upper()
+    problem = Problem(
+        head_num=head_num,
+        layout=layout,
+        scale=named.get("scale", named.get("scale_value", 1.0)),
+        keep_prob=named.get("keep_prob", 1.0),
+        before=named.get("pre_tockens", named.get("pre_tokens", 2147483647)),
+        after=named.get("next_tockens", named.get("next_tokens", 2147483647)),
+        sparse_mode=named.get("sparse_mode", 0),
+        prefix=_numbers(named.get("prefix")),
+        query_ends=_numbers(named.get("actual_seq_qlen")),
+        key_ends=_numbers(named.get("actual_seq_kvlen")),
+        pse_type=named.get("pse_type", 1),
+        softmax_layout=named.get("softmax_layout", ""),
+        seed=int(_number(named.get("seed", 0))),
+        offset=int(_number(named.get("offset", 0))),
+    )
+    if layout not in ("BSH", "SBH", "BNSD", "BSND", "TND"):
+        raise RuntimeError(
+            "The input_layout should be BSH/SBH/BNSD/BSND/TND(case-insensitive), "
+            f"but got {layout}"
+        )
+    if layout == "TND" and (
+        not problem.query_ends or len(problem.query_ends) != len(problem.key_ends or [])
+    ):
+        raise RuntimeError(
+            "the size of actual_seq_qlen and actual_seq_kvlen must be the same and cannot be empty."
+        )
+    if any(named.get(name) is not None for name in ("query_rope", "key_rope", "dropout_mask")):
+        raise NotImplementedError("npu_fusion_attention: rope parts and dropout_mask as arguments")
+    return problem
+
+
+def _numbers(value: Any) -> list[int] | None:
+    if isinstance(value, Tensor):
+        value = value.tolist()
+    return None if value is None else [int(v) for v in value]
+
+
+def _number(value: Any) -> int:
+    return int(value.item()) if isinstance(value, Tensor) else value or 0

@@ -1,0 +1,79 @@
+"""Random numbers: an NPU generator draws what the CPU generator with the same seed draws.
+
+The state of an NPU generator is a seed and an offset (NPUGeneratorImpl::get_state), that of the
+CPU's Mersenne twister 5 KB. Every state met is remembered under its seed and offset, so that
+restoring the former, as activation checkpointing does, replays the same numbers. An offset that
+this process never reached, as after loading a checkpoint, starts a stream of its own.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch_npu
+
+REMEMBERED = 4096  # states, 5 KB each
+_states: OrderedDict[tuple[int, int], torch.Tensor] = OrderedDict()
+
+
+def _position(generator: torch.Generator) -> tuple[int, int]:
+    seed, offset = generator.get_state().view(torch.int64).tolist()
+    return seed, offset
+
+
+def _remember(position: tuple[int, int], state: torch.Tensor) -> None:
+    _states[position] = state
+    _states.move_to_end(position)
+    if len(_states) > REMEMBERED:
+        _states.popitem(last=False)
+
+
+def drawing(
+    generator: torch.Generator | None,
+    device: torch.device,
+    elements: int,
+    draw: Callable[[torch.Generator], Any],
+) -> Any:
+    """Call `draw` with the CPU generator at the NPU generator's place, then move that place on.
+
+    The offset grows with the number of elements, in steps of four (NPUGeneratorState::increase).
+    """
+    torch.npu.init()
+    index = torch.npu.current_device() if device.index is None else device.index
+    npu = generator or torch_npu.npu._get_generator(torch.device("npu", index))  # noqa: SLF001
+    if npu.device.type == "cpu":
+        return draw(npu)
+    seed, offset = _position(npu)
+    twister = torch.Generator()
+    if (seed, offset) in _states:
+        twister.set_state(_states[seed, offset])
+    else:
+        twister.manual_seed((seed + 0x9E3779B97F4A7C15 * offset) % 2**64)
+        _remember((seed, offset), twister.get_state())
+    result = draw(twister)
+    moved = (seed, offset + max(4, (elements + 3) // 4 * 4))
+    _remember(moved, twister.get_state())
+    npu.set_state(torch.tensor(moved, dtype=torch.int64).view(torch.uint8))
+    return result
+
+
+def elements_in(values: Sequence[Any]) -> int:
+    return max((v.numel() for v in values if isinstance(v, torch.Tensor)), default=0)
+
+
+def reserve(increment: int) -> tuple[int, int]:
+    """Seed and offset of the current device's generator, which moves on (philox_engine_inputs)."""
+    npu = torch_npu.npu._get_generator(torch.device("npu", torch.npu.current_device()))  # noqa: SLF001
+    seed, offset = _position(npu)
+    state = _states.get((seed, offset))
+    moved = (seed, offset + (increment + 3) // 4 * 4)
+    if state is None:
+        twister = torch.Generator()
+        twister.manual_seed((seed + 0x9E3779B97F4A7C15 * offset) % 2**64)
+        state = twister.get_state()
+    _remember(moved, state)
+    npu.set_state(torch.tensor(moved, dtype=torch.int64).view(torch.uint8))
+    return seed, offset

@@ -1,0 +1,156 @@
+"""Turn a function on CPU tensors into a kernel for the simulated NPU, guided by its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .memory import CPU, host, upload, wait_for
+
+Tensor = torch.Tensor
+Kernel = Callable[..., Any]
+DEVICE = "npu"
+
+
+class Arguments:
+    """One call's arguments with host tensors in place of device tensors."""
+
+    __slots__ = ("device", "named", "positional")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.device: torch.device | None = None
+        lower = self._lower
+        self.positional = [lower(a) for a in args]
+        self.named = {k: lower(v) for k, v in kwargs.items()} if kwargs else kwargs
+
+    def _lower(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            if value.is_cpu or value.device.type != DEVICE:
+                return value
+            if self.device is None:
+                self.device = value.device
+                wait_for(value.get_device())
+            return host(value)
+        if isinstance(value, (list, tuple)):
+            return [self._lower(v) for v in value]
+        return value
+
+
+def raised(result: Any, device: torch.device) -> Any:
+    """The result of a CPU function with its tensors moved to the device."""
+    if isinstance(result, Tensor):
+        return upload(result, device) if result.is_cpu else result
+    if isinstance(result, (list, tuple)):
+        return type(result)(raised(r, device) for r in result)
+    return result
+
+
+def functional(compute: Kernel) -> Kernel:
+    """A kernel whose results are all new tensors."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        lowered = Arguments(args, kwargs)
+        result = compute(*lowered.positional, **lowered.named)
+        return raised(result, lowered.device or torch.device(DEVICE))
+
+    return kernel
+
+
+def creating(compute: Kernel) -> Kernel:
+    """A kernel whose `device` argument says where its results belong."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        wanted = kwargs.get("device")
+        lowered = Arguments(args, kwargs)
+        if wanted is not None and wanted.type != DEVICE:
+            return compute(*lowered.positional, **lowered.named)
+        lowered.named["device"] = CPU
+        lowered.named.pop("pin_memory", None)
+        result = compute(*lowered.positional, **lowered.named)
+        return raised(result, wanted or lowered.device or torch.device(DEVICE))
+
+    return kernel
+
+
+def in_place(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
+    """A kernel that writes into its arguments and returns some of them, or new tensors."""
+    places = _returned_places(schema)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        lowered = Arguments(args, kwargs)
+        result = compute(*lowered.positional, **lowered.named)
+        return _returned(places, args, kwargs, result, lowered.device)
+
+    return kernel
+
+
+def writing_out(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
+    """A kernel with `out` arguments: they are written aside, because the operator may resize them."""
+    places = _returned_places(schema)
+    names = [a.name for a in schema.arguments if a.is_out]
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        targets = [kwargs[n] for n in names]
+        lowered = Arguments(args, kwargs)
+        for name, target in zip(names, targets, strict=True):
+            if target.device.type == DEVICE:
+                lowered.named[name] = torch.empty_strided(
+                    target.size(), target.stride(), dtype=target.dtype
+                )
+        result = compute(*lowered.positional, **lowered.named)
+        for name, target in zip(names, targets, strict=True):
+            written = lowered.named[name]
+            if target.device.type == DEVICE:
+                if target.shape != written.shape:
+                    target.resize_(written.shape)
+                host(target).copy_(written)
+        return _returned(places, args, kwargs, result, lowered.device)
+
+    return kernel
+
+
+def _returned_places(schema: torch.FunctionSchema) -> tuple[tuple[str, int | str] | None, ...]:
+    """For each return the argument it is: by position or by name, or None for a new tensor."""
+    places: list[tuple[str, int | str] | None] = []
+    for value in schema.returns:
+        place = None
+        if value.alias_info is not None and value.alias_info.is_write:
+            for position, argument in enumerate(schema.arguments):
+                info = argument.alias_info
+                if info is not None and info.before_set == value.alias_info.before_set:
+                    named = argument.kwarg_only
+                    place = ("name", argument.name) if named else ("position", position)
+        places.append(place)
+    return tuple(places)
+
+
+def _returned(
+    places: tuple[tuple[str, int | str] | None, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    result: Any,
+    device: torch.device | None,
+) -> Any:
+    if not places:
+        return None
+    values = (result,) if len(places) == 1 else result
+    found = []
+    for place, value in zip(places, values, strict=True):
+        if place is None:
+            found.append(raised(value, device or torch.device(DEVICE)))
+        else:
+            found.append(args[place[1]] if place[0] == "position" else kwargs[place[1]])
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def kernel_for(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
+    """The kernel for `schema` that computes with `compute` on host tensors."""
+    if any(a.is_out for a in schema.arguments):
+        return writing_out(compute, schema)
+    if any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
+        return in_place(compute, schema)
+    if any(a.name == "device" and str(a.type) == "Optional[Device]" for a in schema.arguments):
+        return creating(compute)
+    return functional(compute)

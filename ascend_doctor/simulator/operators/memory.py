@@ -1,0 +1,55 @@
+"""Device memory seen from the host: on the simulated NPU both are the same bytes.
+
+A host tensor made here owns nothing: it reads and writes the memory of the device tensor it was
+made from, with that tensor's sizes, strides and offset.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import torch
+import torch_npu
+
+CPU = torch.device("cpu")
+_storage_at = torch._C._construct_storage_from_data_pointer  # noqa: SLF001
+_drain_queue = torch_npu._C._npu_getCurrentRawStream  # noqa: SLF001
+_synchronize_stream = ctypes.CDLL("libascendcl.so").aclrtSynchronizeStream
+_synchronize_stream.argtypes = [ctypes.c_void_p]
+
+
+def wait_for(device_index: int) -> None:
+    """Return when all work queued on the device's current stream has run.
+
+    torch_npu launches its own C++ operators and collectives from a second thread. Asking for the
+    raw handle of a stream empties that thread's queue (NPUStream::stream() calls
+    MakeSureQueueEmpty, torch_npu/csrc/core/npu/NPUStream.cpp); what it handed to the stream is
+    then awaited. A stream in error raises what torch_npu raises when it synchronises.
+    """
+    if _synchronize_stream(_drain_queue(device_index)):
+        torch.npu.current_stream(device_index).synchronize()
+
+
+def host(tensor: torch.Tensor) -> torch.Tensor:
+    """The CPU tensor over the memory of a device tensor."""
+    storage = tensor.untyped_storage()
+    pointer = storage.data_ptr()
+    if not pointer:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+    return torch.empty(0, dtype=tensor.dtype).set_(
+        _storage_at(pointer, CPU, storage.nbytes()),
+        tensor.storage_offset(),
+        tensor.size(),
+        tensor.stride(),
+    )
+
+
+def upload(value: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A new device tensor with the values and, where they are dense, the strides of a CPU one."""
+    if value.is_contiguous():
+        result = torch.empty(value.size(), dtype=value.dtype, device=device)
+    else:
+        result = torch.empty_like(value, device=device)
+    if value.numel():
+        host(result).copy_(value)
+    return result

@@ -1,0 +1,52 @@
+"""Registers the simulated kernels over those of torch_npu."""
+
+from __future__ import annotations
+
+import torch
+
+from . import (
+    activations,
+    aten,
+    attention,
+    casts,
+    dropout,
+    losses,
+    matrices,
+    moe,
+    moe_routing_map,
+    normalization,
+    optimizers,
+    softmax,
+)
+from .kernels import kernel_for
+from .table import FUNCTIONS
+
+NAMESPACES = ("aten", "npu", "atb")
+TABLED = (
+    activations, attention, casts, dropout, losses, matrices, moe, moe_routing_map,
+    normalization, optimizers, softmax,
+)  # fmt: skip  importing them has filled the table
+
+
+def contiguous(
+    tensor: torch.Tensor, *, memory_format: torch.memory_format = torch.contiguous_format
+) -> torch.Tensor:
+    """The tensor itself where its memory is in order, else a copy."""
+    if tensor.is_contiguous(memory_format=memory_format):
+        return tensor
+    return tensor.clone(memory_format=memory_format)
+
+
+def register() -> list[torch.library.Library]:
+    """Register everything; the registrations live as long as the returned objects."""
+    libraries = {n: torch.library.Library(n, "IMPL", "PrivateUse1") for n in NAMESPACES}
+    kernels = dict(aten.cpu_kernels())
+    for namespace in NAMESPACES:
+        for name, operator in aten.registered(namespace):
+            if name in FUNCTIONS:
+                kernels[name] = kernel_for(FUNCTIONS[name], operator._schema)  # noqa: SLF001
+    kernels["aten::contiguous"] = contiguous
+    for name, kernel in kernels.items():
+        namespace, _, rest = name.partition("::")
+        libraries[namespace].impl(rest, kernel, allow_override=True)
+    return list(libraries.values())

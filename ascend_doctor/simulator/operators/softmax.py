@@ -1,0 +1,31 @@
+"""Scaled, masked softmax of torch_npu: npu_scaled_masked_softmax."""
+
+from __future__ import annotations
+
+import torch
+
+from .table import implements
+
+Tensor = torch.Tensor
+
+
+@implements("npu::npu_scaled_masked_softmax")
+def scaled_masked_softmax(
+    x: Tensor, mask: Tensor, scale: float = 1.0, fixed_triu_mask: bool = False
+) -> Tensor:
+    """softmax(x * scale) with masked scores at -10000 (op-plugin, test_scaled_masked_softmax.py)."""
+    if fixed_triu_mask:
+        mask = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
+    scores = (x.float() * scale).masked_fill(mask.bool(), -10000.0)
+    return scores.softmax(-1).to(x.dtype)
+
+
+@implements("npu::npu_scaled_masked_softmax_backward")
+def scaled_masked_softmax_backward(
+    dy: Tensor, y: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool
+) -> Tensor:
+    if fixed_triu_mask:
+        mask = torch.ones(y.shape[-2:], dtype=torch.bool).triu(1)
+    dy32, y32 = dy.float(), y.float()
+    dx = y32 * (dy32 - (dy32 * y32).sum(-1, keepdim=True)) * scale
+    return dx.masked_fill(mask.bool(), 0.0).to(dy.dtype)

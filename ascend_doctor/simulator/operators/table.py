@@ -1,0 +1,20 @@
+"""The table of operators that torch_npu adds to torch, each computed here on host tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Function = Callable[..., Any]
+FUNCTIONS: dict[str, Function] = {}
+
+
+def implements(*names: str) -> Callable[[Function], Function]:
+    """Enter a function as the computation of the named operators, as `namespace::name.overload`."""
+
+    def enter(function: Function) -> Function:
+        for name in names:
+            FUNCTIONS[name] = function
+        return function
+
+    return enter
