@@ -522,8 +522,24 @@ class Environment(Section, frozen=True, kw_only=True):
     reserved_ports: str | None = None
 
 
+class HccnPort(Part, frozen=True, kw_only=True):
+    """A port of a 950 device (``hccn_tool -g -dev_info``). ``kind`` is UB or ETH."""
+
+    udie: int
+    port: int
+    speed_gbps: int | None = None
+    kind: str = ""
+    link: str = ""
+
+
 class HccnDevice(Part, frozen=True, kw_only=True):
-    """What hccn_tool says of one device; "" where it says that nothing is set."""
+    """What hccn_tool says of one device; "" where it says that nothing is set.
+
+    ``tls``: the switch is on. ``link_ups`` counts since the start; ``link_changes`` are UP and DOWN,
+    the newest first. ``optical`` holds lines of ``-optical`` by key, asked where the link is not UP.
+    ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is N of
+    /dev/davinciN.
+    """
 
     device: int
     address: str | None = None
@@ -533,15 +549,23 @@ class HccnDevice(Part, frozen=True, kw_only=True):
     health: str | None = None
     detect: str | None = None
     tls: bool | None = None
+    link_ups: int | None = None
+    link_changes: tuple[str, ...] = ()
+    optical: dict[str, str] = {}
+    ports: tuple[HccnPort, ...] = ()
     error: ToolError | None = None
 
 
 class Hccn(Section, frozen=True, kw_only=True):
-    """The network ports inside the NPUs. ``conf`` is /etc/hccn.conf by key, None where absent."""
+    """The network ports inside the NPUs. ``conf`` is /etc/hccn.conf by key, None where absent.
+
+    ``error`` is what ended all asking (permission, a time-out); ``devices`` are those up to it.
+    """
 
     conf: dict[str, str] | None = None
     tool: str = ""
     devices: tuple[HccnDevice, ...] = ()
+    error: ToolError | None = None
 
 
 class Holder(Part, frozen=True, kw_only=True):

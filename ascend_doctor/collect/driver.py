@@ -1,0 +1,142 @@
+"""The driver: its version files, device files, libraries, kernel modules and PCI functions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.collect.device_nodes import device_nodes
+from ascend_doctor.collect.loader import find, places
+from ascend_doctor.collect.pci import pci_functions
+from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.facts import DockerRuntime, Driver, InstallInfo, Library
+from ascend_doctor.system import Machine, ProgramMissing, exists, is_directory, read_or_none
+
+_ROOT = "/usr/local/Ascend"
+_INSTALL_INFO = "/etc/ascend_install.info"
+_LIBRARIES = ("libascend_hal.so", "libdcmi.so", "libdrvdsmi_host.so", "libc_sec.so")
+# The driver's own ascend_bug_report.sh looks for "drv"; the module names of its makefiles begin
+# with drv_, asdrv_ and ascend_, but for these (hicann/driver@ef377e95).
+_MODULE = re.compile(r"drv_|asdrv_|ascend_|tc_pcidev$|ts_agent|npu_peermem$|vdrv_dvpp_cmdlist$")
+_COMPONENT = re.compile(
+    r"Get component version\(([^()\s]{1,64})\) succeed for deviceId\(([0-9]{1,4})\)"
+)
+_TOOL_DEADLINE = 10.0
+
+
+def driver(machine: Machine) -> Driver:
+    """Everything but what npu-smi tells. Missing files are no error: the field stays None."""
+    info = _install_info(machine)
+    root = (info.driver_path if info else None) or _ROOT
+    path = f"{root}/driver"
+    version = parse_assignments(read_or_none(machine, f"{path}/version.info") or "")
+    firmware = parse_assignments(read_or_none(machine, f"{root}/firmware/version.info") or "")
+    source, firmware_version = f"{root}/firmware/version.info", firmware.get("Version")
+    if firmware_version is None:
+        source, firmware_version = f"{path}/tools/upgrade-tool", _running_firmware(machine, path)
+    return Driver(
+        source=f"{path}/version.info" if version else "",
+        path=path if exists(machine, path) else None,
+        version=version.get("Version"),
+        package_version=version.get("package_version"),
+        ascendhal_version=version.get("ascendhal_version"),
+        compatible_firmware=version.get("compatible_version_fw"),
+        firmware_version=firmware_version,
+        firmware_source=source if firmware_version else "",
+        compatible_drivers=firmware.get("compatible_version_drv"),
+        install_info=info,
+        nodes=device_nodes(machine),
+        libraries=_libraries(machine),
+        modules=parse_modules(read_or_none(machine, "/proc/modules")),
+        pci=pci_functions(machine),
+        docker=_docker(machine),
+    )
+
+
+def _install_info(machine: Machine) -> InstallInfo | None:
+    if is_directory(machine, _INSTALL_INFO):
+        return InstallInfo(is_directory=True)
+    text = read_or_none(machine, _INSTALL_INFO)
+    return None if text is None else parse_install_info(text)
+
+
+def parse_install_info(text: str) -> InstallInfo:
+    """``/etc/ascend_install.info`` as the driver's installer writes it."""
+    values = parse_assignments(text)
+    for_all = values.get("Driver_Install_For_All")
+    return InstallInfo(
+        driver_path=values.get("Driver_Install_Path_Param") or None,
+        for_all={"yes": True, "no": False}.get(for_all or ""),
+        driver_status=values.get("Driver_Install_Status") or None,
+        user=values.get("UserName") or None,
+        group=values.get("UserGroup") or None,
+    )
+
+
+def parse_modules(text: str | None) -> tuple[str, ...] | None:
+    """Names of the driver's modules in ``/proc/modules``, sorted."""
+    if text is None:
+        return None
+    names = {line.split()[0] for line in text.splitlines() if line.split()}
+    return tuple(sorted(name for name in names if _MODULE.match(name)))
+
+
+def _libraries(machine: Machine) -> tuple[Library, ...]:
+    searched = places(machine)
+    found = ((name, find(machine, name, searched)) for name in _LIBRARIES)
+    return tuple(
+        Library(name=name, path=place[0], by=place[1]) if place else Library(name=name)
+        for name, place in found
+    )
+
+
+def _running_firmware(machine: Machine, path: str) -> str | None:
+    """What upgrade-tool says, where all components of all devices agree."""
+    tool = f"{path}/tools/upgrade-tool"
+    argv = [tool, "--device_index", "-1", "--component", "-1", "--version"]
+    if not exists(machine, tool):
+        return None
+    try:
+        done = machine.run(argv, deadline=_TOOL_DEADLINE, name="upgrade-tool --version")
+    except ProgramMissing:
+        return None
+    versions = {version for _, version in parse_component_versions(done.stdout)}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def parse_component_versions(text: str) -> tuple[tuple[int, str], ...]:
+    """(device, version) of every component that upgrade-tool lists; its text is no JSON."""
+    return tuple((int(device), version) for version, device in _COMPONENT.findall(text))
+
+
+def _docker(machine: Machine) -> DockerRuntime | None:
+    daemon = read_or_none(machine, "/etc/docker/daemon.json")
+    mounts = read_or_none(machine, "/etc/ascend-docker-runtime.d/base.list")
+    if daemon is None and mounts is None:
+        return None
+    found = parse_docker_daemon(daemon or "")
+    return msgspec.structs.replace(found, mounts=parse_mounts(mounts or ""))
+
+
+def parse_docker_daemon(text: str) -> DockerRuntime:
+    """The runtime ``ascend`` of ``daemon.json``; nothing where the file is no JSON object."""
+    try:
+        loaded: Any = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return DockerRuntime()
+    table = loaded if isinstance(loaded, dict) else {}
+    runtimes = table.get("runtimes")
+    ascend = runtimes.get("ascend") if isinstance(runtimes, dict) else None
+    path = ascend.get("path") if isinstance(ascend, dict) else None
+    return DockerRuntime(
+        path=path if isinstance(path, str) else None,
+        default=table.get("default-runtime") == "ascend",
+    )
+
+
+def parse_mounts(text: str) -> tuple[str, ...]:
+    """The absolute paths of a mount list, one a line."""
+    lines = (line.strip() for line in text.splitlines())
+    return tuple(line for line in lines if line.startswith("/"))

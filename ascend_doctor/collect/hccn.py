@@ -1,0 +1,121 @@
+"""The network ports inside the NPUs: /etc/hccn.conf and hccn_tool.
+
+hccn_tool is for root and answers "busy" to calls side by side, so devices are asked in turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ascend_doctor.collect.hccn_answers import (
+    parse_address,
+    parse_gateway,
+    parse_link,
+    parse_link_stat,
+    parse_net_detect,
+    parse_net_health,
+    parse_optical,
+    parse_ports,
+    parse_tls,
+)
+from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.collect.vendor_tool import Tool, tool_path
+from ascend_doctor.facts import Driver, Hccn, HccnDevice, ToolError
+from ascend_doctor.system import Machine, read_or_none
+
+_CONF = "/etc/hccn.conf"
+_CALL_DEADLINE = 10.0
+_SECONDS = 25.0
+_ASCEND950 = "0xd806"
+_UB_FOLDERS = ("/dev/uburma/", "/dev/ummu/")
+# Answers, not faults: a setting that nobody made, a question that this product does not know.
+_NOTHING_SET = frozenset({"not-preset"})
+_NO_SUCH_THING = frozenset({"unsupported", "unsupported-vm", "optical-not-present"})
+# After these the next device would say the same, or hang as well.
+_FINAL = frozenset({"permission", "not-found", "timeout", "not-asked"})
+
+
+def hccn(machine: Machine, driver: Driver) -> Hccn:
+    """Settings and links of the devices of ``driver``, until the tool refuses or hangs."""
+    text = read_or_none(machine, _CONF)
+    conf = None if text is None else parse_assignments(text)
+    numbers = [node.number for node in driver.devices if node.number is not None]
+    root = driver.path or "/usr/local/Ascend/driver"
+    path = tool_path(machine, "hccn_tool", (f"{root}/tools",))
+    tool = Tool(machine=machine, path=path, name="hccn_tool", left=_SECONDS, call=_CALL_DEADLINE)
+    of_950 = _is_950(driver)
+    devices: list[HccnDevice] = []
+    ended: ToolError | None = None
+    for place, number in enumerate(numbers):
+        asked = _Questions(tool=tool, device=place if of_950 else number, of_950=of_950)
+        devices.append(_ports(asked) if of_950 else _port(asked))
+        if asked.refused:
+            ended = asked.failed
+            break
+    if not devices or (ended is not None and ended.kind == "not-found"):
+        return Hccn(source=_CONF if conf else "", conf=conf, tool=path if "/" in path else "")
+    return Hccn(source="hccn_tool", conf=conf, tool=path, devices=tuple(devices), error=ended)
+
+
+def _is_950(driver: Driver) -> bool:
+    return any(one.device == _ASCEND950 for one in driver.pci or ()) or any(
+        node.path.startswith(_UB_FOLDERS) for node in driver.nodes
+    )
+
+
+@dataclass(kw_only=True)
+class _Questions:
+    """Questions about one device; ``failed`` is the first fault."""
+
+    tool: Tool
+    device: int
+    of_950: bool
+    failed: ToolError | None = None
+
+    @property
+    def refused(self) -> bool:
+        return self.failed is not None and self.failed.kind in _FINAL
+
+    def ask(self, question: str) -> str:
+        """The answer, "" where there is none. The option order differs on 950."""
+        if self.refused:
+            return ""
+        number = ("-i", str(self.device))
+        form = ("-g", question, *number) if self.of_950 else (*number, question, "-g")
+        text, error = self.tool.ask(*form)
+        if error is None or error.kind in _NOTHING_SET:
+            return error.text if error else text
+        if self.failed is None and error.kind not in _NO_SUCH_THING:
+            self.failed = error
+        return ""
+
+
+def _port(asked: _Questions) -> HccnDevice:
+    address, netmask = parse_address(asked.ask("-ip"))
+    link = parse_link(asked.ask("-link"))
+    health = parse_net_health(asked.ask("-net_health"))
+    detect = parse_net_detect(asked.ask("-netdetect"))
+    gateway = parse_gateway(asked.ask("-gateway"))
+    tls = parse_tls(asked.ask("-tls"))
+    ups, changes = parse_link_stat(asked.ask("-link_stat"))
+    optical = parse_optical(asked.ask("-optical")) if link not in {None, "UP"} else {}
+    return HccnDevice(
+        device=asked.device,
+        address=address,
+        netmask=netmask,
+        gateway=gateway,
+        link=link,
+        health=health,
+        detect=detect,
+        tls=tls,
+        link_ups=ups,
+        link_changes=changes,
+        optical=optical,
+        error=asked.failed,
+    )
+
+
+def _ports(asked: _Questions) -> HccnDevice:
+    ports = parse_ports(asked.ask("-dev_info"))
+    tls = parse_tls(asked.ask("-tls"))
+    return HccnDevice(device=asked.device, ports=ports, tls=tls, error=asked.failed)

@@ -1,0 +1,113 @@
+"""The answers of hccn_tool. ``None`` means that the text is no answer, "" that nothing is set.
+
+Sources: hicann/driver@ef377e95:src/custom/network/hccn and docs/en/Ascend_950_HCCN_Tool.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ascend_doctor.collect.vendor_text import first, parse_frames, parse_pairs, whole
+from ascend_doctor.facts import HccnPort
+
+_GATEWAY = re.compile(r"default gateway:\s*([0-9A-Fa-f.:]{2,45})")
+_TLS = re.compile(r"tls switch\[([01])\]")
+_CHANGE = re.compile(r"LINK[ _](UP|DOWN)\b")
+_CERTIFICATE = re.compile(r"\[([^\]\[]{1,32})\] info:|tls expiration status\[([0-9])\]")
+_RECEIVED = re.compile(r"recv seq[=:]([0-9]{1,9}),time[=:]([0-9]{1,9}(?:\.[0-9]{1,9})?)ms")
+_SUMMARY = re.compile(
+    r"([0-9]{1,9}) packets transmitted, ([0-9]{1,9}) received, ([0-9]{1,3}(?:\.[0-9]{1,6})?)%"
+)
+_UNSET = "0.0.0.0"  # noqa: S104 - an address that the tool prints, nothing is bound
+_OPTICAL = ("present", "Tx Power", "Rx Power", "TxPower", "RxPower", "Tx Los", "Rx Los")
+
+
+def parse_address(text: str) -> tuple[str | None, str | None]:
+    """(address, netmask) of ``-ip`` or ``-vnic``."""
+    if "no ip was preset" in text:
+        return "", ""
+    pairs = parse_pairs(text)
+    return first(pairs, "ipaddr", "vnic ipaddr"), first(pairs, "netmask", "vnic netmask")
+
+
+def parse_gateway(text: str) -> str | None:
+    """The default gateway of ``-gateway``."""
+    if "no gateway was preset" in text:
+        return ""
+    match = _GATEWAY.search(text)
+    return match.group(1) if match else None
+
+
+def parse_link(text: str) -> str | None:
+    """UP, DOWN, or PARTIAL LINK on 950."""
+    return first(parse_pairs(text), "link status")
+
+
+def parse_net_health(text: str) -> str | None:
+    """Success, Init, Socket fail ... as printed; old tools say "Socket failed"."""
+    return first(parse_pairs(text), "net health status")
+
+
+def parse_net_detect(text: str) -> str | None:
+    """The address that the device probes."""
+    found = first(parse_pairs(text), "netdetect address", "netdetect addr")
+    return "" if found == _UNSET else found
+
+
+def parse_tls(text: str) -> bool | None:
+    """Whether the TLS switch is on."""
+    match = _TLS.search(text)
+    return match.group(1) == "1" if match else None
+
+
+def parse_certificates(text: str) -> dict[str, int]:
+    """Expiration status by certificate (950): 0 normal, 1 near expiration, 2 expired."""
+    found: dict[str, int] = {}
+    name = ""
+    for title, status in _CERTIFICATE.findall(text):
+        if title:
+            name = title
+        elif name:
+            found[name] = int(status)
+    return found
+
+
+def parse_link_stat(text: str) -> tuple[int | None, tuple[str, ...]]:
+    """(times the link came up, changes: the newest first)."""
+    return whole(first(parse_pairs(text), "link up count")), tuple(_CHANGE.findall(text))
+
+
+def parse_optical(text: str) -> dict[str, str]:
+    """Presence, powers with their limits and loss flags of ``-optical``."""
+    return {key: value for key, value in parse_pairs(text) if key.startswith(_OPTICAL)}
+
+
+def parse_ports(text: str) -> tuple[HccnPort, ...]:
+    """The port table of ``-dev_info``, in both spellings of its header."""
+    found = []
+    for header, *rows in parse_frames(text):
+        names = ["".join(cell.split()).lower() for cell in header]
+        if names[:2] != ["udieid", "portid"]:
+            continue
+        for row in rows:
+            cells = dict(zip(names, row, strict=False))
+            udie, port = whole(cells["udieid"]), whole(cells.get("portid"))
+            if udie is not None and port is not None:
+                speed = cells.get("speedability(gbps)") or cells.get("speed")
+                found.append(
+                    HccnPort(
+                        udie=udie,
+                        port=port,
+                        speed_gbps=whole(speed),
+                        kind=cells.get("porttype", ""),
+                        link=cells.get("linkstatus", ""),
+                    )
+                )
+    return tuple(found)
+
+
+def parse_ping(text: str) -> tuple[float | None, tuple[float, ...]]:
+    """(lost packets in percent, times in ms in their order); the first packet is always slow."""
+    summary = _SUMMARY.search(text)
+    times = tuple(float(time) for _, time in _RECEIVED.findall(text))
+    return (float(summary.group(3)) if summary else None), times

@@ -1,0 +1,106 @@
+"""Processes that hold NPUs: the open files of /proc that lead to /dev/davinciN."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.facts import Holder, Holders
+from ascend_doctor.system import Machine
+
+_DEVICE = re.compile(r"/dev/davinci([0-9]{1,6})$")
+_CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|crio|lxc")
+_SECONDS = 10.0
+
+
+def holders(machine: Machine) -> Holders:
+    """Holders by process id. ``complete`` is False where a process or the time forbade a look."""
+    answer = machine.value("holders", lambda: scan("/proc"))
+    return msgspec.convert({"source": "/proc", **answer}, Holders, strict=False)
+
+
+def scan(proc: str, seconds: float = _SECONDS) -> dict[str, Any]:
+    """``processes`` and ``complete`` as plain values; ``proc`` is a procfs. Takes ``seconds``."""
+    end = time.monotonic() + seconds
+    found: list[dict[str, Any]] = []
+    complete = True
+    for name in sorted((one for one in os.listdir(proc) if one.isdecimal()), key=int):
+        if time.monotonic() > end:
+            return {"processes": found, "complete": False}
+        try:
+            devices = sorted(set(_devices(f"{proc}/{name}/fd")))
+        except PermissionError:
+            complete = False
+        except OSError:
+            continue
+        else:
+            if devices:
+                found.append(_holder(proc, name, devices))
+    return {"processes": found, "complete": complete}
+
+
+def _devices(folder: str) -> Iterator[int]:
+    for name in os.listdir(folder):
+        try:
+            target = os.readlink(f"{folder}/{name}")
+        except FileNotFoundError:  # closed in between
+            continue
+        if match := _DEVICE.match(target):
+            yield int(match.group(1))
+
+
+def _holder(proc: str, name: str, devices: list[int]) -> dict[str, Any]:
+    return {
+        "pid": int(name),
+        "name": (_text(f"{proc}/{name}/comm") or "").strip(),
+        "user": _user(f"{proc}/{name}"),
+        "devices": devices,
+        "age": _age(_text(f"{proc}/{name}/stat"), _text(f"{proc}/uptime")),
+        "container": _in_container(_text(f"{proc}/{name}/cgroup")),
+    }
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read(65536).decode("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _user(folder: str) -> str:
+    """Name of the owner, its number where this system has no name for it."""
+    try:
+        number = os.stat(folder).st_uid
+    except OSError:
+        return ""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _age(stat: str | None, uptime: str | None) -> float | None:
+    """Seconds since the start. Field 22 of stat counts clock ticks from boot, proc(5)."""
+    fields = (stat or "").rpartition(")")[2].split()
+    up = (uptime or "").split()
+    try:
+        return round(float(up[0]) - int(fields[19]) / os.sysconf("SC_CLK_TCK"), 1)
+    except (IndexError, ValueError):
+        return None
+
+
+def _in_container(cgroup: str | None) -> bool | None:
+    """None where the cgroup tells nothing, as within a cgroup namespace ("0::/")."""
+    if cgroup is None or not cgroup.strip():
+        return None
+    if _CONTAINER.search(cgroup):
+        return True
+    paths = {line.split(":", 2)[-1] for line in cgroup.split()}
+    return None if paths == {"/"} else False

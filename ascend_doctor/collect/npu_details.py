@@ -1,0 +1,124 @@
+"""The other answers of npu-smi: ``info -l``, ``-m`` and ``-t TYPE``."""
+
+from __future__ import annotations
+
+import re
+
+from ascend_doctor.collect.vendor_text import first, parse_columns, parse_pairs, whole
+from ascend_doctor.facts import NpuBoard, NpuEcc, NpuHealth, NpuMapping, NpuProcess, Topology
+
+_PROCESS = re.compile(
+    r"Process id:\s*([0-9]{1,9})\s+Process name:(.*?)\s+Process memory\(MB\):\s*([0-9]{1,9})"
+)
+_TOPOLOGY_NAME = re.compile(r"(?:NPU|Phy-ID)[0-9]+$")
+_IDS = frozenset({"NPU ID", "Chip ID", "Chip Count"})
+
+
+def parse_version(text: str) -> str | None:
+    """The version that ``npu-smi -v`` prints."""
+    return first(parse_pairs(text), "npu-smi version")
+
+
+def parse_list(text: str) -> int | None:
+    """How many cards ``info -l`` counts; it may list fewer. The 310 class says "Card Count"."""
+    return whole(first(parse_pairs(text), "Total Count", "Card Count"))
+
+
+def parse_map(text: str) -> tuple[NpuMapping, ...]:
+    """``info -m``. Rows without a number for the runtime (``Mcu``) are not devices."""
+    header, *rows = parse_columns(text) or ((),)
+    places = {name: place for place, name in enumerate(header)}
+
+    def cell(row: tuple[str, ...], name: str) -> str:
+        place = places.get(name, len(row))
+        return row[place] if place < len(row) else ""
+
+    found = []
+    for row in rows:
+        npu, chip = whole(cell(row, "NPU ID")), whole(cell(row, "Chip ID"))
+        logic, physical = whole(cell(row, "Chip Logic ID")), whole(cell(row, "Chip Phy-ID"))
+        if npu is not None and chip is not None and (logic, physical) != (None, None):
+            found.append(
+                NpuMapping(
+                    npu_id=npu,
+                    chip_id=chip,
+                    logic_id=logic,
+                    physical_id=physical,
+                    chip_name=cell(row, "Chip Name"),
+                )
+            )
+    return tuple(found)
+
+
+def parse_health(text: str, npu_id: int, chip_id: int = 0) -> NpuHealth | None:
+    """``-t health``: codes stand in one line, texts in one line each. None without a state."""
+    pairs = parse_pairs(text)
+    state = first(pairs, "Health Status", "Health")
+    if state is None:
+        return None
+    texts = (first(pairs, "Error Information") or "").splitlines()
+    return NpuHealth(
+        npu_id=npu_id,
+        chip_id=chip_id,
+        state=state,
+        codes=tuple((first(pairs, "Error Code") or "").split()),
+        texts=tuple(one for one in texts if one),
+    )
+
+
+def parse_ecc(text: str, npu_id: int, chip_id: int = 0) -> NpuEcc | None:
+    """``-t ecc``: every counter by its printed name. None without a counter."""
+    counters = {
+        key: number
+        for key, value in parse_pairs(text)
+        if key not in _IDS and (number := whole(value)) is not None
+    }
+    return NpuEcc(npu_id=npu_id, chip_id=chip_id, counters=counters) if counters else None
+
+
+def parse_board(text: str, npu_id: int) -> NpuBoard | None:
+    """``-t board``, with and without ``-c``. None where it has no version."""
+    pairs = parse_pairs(text)
+    device = first(pairs, "PCI Device ID")
+    board = NpuBoard(
+        npu_id=npu_id,
+        chip_name=first(pairs, "Chip Name"),
+        npu_name=first(pairs, "NPU Name"),
+        pci_device=device.lower() if device else None,
+        driver_version=first(pairs, "Software Version"),
+        firmware_version=first(pairs, "Firmware Version"),
+        compatibility=first(pairs, "Compatibility"),
+    )
+    return board if board.driver_version or board.firmware_version else None
+
+
+def parse_processes(text: str, npu_id: int, chip_id: int = 0) -> tuple[NpuProcess, ...]:
+    """``-t proc-mem``: one process a line."""
+    return tuple(
+        NpuProcess(
+            npu_id=npu_id, chip_id=chip_id, pid=int(pid), name=name.strip(), memory_mb=int(memory)
+        )
+        for pid, name, memory in _PROCESS.findall(text)
+    )
+
+
+def parse_topology(text: str) -> Topology | None:
+    """``-t topo``. None where there is no matrix, or a row of it is missing or short."""
+    rows = [line.split() for line in text.splitlines()]
+    names: list[str] = []
+    links: dict[str, list[str]] = {}
+    affinity: list[str] = []
+    for row in rows:
+        if not names:
+            names = row if row and _TOPOLOGY_NAME.match(row[0]) else []
+            names = [one for one in names if _TOPOLOGY_NAME.match(one)]
+        elif row and row[0] in names and len(row) > len(names):
+            links.setdefault(row[0], row[1 : len(names) + 1])
+            affinity += row[len(names) + 1 :]
+    if not names or any(name not in links for name in names):
+        return None
+    return Topology(
+        names=tuple(names),
+        links=tuple(tuple(links[name]) for name in names),
+        affinity=tuple(affinity) if len(affinity) == len(names) else (),
+    )

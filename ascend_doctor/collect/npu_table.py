@@ -1,0 +1,186 @@
+"""The table of ``npu-smi info``: five layouts, told apart by their header rows.
+
+Sources: printf texts of hicann/driver@ef377e95:src/custom/dev_prod/user/npucli/src and the
+captures in tests/samples/npu-smi.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ascend_doctor.collect.vendor_text import whole
+from ascend_doctor.facts import Npu, NpuProcess, Usage
+
+_TITLE = re.compile(r"npu-smi\s+(\S+)\s+Version:\s*(\S+)")
+_BUS = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]$")
+_IDLE = re.compile(r"No running processes found in NPU\s+([0-9]{1,9})")
+_ELIDED = re.compile(r"(?:\.{3,}|…+)$")
+_USAGE = re.compile(r"([0-9]{1,12})\s*/\s*([0-9]{1,12})")
+
+# A row of the device table has these cells in every layout; 950 puts a frame line into the first.
+_DEVICE_CELLS = 3
+_PROCESS_CELLS = 4
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """What the table says. ``layout`` is a2, a3, 310, 950, or None without header rows.
+
+    ``processes`` is None where there is no process section; ``idle`` are the NPU ids of which
+    the tool says that nothing runs on them. ``complete``: the device table was not cut.
+    """
+
+    tool_version: str | None = None
+    driver_version: str | None = None
+    layout: str | None = None
+    devices: tuple[Npu, ...] = ()
+    complete: bool = True
+    processes: tuple[NpuProcess, ...] | None = None
+    idle: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True)
+class _Reader:
+    versions: tuple[str | None, str | None] = (None, None)
+    layout: str | None = None
+    upper: tuple[list[str], str, str] | None = None
+    devices: list[Npu] = field(default_factory=list)
+    processes: list[NpuProcess] | None = None
+    idle: list[int] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    closed: bool = False
+    cut: bool = False
+
+    def line(self, line: str) -> None:
+        if line.startswith("|"):
+            self.row([cell.strip() for cell in line.strip("|").split("|")])
+        elif line.startswith("+=") and self.processes is None:
+            self.closed = self.upper is None
+        elif line.startswith("[WARNING]"):
+            self.warnings.append(line)
+        elif _ELIDED.match(line):
+            self.cut = True
+
+    def row(self, cells: list[str]) -> None:
+        if title := _TITLE.search(cells[0]):
+            self.versions = (title.group(1), title.group(2))
+        elif cells[0].startswith("NPU") and "Process id" in cells:
+            self.cut |= not self.closed
+            self.processes = []
+        elif "Bus-Id" in cells:
+            self.layout = _layout(cells)
+        elif idle := _IDLE.match(cells[0]):
+            self.idle.append(int(idle.group(1)))
+        elif self.processes is None:
+            self.device_row(cells)
+        elif process := _process(cells):
+            self.processes.append(process)
+
+    def device_row(self, cells: list[str]) -> None:
+        """The upper row of a device has its name and health, the lower one its bus id."""
+        if len(cells) < _DEVICE_CELLS:
+            return
+        left, middle, right = " ".join(cells[:-2]).split(), cells[-2], cells[-1]
+        self.closed = False
+        if _is_lower(left, middle):
+            if self.upper is None:
+                self.cut = True
+                return
+            self.layout = self.layout or _guessed(left, right)
+            self.devices.append(_device(self.layout, self.upper, (left, middle, right)))
+            self.upper = None
+        elif len(left) > 1 and whole(left[0]) is not None:
+            self.cut |= self.upper is not None
+            self.upper = (left, middle, right)
+
+
+def parse_info(text: str) -> Table:
+    """The facts of ``npu-smi info``. Never raises; what is not a table gives no devices."""
+    reader = _Reader()
+    for line in text.splitlines():
+        reader.line(line.strip())
+    cut = reader.cut or reader.upper is not None or not reader.devices
+    return Table(
+        tool_version=reader.versions[0],
+        driver_version=reader.versions[1],
+        layout=reader.layout,
+        devices=tuple(reader.devices),
+        complete=not cut and (reader.closed or reader.processes is not None),
+        processes=None if reader.processes is None else tuple(reader.processes),
+        idle=tuple(reader.idle),
+        warnings=tuple(reader.warnings),
+    )
+
+
+def _layout(cells: list[str]) -> str:
+    first = " ".join(cells[0].split())
+    return {"Chip Phy-ID": "a3", "Chip Device": "310", "": "950"}.get(first, "a2")
+
+
+def _guessed(left: list[str], right: str) -> str | None:
+    """The layout of rows that were cut out of their table; 310 has no HBM column."""
+    numbers = len(left)
+    if len(_USAGE.findall(right)) > 1:
+        return {0: "950", 1: "a2"}.get(numbers, "a3")
+    return "310" if numbers > 1 else None
+
+
+def _is_lower(left: list[str], middle: str) -> bool:
+    return all(part.isdecimal() for part in left) and (
+        middle in {"NA", "-"} or _BUS.match(middle) is not None
+    )
+
+
+def _device(
+    layout: str | None, upper: tuple[list[str], str, str], lower: tuple[list[str], str, str]
+) -> Npu:
+    """One device. The columns after the bus id are used/total pairs, parted by a slash.
+
+    On A2 and 950 the NPU id is the device number; on A3 it is the Phy-ID; the second number of
+    310 is the index of the runtime (``device_logic_id`` in print_chip_total_info), so no number.
+    """
+    (npu, *name), health, state = upper
+    numbers, bus, load = lower
+    npu_id = whole(npu) or 0
+    ids = [whole(one) for one in numbers]
+    device: int | None = npu_id if layout in {"a2", "950"} else None
+    if layout == "a3" and len(ids) > 1:
+        device = ids[1]
+    power, temperature, *_ = [*state.split(), "", ""]
+    usages = [Usage(used=int(used), total=int(total)) for used, total in _USAGE.findall(load)]
+    return Npu(
+        npu_id=npu_id,
+        chip_id=(ids[0] if ids else 0) or 0,
+        device=device,
+        name=" ".join(name),
+        health=health,
+        bus_id=bus if _BUS.match(bus) else None,
+        power_w=_number(power),
+        temperature_c=whole(temperature),
+        utilisation=whole(load.split()[0]) if load.split() else None,
+        memory=usages[0] if usages else None,
+        hbm=usages[1] if len(usages) > 1 else None,
+    )
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) else None
+
+
+def _process(cells: list[str]) -> NpuProcess | None:
+    """A row of the process table: ids, pid, name, MB, and the pid in the container from 26.0."""
+    ids = [whole(one) for one in cells[0].split()]
+    pid = whole(cells[1]) if len(cells) >= _PROCESS_CELLS else None
+    if pid is None or not ids or ids[0] is None:
+        return None
+    return NpuProcess(
+        npu_id=ids[0],
+        chip_id=(ids[1] if len(ids) > 1 else 0) or 0,
+        pid=pid,
+        name=cells[2],
+        memory_mb=whole(cells[3]),
+        container_pid=whole(cells[4]) if len(cells) > _PROCESS_CELLS else None,
+    )

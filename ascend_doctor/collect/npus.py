@@ -1,0 +1,104 @@
+"""The NPUs, as npu-smi tells. A sick card can block every call, so the first time-out ends it."""
+
+from __future__ import annotations
+
+from ascend_doctor.collect.npu_details import (
+    parse_board,
+    parse_ecc,
+    parse_health,
+    parse_list,
+    parse_map,
+    parse_processes,
+    parse_topology,
+)
+from ascend_doctor.collect.npu_table import Table, parse_info
+from ascend_doctor.collect.vendor_tool import Tool, error_of, tool_path
+from ascend_doctor.facts import Npu, NpuProcess, Npus, ToolError
+from ascend_doctor.system import Completed, Machine, ProgramMissing
+
+# How long a healthy call takes on 16 devices is not published; all further calls share a sum.
+_INFO_DEADLINE = 30.0
+_CALL_DEADLINE = 10.0
+_FURTHER_SECONDS = 20.0
+_USUAL_FOLDERS = ("/usr/local/bin", "/usr/local/sbin")
+
+
+def npus(machine: Machine) -> Npus:
+    """``npu-smi info``, then lists, boards, error counters, alarms and topology."""
+    path = tool_path(machine, "npu-smi", _USUAL_FOLDERS)
+    try:
+        done = machine.run([path, "info"], deadline=_INFO_DEADLINE, name="npu-smi info")
+    except ProgramMissing:
+        return Npus(source="npu-smi")
+    table = parse_info(done.stdout)
+    if not table.devices:
+        return Npus(source="npu-smi", tool=path, complete=False, error=_no_table(done))
+    return _with_details(table, _tool(machine, path), done)
+
+
+def _no_table(done: Completed) -> ToolError:
+    found = error_of(done, "npu-smi info", _INFO_DEADLINE)
+    text = done.stdout.strip()[:200] or "npu-smi info said nothing"
+    return found or ToolError(kind="unrecognised", text=text, exit_code=done.exit_code)
+
+
+def _tool(machine: Machine, path: str) -> Tool:
+    return Tool(
+        machine=machine, path=path, name="npu-smi", left=_FURTHER_SECONDS, call=_CALL_DEADLINE
+    )
+
+
+def _with_details(table: Table, tool: Tool, done: Completed) -> Npus:
+    def ask(*arguments: str) -> str:
+        return tool.ask("info", *arguments)[0]
+
+    def about(kind: str, npu: Npu) -> str:
+        chip = () if table.layout == "950" else ("-c", str(npu.chip_id))
+        return ask("-t", kind, "-i", str(npu.npu_id), *chip)
+
+    listed = parse_list(ask("-l"))
+    mapping = parse_map(ask("-m"))
+    processes = table.processes
+    if processes is None:
+        processes = _processes(
+            {(npu.npu_id, npu.chip_id): about("proc-mem", npu) for npu in table.devices}
+        )
+    health = [
+        parse_health(about("health", npu), npu.npu_id, npu.chip_id)
+        for npu in table.devices
+        if npu.health != "OK"
+    ]
+    cards = dict.fromkeys(npu.npu_id for npu in table.devices)
+    boards = [parse_board(ask("-t", "board", "-i", str(card)), card) for card in cards]
+    topology = parse_topology(ask("-t", "topo"))
+    ecc = [parse_ecc(about("ecc", npu), npu.npu_id, npu.chip_id) for npu in table.devices]
+    failed = error_of(done, "npu-smi info", _INFO_DEADLINE) if done.exit_code != 0 else None
+    return Npus(
+        source="npu-smi",
+        tool=tool.path,
+        tool_version=table.tool_version,
+        driver_version=table.driver_version,
+        layout=table.layout,
+        devices=table.devices,
+        complete=table.complete and not done.truncated and not done.timed_out,
+        processes=processes,
+        idle=table.idle,
+        listed=listed,
+        mapping=mapping or None,
+        health=tuple(one for one in health if one),
+        ecc=tuple(one for one in ecc if one),
+        boards=tuple(one for one in boards if one),
+        topology=topology,
+        error=failed or tool.hung,
+        warnings=table.warnings,
+    )
+
+
+def _processes(answers: dict[tuple[int, int], str]) -> tuple[NpuProcess, ...] | None:
+    """Processes of ``-t proc-mem``; an answer without any is no proof that nothing runs."""
+    found = tuple(
+        process
+        for (npu, chip), text in answers.items()
+        for process in parse_processes(text, npu, chip)
+    )
+    return found or None

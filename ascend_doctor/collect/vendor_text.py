@@ -1,0 +1,87 @@
+"""The four shapes of text that the vendor tools and files use. Nothing here ever raises."""
+
+from __future__ import annotations
+
+import re
+
+Pairs = tuple[tuple[str, str], ...]
+
+_PAIR = re.compile(r"^\s*(?:\[dev(?:id|ice) \d+\]\s*)?([^:]*?)\s*:\s*(.*?)\s*$")
+_COLUMNS = re.compile(r"\s{2,}|\t")
+_RULE = re.compile(r"^\+[-=+]+\+?$")
+
+
+def parse_assignments(text: str) -> dict[str, str]:
+    """``key=value`` lines; surrounding double quotes are dropped, the last of a key counts."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, sign, value = line.partition("=")
+        if sign and key.strip() and not key.lstrip().startswith("#"):
+            found[key.strip()] = value.strip().strip('"')
+    return found
+
+
+def parse_pairs(text: str) -> Pairs:
+    """``key : value`` lines in their order, a ``[devid N]`` before the key dropped.
+
+    A line with an empty key continues the value above it on a new line.
+    """
+    found: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        match = _PAIR.match(line)
+        if match is None:
+            continue
+        key, value = match.groups()
+        if key:
+            found.append((key, value))
+        elif found:
+            found[-1] = (found[-1][0], f"{found[-1][1]}\n{value}")
+    return tuple(found)
+
+
+def first(pairs: Pairs, *keys: str) -> str | None:
+    """The value of the first pair that has one of these keys; None where "NA" or "-" stands."""
+    value = next((value for key, value in pairs if key in keys), None)
+    return None if value in (None, "", "NA", "-") else value
+
+
+def parse_columns(text: str) -> tuple[tuple[str, ...], ...]:
+    """Rows of a table without a frame: cells are parted by two or more blanks or by a tab."""
+    rows = (tuple(_COLUMNS.split(line.strip())) for line in text.splitlines())
+    return tuple(row for row in rows if any(row))
+
+
+def parse_frames(text: str) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """Tables in ``+---+`` frames: each a header row and its rows.
+
+    Two rules in a row part two tables. A row whose first cell is empty continues the row above
+    it (``dev_info`` of hccn_tool): its empty cells take what stands there.
+    """
+    tables: list[list[tuple[str, ...]]] = []
+    ruled_twice = False
+    after_rule = False
+    for line in text.splitlines():
+        stripped = line.strip()
+        if _RULE.match(stripped):
+            ruled_twice = after_rule
+            after_rule = True
+        elif stripped.startswith("|"):
+            cells = tuple(cell.strip() for cell in stripped.strip("|").split("|"))
+            if ruled_twice or not tables:
+                tables.append([cells])
+            else:
+                tables[-1].append(_filled(cells, tables[-1]))
+            ruled_twice = after_rule = False
+    return tuple(tuple(table) for table in tables)
+
+
+def _filled(cells: tuple[str, ...], rows: list[tuple[str, ...]]) -> tuple[str, ...]:
+    above = rows[-1]
+    if cells[0] or len(rows) == 1 or len(above) != len(cells):
+        return cells
+    return tuple(cell or old for cell, old in zip(cells, above, strict=True))
+
+
+def whole(text: str | None) -> int | None:
+    """A decimal integer, None for anything else ("NA", "-", "")."""
+    return int(text) if text and re.fullmatch(r"-?[0-9]{1,18}", text) else None
