@@ -7,6 +7,7 @@ import msgspec
 
 from ascend_doctor.commands.examination import Examination, examined_options
 from ascend_doctor.commands.output import redact_option, write_whole
+from ascend_doctor.render.json import pretty
 
 
 @click.command("snapshot")
@@ -21,7 +22,7 @@ def command(examination: Examination, file: str | None, *, redact: bool) -> int:
     facts, hidden = examination.collect()
     if redact:
         facts = msgspec.structs.replace(hidden.apply(facts), redacted=True)
-    text = msgspec.json.format(msgspec.json.encode(facts), indent=2).decode() + "\n"
+    text = pretty(facts)
     if file is None:
         click.echo(text, nl=False)
     else:

@@ -2,5 +2,13 @@
 
 from __future__ import annotations
 
-FORMATS = ("text", "json")
-SUFFIXES = {".txt": "text", ".json": "json"}
+FORMATS = ("text", "json", "jsonl", "junit", "sarif", "github", "markdown", "prometheus")
+SUFFIXES = {
+    ".txt": "text",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".xml": "junit",
+    ".sarif": "sarif",
+    ".md": "markdown",
+    ".prom": "prometheus",
+}

@@ -6,12 +6,18 @@ from typing import Any
 
 import msgspec
 
+from ascend_doctor.render.plain import json_text
 from ascend_doctor.report import Report
 
 
 def render(report: Report) -> str:
     """One JSON object, readable, with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+    return pretty(report)
+
+
+def pretty(value: Any) -> str:
+    """Readable JSON of any struct; no control character stands in it raw."""
+    return json_text(msgspec.json.format(msgspec.json.encode(value), indent=2)) + "\n"
 
 
 def schema() -> dict[str, Any]:

@@ -9,6 +9,9 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 
+# JSON escapes C0 by itself; its own line ends must stay.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
 
 def one_line(text: str) -> str:
     """The text on one line, every control character shown as its escape."""
@@ -22,3 +25,8 @@ def lines(text: str) -> list[str]:
 
 def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def json_text(encoded: bytes) -> str:
+    """JSON text in which every control character, C1 and reordering ones too, is escaped."""
+    return _UNSAFE_IN_JSON.sub(lambda one: f"\\u{ord(one[0]):04x}", encoded.decode())

@@ -1,0 +1,32 @@
+"""The report as GitHub Actions annotations."""
+
+from __future__ import annotations
+
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.render.junit import details
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.report import Report
+
+_COMMANDS = {Level.ERROR: "error", Level.UNKNOWN: "warning", Level.WARNING: "warning"}
+
+
+def render(report: Report) -> str:
+    """A workflow command a finding, and the verdict as a notice."""
+    label = "ascend-doctor (simulated)" if report.simulated else "ascend-doctor"
+    rows = [_annotation(one, label) for one in report.findings if one.level in _COMMANDS]
+    rows.append(f"::notice title={label}::{_data(report.verdict.text())}")
+    return "\n".join(rows) + "\n"
+
+
+def _annotation(finding: Finding, label: str) -> str:
+    title = _property(f"{label} {finding.check}: {one_line(finding.title)}")
+    return f"::{_COMMANDS[finding.level]} title={title}::{_data(details(finding))}"
+
+
+def _data(text: str) -> str:
+    """Escaped as in actions/toolkit@main:packages/core/src/command.ts."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

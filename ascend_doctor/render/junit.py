@@ -1,0 +1,60 @@
+"""The report as JUnit XML: a test case a check, for CI systems."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from xml.etree import ElementTree as ET
+
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.render.plain import lines, one_line
+from ascend_doctor.report import Report
+
+# "Could not tell" is JUnit's error: the test itself did not come to a verdict.
+_ELEMENTS = {Level.ERROR: "failure", Level.UNKNOWN: "error", Level.SKIPPED: "skipped"}
+
+
+def render(report: Report) -> str:
+    """One test suite. Warnings pass and stand in the case's output."""
+    cases = [(name, list(found)) for name, found in groupby(report.findings, lambda f: f.check)]
+    worst = [max(found, key=lambda f: f.level).level for _, found in cases]
+    suite = ET.Element(
+        "testsuite",
+        name="ascend-doctor (simulated)" if report.simulated else "ascend-doctor",
+        tests=str(len(cases)),
+        failures=str(worst.count(Level.ERROR)),
+        errors=str(worst.count(Level.UNKNOWN)),
+        skipped=str(worst.count(Level.SKIPPED)),
+        time=f"{report.seconds:.3f}",
+        timestamp=report.taken_at[:19],
+        hostname=one_line(report.host),
+    )
+    for name, found in cases:
+        case = ET.SubElement(suite, "testcase", classname="ascend-doctor", name=name, time="0")
+        top = max(found, key=lambda f: f.level)
+        if top.level in _ELEMENTS:
+            element = ET.SubElement(case, _ELEMENTS[top.level], message=one_line(top.title))
+            if top.level is not Level.SKIPPED:
+                element.set("type", top.level.value)
+                element.text = "\n\n".join(details(one) for one in found)
+        elif top.level is Level.WARNING:
+            ET.SubElement(case, "system-out").text = "\n\n".join(details(one) for one in found)
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def details(finding: Finding) -> str:
+    """A finding as plain lines, every one harmless."""
+    remedy = finding.remedy
+    parts = {
+        finding.level.value: finding.title,
+        "found": finding.found,
+        "wanted": finding.wanted,
+        "why": finding.because,
+        "ranks": ", ".join(map(str, finding.ranks)),
+        "devices": ", ".join(map(str, finding.devices)),
+        "source": ", ".join(finding.refs),
+        "do": remedy.summary if remedy else "",
+    }
+    rows = [f"{label}: {one}" for label, text in parts.items() if text for one in lines(text)]
+    commands = [f"  {one}" for text in (remedy.commands if remedy else ()) for one in lines(text)]
+    return "\n".join([*rows, *commands])

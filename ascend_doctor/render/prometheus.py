@@ -1,0 +1,35 @@
+"""The report as a text file for the Prometheus node exporter."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from ascend_doctor.findings import Level
+from ascend_doctor.report import Report
+
+
+def render(report: Report) -> str:
+    """Gauges: findings by level, the worst level of each check, exit code, time of the run."""
+    counts = {level: sum(one.level is level for one in report.findings) for level in Level}
+    worst: dict[str, Level] = {}
+    for one in report.findings:
+        worst[one.check] = max(one.level, worst.get(one.check, Level.OK))
+    simulated = str(report.simulated).lower()
+    taken = dt.datetime.fromisoformat(report.taken_at).timestamp() if report.taken_at else 0
+    rows = [
+        *_head("findings", "Findings of the last run by level."),
+        *(f'ascend_doctor_findings{{level="{level.value}"}} {n}' for level, n in counts.items()),
+        *_head("check", "Worst level of a check: 0 ok, 1 skipped, 2 warning, 3 unknown, 4 error."),
+        *(f'ascend_doctor_check{{check="{name}"}} {level.rank}' for name, level in worst.items()),
+        *_head("exit_code", "Exit code of the last run."),
+        f"ascend_doctor_exit_code {report.verdict.exit_code}",
+        *_head("last_run_timestamp_seconds", "When the last run took its facts."),
+        f"ascend_doctor_last_run_timestamp_seconds {taken:.0f}",
+        *_head("info", "Version of the doctor, and whether the NPUs were simulated."),
+        f'ascend_doctor_info{{version="{report.tool_version}",simulated="{simulated}"}} 1',
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _head(name: str, text: str) -> tuple[str, str]:
+    return f"# HELP ascend_doctor_{name} {text}", f"# TYPE ascend_doctor_{name} gauge"

@@ -1,0 +1,55 @@
+"""The report as SARIF 2.1.0, for code hosts and security dashboards."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.render.junit import details
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.report import Report
+
+_LEVELS = {Level.ERROR: "error", Level.UNKNOWN: "note", Level.WARNING: "warning"}
+
+
+def render(report: Report) -> str:
+    """One run; a result a finding that is an error, a warning or unknown."""
+    found = [one for one in report.findings if one.level in _LEVELS]
+    rules = list(dict.fromkeys(one.check for one in found))
+    run = {
+        "tool": {
+            "driver": {
+                "name": "ascend-doctor",
+                "semanticVersion": report.tool_version,
+                "rules": [{"id": name} for name in rules],
+            }
+        },
+        "invocations": [
+            {"executionSuccessful": not report.interrupted, "exitCode": report.verdict.exit_code}
+        ],
+        "properties": {"simulated": report.simulated},
+        "results": [_result(one, rules.index(one.check)) for one in found],
+    }
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    }
+    return json.dumps(log, indent=2) + "\n"
+
+
+def _result(finding: Finding, rule: int) -> dict[str, Any]:
+    return {
+        "ruleId": finding.check,
+        "ruleIndex": rule,
+        "level": _LEVELS[finding.level],
+        "message": {"text": details(finding)},
+        "locations": [
+            {
+                "logicalLocations": [{"name": finding.check, "kind": "module"}],
+                "physicalLocation": {"artifactLocation": {"uri": f"machine/{finding.check}"}},
+                "message": {"text": one_line(finding.title)},
+            }
+        ],
+    }
