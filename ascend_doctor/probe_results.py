@@ -9,11 +9,24 @@ import msgspec
 SCHEMA = 1
 
 
+class Wrong(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A value that differs from the exact one, both as text."""
+
+    what: str
+    got: str = ""
+    wanted: str = ""
+
+
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last word of one rank of one probe.
 
-    ``stage`` is the last stage that the rank entered; ``values`` are measurements by name;
-    ``error`` is the innermost exception as "Type: text"; ``seconds`` is the time in the probe.
+    ``stage`` is the last stage that the rank entered, ``stages`` the seconds in each, in their
+    order; ``ok`` is None without a result; ``values`` are measurements by name; ``compared``
+    counts the values that were compared and ``wrong`` are those that differ; ``error`` is the
+    innermost exception as "Type: text"; ``seconds`` is the time in the probe. ``exit_code`` is
+    negative for a signal, None where it is not known. ``silent`` are the seconds without a sign
+    of life at the end of a run that timed out. ``output`` are the last lines that the rank
+    printed, ``stack`` is where its threads stood when it crashed or the run ended.
     """
 
     schema: int = SCHEMA
@@ -26,16 +39,24 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ok: bool | None = None
     skipped: str = ""
     values: dict[str, Any] = {}
+    compared: int = 0
+    wrong: tuple[Wrong, ...] = ()
     error: str = ""
     traceback: str = ""
     seconds: float | None = None
+    exit_code: int | None = None
+    silent: float | None = None
+    output: str = ""
+    stack: str = ""
 
 
 class ProbeRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One launch. ``missing`` are ranks without a record, ``output`` the last lines printed.
+    """One launch. ``missing`` are ranks without a record, ``output`` the launcher's last lines.
 
-    ``exit_code`` is negative for a signal, None where the launch never ended by itself.
-    ``not_started`` says why a probe that was asked for did not run.
+    ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a
+    signal, None where the launch never ended by itself. ``shortened``: the total time-out left
+    less than the probe's own ``deadline``. ``left_behind`` are processes that SIGKILL did not
+    end. ``not_started`` says why a probe that was asked for did not run.
     """
 
     probe: str
@@ -44,9 +65,23 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     argv: tuple[str, ...] = ()
     exit_code: int | None = None
     timed_out: bool = False
+    deadline: float = 0.0
+    shortened: bool = False
     ranks: tuple[ProbeResult, ...] = ()
     missing: tuple[int, ...] = ()
     output: str = ""
     seconds: float = 0.0
+    left_behind: tuple[int, ...] = ()
     not_started: str = ""
     simulated: bool = False
+
+    @property
+    def blocks(self) -> str:
+        """Why no probe that builds on this one can run, "" where it can."""
+        if self.not_started:
+            return self.not_started
+        for one in self.ranks:
+            if one.values.get("blocks"):
+                return str(one.values["blocks"])
+        complete = not self.missing and all(one.ok and not one.wrong for one in self.ranks)
+        return "" if complete else f"the probe {self.probe} failed"

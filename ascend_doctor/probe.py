@@ -1,0 +1,367 @@
+"""Starts probes, watches their ranks, and leaves no process behind. Never imports torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from ascend_doctor.data import folder
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from ascend_doctor.probing.processes import Descendants, Tail, adopting_orphans
+from ascend_doctor.probing.records import Record
+
+POLL = 0.05
+DUMP_SECONDS = 0.5
+LEAST_SECONDS = 1.0
+LAUNCHER_BYTES = 64 << 10
+
+# torchrun's summary of the ranks that failed (torch/distributed/elastic/multiprocessing/errors/
+# __init__.py, _FAILURE_FORMAT_TEMPLATE); it is the only place that has their exit codes.
+_FAILURES = re.compile(
+    r"^  rank +: (?P<rank>\d{1,6}) \(local_rank: \d+\)\s*^  exitcode +: (?P<code>-?\d{1,6}) ",
+    re.MULTILINE,
+)
+
+
+class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
+
+    ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
+    ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own;
+    ``env`` is the examined environment, None for that of this process. ``script`` is the file,
+    by default the shipped one.
+    """
+
+    probe: str
+    device: str
+    python: str
+    level: int = 1
+    world_size: int = 1
+    torchrun: bool = False
+    deadline: float = 90.0
+    shortened: bool = False
+    env: Mapping[str, str] | None = None
+    script: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.script or str(folder("probes") / f"{self.probe.replace('-', '_')}.py")
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command that repeats the probe by hand."""
+        launcher: tuple[str, ...] = ()
+        if self.torchrun:
+            # A host name that does not resolve must not matter on one node; the port is the
+            # kernel's choice.
+            launcher = (
+                *("-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"),
+                *("--monitor-interval", "0.1", "--nproc-per-node", str(self.world_size)),
+            )
+        return (self.python, *launcher, self.path, "--device", self.device)
+
+
+class Watch(Protocol):
+    """Hears what happens while probes run."""
+
+    def started(self, request: ProbeRequest) -> None: ...
+
+    def entered(self, rank: int, stage: str, seconds: float) -> None:
+        """A rank entered a stage, ``seconds`` after the start of the launch."""
+        ...
+
+    def waiting(self, seconds: float) -> None:
+        """Called some times a second."""
+        ...
+
+    def ended(self, run: ProbeRun) -> None: ...
+
+
+class Unwatched:
+    """Nobody looks."""
+
+    def started(self, request: ProbeRequest) -> None: ...
+
+    def entered(self, rank: int, stage: str, seconds: float) -> None: ...
+
+    def waiting(self, seconds: float) -> None: ...
+
+    def ended(self, run: ProbeRun) -> None: ...
+
+
+def plan(
+    level: int, *, device: str, nproc: int, python: str, env: Mapping[str, str] | None = None
+) -> tuple[ProbeRequest, ...]:
+    """The probes up to a level, in the order in which they build on each other.
+
+    ``device`` is npu, cuda or cpu. The deadlines are those of the probes' specifications: HCCL
+    needs 140 s to report a failed link, and operators compile at their first call.
+    """
+    slow = device != "cpu"
+    every = (
+        ProbeRequest(
+            probe="inspect-env", device=device, python=python, env=env, level=1, deadline=300.0
+        ),
+        ProbeRequest(
+            probe="device",
+            device=device,
+            python=python,
+            env=env,
+            level=2,
+            deadline=300.0 if slow else 90.0,
+        ),
+        ProbeRequest(
+            probe="allreduce",
+            device=device,
+            python=python,
+            env=env,
+            level=3,
+            world_size=nproc,
+            torchrun=True,
+            deadline=300.0 if slow else 90.0,
+        ),
+    )
+    return tuple(one for one in every if one.level <= level)
+
+
+def run_all(
+    requests: Iterable[ProbeRequest], *, total: float | None = None, watch: Watch | None = None
+) -> tuple[ProbeRun, ...]:
+    """Run probes in order within ``total`` seconds; what builds on a failed one is not started."""
+    watch = watch or Unwatched()
+    end = None if total is None else time.monotonic() + total
+    runs: list[ProbeRun] = []
+    blocked = ""
+    for request in requests:
+        left = request.deadline if end is None else end - time.monotonic()
+        if blocked:
+            run = not_started(request, blocked)
+        elif left < LEAST_SECONDS:
+            run = not_started(request, f"the total time-out of {total:g} s was used up before")
+        else:
+            short = left < request.deadline
+            timed = msgspec.structs.replace(
+                request, deadline=min(left, request.deadline), shortened=short
+            )
+            run = launch(timed, watch=watch)
+        blocked = blocked or run.blocks
+        runs.append(run)
+    return tuple(runs)
+
+
+def not_started(request: ProbeRequest, reason: str) -> ProbeRun:
+    """The run of a probe that was asked for and did not run."""
+    return ProbeRun(
+        probe=request.probe,
+        device=request.device,
+        world_size=request.world_size,
+        argv=request.argv,
+        deadline=request.deadline,
+        shortened=request.shortened,
+        not_started=reason,
+    )
+
+
+def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
+    """Run one probe to its end or its deadline, then end all that it started.
+
+    Every new child of this process during the launch counts as the launch's own and is killed
+    at its end. A probe that cannot be started is a value of the result.
+    """
+    watch = watch or Unwatched()
+    watch.started(request)
+    try:
+        with (
+            tempfile.TemporaryDirectory(
+                prefix="ascend-doctor-", ignore_cleanup_errors=True
+            ) as records,
+            adopting_orphans(),
+            _Launch(request, records, watch) as running,
+        ):
+            running.follow()
+        run = running.outcome
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        run = not_started(
+            request, f"{getattr(error, 'filename', None) or request.python}: {reason}"
+        )
+    watch.ended(run)
+    return run
+
+
+def _environment(request: ProbeRequest) -> dict[str, str]:
+    env = dict(os.environ if request.env is None else request.env)
+    # A probe imports its contract from its own folder.
+    env.pop("PYTHONSAFEPATH", None)
+    if request.device == "cpu" and request.probe != "inspect-env":
+        # torchrun itself imports torch, and with it torch_npu, before any probe runs.
+        env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    return env
+
+
+class _Launch:
+    """One running launch: its processes, one pipe and one record a rank."""
+
+    def __init__(self, request: ProbeRequest, folder_: str, watch: Watch) -> None:
+        self._request = request
+        self._watch = watch
+        self._folder = folder_
+        self._records = [Record(folder_, rank) for rank in range(request.world_size)]
+        self._tails = [Tail() for _ in self._records]
+        self._launcher = Tail(LAUNCHER_BYTES)
+        self._selector = selectors.DefaultSelector()
+        self._descendants = Descendants()
+        self._timed_out = False
+        self._begin = time.time()
+        self._start = time.monotonic()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.outcome = not_started(request, "interrupted")
+
+    def __enter__(self) -> _Launch:  # noqa: PYI034 - Self is newer than Python 3.10
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        left_behind: tuple[int, ...] = ()
+        silent: dict[int, float | None] = {}
+        try:
+            now = time.time()
+            if self._timed_out:
+                silent = {one.rank: one.silent(now) for one in self._records}
+                self._dump()
+            left_behind = self._end()
+        finally:
+            self._close()
+        self.outcome = self._result(now, silent, left_behind)
+
+    def _open(self) -> None:
+        request = self._request
+        for record, tail in zip(self._records, self._tails, strict=True):
+            path = os.path.join(self._folder, f"rank-{record.rank}.out")
+            os.mkfifo(path, 0o600)
+            # Open for writing as well, so that the end of one writer is not the end of the pipe.
+            self._listen(os.open(path, os.O_RDWR | os.O_NONBLOCK), tail)
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        self._listen(reader, self._launcher)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+                [*request.argv, "--records", self._folder, "--deadline", str(request.deadline)],
+                stdin=subprocess.DEVNULL,
+                stdout=writer,
+                stderr=writer,
+                env=_environment(request),
+                start_new_session=True,
+            )
+        finally:
+            os.close(writer)
+
+    def _listen(self, reader: int, tail: Tail) -> None:
+        self._selector.register(reader, selectors.EVENT_READ, tail)
+
+    def follow(self) -> None:
+        """Until the launch ends or the deadline passes."""
+        assert self._process is not None  # noqa: S101 - set by _open
+        end = self._start + self._request.deadline
+        next_look = 0.0
+        while self._process.poll() is None:
+            now = time.monotonic()
+            if now >= end:
+                self._timed_out = True
+                return
+            self._drain(POLL)
+            if now >= next_look:
+                next_look = now + POLL
+                self._look()
+                self._watch.waiting(now - self._start)
+
+    def _drain(self, patience: float) -> bool:
+        """Read what was printed; whether there was anything."""
+        some = False
+        for key, _ in self._selector.select(patience):
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(key.fd, 65536)
+                if data:
+                    some = True
+                    key.data.feed(data)
+                else:
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+        return some
+
+    def _look(self) -> None:
+        for record in self._records:
+            for stage, at in record.read():
+                self._watch.entered(record.rank, stage, max(at - self._begin, 0.0))
+
+    def _dump(self) -> None:
+        """Let every rank write its stacks (faulthandler, in its own file)."""
+        self._look()
+        for record in self._records:
+            if record.pid is not None:
+                self._descendants.signal(record.pid, signal.SIGUSR1)
+        limit = time.monotonic() + DUMP_SECONDS
+        while time.monotonic() < limit:
+            self._drain(POLL)
+
+    def _end(self) -> tuple[int, ...]:
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(LEAST_SECONDS)
+        left_behind = self._descendants.end()
+        limit = time.monotonic() + DUMP_SECONDS
+        while self._drain(0) and time.monotonic() < limit:
+            pass
+        self._look()
+        return left_behind
+
+    def _close(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            os.close(key.fd)
+        self._selector.close()
+
+    def _result(
+        self, now: float, silent: Mapping[int, float | None], left_behind: tuple[int, ...]
+    ) -> ProbeRun:
+        code = None if self._timed_out or self._process is None else self._process.returncode
+        return msgspec.structs.replace(
+            not_started(self._request, ""),
+            exit_code=code,
+            timed_out=self._timed_out,
+            ranks=tuple(self._ranks(now, silent, code)),
+            missing=tuple(one.rank for one in self._records if not one.started),
+            output=self._launcher.last_lines,
+            seconds=round(time.monotonic() - self._start, 3),
+            left_behind=left_behind,
+        )
+
+    def _ranks(
+        self, now: float, silent: Mapping[int, float | None], code: int | None
+    ) -> Iterable[ProbeResult]:
+        codes = {int(m["rank"]): int(m["code"]) for m in _FAILURES.finditer(self._launcher.text)}
+        if not self._request.torchrun and code is not None:
+            codes = {0: code}
+        for record, tail in zip(self._records, self._tails, strict=True):
+            if record.started:
+                yield msgspec.structs.replace(
+                    record.result(now),
+                    exit_code=codes.get(record.rank),
+                    silent=silent.get(record.rank),
+                    output=tail.last_lines,
+                )

@@ -1,0 +1,1 @@
+"""The parts of a launch: its processes, its output, its records."""

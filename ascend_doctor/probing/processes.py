@@ -1,0 +1,93 @@
+"""Every process that a launch leaves behind, and what its streams printed last."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+
+PR_SET_CHILD_SUBREAPER = 36
+PATIENCE = 3.0
+KEPT_BYTES = 16 << 10
+KEPT_LINES = 20
+KEPT_COLUMNS = 400
+
+
+class Descendants:
+    """The processes started since this object was made, wherever they moved to.
+
+    torchrun starts every rank in a session of its own, so that killing a process group misses
+    them. This process becomes the one that orphans are handed to (PR_SET_CHILD_SUBREAPER), so
+    that all of them stay its descendants; whatever is new among these belongs to the launch.
+    """
+
+    def __init__(self) -> None:
+        self._before = set(_children())
+
+    def __iter__(self) -> Iterator[psutil.Process]:
+        return (one for one in _children() if one not in self._before)
+
+    def signal(self, pid: int, number: signal.Signals) -> None:
+        """Send a signal to one of them; a process id of another owner is left alone."""
+        for one in self:
+            if one.pid == pid:
+                with contextlib.suppress(psutil.Error):
+                    one.send_signal(number)
+
+    def end(self) -> tuple[int, ...]:
+        """SIGKILL until none is left; the process ids of those that cannot be killed."""
+        limit = time.monotonic() + PATIENCE
+        while True:
+            alive = list(self)
+            if not alive or time.monotonic() > limit:
+                return tuple(sorted(one.pid for one in alive))
+            for one in alive:
+                with contextlib.suppress(psutil.Error):
+                    one.kill()
+                # An orphan that was handed to this process stays a zombie until it is waited
+                # for, and it can only be once its last thread has ended.
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(one.pid, os.WNOHANG)
+            time.sleep(0.01)
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+@contextlib.contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Orphaned descendants become children of this process instead of process 1."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+class Tail:
+    """The last bytes of a stream, however much is printed."""
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._limit = limit
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._bytes += data
+        del self._bytes[: -self._limit]
+
+    @property
+    def text(self) -> str:
+        return self._bytes.decode("utf-8", "replace")
+
+    @property
+    def last_lines(self) -> str:
+        """At most 20 lines of at most 400 characters each."""
+        lines = self.text.rstrip().splitlines()[-KEPT_LINES:]
+        return "\n".join(line[:KEPT_COLUMNS] for line in lines)

@@ -1,0 +1,310 @@
+"""The contract between a probe and whoever started it: arguments, stages, values, the record.
+
+A probe calls ``main(body, name=...)`` before it imports anything else, because MindSpeed parses
+sys.argv when it is imported. Standard library only; torch is imported by the body.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import faulthandler
+import json
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+SCHEMA = 1
+BACKENDS = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}
+# HCCL cannot report a failed link in under 140 s (HCCL_CONNECT_TIMEOUT of at least 120 s, and 20),
+# and torch_npu warns where the group's limit is not above HCCL_EXEC_TIMEOUT
+# (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_CONNECT_TIMEOUT.md).
+GROUP_SECONDS = {"npu": 200, "cuda": 200, "cpu": 60}
+HCCL_LIMITS = {"HCCL_CONNECT_TIMEOUT": "120", "HCCL_EXEC_TIMEOUT": "136"}
+BEAT_SECONDS = 1.0
+WRONG_KEPT = 20
+PR_SET_PDEATHSIG = 1
+
+# Probes carry the names of what they examine (triton.py), so their folder must not stay first on
+# sys.path, where it would hide the real packages.
+_HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [one for one in sys.path if os.path.abspath(one or os.curdir) != _HERE]
+
+
+class Skip(Exception):  # noqa: N818 - a probe without a subject is a result
+    """The probe has no subject here; the message names the missing precondition."""
+
+
+class Probe:
+    """One rank of one probe. Stages are flat: a name is entered, and the next one ends it."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.name = name
+        self.device = options.device
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.alone = options.records is None
+        self.values: dict[str, Any] = {}
+        self.wrong: list[str] = []
+        self.stage_name = ""
+        self._compared = 0
+        self._start: float = time.monotonic()
+        self._end: float = self._start + options.deadline
+        self._closers: list[Callable[[], Any]] = []
+        self._fault = _fault(self.rank)
+        self._record: Any = None
+        if not self.alone:
+            self._attach(options.records, options.deadline)
+        self._event(
+            "start",
+            schema=SCHEMA,
+            probe=name,
+            rank=self.rank,
+            world_size=self.world_size,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+
+    def _attach(self, folder: str, deadline: float) -> None:
+        """Print into the pipe of this rank, dump stacks beside the record, die with the parent."""
+        base = os.path.join(folder, f"rank-{self.rank}")
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError):
+            pipe = os.open(f"{base}.out", os.O_WRONLY)
+            os.dup2(pipe, 1)
+            os.dup2(pipe, 2)
+            os.close(pipe)
+        stacks = open(f"{base}.stack", "w")  # noqa: SIM115 - stays open for the signal handlers
+        faulthandler.enable(stacks)
+        faulthandler.register(signal.SIGUSR1, stacks)
+        faulthandler.register(signal.SIGTERM, stacks, chain=True)
+        # Should the doctor itself be killed, nobody else would end a rank that hangs.
+        faulthandler.dump_traceback_later(deadline + 10, exit=True, file=stacks)
+        self._record = open(f"{base}.jsonl", "w", buffering=1, encoding="utf-8")  # noqa: SIM115
+        threading.Thread(target=_beat, args=(self._record.name,), daemon=True).start()
+
+    def _event(self, kind: str, **fields: Any) -> None:
+        if self._record is not None:
+            line = {"event": kind, "time": time.time(), **_plain(fields)}
+            self._record.write(json.dumps(line, default=str) + "\n")
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Name what comes next; it is written at once, so that a hang can be placed."""
+        self.stage_name = name
+        self._event("stage", name=name)
+        self._fail_on_purpose(name)
+        yield
+
+    def measure(self, key: str, value: Any) -> None:
+        """Keep a measurement (anything that JSON can hold)."""
+        self.values[key] = value
+        self._event("value", key=key, value=value)
+
+    def expect(self, what: str, got: Any, wanted: Any) -> None:
+        """Compare exactly; a difference is recorded, not raised."""
+        self._compared += 1
+        if got != wanted:
+            self.wrong.append(what)
+            if len(self.wrong) <= WRONG_KEPT:
+                self._event("wrong", what=what, got=str(got)[:200], wanted=str(wanted)[:200])
+
+    def skip(self, reason: str) -> NoReturn:
+        """End the probe: a precondition is absent."""
+        raise Skip(reason)
+
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return max(self._end - time.monotonic(), 0.0)
+
+    # ------------------------------------------------------------ torch
+
+    def torch(self) -> Any:
+        """Torch with this rank's device set. Never falls back to another device."""
+        with self.stage("import"):
+            if self.device == "cpu":
+                os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+            import torch
+
+            if self.device == "npu":
+                import torch_npu  # noqa: F401 - registers torch.npu
+        with self.stage("device"):
+            if self.device != "cpu":
+                accelerator = getattr(torch, self.device)
+                count = accelerator.device_count()
+                self.measure("device_count", count)
+                if self.local_rank >= count:
+                    raise RuntimeError(
+                        f"no device for local rank {self.local_rank}: {count} {self.device} visible"
+                    )
+                # Before any collective: without it object tensors of all ranks go to device 0.
+                accelerator.set_device(self.local_rank)
+        return torch
+
+    def place(self) -> str:
+        """The device string for tensors of this rank."""
+        return "cpu" if self.device == "cpu" else f"{self.device}:{self.local_rank}"
+
+    def synchronise(self, torch: Any) -> None:
+        """Wait for the device: on accelerators calls only enqueue."""
+        if self.device != "cpu":
+            getattr(torch, self.device).synchronize()
+
+    def join(self) -> Any:
+        """torch.distributed with the world's group; it is taken down after the record."""
+        from datetime import timedelta
+
+        import torch.distributed as dist
+
+        if self.device == "npu":
+            for name, value in HCCL_LIMITS.items():
+                os.environ.setdefault(name, value)
+        with self.stage("rendezvous"):
+            single = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+            dist.init_process_group(
+                BACKENDS[self.device],
+                timeout=timedelta(seconds=GROUP_SECONDS[self.device]),
+                **({} if "MASTER_ADDR" in os.environ else single),
+            )
+        self._closers.append(dist.destroy_process_group)
+        # A rank that leaves first makes the take-down of the others fail.
+        self._closers.append(dist.barrier)
+        return dist
+
+    # ------------------------------------------------------------ running
+
+    def run(self, body: Callable[[Probe], None]) -> int:
+        """Run the body, write the result, take down. Returns the exit code."""
+        fields: dict[str, Any] = {"ok": True}
+        try:
+            self._fail_on_purpose("start")
+            body(self)
+        except Skip as reason:
+            fields = {"ok": True, "skipped": str(reason) or "no reason given"}
+        except BaseException as error:  # noqa: BLE001 - SystemExit of a library is a result, too
+            fields = {"ok": False, "error": innermost(error), "traceback": _traceback(error)}
+        seconds = time.monotonic() - self._start
+        self._event("end", compared=self._compared, seconds=seconds, **fields)
+        if self.alone:
+            print(self._line(fields, seconds), flush=True)
+        if not fields["ok"]:
+            return 1
+        self._take_down()
+        self._event("exit")
+        return 1 if self.alone and self.wrong else 0
+
+    def _take_down(self) -> None:
+        if not self._closers:
+            return
+        with self.stage("teardown"):
+            start = time.monotonic()
+            try:
+                for close in reversed(self._closers):
+                    close()
+            except Exception as error:  # noqa: BLE001 - the result is safe already
+                self.measure("teardown_error", innermost(error))
+            self.measure("teardown_s", time.monotonic() - start)
+
+    def _line(self, fields: dict[str, Any], seconds: float) -> str:
+        outcome = "ok"
+        if fields.get("skipped"):
+            outcome = f"skipped: {fields['skipped']}"
+        elif not fields["ok"]:
+            outcome = f"FAILED in {self.stage_name}: {fields['error']}"
+        elif self.wrong:
+            outcome = f"WRONG: {'; '.join(self.wrong[:5])}"
+        values = json.dumps(_plain(self.values), default=str)
+        where = f"rank {self.rank}/{self.world_size} on {self.device}"
+        return f"{self.name} {where} {seconds:.2f} s {outcome}\n  {values}"
+
+    # ------------------------------------------------------------ the test seam
+
+    def tampers(self, stage: str) -> bool:
+        """Whether a test asks this rank to spoil a value in this stage."""
+        return self._fault.get("do") == "value" and stage.startswith(self._fault["stage"])
+
+    def _fail_on_purpose(self, stage: str) -> None:
+        act = self._fault.get("do")
+        if act is None or not stage.startswith(self._fault["stage"]):
+            return
+        if act == "hang":
+            time.sleep(1 << 20)
+        elif act == "exit":
+            os._exit(int(self._fault.get("code", "3")))
+        elif act in {"segv", "kill", "stop"}:
+            os.kill(os.getpid(), getattr(signal, f"SIG{act.upper()}"))
+        elif act == "raise":
+            raise RuntimeError(f"on purpose in {stage}")
+        elif act == "spam":
+            for _ in range(1 << 10):
+                os.write(1, b"spam \x1b[31m[red] " * 4096)
+
+
+def _fault(rank: int) -> dict[str, str]:
+    """What tests ask for: ASCEND_DOCTOR_PROBE_FAULT="rank=1,stage=sum,do=hang"."""
+    text = os.environ.get("ASCEND_DOCTOR_PROBE_FAULT", "")
+    found = dict(one.split("=", 1) for one in text.split(",") if "=" in one)
+    if found.get("rank") != str(rank):
+        return {}
+    if found.get("do") == "absent":
+        time.sleep(1 << 20)
+    return {"stage": "", **found}
+
+
+def _beat(path: str) -> NoReturn:
+    """The record's time stamp tells a rank that waits from one that is stopped."""
+    while True:
+        time.sleep(BEAT_SECONDS)
+        with contextlib.suppress(OSError):
+            os.utime(path)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def innermost(error: BaseException) -> str:
+    """The first cause of an exception as "Type: text"; what wraps it is seldom the reason."""
+    seen: list[BaseException] = []
+    inner: BaseException | None = error
+    while inner is not None and inner not in seen:
+        seen.append(inner)
+        inner = inner.__cause__ or (None if inner.__suppress_context__ else inner.__context__)
+    error = seen[-1]
+    return f"{type(error).__name__}: {error}"[:4000]
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-8000:]
+
+
+def main(body: Callable[[Probe], None], *, name: str) -> None:
+    """Take the arguments away from sys.argv, run ``body(probe)`` and exit."""
+    parser = argparse.ArgumentParser(prog=name, description=(body.__doc__ or "").strip())
+    parser.add_argument("--device", choices=sorted(BACKENDS), default="npu")
+    parser.add_argument("--records", metavar="DIR", help="write one record a rank into this folder")
+    parser.add_argument("--deadline", type=float, default=300.0, metavar="SECONDS")
+    options = parser.parse_args()
+    sys.argv[1:] = []
+    code = Probe(name, options).run(body)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        # The exit handlers of a broken accelerator may hang, and the record is written.
+        os._exit(code)

@@ -1,0 +1,85 @@
+"""Allocates on one device, copies both ways, multiplies, and gives the memory back.
+
+Run it alone: ``python probes/device.py --device npu``. The products of 256 x 256 matrices in
+float32, float16 and bfloat16 are compared with a float64 product on the CPU of the same rounded
+factors; recorded is the largest difference relative to the largest element. An exception in one
+dtype is recorded and the next one is tried.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import _probe
+from _probe import Probe
+
+SIDE = 256
+COPY = 64 << 20
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+def body(probe: Probe) -> None:
+    """One device: memory, copies and matrix products by value."""
+    torch = probe.torch()
+    accelerator = None if probe.device == "cpu" else getattr(torch, probe.device)
+    describe(probe, torch, accelerator)
+    before = accelerator.memory_allocated() if accelerator else None
+    with probe.stage("copy"):
+        copy(probe, torch)
+    products = {}
+    for dtype in DTYPES:
+        with probe.stage(f"matmul {dtype}"):
+            products[dtype] = multiply(probe, torch, getattr(torch, dtype))
+    probe.measure("matmul", products)
+    with probe.stage("memory"):
+        if accelerator:
+            accelerator.synchronize()
+            accelerator.empty_cache()
+            probe.measure("leaked_bytes", accelerator.memory_allocated() - before)
+
+
+def describe(probe: Probe, torch: Any, accelerator: Any) -> None:
+    with probe.stage("describe"):
+        probe.measure("torch", torch.__version__)
+        if accelerator:
+            probe.measure("name", accelerator.get_device_name(probe.local_rank))
+            free, total = accelerator.mem_get_info(probe.local_rank)
+            probe.measure("memory_free", free)
+            probe.measure("memory_total", total)
+
+
+def copy(probe: Probe, torch: Any) -> None:
+    """Host to device to device to host, by value."""
+    host = torch.arange(COPY // 4, dtype=torch.int32)
+    start = time.monotonic()
+    there = host.to(probe.place())
+    back = there.clone().cpu()
+    probe.measure("copy_s", time.monotonic() - start)
+    probe.measure("copy_bytes", COPY)
+    if probe.tampers("copy"):
+        back[7] += 1
+    probe.expect("elements that differ after host, device, host", int((back != host).sum()), 0)
+
+
+def multiply(probe: Probe, torch: Any, kind: Any) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(1234)
+    left, right = (torch.randn(SIDE, SIDE, generator=generator).to(kind) for _ in range(2))
+    wanted = left.double() @ right.double()
+    start = time.monotonic()
+    try:
+        got = (left.to(probe.place()) @ right.to(probe.place())).cpu().double()
+    except Exception as error:  # noqa: BLE001 - a dtype that this device lacks is a measurement
+        return {"error": _probe.innermost(error)}
+    if probe.tampers(probe.stage_name):
+        got[3, 4] += 100.0
+    difference = (got - wanted).abs().max() / wanted.abs().max()
+    return {
+        "finite": bool(torch.isfinite(got).all()),
+        "error_relative": difference.item(),
+        "seconds": time.monotonic() - start,
+    }
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="device")

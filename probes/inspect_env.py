@@ -1,0 +1,207 @@
+"""Imports what a training stack imports, each name in a fresh process of this interpreter.
+
+Run it alone: ``python probes/inspect_env.py``. A failed import of torch_npu leaves its operator
+library half registered, and a second try in the same process then says the misleading "Only a
+single TORCH_LIBRARY can be used ...", so no two imports share a process. Since torch 2.5,
+``import torch`` imports torch_npu, too; where that fails, torch is tried again with
+TORCH_DEVICE_BACKEND_AUTOLOAD=0, which tells the trap from a broken torch. Recorded of each name:
+version, file, seconds, and the innermost error. ``modules`` holds them; ``autoload_trap`` says
+whether torch imports without its extensions only; ``blocks`` says why nothing else can run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, Any
+
+import _probe
+from _probe import Probe
+
+# In the order in which a training script imports them. mindspeed.megatron_adaptor patches
+# megatron.core and must come first in its process, which it does here.
+STACK = (
+    "torch_npu",
+    "megatron.core",
+    "mindspeed",
+    "mindspeed.megatron_adaptor",
+    "megatron_adaptor",
+    "transformer_engine",
+    "mcore_bridge",
+    "triton",
+    "transformers",
+    "peft",
+    "swift",
+    "verl",
+    "twinkle",
+)
+NEEDS = {"mindspeed.megatron_adaptor": ("torch_npu", "megatron.core")}
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+WITHOUT = "torch without autoload"
+IMPORT_SECONDS = 120.0
+OUTPUT_KEPT = 2000
+
+Modules = dict[str, dict[str, Any]]
+
+# What a child runs. It answers on a pipe of its own: everything here prints on stdout.
+CHILD = """
+import faulthandler, importlib, importlib.metadata, json, os, sys, time
+name, answer, limit = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+sys.argv[1:] = []
+faulthandler.enable()
+faulthandler.dump_traceback_later(limit, exit=True)
+sys.path[:] = [one for one in sys.path if one]  # not the working directory that -c adds
+found = {"ok": True}
+start = time.monotonic()
+try:
+    module = importlib.import_module(name)
+    found["file"] = getattr(module, "__file__", None) or ""
+    found["version"] = str(getattr(module, "__version__", ""))
+    if name == "torch":
+        found["cuda"] = str(module.version.cuda or "")
+    if name == "torch_npu":
+        import torch
+        found["devices"] = torch.npu.device_count()
+except BaseException as error:
+    chain = [error]
+    while True:
+        last = chain[-1]
+        inner = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if inner is None or inner in chain:
+            break
+        chain.append(inner)
+    texts = [f"{type(one).__name__}: {one}"[:4000] for one in chain]
+    found.update(ok=False, error=texts[-1], outermost=texts[0])
+found["seconds"] = time.monotonic() - start
+os.write(answer, json.dumps(found).encode())
+os._exit(0)
+"""
+
+# find_spec of a sub-module imports its parents, so this is a process of its own, too.
+FIND = """
+import importlib.util, json, os, sys
+names, answer = sys.argv[1].split(","), int(sys.argv[2])
+sys.path[:] = [one for one in sys.path if one]
+found = []
+for name in names:
+    try:
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            continue
+        if name == "megatron.core" and importlib.util.find_spec(name) is None:
+            continue
+    except (ImportError, ValueError, AttributeError):
+        pass
+    found.append(name)
+os.write(answer, json.dumps(found).encode())
+os._exit(0)
+"""
+
+
+def body(probe: Probe) -> None:
+    """What the examined interpreter imports, each in a process of its own."""
+    probe.measure("python", sys.version.split()[0])
+    probe.measure("executable", sys.executable)
+    probe.measure("autoload", os.environ.get(AUTOLOAD, ""))
+    with probe.stage("find"):
+        installed = ask(FIND, ",".join(("torch", *STACK)), limit=30.0)
+    if not isinstance(installed, list):
+        probe.measure("blocks", f"the interpreter starts no second one: {installed['error']}")
+        return
+    if "torch" not in installed:
+        probe.measure("blocks", "torch is not installed in this environment")
+        return
+    modules: Modules = {}
+    trapped = import_torch(probe, modules)
+    if trapped or modules["torch"]["ok"]:
+        for name in STACK:
+            needs = [modules.get(one, {}).get("ok") for one in NEEDS.get(name, ())]
+            if name in installed and all(needs):
+                attempt(probe, modules, name, autoload=not trapped)
+    probe.measure("autoload_trap", trapped)
+    probe.measure("blocks", blocked(probe.device, modules))
+
+
+def import_torch(probe: Probe, modules: Modules) -> bool:
+    """Import torch as the environment has it, then without extensions. Whether only that works."""
+    if attempt(probe, modules, "torch", autoload=True)["ok"]:
+        return False
+    return bool(attempt(probe, modules, WITHOUT, autoload=False)["ok"])
+
+
+def attempt(probe: Probe, modules: Modules, name: str, *, autoload: bool) -> dict[str, Any]:
+    """One import in one process; the table of modules is recorded anew after each."""
+    with probe.stage(f"import {name}"):
+        limit = min(IMPORT_SECONDS, max(probe.left() - 5.0, 1.0))
+        module = name.partition(" ")[0]
+        # torch_npu by itself shows its own error; behind autoload it is wrapped.
+        plain = autoload and module != "torch_npu"
+        modules[name] = ask(CHILD, module, limit=limit, env={} if plain else {AUTOLOAD: "0"})
+        probe.measure("modules", modules)
+    return modules[name]
+
+
+def blocked(device: str, modules: Modules) -> str:
+    """Why no further probe can run on this device, "" where it can."""
+    if device == "cpu":
+        torch = modules.get(WITHOUT, modules["torch"])
+        return "" if torch["ok"] else f"torch does not import: {torch['error']}"
+    for name in ("torch", "torch_npu") if device == "npu" else ("torch",):
+        if name not in modules:
+            return f"{name} is not installed in this environment"
+        if not modules[name]["ok"]:
+            return f"{name} does not import: {modules[name]['error']}"
+    return ""
+
+
+def ask(code: str, argument: str, *, limit: float, env: dict[str, str] | None = None) -> Any:
+    """The answer of a child process; a crash or a time-out is an answer, too."""
+    reader, writer = os.pipe()
+    start = time.monotonic()
+    child = subprocess.Popen(  # noqa: S603 - argument list, no shell
+        [sys.executable, "-c", code, argument, str(writer), str(limit)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+        pass_fds=(writer,),
+    )
+    os.close(writer)
+    printed = bytearray()
+    assert child.stderr is not None  # noqa: S101 - it is a pipe
+    listener = threading.Thread(target=keep_last, args=(child.stderr, printed), daemon=True)
+    listener.start()
+    try:
+        child.wait(limit + 2)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    os.set_blocking(reader, False)
+    with os.fdopen(reader, "rb") as file:
+        text = file.read()
+    if text:
+        return json.loads(text)
+    listener.join(1.0)
+    seconds = time.monotonic() - start
+    ended = f"ChildProcessError: the process ended with {child.returncode}"
+    return {
+        "ok": False,
+        "error": f"TimeoutError: no end after {seconds:.0f} s" if seconds >= limit else ended,
+        "exit_code": child.returncode,
+        "output": bytes(printed).decode("utf-8", "replace"),
+        "seconds": seconds,
+    }
+
+
+def keep_last(stream: IO[bytes], printed: bytearray) -> None:
+    """Read a stream to its end and keep its last bytes."""
+    while data := os.read(stream.fileno(), 65536):
+        printed += data
+        del printed[:-OUTPUT_KEPT]
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="inspect-env")
