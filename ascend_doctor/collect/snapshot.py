@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from ascend_doctor import __version__
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DoctorError, Unknown
@@ -112,11 +114,30 @@ def _collect(
         thread.join(max(end - time.monotonic(), 0))
         outcome = outcomes.get(name)
         if isinstance(outcome, Section):
-            sections[name] = outcome
+            sections[name] = _storable(outcome)
         elif isinstance(outcome, DoctorError):
             raise outcome
         else:
             gaps.append(Gap(section=name, reason=_reason(outcome)))
+
+
+def _storable(section: Section) -> Section:
+    """The section with undecodable bytes of names and values shown as "?", so that it encodes."""
+    try:
+        msgspec.json.encode(section)
+    except UnicodeEncodeError:
+        return msgspec.convert(_encodable(msgspec.to_builtins(section)), type(section))
+    return section
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(one) for one in value]
+    return value
 
 
 def _reason(outcome: Exception | None) -> str:

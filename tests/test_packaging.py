@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor import __version__
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
+    subprocess.run([*command, str(ROOT)], check=True, capture_output=True, timeout=300)
+    (found,) = out.glob("*.whl")
+    return found
+
+
+def shipped(folder: str, pattern: str) -> set[str]:
+    return {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / folder).rglob(pattern)
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_the_wheel_holds_the_package_the_matrix_and_the_probes_and_nothing_else(
+    wheel: Path,
+) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    info = f"ascend_doctor-{__version__}.dist-info/"
+    own = {name for name in names if not name.startswith(info)}
+    wanted = shipped("ascend_doctor", "*") | {
+        f"ascend_doctor/{name}" for name in shipped("matrices", "*") | shipped("probes", "*")
+    }
+    assert own == wanted
+    assert f"{info}licenses/LICENSE" in names
+
+
+def test_the_wheel_says_what_it_needs(wheel: Path) -> None:
+    info = f"ascend_doctor-{__version__}.dist-info/"
+    metadata = zipfile.ZipFile(wheel).read(f"{info}METADATA").decode()
+    assert f"Version: {__version__}" in metadata
+    assert "Requires-Python: <3.14,>=3.10" in metadata
+    assert "Requires-Dist: torch" not in metadata.replace("; extra", ";extra").split(";extra")[0]
+
+
+def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    code = (
+        "import sys; from ascend_doctor import data, cli; "
+        "print(data.folder('matrices'), data.folder('probes')); sys.exit(cli.run(['list']))"
+    )
+    path = os.pathsep.join([str(site), sysconfig.get_paths()["purelib"]])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    first, *rest = done.stdout.splitlines()
+    assert first == f"{site}/ascend_doctor/matrices {site}/ascend_doctor/probes"
+    assert len(rest) > 10
