@@ -535,10 +535,10 @@ class HccnPort(Part, frozen=True, kw_only=True):
 class HccnDevice(Part, frozen=True, kw_only=True):
     """What hccn_tool says of one device; "" where it says that nothing is set.
 
-    ``tls``: the switch is on. ``link_ups`` counts since the start; ``link_changes`` are UP and DOWN,
-    the newest first. ``optical`` holds lines of ``-optical`` by key, asked where the link is not UP.
-    ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is N of
-    /dev/davinciN.
+    ``tls``: the switch is on. ``link_ups`` counts since the start; ``link_changes`` are UP and
+    DOWN, the newest first. ``optical`` holds lines of ``-optical`` by key, asked where the link is
+    not UP. ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is N
+    of /dev/davinciN.
     """
 
     device: int
@@ -566,6 +566,39 @@ class Hccn(Section, frozen=True, kw_only=True):
     tool: str = ""
     devices: tuple[HccnDevice, ...] = ()
     error: ToolError | None = None
+
+
+class RankEntry(Part, frozen=True, kw_only=True):
+    """One device of a rank table; None where the table does not say, or says no number.
+
+    ``server`` is the server_id, of 950 the network instance of its lowest layer. ``device`` is
+    the physical id. ``super_device`` is the SDID of A3.
+    """
+
+    rank: int | None = None
+    server: str = ""
+    device: int | None = None
+    address: str | None = None
+    device_port: int | None = None
+    host_port: int | None = None
+    super_device: int | None = None
+
+
+class RankTable(Section, frozen=True, kw_only=True):
+    """The file of RANK_TABLE_FILE. ``path`` is "" where the variable is not set.
+
+    ``version`` is 1.0, 1.2, 2.0, or "" for the old form with group_list. ``problem`` says why
+    there are no ``ranks``. ``counted`` is the number of servers (950: of ranks) that it claims,
+    ``pods`` the SuperPoD of each server.
+    """
+
+    path: str = ""
+    version: str = ""
+    status: str = ""
+    counted: int | None = None
+    ranks: tuple[RankEntry, ...] = ()
+    pods: dict[str, str] = {}
+    problem: str | None = None
 
 
 class Holder(Part, frozen=True, kw_only=True):
@@ -613,6 +646,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     import_path: ImportPath | None = None
     environment: Environment | None = None
     hccn: Hccn | None = None
+    rank_table: RankTable | None = None
     holders: Holders | None = None
     gaps: tuple[Gap, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
@@ -640,6 +674,7 @@ SECTIONS: dict[str, type[Section]] = {
     "import_path": ImportPath,
     "environment": Environment,
     "hccn": Hccn,
+    "rank_table": RankTable,
     "holders": Holders,
 }
 _NAMES = {section: name for name, section in SECTIONS.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ascend_doctor.facts import Holder, Holders
+from ascend_doctor.facts import Holders
 from ascend_doctor.system import Machine
 
 _DEVICE = re.compile(r"/dev/davinci([0-9]{1,6})$")
@@ -29,8 +29,9 @@ def scan(proc: str, seconds: float = _SECONDS) -> dict[str, Any]:
     """``processes`` and ``complete`` as plain values; ``proc`` is a procfs. Takes ``seconds``."""
     end = time.monotonic() + seconds
     found: list[dict[str, Any]] = []
-    complete = True
-    for name in sorted((one for one in os.listdir(proc) if one.isdecimal()), key=int):
+    names = sorted((one for one in os.listdir(proc) if one.isdecimal()), key=int)
+    complete = "1" in names  # without it, hidepid hides the processes of other users, proc(5)
+    for name in names:
         if time.monotonic() > end:
             return {"processes": found, "complete": False}
         try:
