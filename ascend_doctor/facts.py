@@ -484,10 +484,12 @@ class ImportName(Part, frozen=True, kw_only=True):
 class ImportPath(Section, frozen=True, kw_only=True):
     """Which copies of the packages that decide a training stack would be imported.
 
-    ``pythonpath`` is PYTHONPATH split at colons as it stands, empty entries included.
+    ``pythonpath`` is PYTHONPATH split at colons as it stands, empty entries included; ``absent``
+    are those of its entries that do not exist.
     """
 
     pythonpath: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     names: tuple[ImportName, ...] = ()
 
     def find(self, name: str) -> ImportName:
