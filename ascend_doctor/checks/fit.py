@@ -1,0 +1,156 @@
+"""Whether what is installed fits the rows of the matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ascend_doctor.checks.installed import cann_version, family, installed
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Driver, Host, Npus, Python
+from ascend_doctor.judge import Case
+from ascend_doctor.stacks import Need, Release, Source
+from ascend_doctor.versions import VersionError, numbers, satisfies
+
+Fit = Literal["fits", "near", "doubt", "bad"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """What a release wants of another component, and what is there.
+
+    ``fit``: "fits" as documented; "near", another release of the documented line (8.5.1 for 8.5.0);
+    "doubt", documented by none or only by a disputed or other source (``allowed``); "bad", refused.
+    """
+
+    need: Need
+    have: str
+    fit: Fit
+    allowed: bool = False
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        return refs(self.need.sources)
+
+    @property
+    def wanted(self) -> str:
+        return spoken(self.need.versions)
+
+
+def refs(sources: tuple[Source, ...]) -> tuple[str, ...]:
+    return tuple(one.url for one in sources)
+
+
+def spoken(versions: str) -> str:
+    """A range in words: "8.5.X, 9.0.X or >=9.1"."""
+    parts = [one.strip().removeprefix("==") for one in versions.split("||")]
+    return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0] or "any"
+
+
+def release(case: Case, component: str, version: str) -> Release | None:
+    """The row of a version; Unknown where the text is no version."""
+    try:
+        return case.catalog.component(component).release(version)
+    except VersionError as reason:
+        raise Unknown(str(reason)) from reason
+
+
+def present(case: Case, component: str) -> str:
+    """The version of a component on this machine. Raises Unknown and NotApplicable."""
+    if component == "cann":
+        return cann_version(case)
+    if component == "python":
+        return case.need(Python).version
+    if component in ("driver", "driver-950"):
+        return _driver(case)
+    obtain = case.catalog.component(component).obtain
+    found = installed(case, (obtain.distribution or component).lower().replace("_", "-"))
+    if found is None:
+        raise NotApplicable(f"{component} is not installed")
+    return found.version
+
+
+def _driver(case: Case) -> str:
+    """The driver's release: from its version.info, else as npu-smi prints it."""
+    driver = case.need(Driver)
+    if driver.version:
+        return driver.version
+    npus = case.need(Npus)
+    if npus.driver_version:
+        return npus.driver_version
+    if not driver.present and not npus.devices:
+        raise NotApplicable("there is no trace of an NPU on this machine")
+    raise Unknown("the driver's version could not be told")
+
+
+def applies(case: Case, need: Need) -> bool:
+    """Whether a row speaks for this machine. Raises Unknown and NotApplicable."""
+    return all(_matches(_machine(case, name), wanted) for name, wanted in need.when.items())
+
+
+def _machine(case: Case, name: str) -> str:
+    if name == "arch":
+        return case.need(Python).machine or case.need(Host).arch
+    return family(case).id
+
+
+def _matches(value: str, wanted: str) -> bool:
+    if wanted.startswith("!"):
+        return value != wanted[1:]
+    return value in wanted.split("|")
+
+
+def relation(case: Case, need: Need, have: str) -> Relation:
+    """How a version on this machine stands to a need. Raises Unknown for no version."""
+    scheme = case.catalog.component(need.component).scheme
+    try:
+        if satisfies(scheme, have, need.versions):
+            return Relation(need=need, have=have, fit="fits")
+        allowed = bool(need.also) and satisfies(scheme, have, need.also)
+        if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
+            return Relation(need=need, have=have, fit="near", allowed=allowed)
+    except VersionError as reason:
+        raise Unknown(str(reason)) from reason
+    return Relation(
+        need=need,
+        have=have,
+        fit="bad" if need.hard and not allowed else "doubt",
+        allowed=allowed,
+    )
+
+
+def _same_line(have: str, versions: str) -> bool:
+    """Whether 8.5.1 is asked for where the documented release is 8.5.0."""
+    for one in versions.split("||"):
+        if one.strip().startswith("=="):
+            line = one.strip()[2:].removesuffix(".X")
+            if numbers("ascend", have, 2) == numbers("ascend", line, 2):
+                return True
+    return False
+
+
+def relations(case: Case, row: Release, *components: str) -> Iterator[Relation]:
+    """The relations of a row to components that are there, for this machine.
+
+    Raises Unknown where a component's version could not be told.
+    """
+    for need in row.requires:
+        if need.component in components and applies(case, need):
+            try:
+                have = present(case, need.component)
+            except NotApplicable:
+                continue
+            yield relation(case, need, have)
+
+
+def conflicts(case: Case, row: Release, *components: str) -> Iterator[Relation]:
+    """The pairs that a row calls bad and that are there."""
+    for need in row.conflicts:
+        if need.component in components and applies(case, need):
+            try:
+                have = present(case, need.component)
+            except NotApplicable:
+                continue
+            if relation(case, need, have).fit == "fits":
+                yield Relation(need=need, have=have, fit="bad")

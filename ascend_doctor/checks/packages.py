@@ -1,0 +1,247 @@
+"""Python packages that are not what they seem, or that disturb each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from ascend_doctor.checks.installed import distribution, installed, npu_only, pip
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Distribution, Python
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error, warning
+from ascend_doctor.stacks import Hazard
+from ascend_doctor.versions import VersionError, satisfies
+
+_MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
+
+
+def _hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
+    """Installed distributions that are on the list of stand-ins and namesakes.
+
+    A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name.
+    """
+    roots = [one.root for one in case.facts.cann.installs] if case.facts.cann else []
+    for hazard in case.catalog.hazards.hazards:
+        found = installed(case, hazard.name)
+        if found is None or found.direct_url or found.editable:
+            continue
+        if any(f"{found.location}/".startswith(f"{root}/") for root in roots):
+            continue
+        try:
+            if satisfies("pep440", found.version, hazard.versions):
+                yield hazard, found
+        except VersionError as reason:
+            raise Unknown(str(reason)) from reason
+
+
+@check("mindspeed-placeholder", "MindSpeed is the real one")
+def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
+    """MindSpeed, MindSpeed-LLM and MindSpeed-RL are installed from their git repositories.
+
+    The packages of those names on PyPI are placeholders (0.0.1.dev1) without the code. pip
+    installs them without complaint, and the import or the training fails later.
+    """
+    for hazard, found in _hazards(case):
+        if hazard.name in _MINDSPEED:
+            yield error(
+                f"{found.name} {found.version} is a placeholder without the code",
+                found=f"{found.name} {found.version} in {found.location}",
+                wanted="an installation from the git repository",
+                because=hazard.what,
+                remedy=Remedy(
+                    summary=f"Remove it, then install {hazard.want or 'the checkout'} at the "
+                    "branch that fits your Megatron-LM",
+                    commands=(pip(case, "uninstall", "-y", found.name),),
+                ),
+                refs=tuple(one.url for one in hazard.sources),
+            )
+
+
+@check("package-namesakes", "No installed package is a namesake of the one that was meant")
+def package_namesakes(case: Case) -> Iterator[Finding]:
+    """Some names that guides abbreviate belong to quite different projects on PyPI.
+
+    `pip install twinkle` brings a Twitter tool, `swift` a part of OpenStack, `apex` a web
+    toolkit, `acl` a parser. Some of them hide the module that CANN brings under the same name.
+    """
+    for hazard, found in _hazards(case):
+        if hazard.name not in _MINDSPEED:
+            want = f"; what you need is {hazard.want}" if hazard.want else ""
+            yield warning(
+                f"{found.name} {found.version} is not what its name suggests",
+                found=f"{found.name} {found.version}: {hazard.what}{want}",
+                wanted=hazard.want or "not installed",
+                because="It can hide the module that is meant, and it does not do its work.",
+                remedy=Remedy(
+                    summary="Remove it", commands=(pip(case, "uninstall", "-y", found.name),)
+                ),
+                refs=tuple(one.url for one in hazard.sources),
+            )
+
+
+@check("nvidia-te-present", "NVIDIA's Transformer Engine is not installed")
+def nvidia_te_present(case: Case) -> Iterator[Finding]:
+    """Megatron-LM imports transformer_engine where it finds it; on NPUs MindSpeed stands in.
+
+    With NVIDIA's package installed, importing MindSpeed fails while Transformer Engine looks for
+    CUDA libraries. From the 0.17 line on, TransformerEngineNPU uses the same module name; the two
+    must not be installed together. Extras such as `twinkle-kit[megatron]` bring NVIDIA's.
+    """
+    npu_only(case)
+    found = [
+        one
+        for one in case.need(Python).distributions
+        if one.name == "transformer-engine" or one.name.startswith("transformer-engine-")
+    ]
+    if not found:
+        return
+    names = [one.name for one in found]
+    titled = ", ".join(f"{one.name} {one.version}" for one in found)
+    certain = any(
+        name.startswith(("transformer-engine-cu", "transformer-engine-torch")) for name in names
+    ) or all(one.direct_url is None and not one.editable for one in found)
+    yield (error if certain else warning)(
+        f"NVIDIA's Transformer Engine is installed: {titled}"
+        if certain
+        else f"A Transformer Engine is installed, and whose it is could not be told: {titled}",
+        found="; ".join(f"{one.name} {one.version} in {one.location}" for one in found),
+        wanted="not installed, or TransformerEngineNPU alone",
+        because="Importing MindSpeed fails while it looks for CUDA libraries.",
+        remedy=Remedy(
+            summary="Remove it" if certain else "Remove it if it is NVIDIA's",
+            commands=(pip(case, "uninstall", "-y", *names),),
+        ),
+        refs=(
+            "https://github.com/modelscope/ms-swift/issues/6968",
+            "Ascend/MindSpeed@core_r0.17.0:README.md",
+        ),
+    )
+
+
+@check("cuda-packages", "No packages for CUDA are in the way")
+def cuda_packages(case: Case) -> Iterator[Finding]:
+    """Apex and flash-attn are CUDA packages; Megatron-LM and others use them where they are.
+
+    On NPUs MindSpeed brings fused versions, and "Apex is not installed" is a harmless message.
+    Installing them as a remedy does harm. An apex that was built for Ascend is left alone.
+    """
+    npu_only(case)
+    for name in ("apex", "flash-attn"):
+        found = installed(case, name)
+        if found is not None and "ascend" not in found.version.lower():
+            yield warning(
+                f"{name} {found.version} is a package for CUDA",
+                found=f"{name} {found.version} in {found.location}",
+                wanted="not installed",
+                because="Programs that find it call CUDA code, which an NPU does not run.",
+                remedy=Remedy(summary="Remove it", commands=(pip(case, "uninstall", "-y", name),)),
+                refs=("https://github.com/modelscope/ms-swift/issues/6968",),
+            )
+
+
+# Pairs that have a check of their own.
+_JUDGED = {
+    ("torch-npu", "torch"),
+    ("vllm-ascend", "torch"),
+    ("vllm-ascend", "torch-npu"),
+    ("mcore-bridge", "megatron-core"),
+    ("mindspeed", "numpy"),
+    ("twinkle-kit", "numpy"),
+}
+
+
+@check("declared-requirements", "Installed packages satisfy what the training packages declare")
+def declared_requirements(case: Case) -> Iterator[Finding]:
+    """Packages declare which versions of others they need; pip does not keep that true later.
+
+    The check compares the declarations of the packages that a training stack consists of (torch,
+    MindSpeed, mcore-bridge, ms-swift, verl and so on) with what is installed. Packages that are
+    missing are not reported: stacks for NPUs are often installed without dependencies on purpose.
+    """
+    python = case.need(Python)
+    known = {
+        canonicalize_name(one.obtain.distribution)
+        for one in case.catalog.components
+        if one.obtain.distribution
+    }
+    names = [one for one in python.distributions if one.name in known and not one.shadowed]
+    if not names:
+        raise NotApplicable("no package of a training stack is installed")
+    for one in names:
+        broken = [text for text in one.requires if _broken(python, one, text)]
+        if broken:
+            here = ", ".join(_here(python, text) for text in broken)
+            yield warning(
+                f"{one.name} {one.version} declares other versions than those installed: {here}",
+                found=here,
+                wanted="; ".join(broken),
+                because=f"{one.name} was not made for these versions.",
+                remedy=Remedy(
+                    summary="Choose versions that both sides allow; pip shows all conflicts",
+                    commands=(pip(case, "check"),),
+                ),
+            )
+
+
+def _broken(python: Python, one: Distribution, text: str) -> bool:
+    requirement = _requirement(python, text)
+    if requirement is None or (one.name, canonicalize_name(requirement.name)) in _JUDGED:
+        return False
+    found = python.find(canonicalize_name(requirement.name))
+    if found is None or not requirement.specifier:
+        return False
+    try:
+        return not satisfies("pep440", found.version, str(requirement.specifier))
+    except VersionError:
+        return False
+
+
+def _requirement(python: Python, text: str) -> Requirement | None:
+    """The requirement where it binds on the examined interpreter, without extras."""
+    try:
+        requirement = Requirement(text)
+        bound = requirement.marker is None or requirement.marker.evaluate(
+            {
+                "extra": "",
+                "python_version": ".".join(python.version.split(".")[:2]),
+                "python_full_version": python.version,
+                "platform_machine": python.machine,
+                "sys_platform": "linux",
+                "platform_system": "Linux",
+            }
+        )
+    except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName, ValueError):
+        return None
+    return requirement if bound else None
+
+
+def _here(python: Python, text: str) -> str:
+    name = canonicalize_name(Requirement(text).name)
+    found = python.find(name)
+    return f"{name} {found.version if found else ''}".rstrip()
+
+
+@check("twinkle-mindspeed-numpy", "twinkle and MindSpeed agree on a NumPy")
+def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
+    """twinkle-kit requires NumPy 2.0 to 2.2, MindSpeed requires at most 1.26.0.
+
+    No NumPy satisfies both. People run the pair all the same; which of the two then misbehaves is
+    not documented. Installing one of them again moves NumPy, so check it after every install.
+    """
+    distribution(case, "mindspeed")
+    twinkle = distribution(case, "twinkle-kit")
+    numpy = installed(case, "numpy")
+    yield warning(
+        f"twinkle-kit {twinkle.version} and MindSpeed require different releases of NumPy",
+        found=f"numpy {numpy.version if numpy else 'not installed'}",
+        wanted="numpy >=2.0.0,<2.3.0 for twinkle-kit, <=1.26.0 for MindSpeed",
+        because="No release satisfies both; one of the two runs outside of what it declares.",
+        refs=(
+            "Ascend/MindSpeed@core_r0.15.3:requirements.txt",
+            "modelscope/twinkle@main:pyproject.toml",
+        ),
+    )
