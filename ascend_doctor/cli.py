@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -17,7 +18,7 @@ from ascend_doctor.report import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 
 # Name and one line of help; the module of a command is imported when it is called.
 COMMANDS = {
-    "check": "Collect, judge, probe and report: is this machine able to train?",
+    "check": "Collect, judge, probe and report whether this machine is able to train.",
     "snapshot": "Write the facts about this machine as redacted JSON.",
     "judge": "Judge a saved snapshot as check -l 0 would have done there.",
     "list": "List every check and probe.",
@@ -64,6 +65,8 @@ doctor.help = doctor.callback.__doc__ if doctor.callback else None
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    # A scheduler's SIGTERM ends a run as Ctrl-C does: children are ended, the report is written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -6,6 +6,7 @@ read. Collectors take a ``Machine`` and never touch the operating system themsel
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fnmatch
 import os
@@ -255,6 +256,16 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     _ends(process, 2)
+
+
+# Commands of threads that an interrupted run leaves behind.
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+@atexit.register
+def _end_running() -> None:
+    for process in tuple(_running):
+        kill_group(process)
 
 
 # ---------------------------------------------------------------- recorded machines

@@ -40,6 +40,7 @@ class Output:
     color: bool
     redact: bool
     verbose: bool
+    quiet: bool
 
     def write(self, report: Report, hidden: Redactor) -> None:
         """Render every target. Files are replaced whole. Raises DataError."""
@@ -98,7 +99,7 @@ def _umask() -> int:
 def output_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``output: Output``."""
 
-    def gather(
+    def gather(  # noqa: PLR0913 - the options that it gathers
         *,
         formats: tuple[str, ...],
         files: tuple[str, ...],
@@ -106,6 +107,7 @@ def output_options(command: F) -> F:
         color: str,
         redact: bool,
         verbose: bool,
+        quiet: bool,
         **others: Any,
     ) -> Any:
         output = Output(
@@ -114,6 +116,7 @@ def output_options(command: F) -> F:
             color=_wants_color(color),
             redact=redact,
             verbose=verbose,
+            quiet=quiet,
         )
         return command(output=output, **others)
 
@@ -121,6 +124,7 @@ def output_options(command: F) -> F:
     gather.__doc__ = command.__doc__
     gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
+        click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),
         click.option(
             "-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."
         ),

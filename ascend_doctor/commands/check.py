@@ -1,0 +1,206 @@
+"""``ascend-doctor check``: collect, judge, probe, report."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import click
+import msgspec
+
+from ascend_doctor.checks import every
+from ascend_doctor.commands.examination import Examination, examined_options
+from ascend_doctor.commands.output import Output, output_options
+from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.judge import Case, Check
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.report import EXIT_INTERRUPTED, LEVELS, LevelRun, assemble
+
+_NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
+_NO_PROBE = "this version has no probe of this level"
+_DEFAULT_LEVEL = 3
+_CPU_RANKS = 2
+
+
+@click.command("check")
+@examined_options
+@click.option(
+    "-l",
+    "--level",
+    type=click.IntRange(0, len(LEVELS) - 1),
+    default=_DEFAULT_LEVEL,
+    show_default=True,
+    help="0 static, 1 imports, 2 one device, 3 collectives and a training step, 4 soak.",
+)
+@selection_options
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "npu", "cuda", "cpu"]),
+    default="auto",
+    show_default=True,
+    help="Where probes run; auto takes an NPU or says that there is none.",
+)
+@click.option(
+    "--nproc",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Ranks of level 3.  [default: every visible device; 2 on cpu]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    metavar="S",
+    default=900,
+    show_default=True,
+    help="Seconds for the whole run; what is left over then is reported as not run.",
+)
+@output_options
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    examination: Examination,
+    output: Output,
+    level: int,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    device: str,
+    nproc: int | None,
+    timeout: float,
+) -> int:
+    """Collect, judge, probe and report whether this machine is able to train.
+
+    \b
+    Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
+    3 nothing worse than "could not tell" or something that was asked for did not run.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    start = time.monotonic()
+    chosen = choose(only, skip, level=level)
+    facts, hidden = examination.collect()
+    wish = Wish(
+        level=level,
+        device=device,
+        nproc=nproc,
+        replayed=examination.replayed,
+        highest=max(one.level for one in every()),
+    )
+    levels = wish.levels(facts)
+    ran = max((one.level for one in levels if one.ran), default=0)
+    probing = Probing(facts=facts, wish=wish, env=dict(examination.machine.env))
+    runs, interrupted = probing.run(
+        chosen, ran, total=timeout - (time.monotonic() - start), quiet=output.quiet
+    )
+    facts = msgspec.structs.replace(facts, probes=runs)
+    case = Case(facts=facts, catalog=examination.catalog, device=wish.judged_device, nproc=nproc)
+    report = assemble(
+        case,
+        [one for one in chosen if one.level <= ran],
+        levels=levels,
+        fail_on=output.fail_on,
+        seconds=time.monotonic() - start,
+        interrupted=interrupted,
+    )
+    output.write(report, hidden)
+    return EXIT_INTERRUPTED if interrupted else report.verdict.exit_code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What the user asked for. ``device`` may be auto, which never falls back to cpu or cuda."""
+
+    level: int
+    device: str
+    nproc: int | None
+    replayed: bool
+    highest: int
+
+    def levels(self, facts: Snapshot) -> tuple[LevelRun, ...]:
+        """Every level: whether it can run here, and why not."""
+        stop = self._stop(facts) or (self.highest + 1, _NO_PROBE)
+        return tuple(
+            LevelRun(
+                level=number,
+                adds=adds,
+                asked=number <= self.level,
+                ran=number <= self.level and number < stop[0],
+                reason=stop[1] if stop[0] <= number <= self.level else "",
+            )
+            for number, adds in enumerate(LEVELS)
+        )
+
+    def _stop(self, facts: Snapshot) -> tuple[int, str] | None:
+        if self.replayed:
+            return 1, "a recorded machine can only be judged by its facts"
+        if facts.python is None:
+            reasons = [gap.reason for gap in facts.gaps if gap.section == "python"]
+            return 1, f"no interpreter to examine: {reasons[0] if reasons else 'not collected'}"
+        if self.device == "auto" and not has_npu(facts):
+            return 2, _NO_DEVICE
+        return None
+
+    @property
+    def judged_device(self) -> str:
+        """The device that checks judge for; where there is no NPU the checks say so."""
+        return "npu" if self.device == "auto" else self.device
+
+    def ranks(self, facts: Snapshot) -> int:
+        """World size of level 3."""
+        if self.nproc is not None:
+            return self.nproc
+        if self.device == "cpu":
+            return _CPU_RANKS
+        return max(visible_npus(facts), 1)
+
+
+def has_npu(facts: Snapshot) -> bool:
+    """Whether a device file or npu-smi shows an NPU."""
+    return bool(
+        (facts.driver is not None and facts.driver.devices)
+        or (facts.npus is not None and facts.npus.devices)
+    )
+
+
+def visible_npus(facts: Snapshot) -> int:
+    """Devices of this machine after ASCEND_RT_VISIBLE_DEVICES."""
+    count = len(facts.driver.devices) if facts.driver is not None else 0
+    listed = (
+        facts.environment.variables.get("ASCEND_RT_VISIBLE_DEVICES")
+        if facts.environment is not None
+        else None
+    )
+    return count if listed is None else min(count, len([one for one in listed.split(",") if one]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probing:
+    """The probes of one run."""
+
+    facts: Snapshot
+    wish: Wish
+    env: dict[str, str]
+
+    def run(
+        self, chosen: tuple[Check, ...], level: int, *, total: float, quiet: bool
+    ) -> tuple[tuple[ProbeRun, ...], bool]:
+        """Runs of the probes that the chosen checks read, and whether they were interrupted."""
+        wanted = {one.probe for one in chosen if one.probe and one.level <= level}
+        if not wanted or self.facts.python is None:
+            return (), False
+        from ascend_doctor.live import Display  # noqa: PLC0415 - level 0 needs neither
+        from ascend_doctor.probe import plan, run_all  # noqa: PLC0415
+
+        requests = [
+            one
+            for one in plan(
+                level,
+                device=self.wish.judged_device,
+                nproc=self.wish.ranks(self.facts),
+                python=self.facts.python.executable,
+                env=self.env,
+            )
+            if one.probe in wanted
+        ]
+        with Display(quiet=quiet) as display:
+            try:
+                return run_all(requests, total=max(total, 1.0), watch=display), False
+            except KeyboardInterrupt:
+                return tuple(display.runs), True

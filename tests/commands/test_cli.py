@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import psutil
+import pytest
+
+from ascend_doctor import __version__
+from ascend_doctor.checks import every
+from ascend_doctor.cli import COMMANDS
+from tests.conftest import Command
+
+PROGRAM = Path(sys.executable).with_name("ascend-doctor")
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ascend-doctor: ")
+    return line
+
+
+def test_version_and_help(doctor: Command) -> None:
+    assert doctor("--version").stdout.strip() == f"ascend-doctor, version {__version__}"
+    text = doctor("--help").stdout
+    assert all(name in text for name in COMMANDS)
+    assert "Exit codes" in text
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help(doctor: Command, name: str) -> None:
+    done = doctor(name, "-h")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: ascend-doctor {name}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["frobnicate"], "No such command"),
+        (["check", "-l", "9"], "not in the range"),
+        (["check", "--only", "torch-npu-can"], "did you mean torch-npu-cann?"),
+        (["check", "--skip", "zzz"], "no check is called 'zzz'"),
+        (["check", "--format", "json", "--format", "junit"], "only one format"),
+        (["check", "-o", "report.weird"], "give its --format"),
+        (["check", "-o", "/no/such/folder/x.json"], "no such folder"),
+        (["check", "--python", "/no/such/python", "-l", "0"], "/no/such/python"),
+        (["check", "--nproc", "0"], "not in the range"),
+        (["check", "--replay", "/no/such/machine", "-l", "0"], "not a recorded machine"),
+        (["check", "--replay", "/a", "--record", "/b"], "exclude each other"),
+        (["explain", "zzz"], "no check is called"),
+        (["judge", "/no/such/file"], "No such file"),
+        (["judge", "/dev/null"], "cut short"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_2(
+    doctor: Command, arguments: list[str], words: str
+) -> None:
+    done = doctor(*arguments)
+    assert done.returncode == 2
+    assert words in one_line(done)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"schema": 1, "taken_at"', "cut short"),
+        ('{"schema": 99}', "newer than this doctor"),
+        ('{"schema": 0}', "not a snapshot"),
+        ("[]", "not a snapshot"),
+        ('{"schema": 1, "host": {"cpus": "many"}}', "damaged"),
+        ("\x1b]0;x\x07", "damaged"),
+    ],
+)
+def test_a_bad_snapshot_is_one_line_and_exit_2(
+    doctor: Command, tmp_path: Path, text: str, words: str
+) -> None:
+    (tmp_path / "s.json").write_text(text)
+    done = doctor("judge", str(tmp_path / "s.json"))
+    assert done.returncode == 2
+    assert words in one_line(done)
+    assert "\x1b" not in done.stderr
+
+
+def test_list_and_explain_document_every_check(doctor: Command) -> None:
+    listed = json.loads(doctor("list", "--format", "json").stdout)
+    known = every()
+    assert [row["id"] for row in listed["checks"]] == [one.id for one in known]
+    page = doctor("explain", known[0].id).stdout
+    assert page.startswith(f"{known[0].id}: {known[0].title}")
+    text = doctor("list").stdout
+    assert len(text.splitlines()) == len(known)
+
+
+def test_the_schema_is_a_schema(doctor: Command) -> None:
+    schema = json.loads(doctor("schema").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_a_bug_is_exit_70_with_a_file_to_paste(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, types, click\n"
+        "broken = types.ModuleType('ascend_doctor.commands.list')\n"
+        "@click.command('list')\n"
+        "def command():\n"
+        "    raise RuntimeError('token=supersecretvalue \\x1b[2J')\n"
+        "broken.command = command\n"
+        "sys.modules['ascend_doctor.commands.list'] = broken\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+    done = doctor("list", env=env)
+    assert done.returncode == 70
+    assert "a bug in ascend-doctor: RuntimeError" in done.stderr
+    assert "Traceback" not in done.stderr
+    found = re.search(r"text in (\S+)", done.stderr)
+    assert found
+    text = Path(found[1]).read_text()
+    assert "Traceback" in text
+    assert "supersecretvalue" not in text + done.stderr
+    assert "\x1b" not in text + done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_exit_130_and_leaves_no_process(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    tool = tmp_path / "npu-smi"
+    note = tmp_path / "pid"
+    tool.write_text(f"#!/bin/sh\necho $$ > {note}\nexec sleep 600\n")
+    tool.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    process = subprocess.Popen(
+        [PROGRAM, "check", "-l", "0"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    for _ in range(300):
+        if note.exists() and note.read_text().strip():
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"interrupted" in stderr
+    assert b"Traceback" not in stderr
+    pid = int(note.read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie"
