@@ -14,7 +14,7 @@ PACKAGE = ROOT / "ascend_doctor"
 LAYERS = [
     {"errors", "findings", "versions", "probe_results", "__init__"},
     {"facts", "stacks", "system"},
-    {"data", "redact"},
+    {"data", "redact", "probing"},
     {"judge", "probe", "matrix", "provision"},
     {"collect", "checks", "simulator", "report", "live"},
     {"render"},
