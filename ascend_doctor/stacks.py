@@ -196,38 +196,53 @@ class Stack(Row, frozen=True, kw_only=True):
     sources: tuple[Source, ...]
 
 
-class Variable(Row, frozen=True, kw_only=True):
-    """One environment variable. ``values`` or ``low``/``high`` or ``grammar`` bound it.
+ValueType = Literal[
+    "int",
+    "float",
+    "bool01",
+    "enum",
+    "ip",
+    "ifname_filter",
+    "port_spec",
+    "path",
+    "list",
+    "kv_list",
+    "string",
+]
 
-    ``invalid`` says what happens with another value: error, ignored, default, unknown.
+
+class Bounds(Row, frozen=True, kw_only=True):
+    """What a value may be. ``low`` and ``high`` are allowed, ``above`` and ``below`` are not."""
+
+    type: ValueType = "string"
+    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    multiple_of: int | None = None
+    any_case: bool = False
+
+
+class Variable(Bounds, frozen=True, kw_only=True):
+    """One environment variable. ``families`` has bounds that hold instead on a chip family.
+
+    ``keys`` are those of a kv_list. ``invalid`` says what happens with another value: error,
+    ignored, default, unknown. ``products`` are the families on which it has an effect, empty for
+    all. ``hurts`` maps an allowed value to the reason why it does not belong into training.
     """
 
     name: str
     group: str
     meaning: str
-    type: Literal[
-        "int",
-        "float",
-        "bool01",
-        "enum",
-        "ip",
-        "ifname_filter",
-        "port_spec",
-        "path",
-        "list",
-        "kv_list",
-        "string",
-    ]
     default: str = ""
-    values: tuple[str, ...] = ()
-    low: float | None = None
-    high: float | None = None
-    multiple_of: int | None = None
-    any_case: bool = False
+    families: dict[str, Bounds] = {}
+    keys: dict[str, Bounds] = {}
     invalid: Literal["", "error", "ignored", "default", "unknown"] = ""
     valid: str = ""
     products: tuple[str, ...] = ()
     scope: Literal["", "same", "node", "process"] = ""
+    hurts: dict[str, str] = {}
     recommend: str = ""
     mistakes: tuple[str, ...] = ()
     show: bool = True
