@@ -1,0 +1,98 @@
+"""Compiles the stand-in CANN libraries: our runtime, and stubs for all else that the wheel needs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.simulator import stubs
+from ascend_doctor.simulator.wheel import Needs, read_elf
+from ascend_doctor.system import LiveMachine
+
+SOURCES = Path(__file__).parent / "runtime"
+# Which of our files make which library; the rest of the runtime is libascendcl.so.
+PARTS = {
+    "libopapi.so": ("aclnn",),
+    "libascend_hal.so": ("hal",),
+    "libhccl.so": ("hccl", "hccl_collectives", "hccl_faults", "hccl_link", "hccl_p2p", "hccl_reduce"),
+}
+FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread", "-Wall", "-Wextra")
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g", "-O1")
+NO_COMPILER = (
+    "the simulated NPU is built on this machine and needs a C compiler; none of cc, gcc, clang is "
+    "on PATH: apt-get install gcc libc6-dev (Debian, Ubuntu), yum install gcc glibc-devel "
+    "(openEuler, CentOS)"
+)
+
+
+class Compiler(msgspec.Struct, frozen=True):
+    """A C compiler, with what `--version` prints first."""
+
+    path: str
+    version: str
+
+
+def find_compiler() -> Compiler:
+    """The C compiler on PATH. Raises DoctorError that says how to get one."""
+    for name in ("cc", "gcc", "clang"):
+        path = shutil.which(name)
+        if path is not None:
+            done = LiveMachine().run([path, "--version"])
+            if done.exit_code == 0:
+                return Compiler(path, done.stdout.partition("\n")[0])
+    raise DoctorError(NO_COMPILER)
+
+
+def libraries(needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool) -> None:
+    """Write every library that the wheel needs into ``folder``, which must exist.
+
+    Raises DoctorError with the compiler's words where it refuses.
+    """
+    extra = SANITIZE if sanitize else ()
+    objects = _objects(compiler, folder, extra)
+    ours = {name: [objects.pop(part) for part in parts] for name, parts in PARTS.items()}
+    ours["libascendcl.so"] = list(objects.values())
+    wanted = dict(needs.libraries)
+    for name in (*ours, "libatb.so"):
+        wanted.setdefault(name, frozenset())
+    defined = {symbol for parts in ours.values() for one in parts for symbol in read_elf(one).defined}
+    for name in sorted(wanted, key=lambda one: one != "libascendcl.so"):
+        source = folder / f"{name}.c"
+        text = stubs.library(wanted[name] - defined)
+        if name == "libopapi.so":
+            operators = {one for one in needs.operators if one not in defined}
+            text += stubs.kernels(operators).removeprefix(stubs.HEADER)
+        source.write_text(text, "utf-8")
+        link = () if name == "libascendcl.so" else ("-Wl,--no-as-needed", "-lascendcl")
+        _run(
+            compiler,
+            [*FLAGS, "-fno-builtin", "-w", *extra, "-shared", f"-Wl,-soname,{name}"],
+            ["-o", str(folder / name), str(source), *map(str, ours.get(name, ()))],
+            [f"-L{folder}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", *link, "-lpthread", "-ldl"],
+        )
+        source.unlink()
+    for path in folder.glob("*.o"):
+        path.unlink()
+
+
+def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str, Path]:
+    made = {}
+    for source in sorted(SOURCES.glob("*.c")):
+        made[source.stem] = folder / f"{source.stem}.o"
+        _run(compiler, FLAGS, extra, ["-c", str(source), "-o", str(made[source.stem])])
+    return made
+
+
+def _run(compiler: Compiler, *arguments: Sequence[str]) -> None:
+    flat = [one for part in arguments for one in part]
+    done = LiveMachine().run([compiler.path, *flat], deadline=120)
+    if done.exit_code != 0:
+        said = done.stderr.strip().splitlines()
+        raise DoctorError(
+            f"{compiler.path} ({compiler.version}) cannot compile the simulated NPU: "
+            + "; ".join(said[:5])
+        )

@@ -1,0 +1,90 @@
+"""The files around the libraries: the folders and version files of a CANN install, all marked.
+
+Layout and keys are those of CANN 8.5 and newer, as captured: ascend_toolkit_install.info of 8.5.0,
+version.info of 9.1, the folder listing of 8.5.0.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+MARK = "simulated"
+COMPONENTS = ("compiler", "hccl", "opp", "runtime", "toolkit")
+KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
+NOTICE = f"""This is not CANN. It is the stand-in of a {MARK} NPU, made by ascend-doctor.
+Its libraries compute on the host; nothing here drives an Ascend device.
+"""
+SET_ENV = f"""# {MARK}: the environment of a stand-in CANN tree of ascend-doctor, not of CANN
+_root="$(cd "$(dirname "${{BASH_SOURCE[0]:-$0}}")" && pwd)"
+export ASCEND_TOOLKIT_HOME="$_root" ASCEND_HOME_PATH="$_root" ASCEND_OPP_PATH="$_root/opp"
+export ASCEND_AICPU_PATH="$_root" TOOLCHAIN_HOME="$_root/toolkit"
+export LD_LIBRARY_PATH="$_root/lib64${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+export PYTHONPATH="$_root/python/site-packages${{PYTHONPATH:+:$PYTHONPATH}}"
+export PATH="$_root/bin:$PATH"
+unset _root
+"""
+
+
+def cann_folder(root: Path, version: str) -> Path:
+    return root / f"cann-{version}"
+
+
+def prepare(root: Path, final: Path, *, version: str, machine: str) -> Path:
+    """Folders of a CANN install below ``root``; the folder for its libraries is returned.
+
+    ``final`` is where ``root`` will be in the end: version files name their own place.
+    """
+    cann = cann_folder(root, version)
+    libraries = cann / f"{machine}-linux" / "lib64"
+    libraries.mkdir(parents=True)
+    (root / "cann").symlink_to(cann.name)
+    (cann / "lib64").symlink_to(f"{machine}-linux/lib64")
+    for name in ("bin", "conf", KERNELS, "python/site-packages"):
+        (cann / name).mkdir(parents=True)
+    (cann / "SIMULATED").write_text(NOTICE, "utf-8")
+    (cann / "set_env.sh").write_text(SET_ENV, "utf-8")
+    _versions(cann, cann_folder(final, version), version=version, machine=machine)
+    return libraries
+
+
+def add_python(cann: Path) -> None:
+    """The Python side: our kernels as package ``ascend_simulator``, and what loads them."""
+    here = Path(__file__).parent
+    site = cann / "python" / "site-packages"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(here / "operators", site / "ascend_simulator", ignore=ignore)
+    shutil.copy(here / "site" / "sitecustomize.py", site)
+
+
+def _versions(cann: Path, final: Path, *, version: str, machine: str) -> None:
+    place = cann / f"{machine}-linux"
+    _properties(
+        place / "ascend_toolkit_install.info",
+        package_name="Ascend-cann-toolkit",
+        version=version,
+        innerversion=MARK,
+        arch=machine,
+        os="linux",
+        path=str(final / place.name),
+        note=MARK,
+    )
+    _properties(
+        place / "ascend_ops_install.info",
+        package_name=f"Ascend-cann-{MARK}-ops",
+        version=version,
+        innerversion=MARK,
+        arch=machine,
+        os="linux",
+        path=str(final / place.name),
+        note=MARK,
+    )
+    for name in COMPONENTS:
+        (cann / name).mkdir(exist_ok=True)
+        _properties(
+            cann / name / "version.info", Version=version, version_dir="cann", timestamp=MARK
+        )
+
+
+def _properties(path: Path, /, **values: str) -> None:
+    path.write_text("".join(f"{key}={value}\n" for key, value in values.items()), "utf-8")

@@ -1,0 +1,193 @@
+/* libopapi.so: operators of the newer kind (aclnn). Tensors and their lists are described here, and the
+ * copies that torch_npu's C++ makes by itself are done; every other aclnn name of the wheel is a
+ * generated stub. Signatures: op-plugin/op_plugin/utils/op_api_common_base.h in the wheel. */
+#define _GNU_SOURCE
+#include "simulator.h"
+#include "tensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Scalars, arrays and lists only travel to operators that are not simulated, or hold one value. */
+typedef struct {
+    aclDataType type;
+    char value[16];
+} number;
+
+sim_tensor *aclCreateTensor(const int64_t *sizes, uint64_t dims, aclDataType type, const int64_t *strides,
+                            int64_t offset, aclFormat format, const int64_t *storage, uint64_t storage_dims,
+                            void *data) {
+    (void)format, (void)storage, (void)storage_dims;
+    sim_tensor *t = dims <= SIM_MAX_DIMS ? calloc(1, sizeof *t) : NULL;
+    if (!t)
+        return NULL;
+    t->type = type;
+    t->dims = (int)dims;
+    for (uint64_t i = 0; i < dims; i++) {
+        t->sizes[i] = sizes[i];
+        t->strides[i] = strides[i];
+    }
+    t->data = data ? (char *)data + offset * (int64_t)sim_element_size(type) : NULL;
+    return t;
+}
+
+number *aclCreateScalar(void *value, aclDataType type) {
+    number *made = calloc(1, sizeof *made);
+    if (made) {
+        made->type = type;
+        memcpy(made->value, value, sim_element_size(type));
+    }
+    return made;
+}
+
+static void *opaque(void) {
+    return calloc(1, 1);
+}
+
+void *aclCreateIntArray(const int64_t *values, uint64_t size) {
+    (void)values, (void)size;
+    return opaque();
+}
+
+void *aclCreateFloatArray(const float *values, uint64_t size) {
+    (void)values, (void)size;
+    return opaque();
+}
+
+void *aclCreateBoolArray(const bool *values, uint64_t size) {
+    (void)values, (void)size;
+    return opaque();
+}
+
+typedef struct {
+    uint64_t size;
+    void *items[];
+} list;
+
+/* A list owns its items, as in CANN: destroying it destroys them. */
+static list *make_list(const void *const *items, uint64_t size) {
+    list *made = malloc(sizeof *made + size * sizeof *items);
+    if (made) {
+        made->size = size;
+        if (size)
+            memcpy(made->items, items, size * sizeof *items);
+    }
+    return made;
+}
+
+static int destroy_list(list *l) {
+    for (uint64_t i = 0; l && i < l->size; i++)
+        free(l->items[i]);
+    free(l);
+    return ACL_SUCCESS;
+}
+
+list *aclCreateTensorList(const sim_tensor *const *tensors, uint64_t size) {
+    return make_list((const void *const *)tensors, size);
+}
+
+list *aclCreateScalarList(const number *const *scalars, uint64_t size) {
+    return make_list((const void *const *)scalars, size);
+}
+
+int aclDestroyTensorList(list *l) {
+    return destroy_list(l);
+}
+
+int aclDestroyScalarList(list *l) {
+    return destroy_list(l);
+}
+
+#define DESTROY(name)            \
+    int name(void *thing) {      \
+        free(thing);             \
+        return ACL_SUCCESS;      \
+    }
+DESTROY(aclDestroyTensor)
+DESTROY(aclDestroyScalar)
+DESTROY(aclDestroyIntArray)
+DESTROY(aclDestroyFloatArray)
+DESTROY(aclDestroyBoolArray)
+DESTROY(aclDestroyAclOpExecutor)
+
+typedef struct {
+    sim_tensor target, source;
+} copy;
+
+static aclError prepare(const sim_tensor *target, const sim_tensor *source, uint64_t *workspace, void **executor) {
+    copy *c = malloc(sizeof *c);
+    if (!c)
+        return ACLNN_ERR_INNER_NULLPTR;
+    *c = (copy){*target, *source};
+    *workspace = 0;
+    *executor = c;
+    return ACL_SUCCESS;
+}
+
+static aclError do_copy(void *arguments, aclError failed, char *message) {
+    const copy *c = arguments;
+    aclError code = failed ? ACL_SUCCESS : sim_copy(&c->target, &c->source);
+    if (code)
+        snprintf(message, SIM_MESSAGE, "EZ9999: the simulated copy refused its tensors\n");
+    return code;
+}
+
+static aclError execute(void *executor, aclrtStream stream) {
+    aclError code = sim_launch(stream, do_copy, executor, sizeof(copy), false);
+    free(executor);
+    return code;
+}
+
+int aclnnInplaceCopyGetWorkspaceSize(sim_tensor *target, const sim_tensor *source, uint64_t *workspace,
+                                     void **executor) {
+    return prepare(target, source, workspace, executor);
+}
+
+int aclnnInplaceCopy(void *workspace, uint64_t size, void *executor, aclrtStream stream) {
+    (void)workspace, (void)size;
+    return execute(executor, stream);
+}
+
+int aclnnCastGetWorkspaceSize(const sim_tensor *source, aclDataType type, sim_tensor *target,
+                              uint64_t *workspace, void **executor) {
+    (void)type;
+    return prepare(target, source, workspace, executor);
+}
+
+int aclnnCast(void *workspace, uint64_t size, void *executor, aclrtStream stream) {
+    (void)workspace, (void)size;
+    return execute(executor, stream);
+}
+
+/* Zero and one are copied from a tensor without dimensions. */
+static aclError prepare_constant(const sim_tensor *target, uint64_t *workspace, void **executor, int64_t value) {
+    static int64_t constants[2] = {0, 1};
+    sim_tensor source = {.type = ACL_INT64, .dims = 0, .data = (char *)&constants[value]};
+    return prepare(target, &source, workspace, executor);
+}
+
+int aclnnInplaceZeroGetWorkspaceSize(sim_tensor *target, uint64_t *workspace, void **executor) {
+    return prepare_constant(target, workspace, executor, 0);
+}
+
+int aclnnInplaceZero(void *workspace, uint64_t size, void *executor, aclrtStream stream) {
+    (void)workspace, (void)size;
+    return execute(executor, stream);
+}
+
+int aclnnInplaceOneGetWorkspaceSize(sim_tensor *target, uint64_t *workspace, void **executor) {
+    return prepare_constant(target, workspace, executor, 1);
+}
+
+int aclnnInplaceOne(void *workspace, uint64_t size, void *executor, aclrtStream stream) {
+    (void)workspace, (void)size;
+    return execute(executor, stream);
+}
+
+/* What a generated ...GetWorkspaceSize returns: the code of a kernel that cannot be made. */
+int sim_no_kernel(const char *name) {
+    sim_report(ACLNN_ERR_INNER_NULLPTR, "EZ9999", "%s is not simulated: the simulated NPU has no kernel for it.",
+               name);
+    return ACLNN_ERR_INNER_NULLPTR;
+}

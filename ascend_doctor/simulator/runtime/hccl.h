@@ -1,0 +1,98 @@
+/* HCCL over shared memory. A communicator is one anonymous memory file (memfd) that all its ranks map;
+ * it has no name, so nothing is left behind whatever happens to the processes. */
+#ifndef ASCEND_SIMULATOR_HCCL_H
+#define ASCEND_SIMULATOR_HCCL_H
+
+#include "simulator.h"
+
+#include <stdatomic.h>
+
+enum {
+    MAX_RANKS = 64,
+    CHILDREN = 64,           /* sub-communicators that are being made at one time */
+    SLOT = 4 << 20,          /* bytes that a rank publishes at a time */
+    MAIL = 256 << 10,        /* bytes of a message from rank to rank at a time, two under way */
+    MESSAGES = 2,
+};
+
+typedef _Atomic uint32_t word; /* 32 bits, as a futex has to be */
+
+/* What the ranks of a collective have to agree on (EI0005 where they do not). */
+typedef struct {
+    uint32_t kind, type, reduction, root;
+    uint64_t count;
+} signature;
+
+typedef struct {
+    signature what;
+    uint64_t rounds;             /* all-to-all: how often this rank has to publish */
+    uint64_t bytes[MAX_RANKS];   /* all-to-all: for each receiver, in this round */
+    char data[];
+} slot;
+
+typedef struct {
+    word sent, taken; /* messages ever put in, and taken out */
+    uint64_t sizes[MESSAGES];
+} channel;
+
+/* A sub-communicator that its first rank has made and the others still have to open. */
+typedef struct {
+    word state; /* 0 free, 1 being written, 2 ready */
+    word left;  /* ranks that have not opened it yet */
+    uint64_t id;
+    int32_t pid, file;
+    char cookie[32];
+} child;
+
+typedef struct {
+    char cookie[32];
+    word joined, linked, arrived, generation, children_changed;
+    word present[MAX_RANKS];  /* 1 + device of the machine, once a rank has joined */
+    word ready[MAX_RANKS];    /* ranks that have started their first collective */
+    word met[MAX_RANKS];      /* meetings that a rank has come to */
+    word bells[MAX_RANKS];    /* rung when a message came in or was taken */
+    word paired[MAX_RANKS][MAX_RANKS];
+    signature first[MAX_RANKS];
+    channel channels[MAX_RANKS][MAX_RANKS];
+    child children[CHILDREN];
+} segment;
+
+typedef struct {
+    segment *shared;
+    size_t size;
+    uint32_t ranks, rank, meetings;
+    bool linked;
+    char name[128];
+    _Atomic int error; /* HcclResult of the first operation that failed */
+} communicator;
+
+/* hccl_link.c */
+void sim_word_wake(word *w);
+/* False when the word still is `old` at the deadline. */
+bool sim_word_wait(word *w, uint32_t old, double deadline);
+double sim_now(void);
+double sim_connect_limit(void); /* seconds */
+double sim_exec_limit(void);
+HcclResult sim_check_limits(void);
+slot *sim_slot(const communicator *c);                      /* to publish in */
+slot *sim_published(const communicator *c, uint32_t rank); /* as of the last meeting */
+char *sim_mail(const communicator *c, uint32_t from, uint32_t to, uint32_t message);
+/* One exchange: what() is in every slot, all ranks have come. 0, or the error of the stream. */
+aclError sim_meet(communicator *c, const signature *what, char *message);
+/* Before the first collective: every rank has to show up within the connect limit. */
+HcclResult sim_link(communicator *c, const signature *what);
+HcclResult sim_pair(communicator *c, const HcclSendRecvItem *items, uint32_t count);
+aclError sim_execution_timeout(char *message, uint32_t rank);
+
+/* hccl_reduce.c */
+size_t sim_hccl_size(HcclDataType type); /* 0: not a type */
+bool sim_reducible(HcclDataType type);
+void sim_reduce(HcclDataType type, HcclReduceOp op, void *out, const void *const *in, uint32_t count,
+                uint64_t elements);
+
+/* hccl_faults.c */
+/* Faults that strike when an operation is launched; true: the rank hangs in it. */
+bool sim_hccl_fault(const char *operation, HcclDataType type, aclrtStream stream);
+void sim_hccl_corrupt(const char *operation, HcclDataType type, void *data, uint64_t count);
+
+#endif

@@ -1,0 +1,128 @@
+/* Send and receive: two messages of at most MAIL bytes can be under way between two ranks. Several
+ * transfers progress side by side, so that no order of sends and receives locks up. */
+#define _GNU_SOURCE
+#include "hccl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    HcclSendRecvItem item;
+    uint64_t bytes, done;
+    bool finished;
+} transfer;
+
+typedef struct {
+    communicator *comm;
+    uint32_t count;
+    transfer transfers[];
+} batch;
+
+static void ring(segment *s, uint32_t rank) {
+    atomic_fetch_add(&s->bells[rank], 1);
+    sim_word_wake(&s->bells[rank]);
+}
+
+/* Moves at most one message; false when it has to wait for the other side. */
+static bool send_some(communicator *c, transfer *t) {
+    channel *way = &c->shared->channels[c->rank][t->item.remoteRank];
+    uint32_t sent = atomic_load(&way->sent);
+    if (sent - atomic_load(&way->taken) >= MESSAGES)
+        return false;
+    uint64_t part = t->bytes - t->done < MAIL ? t->bytes - t->done : MAIL;
+    if (part)
+        memcpy(sim_mail(c, c->rank, t->item.remoteRank, sent), (const char *)t->item.buf + t->done, part);
+    way->sizes[sent % MESSAGES] = part;
+    atomic_store(&way->sent, sent + 1);
+    ring(c->shared, t->item.remoteRank);
+    t->done += part;
+    t->finished = t->done == t->bytes;
+    return true;
+}
+
+static bool receive_some(communicator *c, transfer *t) {
+    channel *way = &c->shared->channels[t->item.remoteRank][c->rank];
+    uint32_t taken = atomic_load(&way->taken);
+    if (atomic_load(&way->sent) == taken)
+        return false;
+    uint64_t part = way->sizes[taken % MESSAGES];
+    if (part > t->bytes - t->done)
+        part = t->bytes - t->done;
+    if (part)
+        memcpy((char *)t->item.buf + t->done, sim_mail(c, t->item.remoteRank, c->rank, taken), part);
+    atomic_store(&way->taken, taken + 1);
+    ring(c->shared, t->item.remoteRank);
+    t->done += part;
+    t->finished = t->done == t->bytes;
+    return true;
+}
+
+/* Transfers with one peer in one direction are done one after the other. */
+static bool blocked_by_earlier(const batch *b, uint32_t index) {
+    const HcclSendRecvItem *item = &b->transfers[index].item;
+    for (uint32_t i = 0; i < index; i++) {
+        const transfer *earlier = &b->transfers[i];
+        if (!earlier->finished && earlier->item.remoteRank == item->remoteRank &&
+            earlier->item.sendRecvType == item->sendRecvType)
+            return true;
+    }
+    return false;
+}
+
+static aclError run(void *arguments, aclError failed, char *message) {
+    batch *b = arguments;
+    communicator *c = b->comm;
+    uint32_t open = failed ? 0 : b->count;
+    while (open) {
+        uint32_t bell = atomic_load(&c->shared->bells[c->rank]), waits_for = 0;
+        bool moved = false;
+        open = 0;
+        for (uint32_t i = 0; i < b->count; i++) {
+            transfer *t = &b->transfers[i];
+            if (!t->finished && !blocked_by_earlier(b, i))
+                moved |= t->item.sendRecvType ? receive_some(c, t) : send_some(c, t);
+            if (!t->finished)
+                open++, waits_for = t->item.remoteRank;
+        }
+        if (open && !moved && !sim_word_wait(&c->shared->bells[c->rank], bell, sim_now() + sim_exec_limit())) {
+            c->error = HCCL_E_REMOTE;
+            return sim_execution_timeout(message, waits_for);
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+HcclResult HcclBatchSendRecv(HcclSendRecvItem *items, uint32_t count, HcclComm comm, aclrtStream stream) {
+    communicator *c = comm;
+    size_t size = sizeof(batch) + count * sizeof(transfer);
+    batch *b = c ? calloc(1, size) : NULL;
+    if (!b)
+        return c ? HCCL_E_MEMORY : HCCL_E_PTR;
+    b->comm = c;
+    b->count = count;
+    HcclResult result = HCCL_SUCCESS;
+    for (uint32_t i = 0; i < count && !result; i++) {
+        uint64_t element = sim_hccl_size(items[i].dataType);
+        if (!element || items[i].remoteRank >= c->ranks)
+            result = HCCL_E_PARA;
+        b->transfers[i] = (transfer){.item = items[i], .bytes = items[i].count * element};
+    }
+    const char *name = count == 1 ? items[0].sendRecvType ? "Receive" : "Send" : "BatchSendRecv";
+    if (!result && count && !sim_hccl_fault(name, items[0].dataType, stream)) {
+        result = sim_pair(c, items, count);
+        if (!result && sim_launch(stream, run, b, size, true))
+            result = HCCL_E_RUNTIME;
+    }
+    free(b);
+    return result;
+}
+
+HcclResult HcclSend(void *buffer, uint64_t count, HcclDataType type, uint32_t to, HcclComm comm, aclrtStream stream) {
+    HcclSendRecvItem item = {0, buffer, count, type, to};
+    return HcclBatchSendRecv(&item, 1, comm, stream);
+}
+
+HcclResult HcclRecv(void *buffer, uint64_t count, HcclDataType type, uint32_t from, HcclComm comm, aclrtStream stream) {
+    HcclSendRecvItem item = {1, buffer, count, type, from};
+    return HcclBatchSendRecv(&item, 1, comm, stream);
+}

@@ -1,0 +1,50 @@
+"""Gives torch_npu the kernels of the simulated NPU as soon as it has been imported.
+
+Runs when an interpreter starts with the stand-in CANN tree on PYTHONPATH. It imports nothing of
+torch itself, and then gives way to the sitecustomize that it hides, if there is one.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+
+class _WithKernels(importlib.abc.Loader):
+    def __init__(self, loader):
+        self.loader = loader
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        self.loader.exec_module(module)
+        import ascend_simulator
+
+        ascend_simulator.install()
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
+
+class _TorchNpu(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "torch_npu":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _WithKernels(spec.loader)
+        return spec
+
+
+def _hidden_sitecustomize():
+    here = os.path.dirname(os.path.abspath(__file__))
+    others = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+sys.meta_path.insert(0, _TorchNpu())
+_hidden_sitecustomize()

@@ -1,0 +1,124 @@
+"""The stand-in CANN tree: built once for a wheel, kept in the cache, given to child processes."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import filelock
+import msgspec
+import platformdirs
+
+from ascend_doctor.simulator import compile as compiling
+from ascend_doctor.simulator import layout
+from ascend_doctor.simulator.ledger import new_ledger
+from ascend_doctor.simulator.soc import properties
+from ascend_doctor.simulator.wheel import Wheel, find_wheel, needs
+
+CANN = "9.1.0"
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    """A built tree. ``root`` is the folder that stands for /usr/local/Ascend."""
+
+    root: Path
+    cann: str
+    torch_npu: str
+    sanitized: bool = False
+
+    @property
+    def home(self) -> Path:
+        """The CANN folder, ASCEND_HOME_PATH."""
+        return layout.cann_folder(self.root, self.cann)
+
+    def environment(
+        self,
+        base: Mapping[str, str],
+        *,
+        soc: str,
+        devices: int,
+        memory_bytes: int,
+        faults: Sequence[str] = (),
+    ) -> dict[str, str]:
+        """The whole environment of a child process on a simulated machine.
+
+        ``memory_bytes`` is the memory of one device. ``faults`` are lines of ``Fault.line()``.
+        Processes that get the same result, or a result made from it, share one machine and the
+        memory of its devices.
+        Raises DataError for a SoC that the matrix does not know.
+        """
+        home = str(self.home)
+        env = {key: value for key, value in base.items() if not key.startswith("ASCEND_SIMULATOR_")}
+        env |= {
+            "ASCEND_TOOLKIT_HOME": home,
+            "ASCEND_HOME_PATH": home,
+            "ASCEND_OPP_PATH": f"{home}/opp",
+            "ASCEND_AICPU_PATH": home,
+            "TOOLCHAIN_HOME": f"{home}/toolkit",
+            "LD_LIBRARY_PATH": _first(f"{home}/lib64", base.get("LD_LIBRARY_PATH")),
+            "PYTHONPATH": _first(f"{home}/python/site-packages", base.get("PYTHONPATH")),
+            "ASCEND_SIMULATOR_SOC": soc,
+            "ASCEND_SIMULATOR_DEVICES": str(devices),
+            "ASCEND_SIMULATOR_MEMORY": str(memory_bytes),
+            "ASCEND_SIMULATOR_CANN": self.cann,
+            "ASCEND_SIMULATOR_LEDGER": base.get("ASCEND_SIMULATOR_LEDGER") or str(new_ledger()),
+        }
+        env |= properties(soc)
+        if faults:
+            env["ASCEND_SIMULATOR_FAULTS"] = ";".join(faults)
+        return env
+
+
+def build(
+    python: Path, *, cache: Path | None = None, sanitize: bool = False, cann: str = CANN
+) -> Tree:
+    """The tree for the torch_npu of an interpreter, built when the cache does not have it yet.
+
+    ``cann`` is the version that the tree claims to be. Raises DataError where torch_npu is
+    missing and DoctorError where there is no C compiler.
+    """
+    wheel = find_wheel(python)
+    compiler = compiling.find_compiler()
+    place = cache or Path(platformdirs.user_cache_dir("ascend-doctor")) / "simulator"
+    key = _key(wheel, compiler, cann, sanitize=sanitize)
+    tree = Tree(root=place / key, cann=cann, torch_npu=wheel.version, sanitized=sanitize)
+    if not tree.root.is_dir():
+        place.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(place / f"{key}.lock"):
+            if not tree.root.is_dir():
+                _make(tree, wheel, compiler)
+    return tree
+
+
+def _make(tree: Tree, wheel: Wheel, compiler: compiling.Compiler) -> None:
+    """Build beside the final place and move it there whole, so that no half tree is ever seen."""
+    work = Path(tempfile.mkdtemp(prefix=f"{tree.root.name}-", dir=tree.root.parent))
+    try:
+        folder = layout.prepare(work, tree.root, version=tree.cann, machine=wheel.machine)
+        compiling.libraries(needs(wheel), compiler, folder, sanitize=tree.sanitized)
+        layout.add_python(layout.cann_folder(work, tree.cann))
+        work.chmod(0o755)
+        work.rename(tree.root)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+
+
+def _key(wheel: Wheel, compiler: compiling.Compiler, cann: str, *, sanitize: bool) -> str:
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    library = wheel.folder / "lib" / "libtorch_npu.so"
+    size = library.stat().st_size if library.exists() else 0
+    for part in (*(wheel.version, wheel.machine, size, cann, sanitize), *msgspec.structs.astuple(compiler)):
+        digest.update(f"{part}\0".encode())
+    for path in sorted(here.rglob("*")):
+        if path.suffix in {".py", ".c", ".h"}:
+            digest.update(str(path.relative_to(here)).encode() + path.read_bytes())
+    return f"{wheel.version}-{digest.hexdigest()[:16]}"
+
+
+def _first(entry: str, rest: str | None) -> str:
+    return f"{entry}:{rest}" if rest else entry

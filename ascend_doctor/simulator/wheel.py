@@ -1,0 +1,196 @@
+"""What an installed torch_npu needs from CANN: read from the ELF files, nothing is imported."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.system import LiveMachine, ProgramMissing
+
+# Runs in the examined interpreter. The C library and its companions are found by loading them.
+LOCATE = """
+import ctypes, importlib.metadata, importlib.util, json, platform, sysconfig
+def folder(name):
+    spec = importlib.util.find_spec(name)
+    return list(spec.submodule_search_locations)[0] if spec else None
+for name in ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2", "librt.so.1"):
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        pass
+lines = [line.split(None, 5) for line in open("/proc/self/maps")]
+print(json.dumps({
+    "folder": folder("torch_npu"), "torch": folder("torch"), "machine": platform.machine(),
+    "version": importlib.metadata.version("torch_npu") if folder("torch_npu") else None,
+    "mapped": sorted({row[5].strip() for row in lines if len(row) == 6 and row[5].startswith("/")}),
+}))
+"""
+# Operators that torch_npu finds by name in libopapi.so are text constants of its library.
+OPERATOR = re.compile(rb"\0(aclnn[A-Z]\w+)(?=\0)")
+
+
+class Wheel(msgspec.Struct, frozen=True, kw_only=True):
+    """An installed torch_npu. ``mapped``: files that its interpreter has loaded."""
+
+    folder: Path
+    torch: Path
+    version: str
+    machine: str
+    mapped: tuple[Path, ...]
+
+
+class Elf(msgspec.Struct, frozen=True, kw_only=True):
+    """The dynamic symbols of a shared object, or all symbols of a relocatable one."""
+
+    needed: tuple[str, ...]
+    defined: frozenset[str]
+    undefined: frozenset[str]
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """``libraries``: CANN library -> symbols that it must define. ``operators``: aclnn names."""
+
+    libraries: Mapping[str, frozenset[str]]
+    operators: frozenset[str]
+
+
+def find_wheel(python: Path) -> Wheel:
+    """The torch_npu of an interpreter. Raises DataError where there is none."""
+    try:
+        done = LiveMachine().run([str(python), "-c", LOCATE], deadline=60)
+    except ProgramMissing as error:
+        raise DataError(f"{python}: no interpreter: {error}") from error
+    if done.exit_code != 0:
+        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        raise DataError(f"{python}: cannot look for torch_npu: {last}")
+    found = msgspec.json.decode(done.stdout)
+    for name in ("torch_npu", "torch"):
+        if not found["folder" if name == "torch_npu" else name]:
+            raise DataError(
+                f"{python}: {name} is not installed there; the simulated NPU runs the real one: "
+                f"{python} -m pip install torch torch_npu"
+            )
+    return Wheel(
+        folder=Path(found["folder"]),
+        torch=Path(found["torch"]),
+        version=found["version"],
+        machine=found["machine"],
+        mapped=tuple(map(Path, found["mapped"])),
+    )
+
+
+def read_elf(path: Path) -> Elf:
+    """Symbols of an ELF file. Raises DataError for anything else."""
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            table = elf.get_section_by_name(".dynsym") or elf.get_section_by_name(".symtab")
+            dynamic = elf.get_section_by_name(".dynamic")
+            defined, undefined = set(), set()
+            for symbol in table.iter_symbols() if table else ():
+                binding = symbol.entry.st_info.bind
+                if symbol.entry.st_shndx != "SHN_UNDEF":
+                    if binding != "STB_LOCAL":
+                        defined.add(symbol.name)
+                elif binding == "STB_GLOBAL":
+                    undefined.add(symbol.name)
+            tags = list(dynamic.iter_tags("DT_NEEDED")) if dynamic else []
+    except (OSError, ELFError) as error:
+        raise DataError(f"{path}: cannot read its symbols: {error}") from error
+    return Elf(
+        needed=tuple(tag.needed for tag in tags),
+        defined=frozenset(defined),
+        undefined=frozenset(undefined),
+    )
+
+
+def needs(wheel: Wheel) -> Needs:
+    """Which symbols the CANN libraries must define for every object of the wheel to load."""
+    own = {path.name: read_elf(path) for path in sorted(wheel.folder.rglob("*.so"))}
+    around = [*sorted(wheel.torch.glob("lib/*.so*")), *wheel.mapped]
+    elsewhere = {
+        path.name: read_elf(path) for path in around if path.name not in own and _is_elf(path)
+    }
+    provided = frozenset().union(*(elf.defined for elf in (*own.values(), *elsewhere.values())))
+    libraries: dict[str, set[str]] = {}
+    for elf in own.values():
+        candidates = _cann_libraries(elf, own, elsewhere)
+        for library in candidates:
+            libraries.setdefault(library, set())
+        for symbol in elf.undefined - provided:
+            if candidates:
+                libraries[_home(symbol, candidates)].add(symbol)
+    return Needs(
+        libraries={name: frozenset(symbols) for name, symbols in libraries.items()},
+        operators=frozenset().union(*(operators(path) for path in wheel.folder.glob("lib/*.so"))),
+    )
+
+
+def operators(path: Path) -> frozenset[str]:
+    """Names of aclnn operators among the text constants of a library, without the suffix."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        names = {match.decode() for match in OPERATOR.findall(data)}
+    return frozenset(name.removesuffix("GetWorkspaceSize") for name in names)
+
+
+def _is_elf(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def _cann_libraries(elf: Elf, own: Mapping[str, Elf], elsewhere: Mapping[str, Elf]) -> list[str]:
+    """Libraries of CANN that are loaded with an object, through objects of the wheel too."""
+    found: list[str] = []
+    waiting, seen = list(elf.needed), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in own:
+            waiting.extend(own[name].needed)
+        elif name not in elsewhere and not name.startswith(("libtorch", "libc10", "libpython")):
+            found.append(name)
+    return sorted(set(found) - _SYSTEM)
+
+
+_SYSTEM = {
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "libc.so.6",
+    "libm.so.6",
+    "libstdc++.so.6",
+    "libgcc_s.so.1",
+    "libgomp.so.1",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+}
+# Where a symbol lives in real CANN, as far as its name tells; it only matters to a reader.
+_HOMES = (
+    ("Hccl", "libhccl.so"),
+    ("acltdt", "libacl_tdt_channel.so"),
+    ("aclop", "libacl_op_compiler.so"),
+    ("aclGetCompileopt", "libacl_op_compiler.so"),
+    ("_ZN3atb", "libatb.so"),
+    ("_ZN2ge", "libge_runner.so"),
+    ("_ZNK2ge", "libge_runner.so"),
+)
+
+
+def _home(symbol: str, candidates: Iterable[str]) -> str:
+    there = list(candidates)
+    for prefix, library in _HOMES:
+        if symbol.startswith(prefix) and library in there:
+            return library
+    return "libascendcl.so" if "libascendcl.so" in there else there[0]
