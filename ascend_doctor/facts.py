@@ -246,7 +246,8 @@ class NpuMapping(Part, frozen=True, kw_only=True):
 class Topology(Part, frozen=True, kw_only=True):
     """``npu-smi info -t topo``: ``links[i][j]`` is the code from ``names[i]`` to ``names[j]``.
 
-    ``affinity[i]`` are the CPUs near ``names[i]``, as printed; empty where the tool has none.
+    A row of "" was not printed. ``affinity[i]`` are the CPUs near ``names[i]``, as printed; empty
+    where the tool has none.
     """
 
     names: tuple[str, ...]

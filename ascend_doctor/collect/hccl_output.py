@@ -24,19 +24,25 @@ _SAYINGS = tuple(
     (re.compile(pattern), code)
     for pattern, code in (
         (
-            r"Value (?P<value>\S+) for environment variable (?P<variable>\w+) is invalid\. "
-            r"Expected value ?: (?P<wanted>[^\n]+)",
+            (
+                r"Value (?P<value>\S+) for environment variable (?P<variable>\w+) is invalid\. "
+                r"Expected value ?: (?P<wanted>[^\n]+)"
+            ),
             "EE2002",
         ),
         (r"path (?P<path>\S+) is not a valid real path", "EI0004"),
         (
-            r"the IP address\((?P<in_table>[^()]+)\) in the ranktable is inconsistent with "
-            r"the IP address\((?P<on_device>[^()]+)\)",
+            (
+                r"the IP address\((?P<in_table>[^()]+)\) in the ranktable is inconsistent with "
+                r"the IP address\((?P<on_device>[^()]+)\)"
+            ),
             "EI0014",
         ),
         (
-            r'for config "tls" is invalid[^\n]* enabled tls:\[(?P<enabled>[^\]]*)\]'
-            r"[^\n]* disabled tls:\[(?P<disabled>[^\]]*)\]",
+            (
+                r'for config "tls" is invalid[^\n]* enabled tls:\[(?P<enabled>[^\]]*)\]'
+                r"[^\n]* disabled tls:\[(?P<disabled>[^\]]*)\]"
+            ),
             "EI0016",
         ),
         (r"valid device range is \[(?P<first>[0-9]+), (?P<end>[0-9]+)\)", "107001"),

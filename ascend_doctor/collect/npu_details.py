@@ -103,22 +103,22 @@ def parse_processes(text: str, npu_id: int, chip_id: int = 0) -> tuple[NpuProces
 
 
 def parse_topology(text: str) -> Topology | None:
-    """``-t topo``. None where there is no matrix, or a row of it is missing or short."""
-    rows = [line.split() for line in text.splitlines()]
-    names: list[str] = []
-    links: dict[str, list[str]] = {}
+    """``-t topo``. A row that is missing or short has "" in place of codes; None without rows."""
+    names: tuple[str, ...] = ()
+    links: dict[str, tuple[str, ...]] = {}
     affinity: list[str] = []
-    for row in rows:
+    for row in (line.split() for line in text.splitlines()):
         if not names:
-            names = row if row and _TOPOLOGY_NAME.match(row[0]) else []
-            names = [one for one in names if _TOPOLOGY_NAME.match(one)]
+            first_is_name = bool(row and _TOPOLOGY_NAME.match(row[0]))
+            names = tuple(one for one in row if first_is_name and _TOPOLOGY_NAME.match(one))
         elif row and row[0] in names and len(row) > len(names):
-            links.setdefault(row[0], row[1 : len(names) + 1])
+            links.setdefault(row[0], tuple(row[1 : len(names) + 1]))
             affinity += row[len(names) + 1 :]
-    if not names or any(name not in links for name in names):
+    if not links:
         return None
+    blank = ("",) * len(names)
     return Topology(
-        names=tuple(names),
-        links=tuple(tuple(links[name]) for name in names),
+        names=names,
+        links=tuple(links.get(name, blank) for name in names),
         affinity=tuple(affinity) if len(affinity) == len(names) else (),
     )

@@ -1,0 +1,39 @@
+"""What the tables of sample rows share: how the answer of a parser becomes named facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.collect.npu_table import parse_info
+from ascend_doctor.collect.vendor_text import parse_pairs
+from ascend_doctor.collect.vendor_tool import parse_error
+
+Facts = dict[str, Any]
+Rows = dict[str, tuple[Callable[[str], Facts], Facts]]
+
+
+def pairs(text: str) -> Facts:
+    """The first value of each key."""
+    return dict(reversed(parse_pairs(text)))
+
+
+def plain(parse: Callable[..., Any], *arguments: Any) -> Callable[[str], Facts]:
+    """The fields of a parser's struct."""
+
+    def facts(text: str) -> Facts:
+        return dict(msgspec.structs.asdict(parse(text, *arguments)))
+
+    return facts
+
+
+def value(parse: Callable[[str], Any]) -> Callable[[str], Facts]:
+    return lambda text: {"value": parse(text)}
+
+
+def said(text: str) -> Facts:
+    """A failed question: its kind, and that no device comes of it."""
+    error = parse_error(text)
+    return {"kind": error and error.kind, "devices": parse_info(text).devices}

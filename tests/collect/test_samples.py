@@ -1,0 +1,46 @@
+"""Every sample is parsed, and gives what tests/samples/README.md says that a parser must get."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from . import rows_driver, rows_hccl, rows_hccn, rows_npu_details, rows_npu_table
+from .sample_facts import Rows
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+ROWS: Rows = {
+    **rows_npu_table.ROWS,
+    **rows_npu_details.ROWS,
+    **rows_hccn.ROWS,
+    **rows_driver.ROWS,
+    **rows_hccl.ROWS,
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_sample_gives_its_facts(name: str) -> None:
+    parse, expected = ROWS[name]
+    facts = parse((SAMPLES / name).read_text("utf-8"))
+    assert {key: facts.get(key, "no such fact") for key in expected} == expected
+
+
+def test_every_sample_has_a_row() -> None:
+    """Samples of CANN have theirs in the tests of its collector."""
+    beside = Path(__file__).with_name("test_cann.py").read_text("utf-8")
+    files = {str(path.relative_to(SAMPLES)) for path in SAMPLES.glob("*/*")}
+    missing = {
+        name
+        for name in files - set(ROWS)
+        if not name.startswith("cann/") or name.partition("/")[2] not in beside
+    }
+    assert not missing
+    assert set(ROWS) <= files
+
+
+def test_the_readme_lists_every_sample() -> None:
+    readme = (SAMPLES / "README.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `([^`]+)` \|", readme, re.MULTILINE))
+    assert listed == {str(path.relative_to(SAMPLES)) for path in SAMPLES.glob("*/*")}
