@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ascend_doctor.checks.installed import cann_version, family, installed
+from ascend_doctor.checks.installed import cann_version, declared, family, installed
+from ascend_doctor.checks.trees import core_version
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, Host, Npus, Python
 from ascend_doctor.judge import Case
 from ascend_doctor.stacks import Need, Release, Source
-from ascend_doctor.versions import VersionError, numbers, satisfies
+from ascend_doctor.versions import VersionError, key, numbers, satisfies
 
 Fit = Literal["fits", "near", "doubt", "bad"]
 
@@ -56,12 +57,30 @@ def release(case: Case, component: str, version: str) -> Release | None:
         raise Unknown(str(reason)) from reason
 
 
+def line(case: Case, component: str, version: str) -> Release | None:
+    """The row of a version, else the newest row of its line (the first two numbers)."""
+    row = release(case, component, version)
+    if row is not None:
+        return row
+    known = case.catalog.component(component)
+    rows = [
+        one
+        for one in known.releases
+        if numbers(known.scheme, one.version, 2) == numbers(known.scheme, version, 2)
+    ]
+    return max(rows, key=lambda one: key(known.scheme, one.version), default=None)
+
+
 def present(case: Case, component: str) -> str:
     """The version of a component on this machine. Raises Unknown and NotApplicable."""
     if component == "cann":
         return cann_version(case)
     if component == "python":
         return case.need(Python).version
+    if component == "megatron-core":
+        return core_version(case)
+    if component == "soc":
+        return family(case).id
     if component in ("driver", "driver-950"):
         return _driver(case)
     obtain = case.catalog.component(component).obtain
@@ -154,3 +173,19 @@ def conflicts(case: Case, row: Release, *components: str) -> Iterator[Relation]:
                 continue
             if relation(case, need, have).fit == "fits":
                 yield Relation(need=need, have=have, fit="bad")
+
+
+def asked(case: Case, name: str, other: str) -> str | None:
+    """The range that an installed distribution wants of another: by its metadata, else its row.
+
+    Raises Unknown and NotApplicable.
+    """
+    found = installed(case, name)
+    if found is None:
+        raise NotApplicable(f"{name} is not installed")
+    wanted = declared(found, other)
+    if wanted is None:
+        row = release(case, name, found.version)
+        needs = [one for one in row.requires if one.component == other] if row else []
+        wanted = next((one.versions for one in needs if applies(case, one)), None)
+    return wanted

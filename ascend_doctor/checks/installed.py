@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Distribution, Environment, Python
 from ascend_doctor.findings import Remedy
@@ -108,8 +111,18 @@ def torch_pair(case: Case) -> Remedy:
 
 def torch_wanted(torch_npu: Distribution) -> str:
     """The requirement on torch that this torch_npu declares; its own base version for none."""
-    for one in torch_npu.requires:
-        text = re.sub(r"[\s()]", "", one.partition(";")[0])
-        if text.startswith("torch=="):
-            return text
-    return f"torch=={re.split(r'[+]|[.]?(?:post|rc|dev)', torch_npu.version)[0]}"
+    base = re.split(r"[+]|[.]?(?:post|rc|dev)", torch_npu.version)[0]
+    return f"torch{declared(torch_npu, 'torch') or f'=={base}'}"
+
+
+def declared(one: Distribution, other: str) -> str | None:
+    """The range that the metadata of a distribution gives for another one, extras left out."""
+    for text in one.requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        extra = requirement.marker is not None and "extra" in str(requirement.marker)
+        if canonicalize_name(requirement.name) == other and not extra:
+            return str(requirement.specifier)
+    return None

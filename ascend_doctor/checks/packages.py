@@ -245,3 +245,26 @@ def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
             "modelscope/twinkle@main:pyproject.toml",
         ),
     )
+
+
+@check("python-requires", "This Python is one that the training packages take")
+def python_requires(case: Case) -> Iterator[Finding]:
+    """Packages declare the Python releases that they run on; pip refuses others.
+
+    A copied environment, or packages installed with --ignore-requires-python, gets around that.
+    """
+    python = case.need(Python)
+    for one in python.distributions:
+        if one.shadowed or not one.requires_python:
+            continue
+        try:
+            held = satisfies("pep440", python.version, one.requires_python)
+        except VersionError:
+            continue
+        if not held:
+            yield warning(
+                f"{one.name} {one.version} does not take Python {python.version}",
+                found=f"Python {python.version}",
+                wanted=f"Python {one.requires_python}",
+                because="It was not made for this Python and may fail at import.",
+            )

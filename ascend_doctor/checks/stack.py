@@ -274,3 +274,51 @@ def _accelerator(torch: Distribution) -> str | None:
     if not label and any(one.lower().startswith("nvidia-") for one in torch.requires):
         return "CUDA"
     return None
+
+
+@check("vllm-ascend-torch", "torch and torch_npu are those that vllm-ascend pins")
+def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
+    """vllm-ascend pins one torch and one torch_npu, so it decides them for the environment.
+
+    Where training and rollout share an environment, take torch, torch_npu and CANN from the row
+    of vllm-ascend. Another torch_npu lacks operators that it calls, or has others under the name.
+    """
+    npu_only(case)
+    vllm = distribution(case, "vllm-ascend")
+    for name in ("torch", "torch-npu"):
+        wanted = fit.asked(case, "vllm-ascend", name)
+        if wanted is None:
+            raise Unknown(f"what vllm-ascend {vllm.version} pins is not known")
+        have = fit.present(case, name)
+        try:
+            held = satisfies("pep440", have, wanted)
+        except VersionError as reason:
+            raise Unknown(str(reason)) from reason
+        if not held:
+            yield error(
+                f"vllm-ascend {vllm.version} pins {name} {fit.spoken(wanted)}, installed is {have}",
+                found=f"{name} {have}",
+                wanted=f"{name}{wanted}",
+                because="It calls operators of that release.",
+                remedy=Remedy(
+                    summary="Install what it pins, and the CANN of that torch_npu",
+                    commands=(pip(case, "install", f"{name}{wanted}"),)
+                    if name == "torch-npu"
+                    else (),
+                ),
+                refs=(
+                    "vllm-project/vllm-ascend@main:docs/source/community/versioning_policy.md",
+                    "https://github.com/vllm-project/vllm-ascend/issues/340",
+                ),
+            )
+    row = fit.release(case, "vllm-ascend", vllm.version)
+    for one in fit.relations(case, row, "cann", "triton-ascend", "vllm") if row else ():
+        if one.fit in ("doubt", "bad"):
+            yield warning(
+                f"vllm-ascend {vllm.version} is documented with {one.need.component} {one.wanted}, "
+                f"here is {one.have}",
+                found=f"{one.need.component} {one.have}",
+                wanted=f"{one.need.component} {one.wanted}",
+                because=one.need.because,
+                refs=one.refs,
+            )

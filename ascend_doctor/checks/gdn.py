@@ -1,0 +1,218 @@
+"""Gated delta nets (Qwen3.5, Qwen3-Next): which implementation runs, and whether it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks import fit
+from ascend_doctor.checks.installed import distribution, installed, npu_only, pip, variable
+from ascend_doctor.checks.trees import core_version, mindspeed
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, note, warning
+from ascend_doctor.stacks import Behaviour
+from ascend_doctor.versions import VersionError, satisfies
+
+_NAME = "USE_MCORE_GDN"
+_OLD_NAME = "SWIFT_USE_MCORE_GDN"
+_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
+_SWIFT_4_0 = "modelscope/ms-swift@v4.0.4:swift/megatron"
+_ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) only."
+
+
+def _in(version: str, wanted: str) -> bool:
+    try:
+        return satisfies("pep440", version, wanted)
+    except VersionError as reason:
+        raise Unknown(str(reason)) from reason
+
+
+def _behaviour(case: Case, identity: str) -> Behaviour | None:
+    """What the matrix says of the installed mcore-bridge. Raises Unknown and NotApplicable."""
+    bridge = distribution(case, "mcore-bridge")
+    try:
+        return case.catalog.component("mcore-bridge").behaviour(identity, bridge.version)
+    except VersionError as reason:
+        raise Unknown(str(reason)) from reason
+
+
+def _of_megatron(case: Case) -> bool:
+    """Whether mcore-bridge takes Megatron's own implementation: by default, or by "1"."""
+    value = variable(case, _NAME)
+    return value is None or value.strip() == "1"
+
+
+@check("gdn-needs-zero", "The gated delta net that is asked for exists")
+def gdn_needs_zero(case: Case) -> Iterator[Finding]:
+    """USE_MCORE_GDN chooses the implementation of gated delta net layers in mcore-bridge.
+
+    1 is the default and takes the one of Megatron-core, which has it from 0.16.0 on. With an
+    older Megatron-core, models such as Qwen3.5 fail at import unless the variable is 0, which
+    takes the one of transformers. Other models do not care.
+    """
+    bridge = distribution(case, "mcore-bridge")
+    version = core_version(case)
+    behaviour = case.catalog.component("megatron-core").behaviour("no-gdn", version)
+    if behaviour is not None and _of_megatron(case):
+        yield warning(
+            f"Megatron-core {version} has no gated delta net, and {_NAME} is not 0",
+            found=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
+            f"mcore-bridge {bridge.version}",
+            wanted=f"{_NAME}=0, or Megatron-core 0.16.0 or newer",
+            because=f"No module named megatron.core.ssm.gated_delta_net. {_ONLY}",
+            remedy=Remedy(
+                summary="For such a model, choose the implementation of transformers",
+                commands=(f"export {_NAME}=0",),
+            ),
+            refs=(_PARSER, *fit.refs(behaviour.sources)),
+        )
+
+
+@check("gdn-env-old-name", "The variable for gated delta nets is the one that is read")
+def gdn_env_old_name(case: Case) -> Iterator[Finding]:
+    """ms-swift 4.0 reads SWIFT_USE_MCORE_GDN, with 0 as default; from 4.1 on it is USE_MCORE_GDN.
+
+    The other name is ignored without a message, and the defaults are opposite.
+    """
+    swift = distribution(case, "ms-swift")
+    old = _in(swift.version, ">=4.0.dev0,<4.1.dev0")
+    if not old and not _in(swift.version, ">=4.1.dev0"):
+        raise NotApplicable(f"ms-swift {swift.version} has no such variable")
+    ignored, read = (_NAME, _OLD_NAME) if old else (_OLD_NAME, _NAME)
+    if _is_set(case, ignored) and not _is_set(case, read):
+        yield warning(
+            f"{ignored} is set, but ms-swift {swift.version} reads {read}",
+            found=f"{ignored} is set, {read} is not",
+            wanted=read,
+            because=f"The value is ignored; the default of {read} is {'0' if old else '1'}.",
+            remedy=Remedy(
+                summary="Use the other name",
+                commands=(f'export {read}="${ignored}"', f"unset {ignored}"),
+            ),
+            refs=(_SWIFT_4_0, _PARSER),
+        )
+
+
+def _is_set(case: Case, name: str) -> bool:
+    try:
+        return variable(case, name) is not None
+    except Unknown:
+        return case.facts.environment is not None
+
+
+@check("gdn-one-on-npu-old-bridge", "mcore-bridge loads Megatron's gated delta net on NPUs")
+def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
+    """Up to 1.4.1 mcore-bridge asserts something that MindSpeed's layers on NPUs do not have.
+
+    Loading such a model with Megatron's own implementation then stops at an assertion. From 1.4.2
+    on the assertion is skipped on NPUs.
+    """
+    npu_only(case)
+    behaviour = _behaviour(case, "gdn-norm-assert")
+    if behaviour is None:
+        return
+    version = core_version(case)
+    if case.catalog.component("megatron-core").behaviour("no-gdn", version) is not None:
+        raise NotApplicable(f"Megatron-core {version} has no gated delta net")
+    if _of_megatron(case):
+        bridge = distribution(case, "mcore-bridge")
+        yield warning(
+            f"mcore-bridge {bridge.version} cannot load Megatron's gated delta net on NPUs",
+            found=f"mcore-bridge {bridge.version}, "
+            f"{_NAME} {variable(case, _NAME) or 'unset, which means 1'}",
+            wanted=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
+            because=f"{behaviour.text} {_ONLY}",
+            remedy=Remedy(
+                summary="Upgrade it",
+                commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
+            ),
+            refs=fit.refs(behaviour.sources),
+        )
+
+
+@check("qwen3-next-bridge-bug", "mcore-bridge trains Qwen3-Next without packing")
+def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
+    """mcore-bridge 1.2.1 and 1.2.2 call a function that does not exist, for Qwen3-Next unpacked."""
+    behaviour = _behaviour(case, "qwen3-next-broken")
+    if behaviour is not None:
+        bridge = distribution(case, "mcore-bridge")
+        yield warning(
+            f"mcore-bridge {bridge.version} fails on Qwen3-Next without packing",
+            found=f"mcore-bridge {bridge.version}",
+            wanted="mcore-bridge 1.2.3, or 1.3.0 and newer",
+            because=f"{behaviour.text} This concerns Qwen3-Next only.",
+            remedy=Remedy(
+                summary="Upgrade it",
+                commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
+            ),
+            refs=fit.refs(behaviour.sources),
+        )
+
+
+# Which module the NPU patch of ms-swift imports, and the attribute of a MindSpeed row for it.
+_PATCHES = (
+    (
+        ">=4.2.0.dev0,<4.3.2.dev0",
+        "mindspeed.lite.ops.triton.chunk_delta_h",
+        "lite_triton_gdn",
+        "modelscope/ms-swift@v4.2.3:swift",
+    ),
+    (
+        ">=4.3.2.dev0,<4.4.2.dev0",
+        "mindspeed.ops.triton",
+        "ops_triton",
+        "modelscope/ms-swift@v4.3.2:swift",
+    ),
+)
+
+
+@check("swift-fla-patch-missing", "MindSpeed has the kernels that ms-swift patches in")
+def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
+    """ms-swift 4.2 to 4.4.1 takes Triton kernels for gated delta nets out of MindSpeed.
+
+    Which module it looks in changed with 4.3.2, and not every MindSpeed branch has it; the
+    patch is then left out and the layers run slowly or not at all. From 4.4.2 on ms-swift uses
+    flash-linear-attention.
+    """
+    npu_only(case)
+    swift = distribution(case, "ms-swift")
+    for versions, module, attribute, ref in _PATCHES:
+        if _in(swift.version, versions):
+            row = mindspeed(case)
+            if attribute not in row.attributes:
+                raise Unknown(f"whether MindSpeed {row.version} has {module} is not known")
+            if row.attributes[attribute] == "no":
+                yield warning(
+                    f"ms-swift {swift.version} looks for {module}, which MindSpeed {row.version} "
+                    "does not have",
+                    found=f"MindSpeed {row.version}",
+                    wanted=f"a branch with {module}, or ms-swift 4.4.2 or newer",
+                    because=f"The kernels are not patched in. {_ONLY}",
+                    refs=(ref, *fit.refs(row.sources)),
+                )
+            return
+    raise NotApplicable(f"ms-swift {swift.version} does not look there")
+
+
+@check("gdn-packing", "Packed training of gated delta nets has what it needs")
+def gdn_packing(case: Case) -> Iterator[Finding]:
+    """Packing several sequences into one needs flash-linear-attention for these layers.
+
+    With USE_MCORE_GDN=0 and mcore-bridge 1.6.5 or newer it needs transformers 5.9 as well.
+    """
+    distribution(case, "mcore-bridge")
+    core_version(case)
+    lacks = []
+    if installed(case, "flash-linear-attention") is None:
+        lacks.append("flash-linear-attention")
+    zero = _behaviour(case, "gdn-zero-packed")
+    transformers = installed(case, "transformers")
+    if not _of_megatron(case) and zero and transformers and not _in(transformers.version, ">=5.9"):
+        lacks.append(f"transformers >=5.9.0 (here {transformers.version})")
+    one = zero or _behaviour(case, "gdn-one-packed")
+    if lacks and one is not None:
+        yield note(
+            f"Packed training of gated delta nets would need {' and '.join(lacks)}",
+            because=f"{one.text} {_ONLY}",
+            refs=fit.refs(one.sources),
+        )

@@ -1,0 +1,126 @@
+"""The chip: known to torch_npu, meant for training, and not mistaken for another."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+from ascend_doctor.checks import fit
+from ascend_doctor.checks.installed import distribution, family, npu_only
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Npus
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error, note, warning
+from ascend_doctor.versions import VersionError, satisfies
+
+_ATC = (
+    "https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/83RC1/devaids/atctool/"
+    "atlasatcparam_16_0035.html"
+)
+_VARIABLES = "Ascend/pytorch@v26.1.0-pytorch2.7.1:torch_npu/csrc/core/npu/NpuVariables.cpp"
+_SUPPORTED = "Ascend/MindSpeed@26.1.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+
+
+def names(case: Case) -> tuple[str, ...]:
+    """The SoC names of this machine, as aclrtGetSocName would give them. Raises Unknown.
+
+    The word Ascend and npu-smi's name; on A3 chip name and NPU name of the board, joined by an
+    underscore.
+    """
+    npus = case.need(Npus)
+    boards = [
+        f"{one.chip_name}_{one.npu_name}".replace(" ", "")
+        for one in npus.boards
+        if one.chip_name and one.npu_name
+    ]
+    plain = [
+        one.name if one.name.startswith("Ascend") else f"Ascend{one.name}"
+        for one in npus.devices
+        if one.name and one.name != "Ascend910"
+    ]
+    found = tuple(dict.fromkeys(one for one in (*boards, *plain) if one))
+    if not found:
+        raise Unknown("the names of the chips could not be told")
+    return found
+
+
+@check("soc-unknown", "torch_npu knows this chip")
+def soc_unknown(case: Case) -> Iterator[Finding]:
+    """torch_npu has a table of chip names and refuses a chip that it does not find there.
+
+    Newer chips need a newer torch_npu: Ascend 950 is known from TorchNPU 26.0.0 on.
+    """
+    npu_only(case)
+    torch_npu, chip = distribution(case, "torch-npu"), family(case)
+    if not chip.first_torch_npu:
+        return
+    row = fit.release(case, "torch-npu", torch_npu.version)
+    train = row.attributes.get("train") if row else None
+    for name in names(case):
+        first = next(
+            (
+                train
+                for pattern, train in chip.first_torch_npu.items()
+                if fnmatch.fnmatchcase(name, pattern)
+            ),
+            None,
+        )
+        if first is None:
+            continue
+        if train is None:
+            raise Unknown(f"no table says which TorchNPU release {torch_npu.version} is")
+        try:
+            known = satisfies("ascend", train, f">={first}")
+        except VersionError as reason:
+            raise Unknown(str(reason)) from reason
+        if not known:
+            yield error(
+                f"torch_npu {torch_npu.version} does not know the chip {name}",
+                found=f"torch_npu {torch_npu.version} is of TorchNPU {train}",
+                wanted=f"TorchNPU {first} or newer",
+                because="It raises an error for a chip that is not in its table.",
+                remedy=Remedy(summary=f"Install a torch_npu of TorchNPU {first} or newer"),
+                refs=tuple(one.url for one in chip.sources),
+            )
+
+
+@check("soc-910b-confusion", "The chip is not mistaken for another one")
+def soc_910b_confusion(case: Case) -> Iterator[Finding]:
+    """People say 910B for Atlas A2; the chip whose name is just Ascend910B is an older one.
+
+    The chips of Atlas A2 carry a digit (910B1 to 910B4). Ascend910B without one is of the first
+    generation: it has no bfloat16 and needs other operator packages.
+    """
+    npu_only(case)
+    if "Ascend910B" in names(case):
+        yield note(
+            "Ascend910B without a digit is a first-generation chip, not Atlas A2",
+            found="Ascend910B",
+            because="Guides for 910B mean Atlas A2, whose chips are called 910B1 to 910B4.",
+            refs=(_ATC, _VARIABLES),
+        )
+
+
+@check("soc-training", "MindSpeed trains on this chip")
+def soc_training(case: Case) -> Iterator[Finding]:
+    """MindSpeed documents Atlas A2, Atlas A3 and Ascend 950 as hardware for training.
+
+    Inference chips (310P, 310B) are not supported; documents disagree about the first generation.
+    """
+    npu_only(case)
+    chip = family(case)
+    if not chip.training:
+        yield warning(
+            f"MindSpeed does not support {chip.title}",
+            found=chip.title,
+            wanted="Atlas A2, Atlas A3 or Ascend 950",
+            because="Operators that training needs do not exist for this chip.",
+            refs=(_SUPPORTED,),
+        )
+    if chip.bf16 is False:
+        yield note(
+            f"{chip.title} has no bfloat16",
+            found=chip.title,
+            because="Train with float16 and loss scaling; bf16 options fail.",
+            refs=(_VARIABLES,),
+        )

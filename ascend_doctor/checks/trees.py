@@ -1,0 +1,98 @@
+"""Source trees on the import path, in the words of the matrix: Megatron-LM and MindSpeed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.checks.installed import installed
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import GitState, ImportPath, PackageCopy
+from ascend_doctor.judge import Case
+from ascend_doctor.stacks import Release
+
+_LINE = re.compile(r"core_r(\d+)\.(\d+)(?:\.\d+)*$")
+
+
+def copies(case: Case, name: str) -> tuple[PackageCopy, ...]:
+    """The copies of an import name, the winner first. Raises Unknown, NotApplicable for none."""
+    found = case.need(ImportPath).find(name).copies
+    if not found:
+        raise NotApplicable(f"{name} cannot be imported")
+    return found
+
+
+def winner(found: tuple[PackageCopy, ...], part: str) -> PackageCopy | None:
+    """The copy that gives ``<name>.<part>``.
+
+    Each part of a namespace package comes from the first copy that has it. A normal package (with
+    __init__.py) in front hides all others.
+    """
+    if found[0].kind != "namespace":
+        return found[0] if part in found[0].parts else None
+    return next((one for one in found if part in one.parts), None)
+
+
+def core(case: Case) -> PackageCopy:
+    """The copy that gives ``megatron.core``. Raises Unknown and NotApplicable."""
+    found = winner(copies(case, "megatron"), "core")
+    if found is None:
+        raise NotApplicable("there is no megatron.core")
+    return found
+
+
+def core_version(case: Case) -> str:
+    """What megatron.core says of its version. Raises Unknown and NotApplicable."""
+    version = core(case).versions.get("core")
+    if version is None:
+        raise Unknown(f"{core(case).path} does not tell its version")
+    return version
+
+
+def names(git: GitState | None) -> Iterator[str]:
+    """Names of a checkout's commit: its branch, then tags and branches, remotes without theirs."""
+    if git is not None:
+        for one in (git.branch, *git.refs):
+            if one:
+                yield one.removeprefix("refs/").removeprefix("remotes/").rpartition("/")[2]
+
+
+def mindspeed(case: Case) -> Release:
+    """The row of the MindSpeed that would be imported, by branch, tag or commit.
+
+    Not by the version of its distribution: that is the same on branches for different Megatrons.
+    Raises Unknown and NotApplicable.
+    """
+    git = copies(case, "mindspeed")[0].git
+    rows = case.catalog.component("mindspeed").releases
+    for name in names(git):
+        for one in rows:
+            if name in (one.version, one.ref, one.attributes.get("tag")):
+                return one
+    commit = git.commit if git else None
+    if git is None:
+        found = installed(case, "mindspeed")
+        commit = found.commit if found else None
+    for one in rows:
+        if commit and one.commit and one.commit.startswith(commit[:40]):
+            return one
+    raise Unknown(
+        f"the branch of MindSpeed at commit {commit[:12]} could not be told"
+        if commit
+        else "MindSpeed is no git checkout, and its version does not tell its branch"
+    )
+
+
+def mindspeed_line(case: Case) -> tuple[int, int]:
+    """The Megatron line of the MindSpeed that would be imported: (0, 16) of core_r0.16.0.
+
+    Raises Unknown and NotApplicable.
+    """
+    for name in names(copies(case, "mindspeed")[0].git):
+        match = _LINE.search(name)
+        if match:
+            return int(match[1]), int(match[2])
+    numbers = re.match(r"(\d+)\.(\d+)", mindspeed(case).attributes.get("core", ""))
+    if numbers is None:
+        raise Unknown("the Megatron line of this MindSpeed is not known")
+    return int(numbers[1]), int(numbers[2])
