@@ -406,6 +406,60 @@ class ReplayMachine:
         return self.recording.values[key]
 
 
+class OverlayMachine:
+    """The ``front`` machine where it has an answer, else the one behind it.
+
+    A simulated machine is a recorded one in front of the live one. ``env`` is the examined
+    environment.
+    """
+
+    def __init__(self, front: ReplayMachine, behind: Machine, env: Mapping[str, str]) -> None:
+        self.front = front
+        self.behind = behind
+        self.env: Mapping[str, str] = dict(env)
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        deadline: float = DEADLINE,
+        name: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        try:
+            return self.front.run(argv, name=name)
+        except ProgramMissing:
+            given = self.env if env is None else env
+            return self.behind.run(argv, deadline=deadline, name=name, env=given)
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
+        try:
+            return self.front.read(path, limit=limit)
+        except OSError:
+            return self.behind.read(path, limit=limit)
+
+    def status(self, path: str) -> FileStatus:
+        try:
+            return self.front.status(path)
+        except OSError:
+            return self.behind.status(path)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        found: set[str] = set()
+        for machine in (self.front, self.behind):
+            with contextlib.suppress(OSError):
+                found.update(machine.names(path))
+        if not found:
+            return self.behind.names(path)
+        return tuple(sorted(found))
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:
+        try:
+            return self.front.value(key, ask)
+        except NotRecorded:
+            return self.behind.value(key, ask)
+
+
 class RecordingMachine:
     """Passes every question on and keeps question and answer; ``save`` writes the recording."""
 

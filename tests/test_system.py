@@ -13,6 +13,7 @@ from ascend_doctor.system import (
     OUTPUT_LIMIT,
     LiveMachine,
     NotRecorded,
+    OverlayMachine,
     ProgramMissing,
     RecordingMachine,
     ReplayMachine,
@@ -183,3 +184,28 @@ def test_a_recording_cannot_read_outside_its_folder(tmp_path: Path) -> None:
             machine.read(path)
     with pytest.raises(DataError, match="leads out"):
         machine.run(["a"])
+
+
+def test_an_overlay_answers_first_and_leaves_the_rest_to_the_machine_behind(tmp_path: Path) -> None:
+    (tmp_path / "root/etc").mkdir(parents=True)
+    (tmp_path / "root/etc/hostname").write_text("simulated\n")
+    (tmp_path / "machine.yaml").write_text(
+        "origin: a test\n"
+        "commands: [{name: npu-smi info, stdout: table}]\n"
+        "nodes: {/dev/davinci0: {kind: char}}\n"
+        "values: {uname: front}\n"
+    )
+    machine = OverlayMachine(ReplayMachine(tmp_path), LiveMachine(), {"A": "1"})
+    assert machine.env == {"A": "1"}
+    assert machine.run(["npu-smi", "info"]).stdout == "table"
+    done = machine.run(python("import os; print(os.environ.get('A'), 'HOME' in os.environ)"))
+    assert done.stdout == "1 False\n"
+    assert machine.read("/etc/hostname") == "simulated\n"
+    assert machine.read("/proc/self/status")
+    assert machine.status("/dev/davinci0").kind == "char"
+    assert machine.status("/dev/null").kind == "char"
+    assert {"davinci0", "null"} <= set(machine.names("/dev"))
+    assert machine.value("uname", lambda: "behind") == "front"
+    assert machine.value("user", lambda: "behind") == "behind"
+    with pytest.raises(FileNotFoundError):
+        machine.names("/no/such/folder")
