@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -80,10 +80,6 @@ class Watch(Protocol):
         """A rank entered a stage, ``seconds`` after the start of the launch."""
         ...
 
-    def waiting(self, seconds: float) -> None:
-        """Called some times a second."""
-        ...
-
     def ended(self, run: ProbeRun) -> None: ...
 
 
@@ -94,44 +90,46 @@ class Unwatched:
 
     def entered(self, rank: int, stage: str, seconds: float) -> None: ...
 
-    def waiting(self, seconds: float) -> None: ...
-
     def ended(self, run: ProbeRun) -> None: ...
+
+
+class _Entry(NamedTuple):
+    """A shipped probe: its first level, and its deadline on an accelerator and on the CPU."""
+
+    probe: str
+    level: int
+    seconds: float
+    seconds_cpu: float
+    torchrun: bool = False
+
+
+# In the order in which they build on each other. The deadlines are those of the specifications:
+# HCCL needs 140 s to report a failed link, and operators compile at their first call.
+_PROBES = (
+    _Entry("inspect-env", 1, 300.0, 300.0),
+    _Entry("device", 2, 300.0, 90.0),
+    _Entry("allreduce", 3, 300.0, 90.0, torchrun=True),
+)
 
 
 def plan(
     level: int, *, device: str, nproc: int, python: str, env: Mapping[str, str] | None = None
 ) -> tuple[ProbeRequest, ...]:
-    """The probes up to a level, in the order in which they build on each other.
-
-    ``device`` is npu, cuda or cpu. The deadlines are those of the probes' specifications: HCCL
-    needs 140 s to report a failed link, and operators compile at their first call.
-    """
-    slow = device != "cpu"
-    every = (
+    """The probes up to a level, in their order. ``device`` is npu, cuda or cpu."""
+    return tuple(
         ProbeRequest(
-            probe="inspect-env", device=device, python=python, env=env, level=1, deadline=300.0
-        ),
-        ProbeRequest(
-            probe="device",
+            probe=one.probe,
             device=device,
             python=python,
             env=env,
-            level=2,
-            deadline=300.0 if slow else 90.0,
-        ),
-        ProbeRequest(
-            probe="allreduce",
-            device=device,
-            python=python,
-            env=env,
-            level=3,
-            world_size=nproc,
-            torchrun=True,
-            deadline=300.0 if slow else 90.0,
-        ),
+            level=one.level,
+            world_size=nproc if one.torchrun else 1,
+            torchrun=one.torchrun,
+            deadline=one.seconds_cpu if device == "cpu" else one.seconds,
+        )
+        for one in _PROBES
+        if one.level <= level
     )
-    return tuple(one for one in every if one.level <= level)
 
 
 def run_all(
@@ -206,6 +204,8 @@ def _environment(request: ProbeRequest) -> dict[str, str]:
     if request.device == "cpu" and request.probe != "inspect-env":
         # torchrun itself imports torch, and with it torch_npu, before any probe runs.
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    if request.torchrun:
+        env.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does, with a long warning
     return env
 
 
@@ -287,7 +287,6 @@ class _Launch:
             if now >= next_look:
                 next_look = now + POLL
                 self._look()
-                self._watch.waiting(now - self._start)
 
     def _drain(self, patience: float) -> bool:
         """Read what was printed; whether there was anything."""

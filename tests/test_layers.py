@@ -16,8 +16,9 @@ LAYERS = [
     {"facts", "stacks", "system"},
     {"data", "redact", "probing"},
     {"judge", "probe", "matrix", "provision"},
-    {"collect", "checks", "simulator", "report", "live"},
+    {"collect", "checks", "simulator", "report"},
     {"render"},
+    {"live"},
     {"commands"},
     {"cli", "__main__"},
 ]

@@ -1,0 +1,145 @@
+"""Which ranks of a failed run are guilty, and which only waited for them.
+
+A time-out names its victim: whoever waits in a collective says that it failed. The guilty rank
+is the one that crashed, never came, or stands elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+# What ranks say that lost a peer or waited for one: gloo and c10d as seen with torch 2.13, HCCL's
+# EI0002 (notify wait) and EI0006 (socket) by its error codes.
+_VICTIM = re.compile(
+    r"timed?[ -]?out|connection (closed|reset|refused)|closed by peer|broken pipe|"
+    r"^Dist(Network|Store|Backend)Error|EI0002|EI0006",
+    re.IGNORECASE,
+)
+_WAITS = re.compile(r"torch/distributed/|\bin synchronize\b")
+# torchrun sends SIGTERM to the ranks that are left once one has failed; a native abort is often
+# the watchdog of a rank that lost its peer.
+_ENDED_BY_LAUNCHER = -signal.SIGTERM
+_INNERMOST = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blame:
+    """What went wrong first. ``kind`` is crash, exit, missing, exception, hang or lost.
+
+    ``ranks`` are the guilty ones, empty where all share it; ``stage`` is where they stood.
+    """
+
+    kind: str
+    ranks: tuple[int, ...] = ()
+    stage: str = ""
+    text: str = ""
+
+
+def blame(run: ProbeRun) -> Blame | None:
+    """The first cause of a run that did not end well, None where every rank has its result."""
+    if not run.missing and all(one.ok for one in run.ranks):
+        return None
+    for look in (_crashed, _exited, _missing, _raised, _stuck, _lost):
+        if found := look(run):
+            return found
+    return None
+
+
+def _blamed(kind: str, ranks: Iterable[ProbeResult], text: str = "") -> Blame | None:
+    guilty = tuple(ranks)
+    if not guilty:
+        return None
+    return Blame(
+        kind=kind, ranks=tuple(one.rank for one in guilty), stage=guilty[0].stage, text=text
+    )
+
+
+def _crashed(run: ProbeRun) -> Blame | None:
+    dead = [
+        one
+        for one in run.ranks
+        if one.exit_code is not None and one.exit_code < 0 and one.exit_code != _ENDED_BY_LAUNCHER
+    ]
+    hard = [one for one in dead if one.exit_code != -signal.SIGABRT] or dead
+    if not hard:
+        return None
+    return _blamed("crash", hard, signal_name(hard[0].exit_code or 0))
+
+
+def signal_name(code: int) -> str:
+    """SIGSEGV for -11."""
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _exited(run: ProbeRun) -> Blame | None:
+    """Ranks that ended by themselves before they had a result."""
+    gone = [one for one in run.ranks if one.ok is None and (one.exit_code or 0) > 0]
+    if gone:
+        return _blamed("exit", gone, f"exit code {gone[0].exit_code}")
+    # A rank that was told to end writes its stacks first.
+    quiet = [one for one in run.ranks if one.ok is None and not one.exit_code and not one.stack]
+    return None if run.timed_out else _blamed("exit", quiet, "exit code 0")
+
+
+def _missing(run: ProbeRun) -> Blame | None:
+    return Blame(kind="missing", ranks=run.missing) if run.missing else None
+
+
+def by_torchrun(run: ProbeRun) -> bool:
+    """Whether there was a launcher between the doctor and the ranks."""
+    return "torch.distributed.run" in run.argv
+
+
+def _raised(run: ProbeRun) -> Blame | None:
+    own = [one for one in run.ranks if one.error and not _VICTIM.search(one.error)]
+    return _blamed("exception", own, own[0].error) if own else None
+
+
+def _stuck(run: ProbeRun) -> Blame | None:
+    """Who stands elsewhere: outside the collective that others wait in, or in another stage."""
+    stuck = [one for one in run.ranks if one.ok is None]
+    if not stuck:
+        return None
+    others = [one for one in run.ranks if one.error]
+    astray = [one for one in stuck if not waits(one)]
+    if astray and (others or len(astray) < len(stuck)):
+        return _blamed("hang", astray)
+    progress = Counter(len(one.stages) for one in run.ranks)
+    if len(progress) > 1:
+        earliest = min(progress)
+        behind = [one for one in stuck if len(one.stages) == earliest]
+        ahead = [one for one in stuck if len(one.stages) != earliest]
+        few = ahead if ahead and len(ahead) < len(behind) else behind
+        return _blamed("hang", few or stuck)
+    if others:
+        return _blamed("hang", stuck)
+    return Blame(kind="hang", stage=stuck[0].stage)
+
+
+def waits(result: ProbeResult) -> bool:
+    """Whether the main thread stood in a collective."""
+    return any(_WAITS.search(frame) for frame in frames(result.stack)[:_INNERMOST])
+
+
+def frames(stack: str) -> list[str]:
+    """The frames of the main thread, the innermost first; faulthandler prints it last."""
+    parts = [part for part in stack.split("\n\n") if 'File "' in part]
+    lines = parts[-1].splitlines() if parts else []
+    return [line.strip() for line in lines if line.lstrip().startswith('File "')]
+
+
+def _lost(run: ProbeRun) -> Blame | None:
+    """Every rank says that it lost the others."""
+    lost = [one for one in run.ranks if one.error]
+    if not lost:
+        return None
+    return Blame(kind="lost", stage=lost[0].stage, text=lost[0].error)

@@ -1,0 +1,276 @@
+"""What the probes measured, judged."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+from ascend_doctor.checks.culprits import Blame, blame, by_torchrun, frames, signal_name
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error, note, warning
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+_LINES = 6
+# Largest difference of a 256 x 256 product relative to its largest element. Seen on a CPU:
+# 4e-7, 4e-4 and 3e-3. An NPU may round the factors of a float32 product to 10 bits (HF32).
+_TOLERANCE = {"float32": 2e-3, "float16": 5e-3, "bfloat16": 3e-2}
+_SLOW_FIRST = 60.0
+_SLOW_STEADY = 1.0
+# A run that --timeout cut short may only have been slow, unless it stood still for this long.
+_STANDSTILL = 5.0
+_STANDSTILL_SHARE = 0.25
+
+
+def ran(case: Case, name: str) -> ProbeRun:
+    """The run of a probe. Raises Unknown where it could not start, NotApplicable if skipped."""
+    run = case.probe(name)
+    if by_torchrun(run):
+        _launched(run)
+    reasons = {one.skipped for one in run.ranks if one.skipped}
+    if reasons and len(run.ranks) == run.world_size:
+        raise NotApplicable("; ".join(sorted(reasons)))
+    return run
+
+
+def _launched(run: ProbeRun) -> None:
+    """Raises Unknown where torchrun itself failed: that is no fault of a device."""
+    if run.exit_code is not None and run.exit_code < 0:
+        raise Unknown(f"torchrun was ended by {signal_name(run.exit_code)}")
+    if not run.ranks:
+        how = f"within {run.deadline:.0f} s" if run.timed_out else "before torchrun ended"
+        raise Unknown(f"no rank started {how}: {_last(run.output)}")
+
+
+def failures(run: ProbeRun) -> Iterator[Finding]:
+    """Findings about ranks that did not end well, and about wrong values.
+
+    Raises Unknown where the infrastructure failed, or where it may only have been slow.
+    """
+    cause = blame(run)
+    if cause is not None:
+        yield _blamed(run, cause)
+    wrong = [one for one in run.ranks if one.wrong]
+    if wrong:
+        yield _wrong(run, wrong)
+    if cause is None and run.timed_out:
+        yield warning(
+            f"{run.probe}: hangs when it ends, after good results",
+            found=_places(run),
+            because="Jobs then hold their devices until they are killed.",
+        )
+    if run.left_behind:
+        pids = ", ".join(str(one) for one in run.left_behind)
+        yield warning(
+            f"{run.probe}: processes that cannot be killed",
+            found=f"process {pids} survived SIGKILL",
+            because="They stand in the kernel, usually in the driver, and hold their device.",
+        )
+
+
+def _blamed(run: ProbeRun, cause: Blame) -> Finding:
+    guilty = [one for one in run.ranks if one.rank in cause.ranks]
+    who = ranks_text(cause.ranks)
+    stage = f" in stage {cause.stage}" if cause.stage else ""
+    if cause.kind == "lost" and cause.stage == "rendezvous":
+        raise Unknown(f"the ranks did not find each other: {cause.text}")
+    if cause.kind == "hang":
+        return _hang(run, cause, guilty)
+    if cause.kind == "missing" and not by_torchrun(run):
+        who = f"the interpreter {_ending(run)} and"
+    verb = {
+        "crash": f"{who} crashed with {cause.text}{stage}",
+        "exit": f"{who} ended with {cause.text}{stage}",
+        "missing": f"{who} never started" if by_torchrun(run) else f"{who} the probe never started",
+        "exception": f"{who} failed{stage}",
+        "lost": f"all ranks lost each other{stage}",
+    }[cause.kind]
+    return error(
+        f"{run.probe}: {verb}",
+        found=_found(run, guilty, cause.text if cause.kind in {"exception", "lost"} else ""),
+        wanted="every rank ends with a result",
+        because=_BECAUSE.get(cause.text, ""),
+        remedy=_again(run),
+        ranks=cause.ranks,
+    )
+
+
+def _ending(run: ProbeRun) -> str:
+    if run.exit_code is None:
+        return f"did nothing for {run.deadline:.0f} s"
+    if run.exit_code < 0:
+        return f"crashed with {signal_name(run.exit_code)}"
+    return f"ended with exit code {run.exit_code}"
+
+
+_BECAUSE = {
+    "SIGKILL": "Nothing in the program does that; most often it is the kernel, out of memory.",
+    "SIGBUS": "Often /dev/shm or the disk is full.",
+}
+
+
+def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
+    stood = [one.stages.get(one.stage, 0.0) for one in guilty or run.ranks]
+    still = max(_STANDSTILL, _STANDSTILL_SHARE * run.deadline)
+    who = ranks_text(cause.ranks) if cause.ranks else "every rank"
+    if run.shortened and (not cause.ranks or min(stood) < still):
+        raise Unknown(
+            f"--timeout left it {run.deadline:.0f} s, and it was not done: {who} in stage "
+            f"{cause.stage}"
+        )
+    return error(
+        f"{run.probe}: {who} {'hang' if len(cause.ranks) > 1 else 'hangs'} in stage {cause.stage}",
+        found=_found(run, guilty, _places(run)),
+        wanted=f"an end within {run.deadline:.0f} s",
+        because="The other ranks wait for it in a collective; a time-out there names only them."
+        if cause.ranks
+        else "All ranks wait at the same place, for each other or for the link between them.",
+        remedy=_again(run),
+        ranks=cause.ranks,
+    )
+
+
+def _wrong(run: ProbeRun, wrong: list[ProbeResult]) -> Finding:
+    first = wrong[0].wrong[0]
+    ranks = tuple(one.rank for one in wrong)
+    return error(
+        f"{run.probe}: wrong values on {ranks_text(ranks)}",
+        found=f"rank {ranks[0]}: {first.what}: {first.got}",
+        wanted=first.wanted,
+        because="Training runs on with wrong numbers, and nothing says so.",
+        remedy=_again(run),
+        ranks=ranks,
+    )
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """One rank, or several: ranks 1, 2."""
+    numbers = [str(one) for one in ranks]
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(numbers)}"
+
+
+def _places(run: ProbeRun) -> str:
+    """Who stands where, in the order of the ranks; who never came, too."""
+    stages: dict[str, list[int]] = {}
+    for one in run.ranks:
+        stages.setdefault(one.stage or "the start", []).append(one.rank)
+    texts = [f"{ranks_text(ranks)} in {stage}" for stage, ranks in stages.items()]
+    texts += [f"{ranks_text(run.missing)} without a record"] if run.missing else []
+    return "; ".join(texts)
+
+
+def _found(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
+    """The statement, how long the rank was mute, and its last lines."""
+    parts = [text] if text else []
+    for one in guilty[:1]:
+        if one.silent is not None and one.silent > _STANDSTILL:
+            parts.append(f"rank {one.rank} gave no sign of life for {one.silent:.0f} s")
+        if one.stack and not one.error:
+            parts += [f"rank {one.rank} stood at {frame}" for frame in frames(one.stack)[:1]]
+        if one.output:
+            parts.append(f"rank {one.rank} printed last: {_last(one.output)}")
+    if not guilty and run.output:
+        parts.append(_last(run.output))
+    return "\n".join(parts)
+
+
+def _last(output: str) -> str:
+    return "\n".join([line for line in output.splitlines() if line.strip()][-_LINES:])
+
+
+def _again(run: ProbeRun) -> Remedy | None:
+    if not run.argv:
+        return None
+    prefix = "TORCH_DEVICE_BACKEND_AUTOLOAD=0 " if run.device == "cpu" else ""
+    return Remedy(
+        summary="Run this probe by itself to see all that it prints",
+        commands=(prefix + shlex.join(run.argv),),
+    )
+
+
+# ---------------------------------------------------------------- the checks
+
+
+@check("device", "A device computes and copies correctly", level=2, probe="device")
+def device(case: Case) -> Iterator[Finding]:
+    """One process takes one device, allocates, copies both ways, multiplies, and frees.
+
+    Copies are compared element by element; products of matrices in float32, float16 and bfloat16
+    with a float64 product on the CPU. A first call compiles or loads kernels and may take long.
+    Where one dtype fails and others work, the kernels of that operator are missing or broken:
+    reinstall the operator package for your chip.
+    """
+    run = ran(case, "device")
+    findings = [*failures(run)]
+    for result in run.ranks:
+        products = result.values.get("matmul")
+        if isinstance(products, dict):
+            findings += [one for name in products for one in _product(name, products[name])]
+        leaked = result.values.get("leaked_bytes")
+        if isinstance(leaked, int) and leaked > 0:
+            findings.append(
+                warning("Device memory is not given back", found=f"{leaked} bytes still allocated")
+            )
+    yield from findings
+    if not findings and run.ranks:
+        name = run.ranks[0].values.get("name") or case.device
+        yield note("A device computes and copies correctly", found=str(name))
+
+
+def _product(dtype: str, measured: object) -> Iterator[Finding]:
+    if not isinstance(measured, dict):
+        return
+    if measured.get("error"):
+        yield error(
+            f"device: a {dtype} matrix product fails",
+            found=str(measured["error"]),
+            wanted="a result",
+        )
+        return
+    off = measured.get("error_relative")
+    tolerance = _TOLERANCE.get(dtype, 0.0)
+    if measured.get("finite") is not True or not isinstance(off, float) or off > tolerance:
+        yield error(
+            f"device: a {dtype} matrix product is wrong",
+            found=f"relative difference {off}, all finite: {measured.get('finite')}",
+            wanted=f"at most {tolerance:g} from the float64 product on the CPU",
+            because="Training runs on with wrong numbers, and nothing says so.",
+        )
+
+
+@check("allreduce", "All ranks add up correctly", level=3, probe="allreduce")
+def allreduce(case: Case) -> Iterator[Finding]:
+    """Every rank gives numbers of its own; after an all-reduce each compares each element.
+
+    The backend is hccl on NPUs, nccl on CUDA and gloo on the CPU; there is no fall-back from one
+    to another. Several dtypes and sizes are tried, then a barrier and a second group.
+
+    If a rank crashes, hangs or never comes, the report names it, not those that waited for it.
+    If ranks do not even find each other, that is no fault of a device, and the result is "could
+    not tell". If the links cannot be built, look at the network of the NPUs (hccn), the
+    interface that HCCL uses (HCCL_SOCKET_IFNAME) and the firewall; then read HCCL's log.
+    """
+    run = ran(case, "allreduce")
+    findings = [*failures(run)]
+    first = max((_seconds(one, "first_call_s") for one in run.ranks), default=0.0)
+    steady = max((_seconds(one, "steady_s") for one in run.ranks), default=0.0)
+    if first > _SLOW_FIRST or steady > _SLOW_STEADY:
+        findings.append(
+            warning(
+                "allreduce: adding up one element is slow",
+                found=f"first call {first:.1f} s, then {steady:.3f} s",
+                wanted=f"at most {_SLOW_FIRST:.0f} s and {_SLOW_STEADY:.0f} s",
+            )
+        )
+    yield from findings
+    if not findings:
+        compared = sum(one.compared for one in run.ranks)
+        yield note(
+            "All ranks add up correctly",
+            found=f"{run.world_size} ranks on {run.device}, {compared} sums compared",
+        )
+
+
+def _seconds(result: ProbeResult, key: str) -> float:
+    value = result.values.get(key)
+    return value if isinstance(value, float) else 0.0
