@@ -10,13 +10,11 @@ import torch
 from .generators import drawing, elements_in
 from .kernels import DEVICE, Kernel, kernel_for
 
-# These stay torch_npu's own: they allocate, or touch nothing but metadata.
+# These allocate, or touch nothing but metadata, and stay torch_npu's own, as do all operators that
+# change a tensor's sizes in place and all views.
 _NATIVE = frozenset({
-    "aten::as_strided_", "aten::empty.memory_format", "aten::empty_like", "aten::empty_strided",
-    "aten::is_pinned", "aten::is_set_to", "aten::new_empty_strided", "aten::_pin_memory",
-    "aten::record_stream", "aten::resize_", "aten::resize_as_", "aten::set_",
-    "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset",
-    "aten::set_.source_Tensor",
+    "aten::empty.memory_format", "aten::empty_like", "aten::empty_strided", "aten::is_pinned",
+    "aten::is_set_to", "aten::new_empty_strided", "aten::_pin_memory", "aten::record_stream",
 })  # fmt: skip
 _COMPUTED_HERE = frozenset({"aten::contiguous", "aten::native_dropout"})
 
@@ -41,8 +39,9 @@ def cpu_kernels() -> Iterator[tuple[str, Kernel]]:
         if name in _NATIVE or name in _COMPUTED_HERE or not on_cpu(name, "CPU"):
             continue
         schema = operator._schema  # noqa: SLF001
-        if any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns):
-            continue  # a view
+        views = (r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
+        if torch.Tag.inplace_view in operator.tags or any(views):
+            continue
         if any("Generator" in str(a.type) for a in schema.arguments):
             yield name, _random(operator, schema)
         elif name.startswith("aten::randperm"):

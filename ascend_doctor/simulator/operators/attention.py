@@ -143,7 +143,7 @@ def backward(
 
 
 def _ungrouped(x: Tensor, heads: int) -> Tensor:
-    return x.reshape(heads, -1, *x.shape[1:]).sum(1)
+    return x.unflatten(0, (heads, x.shape[0] // heads)).sum(1)
 
 
 _POSITIONAL = (

@@ -174,8 +174,7 @@ def problem_of(head_num: int, layout: str, named: dict[str, Any]) -> Problem:
     )
     if layout not in ("BSH", "SBH", "BNSD", "BSND", "TND"):
         raise RuntimeError(
-            "The input_layout should be BSH/SBH/BNSD/BSND/TND(case-insensitive), "
-            f"but got {layout}"
+            f"The input_layout should be BSH/SBH/BNSD/BSND/TND(case-insensitive), but got {layout}"
         )
     if layout == "TND" and (
         not problem.query_ends or len(problem.query_ends) != len(problem.key_ends or [])

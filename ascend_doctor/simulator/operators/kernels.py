@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -21,21 +21,26 @@ class Arguments:
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.device: torch.device | None = None
-        lower = self._lower
-        self.positional = [lower(a) for a in args]
-        self.named = {k: lower(v) for k, v in kwargs.items()} if kwargs else kwargs
+        self.positional = self._lower_all(args)
+        self.named = kwargs
+        if kwargs:
+            self.named = dict(zip(kwargs, self._lower_all(kwargs.values()), strict=True))
 
-    def _lower(self, value: Any) -> Any:
-        if isinstance(value, Tensor):
-            if value.is_cpu or value.device.type != DEVICE:
-                return value
-            if self.device is None:
-                self.device = value.device
-                wait_for(value.get_device())
-            return host(value)
-        if isinstance(value, (list, tuple)):
-            return [self._lower(v) for v in value]
-        return value
+    def _lower_all(self, values: Iterable[Any]) -> list[Any]:
+        lowered = []
+        for value in values:
+            if isinstance(value, Tensor):
+                if not value.is_cpu and value.device.type == DEVICE:
+                    if self.device is None:
+                        self.device = value.device
+                        wait_for(value.get_device())
+                    lowered.append(host(value))
+                    continue
+            elif isinstance(value, (list, tuple)):
+                lowered.append(self._lower_all(value))
+                continue
+            lowered.append(value)
+        return lowered
 
 
 def raised(result: Any, device: torch.device) -> Any:

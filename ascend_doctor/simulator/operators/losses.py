@@ -109,7 +109,11 @@ def renorm_backward(dy: Tensor, x: Tensor, p: float, dim: int, maxnorm: float) -
     d_norm = torch.where(
         norm > maxnorm, -(dy * x).sum(others, keepdim=True) * maxnorm / (norm + 1e-7).square(), 0.0
     )
-    slope = x.sign() * x.abs().pow(p - 1) * norm.pow(1 - p)
+    if p == float("inf"):
+        largest = x.abs() == norm
+        slope = x.sign() * largest / largest.sum(others, keepdim=True)
+    else:
+        slope = x.sign() * x.abs().pow(p - 1) * norm.pow(1 - p)
     return dy * factor + d_norm * slope.nan_to_num(0.0)
 
 

@@ -7,11 +7,14 @@ made from, with that tensor's sizes, strides and offset.
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import torch
 import torch_npu
 
 CPU = torch.device("cpu")
+KEPT_VIEWS = 16384
+_views: dict[tuple[Any, ...], torch.Tensor] = {}
 _storage_at = torch._C._construct_storage_from_data_pointer  # noqa: SLF001
 _drain_queue = torch_npu._C._npu_getCurrentRawStream  # noqa: SLF001
 _synchronize_stream = ctypes.CDLL("libascendcl.so").aclrtSynchronizeStream
@@ -31,17 +34,40 @@ def wait_for(device_index: int) -> None:
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:
-    """The CPU tensor over the memory of a device tensor."""
+    """The CPU tensor over the memory of a device tensor.
+
+    It is kept and handed out again for the same place and shape, as torch_npu's allocator hands
+    out the same places step after step; nothing that runs on it may change its sizes.
+    """
     storage = tensor.untyped_storage()
-    pointer = storage.data_ptr()
-    if not pointer:
-        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
-    return torch.empty(0, dtype=tensor.dtype).set_(
-        _storage_at(pointer, CPU, storage.nbytes()),
+    place = (
+        storage.data_ptr(),
+        storage.nbytes(),
         tensor.storage_offset(),
         tensor.size(),
         tensor.stride(),
+        tensor.dtype,
     )
+    result = _views.get(place)
+    if result is None:
+        result = _view(*place)
+    if tensor.is_neg():
+        result = torch._neg_view(result)  # noqa: SLF001
+    return result.conj() if tensor.is_conj() else result
+
+
+def _view(
+    pointer: int, size_in_bytes: int, offset: int, size: torch.Size, stride: Any, dtype: torch.dtype
+) -> torch.Tensor:
+    with torch.inference_mode(mode=False):
+        if not pointer:
+            return torch.empty_strided(size, stride, dtype=dtype)
+        storage = _storage_at(pointer, CPU, size_in_bytes)
+        view = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+    if len(_views) >= KEPT_VIEWS:
+        _views.clear()
+    _views[pointer, size_in_bytes, offset, size, stride, dtype] = view
+    return view
 
 
 def upload(value: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -81,7 +81,9 @@ def token_unpermute_with_routing_map_saving(
     permuted_probs = None
     if probs is not None:
         permuted_probs = used(probs)
-        rows = rows * permuted_probs.float().index_select(0, _at(out_index, drop_and_pad)).unsqueeze(1)
+        rows = rows * permuted_probs.float().index_select(
+            0, _at(out_index, drop_and_pad)
+        ).unsqueeze(1)
     total = torch.zeros(restore_shape[0], permuted.shape[1]).index_add_(0, tokens.long(), rows)
     return total.to(permuted.dtype), out_index.int(), tokens.int(), permuted_probs
 

@@ -14,7 +14,9 @@ def _inner(gamma: Tensor) -> list[int]:
     return list(range(-gamma.dim(), 0))
 
 
-def _normalised(x: Tensor, gamma: Tensor, epsilon: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _normalised(
+    x: Tensor, gamma: Tensor, epsilon: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     x32 = x.float()
     rstd = torch.rsqrt(x32.square().mean(_inner(gamma), keepdim=True) + epsilon)
     return (x32 * rstd * gamma.float()).to(dtype), rstd
@@ -27,9 +29,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, T
 
 
 @implements("npu::npu_rms_norm_backward")
-def rms_norm_backward(
-    dy: Tensor, x: Tensor, gamma: Tensor, rstd: Tensor
-) -> tuple[Tensor, Tensor]:
+def rms_norm_backward(dy: Tensor, x: Tensor, gamma: Tensor, rstd: Tensor) -> tuple[Tensor, Tensor]:
     """(dx, dgamma); dgamma is single precision (RmsNormBackwardKernelOpApi.cpp)."""
     unit = x.float() * rstd
     dy32 = dy.float()

@@ -1,0 +1,104 @@
+"""What the scripts beside this file share: they run in the interpreter that has torch_npu.
+
+A script registers cases, functions that raise when the simulated NPU is wrong, and calls `main`,
+which runs them and prints one JSON object a line for the test that started it.
+"""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch_npu  # noqa: F401  it registers the device
+
+Case = Callable[[], None]
+CASES: dict[str, Case] = {}
+NPU = torch.device("npu", 0)
+
+
+def case(function: Case) -> Case:
+    CASES[function.__name__] = function
+    return function
+
+
+def cases(name: str, values: Iterable[Any]) -> Callable[[Callable[[Any], None]], None]:
+    """Register a function once for each value, under the value's text."""
+
+    def register(function: Callable[[Any], None]) -> None:
+        for value in values:
+            CASES[f"{name}[{value}]"] = lambda value=value: function(value)
+
+    return register
+
+
+def close(found: Any, wanted: Any, tolerance: float = 1e-5) -> None:
+    """Equal on the CPU in shape, dtype and value."""
+    if isinstance(wanted, torch.Tensor):
+        assert found.device.type == "npu", f"result is on {found.device}"
+        torch.testing.assert_close(
+            found.detach().cpu(), wanted.detach(), rtol=tolerance, atol=tolerance, equal_nan=True
+        )
+    elif isinstance(wanted, (tuple, list)):
+        assert len(found) == len(wanted)
+        for one, two in zip(found, wanted, strict=True):
+            close(one, two, tolerance)
+    else:
+        assert found == wanted, f"{found} is not {wanted}"
+
+
+def same(
+    on_npu: Callable[..., Any],
+    on_cpu: Callable[..., Any],
+    *inputs: Any,
+    tolerance: float = 1e-5,
+) -> None:
+    """Both functions agree in values and in the gradients of every input that wants one."""
+    mine = [_copy(x, NPU) for x in inputs]
+    theirs = [_copy(x, torch.device("cpu")) for x in inputs]
+    found, wanted = on_npu(*mine), on_cpu(*theirs)
+    close(found, wanted, tolerance)
+    found, wanted = ([x] if isinstance(x, torch.Tensor) else x for x in (found, wanted))
+    pairs = [(a, b) for a, b in zip(found, wanted, strict=True) if _differentiable(b)]
+    if not pairs:
+        return
+    weights = [torch.randn_like(b) for _, b in pairs]
+    torch.autograd.backward([a for a, _ in pairs], [w.npu() for w in weights])
+    torch.autograd.backward([b for _, b in pairs], weights)
+    for one, two in zip(mine, theirs, strict=True):
+        if isinstance(two, torch.Tensor) and two.grad is not None:
+            assert one.grad is not None, "no gradient arrived"
+            close(one.grad, two.grad, tolerance)
+
+
+def _copy(value: Any, device: torch.device) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().clone().to(device).requires_grad_(value.requires_grad)
+
+
+def _differentiable(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, dtype=dtype).requires_grad_()
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    wanted = sys.argv[1:]
+    for name, function in CASES.items():
+        if wanted and name not in wanted:
+            continue
+        torch.manual_seed(20)
+        try:
+            function()
+            line: dict[str, Any] = {"case": name, "ok": True}
+        except Exception as error:  # noqa: BLE001  a failing case is a result
+            text = "".join(traceback.format_exception(error)[-3:])
+            line = {"case": name, "ok": False, "error": text[-2000:]}
+        print("CASE " + json.dumps(line), flush=True)  # noqa: T201
+    os._exit(0)  # torch_npu's own shutdown is not what is tested
