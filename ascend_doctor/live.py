@@ -18,7 +18,7 @@ from ascend_doctor.render.plain import one_line
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ascend_doctor.probe import ProbeRequest
+    from ascend_doctor.probing.request import ProbeRequest
 
 _REFRESH = 8
 _ROWS = 16

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.checks.cann_content import _LISTED, _STOPS
-from ascend_doctor.checks.probes import failures, ran
+from ascend_doctor.checks.run_failures import failures, ran
 from ascend_doctor.checks.torch_import import _OF_CANN, _load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level, Remedy
