@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import grp
+import pwd
 import re
 
 import msgspec
 
 from ascend_doctor.facts import DeviceNode
-from ascend_doctor.system import Machine, is_directory, matches, read_or_none
+from ascend_doctor.system import Machine, NotRecorded, is_directory, matches
 
 _NUMBERED = re.compile(r"(v?)davinci([0-9]{1,6})$")
 
@@ -34,7 +36,6 @@ def device_nodes(machine: Machine) -> tuple[DeviceNode, ...]:
         names = machine.names("/dev")
     except FileNotFoundError:
         return ()
-    users, groups = names_by_id(machine, "/etc/passwd"), names_by_id(machine, "/etc/group")
     found = []
     for name in names:
         numbered = _NUMBERED.match(name)
@@ -48,22 +49,7 @@ def device_nodes(machine: Machine) -> tuple[DeviceNode, ...]:
             found += [_node(machine, path, "manager") for path in paths]
     order = {"device": 0, "vdevice": 1, "manager": 2}
     found.sort(key=lambda node: (order[node.kind], node.number or 0, node.path))
-    return tuple(_named(node, users, groups) for node in found)
-
-
-def names_by_id(machine: Machine, path: str) -> dict[int, str]:
-    """Names of /etc/passwd or /etc/group by number; empty where it cannot be read."""
-    return parse_accounts(read_or_none(machine, path) or "")
-
-
-def parse_accounts(text: str) -> dict[int, str]:
-    """``name:x:number:...`` lines; the first name of a number counts."""
-    found: dict[int, str] = {}
-    for line in text.splitlines():
-        name, _, number, *_ = [*line.split(":"), "", "", ""]
-        if name and re.fullmatch("[0-9]{1,10}", number):
-            found.setdefault(int(number), name)
-    return found
+    return tuple(_named(machine, node) for node in found)
 
 
 def _node(machine: Machine, path: str, kind: str, number: int | None = None) -> DeviceNode:
@@ -84,7 +70,29 @@ def _node(machine: Machine, path: str, kind: str, number: int | None = None) -> 
     )
 
 
-def _named(node: DeviceNode, users: dict[int, str], groups: dict[int, str]) -> DeviceNode:
-    owner = None if node.uid is None else users.get(node.uid)
-    group = None if node.gid is None else groups.get(node.gid)
-    return msgspec.structs.replace(node, owner=owner, group=group)
+def _named(machine: Machine, node: DeviceNode) -> DeviceNode:
+    return msgspec.structs.replace(
+        node,
+        owner=_name(machine, "user-name", node.uid),
+        group=_name(machine, "group-name", node.gid),
+    )
+
+
+def _name(machine: Machine, kind: str, number: int | None) -> str | None:
+    """Name of a user or group, None where this system, perhaps a container, has none for it."""
+    if number is None:
+        return None
+
+    def ask() -> str | None:
+        try:
+            if kind == "user-name":
+                return pwd.getpwuid(number).pw_name
+            return grp.getgrgid(number).gr_name
+        except KeyError:
+            return None
+
+    try:
+        answer = machine.value(f"{kind}:{number}", ask)
+    except NotRecorded:
+        return None
+    return answer if isinstance(answer, str) else None

@@ -30,7 +30,7 @@ _ASCEND950 = "0xd806"
 _UB_FOLDERS = ("/dev/uburma/", "/dev/ummu/")
 # Answers, not faults: a setting that nobody made, a question that this product does not know.
 _NOTHING_SET = frozenset({"not-preset"})
-_NO_SUCH_THING = frozenset({"unsupported", "unsupported-vm", "optical-not-present"})
+_NO_SUCH_THING = frozenset({"unsupported", "unsupported-vm", "optical-not-present", "not-recorded"})
 # After these the next device would say the same, or hang as well.
 _FINAL = frozenset({"permission", "not-found", "timeout", "not-asked"})
 

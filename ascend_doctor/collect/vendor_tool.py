@@ -86,7 +86,7 @@ class Tool:
     """A tool with ``left`` seconds for all its calls, ``call`` for one.
 
     A sick card blocks every call, so the tool is left alone after the first time-out, which is
-    kept in ``hung``.
+    kept in ``hung``. A program that ``answered`` and then is missing was recorded in part.
     """
 
     machine: Machine
@@ -95,6 +95,7 @@ class Tool:
     left: float
     call: float
     hung: ToolError | None = None
+    answered: bool = False
 
     @property
     def spent(self) -> bool:
@@ -109,7 +110,9 @@ class Tool:
         try:
             done = self.machine.run([self.path, *arguments], deadline=limit, name=command)
         except ProgramMissing as missing:
-            return "", ToolError(kind="not-found", text=str(missing))
+            kind = "not-recorded" if self.answered else "not-found"
+            return "", ToolError(kind=kind, text=str(missing))
+        self.answered = True
         self.left -= done.seconds
         error = error_of(done, command, limit)
         if error is not None and error.kind == "timeout":

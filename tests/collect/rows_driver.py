@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import msgspec
-
 from ascend_doctor.collect.device_nodes import device_nodes
 from ascend_doctor.collect.driver import (
     driver,
@@ -18,14 +16,9 @@ from ascend_doctor.collect.driver import (
 )
 from ascend_doctor.collect.pci import parse_lspci
 from ascend_doctor.collect.vendor_text import parse_assignments
-from ascend_doctor.system import ReplayMachine
 
+from .replayed import replayed
 from .sample_facts import Facts, Rows, plain, value
-
-
-def machine(folder: Path, listing: Facts) -> ReplayMachine:
-    (folder / "machine.yaml").write_bytes(msgspec.json.encode({"origin": "a listing", **listing}))
-    return ReplayMachine(folder)
 
 
 def nodes_of_listing(text: str) -> Facts:
@@ -38,11 +31,8 @@ def nodes_of_listing(text: str) -> Facts:
             full = path if path.startswith("/") else f"/dev/{path}"
             found[full] = {"kind": "char", **status}
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "root/etc").mkdir(parents=True)
-        for accounts in ("passwd", "group"):
-            (folder / "root/etc" / accounts).write_text("HwHiAiUser:x:1000:\n", "utf-8")
-        nodes = device_nodes(machine(folder, {"nodes": found}))
+        names = dict.fromkeys(("user-name:1000", "group-name:1000"), "HwHiAiUser")
+        nodes = device_nodes(replayed(Path(name), nodes=found, values=names))
     return {
         "devices": [one.number for one in nodes if one.kind == "device"],
         "managers": [one.path for one in nodes if one.kind == "manager"],
@@ -64,7 +54,7 @@ def libraries_of_tree(text: str) -> Facts:
     root = "/usr/local/Ascend/driver/lib64"
     env = {"LD_LIBRARY_PATH": f"{root}:{root}/common:{root}/driver"}
     with TemporaryDirectory() as name:
-        found = driver(machine(Path(name), {"nodes": nodes, "env": env}))
+        found = driver(replayed(Path(name), nodes=nodes, env=env))
     return {
         "path": found.path,
         "version": found.version,

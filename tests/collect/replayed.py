@@ -1,0 +1,37 @@
+"""Builds a replayed machine from values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.system import ReplayMachine
+
+
+def replayed(
+    folder: Path,
+    *,
+    commands: Mapping[str, str | Mapping[str, Any]] | None = None,
+    files: Mapping[str, str] | None = None,
+    **recording: Any,
+) -> ReplayMachine:
+    """A machine that answers ``commands`` (a text is stdout) and has these files."""
+    answers = {
+        name: {"stdout": answer} if isinstance(answer, str) else answer
+        for name, answer in (commands or {}).items()
+    }
+    listing = {
+        "origin": "values of a test",
+        "commands": [{"name": name, **answer} for name, answer in answers.items()],
+        **recording,
+    }
+    (folder / "root").mkdir(parents=True, exist_ok=True)
+    for path, text in (files or {}).items():
+        place = folder / "root" / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+    (folder / "machine.yaml").write_bytes(msgspec.json.encode(listing))
+    return ReplayMachine(folder)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.collect.hccl import parse_rank_table, rank_table
+from ascend_doctor.collect.hccl_output import parse_cann_error, parse_diagnosis, parse_hccl_test
+from ascend_doctor.facts import RankTable
+
+from .replayed import replayed
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "hccl"
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / name).read_text("utf-8")
+
+
+def test_without_the_variable_there_is_no_rank_table(tmp_path: Path) -> None:
+    assert rank_table(replayed(tmp_path)) == RankTable()
+
+
+def test_the_rank_table_of_the_environment(tmp_path: Path) -> None:
+    machine = replayed(
+        tmp_path,
+        env={"RANK_TABLE_FILE": "/job/table.json"},
+        files={"/job/table.json": sample("rank_table-a3-v1.2.json.txt")},
+    )
+    found = rank_table(machine)
+    assert (found.path, found.version, found.problem) == ("/job/table.json", "1.2", None)
+    assert [one.rank for one in found.ranks] == [0, 1, 2, 3]
+    assert msgspec.json.decode(msgspec.json.encode(found), type=RankTable) == found
+
+
+def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+    found = rank_table(replayed(tmp_path, env={"RANK_TABLE_FILE": "/job/table.json"}))
+    assert found.path == "/job/table.json"
+    assert found.problem is not None
+    assert found.problem.startswith("cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not JSON"),
+        ('{"version": "1.0", // mine\n"server_list": []}', "is not JSON"),
+        ("[" * 100000, "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ('{"version": "1.0", "server_list": []}', "has no server_list"),
+        ('{"server_list": [1, {"device": 2}], "rank_list": {}, "group_list": [[]]}', "has no"),
+    ],
+)
+def test_a_broken_rank_table_says_why(text: str, problem: str) -> None:
+    found = parse_rank_table(text)
+    assert found.problem is not None
+    assert found.problem.startswith(problem)
+    assert found.ranks == ()
+
+
+def test_values_that_are_no_numbers_are_unknown() -> None:
+    device = {"device_id": "x", "rank_id": True, "device_port": "70000", "device_ip": 5}
+    text = json.dumps({"server_list": [{"server_id": "a", "device": [device]}]})
+    (entry,) = parse_rank_table(text).ranks
+    assert (entry.device, entry.rank, entry.address) == (None, None, None)
+    assert entry.device_port == 70000
+
+
+def test_an_unchecked_result_is_not_a_failure() -> None:
+    (row,) = parse_hccl_test("1024 | 60.70 | 0.01687 | NULL\n")
+    assert row.ok is None
+    assert parse_hccl_test("1024 | 6.0.7 | 0.1 | success\n") == ()
+
+
+def test_diagnosis_keeps_the_verdict_of_each_item() -> None:
+    text = "Hardware:\n    aiflops:\n        PASS\n    hbm:\n        IMPORTANT_WARN\n"
+    assert parse_diagnosis(text) == {"aiflops": "PASS", "hbm": "IMPORTANT_WARN"}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("EE1001: [PID: 1] The argument is invalid", "EE1001"),
+        ("NPU function error: c10_npu::SetDevice, error code is 107001", "107001"),
+        ("error code is 1070011", None),
+        ("XEI00061", None),
+        ("all is well", None),
+    ],
+)
+def test_error_codes(text: str, code: str | None) -> None:
+    assert parse_cann_error(text).code == code
+
+
+KEYS = (
+    *("server_list", "rank_list", "group_list", "device", "devices", "instance_list"),
+    *("level_list", "rank_addr_list", "super_pod_list", "net_layer", "rank_id"),
+)
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    ),
+)
+
+
+@given(JSON)
+def test_no_json_makes_the_rank_table_raise(value: object) -> None:
+    parse_rank_table(json.dumps(value))
+
+
+@given(
+    st.one_of(st.text(), st.lists(st.sampled_from([*"0.|: \n", "success", "PASS"])).map("".join))
+)
+def test_no_parser_raises(text: str) -> None:
+    parse_rank_table(text)
+    parse_hccl_test(text)
+    parse_diagnosis(text)
+    parse_cann_error(text)

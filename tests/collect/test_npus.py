@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.collect.npu_details import (
+    parse_board,
+    parse_ecc,
+    parse_health,
+    parse_list,
+    parse_map,
+    parse_processes,
+    parse_topology,
+    parse_version,
+)
+from ascend_doctor.collect.npu_table import parse_info
+from ascend_doctor.collect.npus import npus
+from ascend_doctor.collect.vendor_text import (
+    parse_assignments,
+    parse_columns,
+    parse_frames,
+    parse_pairs,
+)
+from ascend_doctor.collect.vendor_tool import parse_error
+from ascend_doctor.facts import Npus
+from ascend_doctor.system import Completed, LiveMachine, ReplayMachine
+
+from .replayed import replayed
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "npu-smi"
+TABLES = sorted(SAMPLES.glob("info-*.txt"))
+# Words and marks of the tables, so that random text comes near to a real one.
+MARKS = (
+    *("| 0", "| NPU", "Bus-Id", " | ", "+===+", "NA", "-", "...", "Process id", "1 / 2", "OK"),
+    *("0000:C1:00.0", "910B3", "9" * 5000, "\n", " : ", "NPU0 ", "Phy-ID1 ", "X ", "\t"),
+    *("No running processes found in NPU 1", "Version: 1", "npu-smi 2", "ret is -8005"),
+)
+PIECES = st.one_of(st.text(max_size=8), st.sampled_from(MARKS))
+TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=60).map("".join))
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / name).read_text("utf-8")
+
+
+A2_IDLE = "info-a2-910b3-8cards-idle-24.1.rc1.b030.txt"
+A3 = "info-a3-2cards-25.2.0.txt"
+
+
+# ---------------------------------------------------------------- the collector
+
+
+def test_without_npu_smi_nothing_is_claimed(tmp_path: Path) -> None:
+    found = npus(replayed(tmp_path))
+    assert (found.tool, found.devices, found.error) == ("", (), None)
+
+
+def test_the_tool_is_found_outside_of_path(tmp_path: Path) -> None:
+    machine = replayed(
+        tmp_path,
+        commands={"npu-smi info": sample(A3)},
+        files={"/usr/local/sbin/npu-smi": ""},
+        env={"PATH": "/usr/bin"},
+    )
+    assert npus(machine).tool == "/usr/local/sbin/npu-smi"
+
+
+def test_a_healthy_a3_machine(tmp_path: Path) -> None:
+    machine = replayed(
+        tmp_path,
+        commands={
+            "npu-smi info": sample(A3),
+            "npu-smi info -l": "\tTotal Count                    : 2\n",
+            "npu-smi info -t board -i 0": sample("board-910a-23.0.5.txt"),
+            "npu-smi info -t ecc -i 1 -c 1": sample("ecc-910a-23.0.5.txt"),
+            "npu-smi info -t topo": sample("topo-a3-one-card-sio.txt"),
+        },
+    )
+    found = npus(machine)
+    assert found.layout == "a3"
+    assert found.listed == 2
+    assert [one.npu_id for one in found.boards] == [0]
+    assert [(one.npu_id, one.chip_id) for one in found.ecc] == [(1, 1)]
+    assert found.topology is not None
+    assert found.health == ()  # every device is OK in the table
+    assert found.error is None
+
+
+def test_an_alarm_is_looked_into_and_950_has_no_chip_option(tmp_path: Path) -> None:
+    machine = replayed(
+        tmp_path,
+        commands={
+            "npu-smi info": sample("info-950pr-alarm-25.7.rc1.txt"),
+            "npu-smi info -t health -i 1": sample("health-alarm-multi-error-910a-23.0.7.txt"),
+        },
+    )
+    (health,) = npus(machine).health
+    assert (health.npu_id, health.codes[0]) == (1, "A4025021")
+
+
+def test_a_missing_process_section_is_asked_for(tmp_path: Path) -> None:
+    table = sample("info-a2-910b2c-container-npu2-25.5.1.txt")
+    answer = sample("proc-mem-a2-910b3-25.5.1.txt")
+    asked = {"npu-smi info": table, "npu-smi info -t proc-mem -i 2 -c 0": answer}
+    (process,) = npus(replayed(tmp_path / "told", commands=asked)).processes or ()
+    assert (process.npu_id, process.pid) == (2, 207795)
+    empty = {"npu-smi info": table, "npu-smi info -t proc-mem -i 2 -c 0": "\n"}
+    assert npus(replayed(tmp_path / "mute", commands=empty)).processes is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "status"),
+    [
+        ("err-dcmi-8005.txt", "dcmi-8005", 187),
+        ("err-dcmi-8020-card-in-other-container.txt", "dcmi-8020", 172),
+        ("err-no-card.txt", "no-card", 0),
+    ],
+)
+def test_a_failure_is_named(tmp_path: Path, name: str, kind: str, status: int) -> None:
+    answer = {"stdout": sample(name), "exit_code": status}
+    found = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    assert found.tool == "npu-smi"
+    assert found.error is not None
+    assert (found.error.kind, found.error.exit_code) == (kind, status)
+    assert not found.complete
+
+
+def test_a_loader_error_stands_on_stderr(tmp_path: Path) -> None:
+    answer = {"stderr": sample("err-libc_sec-missing.txt"), "exit_code": 127}
+    found = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    assert found.error is not None
+    assert found.error.kind == "libc-sec-missing"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ({"timed_out": True}, "timeout"),
+        ({"exit_code": -11}, "crashed"),
+        ({"stdout": "\x1b[31mwhat?\n"}, "unrecognised"),
+        ({"stdout": "", "exit_code": 3}, "unrecognised"),
+    ],
+)
+def test_no_answer_has_a_reason(tmp_path: Path, answer: dict[str, object], kind: str) -> None:
+    found = npus(replayed(tmp_path, commands={"npu-smi info": answer}))
+    assert found.error is not None
+    assert found.error.kind == kind
+    assert found.error.text
+
+
+def test_a_hang_ends_all_further_questions_and_keeps_the_table(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Counting(ReplayMachine):
+        def run(self, argv: list[str], **options: object) -> Completed:
+            asked.append(str(options["name"]))
+            return super().run(argv, **options)  # type: ignore[arg-type]
+
+    replayed(
+        tmp_path,
+        commands={
+            "npu-smi info": sample(A2_IDLE),
+            "npu-smi info -l": "\tTotal Count : 8\n",
+            "npu-smi info -m": {"timed_out": True},
+            "npu-smi info -t topo": sample("topo-a2-8x910b3-hccs-24.1.rc1.txt"),
+        },
+    )
+    found = npus(Counting(tmp_path))
+    assert asked == ["npu-smi info", "npu-smi info -l", "npu-smi info -m"]
+    assert len(found.devices) == 8
+    assert found.listed == 8
+    assert found.error is not None
+    assert found.error.kind == "timeout"
+    assert "npu-smi info -m did not answer within" in found.error.text
+
+
+def test_a_trailing_warning_leaves_the_table_whole(tmp_path: Path) -> None:
+    text = sample(A3) + sample("warning-trailing-incomplete-driver.txt")
+    found = npus(replayed(tmp_path, commands={"npu-smi info": text}))
+    assert len(found.devices) == 4
+    assert found.complete
+    assert found.warnings[0].startswith("[WARNING]The driver package")
+
+
+def test_output_over_the_limit_is_not_complete(tmp_path: Path) -> None:
+    answer = {"stdout": sample(A3), "truncated": True, "exit_code": None}
+    assert not npus(replayed(tmp_path, commands={"npu-smi info": answer})).complete
+
+
+def test_a_real_program_that_prints_a_table(tmp_path: Path) -> None:
+    program = tmp_path / "npu-smi"
+    table = SAMPLES / A3
+    program.write_text(f'#!/bin/sh\n[ "$*" = info ] && exec cat {table}\nexit 1\n', "utf-8")
+    program.chmod(0o755)
+    found = npus(LiveMachine({"PATH": f"{tmp_path}:/usr/bin:/bin"}))
+    assert found.tool == str(program)
+    assert [one.device for one in found.devices] == [0, 1, 2, 3]
+    assert found.error is None
+
+
+def test_facts_survive_a_snapshot(tmp_path: Path) -> None:
+    found = npus(replayed(tmp_path, commands={"npu-smi info": sample(A3)}))
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Npus) == found
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_a_table_that_ends_early_is_not_complete() -> None:
+    lines = sample(A2_IDLE).splitlines()
+    for end in range(len(lines)):
+        table = parse_info("\n".join(lines[:end]))
+        closed = lines[end - 1].startswith("+=") if end else False
+        assert table.complete == (closed and bool(table.devices)), end
+        assert len(table.devices) == max(0, (end - 6 + 1) // 3)
+
+
+def test_half_a_device_is_no_device() -> None:
+    lines = sample(A3).splitlines()
+    table = parse_info("\n".join(line for line in lines if "9E:00.0" not in line))
+    assert [one.device for one in table.devices] == [0, 2, 3]
+    assert not table.complete
+
+
+def test_a_lower_row_alone_is_no_device() -> None:
+    """npu-smi leaves out the upper row where it cannot read the health."""
+    table = parse_info(
+        sample(A3).replace("| 0     Ascend910           | OK            | 162.8", "", 1)
+    )
+    assert [one.device for one in table.devices] == [1, 2, 3]
+    assert not table.complete
+
+
+def test_no_value_is_not_zero() -> None:
+    (npu,) = parse_info(sample("info-310p3-npuid2144-22.0.2.txt")).devices
+    assert (npu.power_w, npu.hbm, npu.device) == (None, None, None)
+
+
+NOISE = st.text(alphabet=st.characters(exclude_characters="|")).filter(
+    lambda line: len(line.splitlines()) < 2 and not line.strip().startswith(("+=", "..", "…"))
+)
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.name)
+@given(data=st.data())
+def test_noise_lines_change_no_row(path: Path, data: st.DataObject) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    whole = parse_info("\n".join(lines))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(lines)))
+        lines.insert(place, data.draw(NOISE))
+    noisy = parse_info("\n".join(lines))
+    assert (noisy.devices, noisy.processes, noisy.complete) == (
+        whole.devices,
+        whole.processes,
+        whole.complete,
+    )
+
+
+def parse_all(text: str) -> None:
+    for parse in (parse_info, parse_list, parse_map, parse_topology, parse_version, parse_error):
+        parse(text)
+    for parse_of in (parse_health, parse_ecc, parse_board, parse_processes):
+        parse_of(text, 0)
+    for parse_text in (parse_assignments, parse_columns, parse_frames, parse_pairs):
+        parse_text(text)
+
+
+@given(TEXTS)
+def test_no_parser_raises(text: str) -> None:
+    parse_all(text)
+
+
+@given(data=st.data())
+def test_a_mangled_sample_raises_nothing(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from(sorted(SAMPLES.glob("*.txt")))).read_text("utf-8")
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    parse_all(text[:start] + data.draw(PIECES) + text[end:])
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_a_healthy_answer_that_quotes_an_error_is_no_error() -> None:
+    quoting = "\tError Information  : There is no NPU card on this server. ret is -8005\n"
+    assert parse_error(quoting) is None
+
+
+def test_unknown_dcmi_codes_have_a_kind() -> None:
+    error = parse_error("dcmi module initialize failed. ret is -8008\n")
+    assert error is not None
+    assert error.kind == "dcmi-8008"
