@@ -1,0 +1,63 @@
+"""The machine that is judged: whether it has NPUs, and where its checks run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ascend_doctor.checks.installed import family, npu_only
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Container, Npu
+from ascend_doctor.judge import Case
+from ascend_doctor.stacks import Family
+
+# Ids as the runtime numbers devices, which is what ASCEND_RT_VISIBLE_DEVICES and torch count.
+MOST_DEVICES = 64
+
+
+def ascend(case: Case) -> None:
+    """Raises NotApplicable for another device than an NPU, and without any trace of Ascend."""
+    npu_only(case)
+    driver, npus = case.facts.driver, case.facts.npus
+    traces = (driver is None or driver.present, npus is not None and (npus.tool or npus.devices))
+    if not any(traces):
+        raise NotApplicable("no Ascend device on this machine")
+
+
+def container(case: Case) -> Container | None:
+    """The container that the doctor runs in; None on a host, and where that is not known."""
+    return case.facts.host.container if case.facts.host else None
+
+
+def family_or_none(case: Case) -> Family | None:
+    """The chip family, None where it could not be told."""
+    try:
+        return family(case)
+    except (Unknown, NotApplicable):
+        return None
+
+
+def device_count(case: Case) -> int | None:
+    """How many devices the runtime can see here, by device files, else by npu-smi's table."""
+    driver, npus = case.facts.driver, case.facts.npus
+    if driver is not None and driver.devices:
+        return len(driver.devices)
+    if npus is not None and npus.devices and npus.complete:
+        return len(npus.devices)
+    return 0 if driver is not None and npus is not None and npus.error is None else None
+
+
+def npu_name(npu: Npu) -> str:
+    """A device in the words of npu-smi, which numbers cards and chips."""
+    device = "" if npu.device is None else f", device {npu.device}"
+    return f"NPU {npu.npu_id} chip {npu.chip_id}{device}"
+
+
+def numbers(devices: Iterable[int]) -> str:
+    """Device numbers as ranges: 0-3,6."""
+    found: list[list[int]] = []
+    for one in sorted(set(devices)):
+        if found and one == found[-1][1] + 1:
+            found[-1][1] = one
+        else:
+            found.append([one, one])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
