@@ -39,8 +39,9 @@ def family_or_none(case: Case) -> Family | None:
 def device_count(case: Case) -> int | None:
     """How many devices the runtime can see here, by device files, else by npu-smi's table."""
     driver, npus = case.facts.driver, case.facts.npus
-    if driver is not None and driver.devices:
-        return len(driver.devices)
+    numbered = [one for one in driver.nodes if one.kind != "manager"] if driver else []
+    if numbered:
+        return len(numbered)
     if npus is not None and npus.devices and npus.complete:
         return len(npus.devices)
     return 0 if driver is not None and npus is not None and npus.error is None else None
