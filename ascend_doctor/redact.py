@@ -142,6 +142,10 @@ def redactor(facts: Snapshot, *, home: str, key: bytes | None = None) -> Redacto
             for text in (one.address, one.gateway, one.detect)
             if text
         ]
+    if facts.rank_table is not None:
+        found += [
+            text for one in facts.rank_table.ranks for text in (one.server, one.address) if text
+        ]
     addresses = [text for text in found if _is_address(text)]
     host = facts.host.name if facts.host is not None else ""
     return Redactor(host=host, home=home, addresses=addresses, key=key)

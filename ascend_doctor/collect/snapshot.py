@@ -56,6 +56,7 @@ def _waves(
     from ascend_doctor.collect.cann import cann  # noqa: PLC0415 - a broken collector is a gap
     from ascend_doctor.collect.driver import driver  # noqa: PLC0415
     from ascend_doctor.collect.environment import environment  # noqa: PLC0415
+    from ascend_doctor.collect.hccl import rank_table  # noqa: PLC0415
     from ascend_doctor.collect.hccn import hccn  # noqa: PLC0415
     from ascend_doctor.collect.holders import holders  # noqa: PLC0415
     from ascend_doctor.collect.host import host  # noqa: PLC0415
@@ -75,6 +76,7 @@ def _waves(
             "cann": lambda _: cann(machine),
             "python": lambda _: python(machine, interpreter),
             "environment": lambda _: environment(machine, shown, misses),
+            "rank_table": lambda _: rank_table(machine),
             "holders": lambda _: holders(machine),
         },
         {
