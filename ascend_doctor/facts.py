@@ -332,10 +332,12 @@ class Nnal(Part, frozen=True, kw_only=True):
 
 
 class CannShell(Part, frozen=True, kw_only=True):
-    """What the environment of this process says about CANN. Paths are as written there.
+    """What the environment of this process says about CANN.
 
-    ``library_roots`` and ``python_roots`` are the toolkit roots that LD_LIBRARY_PATH and
-    PYTHONPATH point into, in their order.
+    A path that leads into an install begins with that install's ``root``, however it is written;
+    others are as written. ``library_roots`` and ``python_roots`` are the roots that
+    LD_LIBRARY_PATH and PYTHONPATH point into, in their order. ``stale`` are folders of CANN that
+    are named and gone.
     """
 
     home: str | None = None

@@ -1,0 +1,168 @@
+"""CANN on disk: toolkits in the old and the new layout, their parts, and NNAL."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from ascend_doctor.collect.cann_files import (
+    parse_atb_version,
+    parse_component,
+    parse_running_versions,
+)
+from ascend_doctor.collect.cann_shell import shell
+from ascend_doctor.collect.cann_tree import Tree, nnals, respelled, toolkits
+from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.facts import Cann, CannComponent, CannInstall, Nnal
+from ascend_doctor.system import Machine, exists, is_directory, matches, read_or_none
+
+_KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
+_PYTHON = ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe")
+# Tools that the operator package is not needed for; the toolkit itself brings them.
+_NO_OPERATORS = {"ops_oam"}
+
+
+def cann(machine: Machine) -> Cann:
+    """Every toolkit and NNAL that is found in the usual folders or through the environment."""
+    trees, installs = [], []
+    for tree in toolkits(machine):
+        install = _install(machine, tree)
+        if install is not None:
+            trees.append(tree)
+            installs.append(install)
+    libraries = [(tree, found) for tree in nnals(machine) if (found := _nnal(machine, tree))]
+    said = shell(machine, trees, [tree for tree, _ in libraries])
+    leads = (said.home, said.toolkit_home, *said.library_roots)
+    places = [respelled(machine, trees, path) for path in leads if path]
+    return Cann(
+        source=", ".join(one.root for one in installs),
+        installs=tuple(installs),
+        active=next((place[0].root for place in places if place), None),
+        nnal=tuple(found for _, found in libraries),
+        shell=said,
+    )
+
+
+def _install(machine: Machine, tree: Tree) -> CannInstall | None:
+    """What the files of a toolkit say, None where none of them tells a version."""
+    root = tree.root
+    architectures = matches(machine, root, "*-linux")
+    path, info = _first_info(
+        machine,
+        [f"{folder}/ascend_toolkit_install.info" for folder in architectures]
+        + [f"{root}/ascend_nnae_install.info"],
+    )
+    components = _components(machine, root)
+    version = info.get("version") or next((one.public for one in components if one.public), None)
+    if version is None and not components:
+        return None
+    inner = info.get("innerversion") or None
+    named = os.path.basename(os.path.dirname(path)).removesuffix("-linux") if path else ""
+    kernels = {
+        soc: _has_operators(machine, soc)
+        for soc in matches(machine, f"{root}/{_KERNELS}", "ascend*")
+    }
+    new = exists(machine, f"{root}/set_env.sh")
+    return CannInstall(
+        root=root,
+        layout="new" if new else "old",
+        version=version,
+        inner_version=inner,
+        arch=info.get("arch") or named or None,
+        components=components,
+        kernels=tuple(os.path.basename(soc) for soc, full in kernels.items() if full),
+        kernels_bare=tuple(os.path.basename(soc) for soc, full in kernels.items() if full is False),
+        ops_packages=_ops_packages(machine, architectures, components),
+        set_env=f"{root}/set_env.sh" if new else _old_set_env(machine, tree),
+        python_paths=tuple(
+            f"{root}/{path}" for path in _PYTHON if is_directory(machine, f"{root}/{path}")
+        ),
+        devlib=is_directory(machine, f"{root}/devlib"),
+        simulated="simulated" in (inner or ""),
+    )
+
+
+def _first_info(machine: Machine, paths: list[str]) -> tuple[str, dict[str, str]]:
+    for path in paths:
+        text = read_or_none(machine, path)
+        if text is not None:
+            return path, parse_assignments(text)
+    return "", {}
+
+
+def _components(machine: Machine, root: str) -> tuple[CannComponent, ...]:
+    """Components by their version files, each once though links give some a second name.
+
+    From 8.5 on the files also stand in share/info, where ``Version`` is the release (the runtime
+    reads it there: hicann/runtime, RUNTIME_VERSION_PATH). What has no file is in version.cfg.
+    """
+    found: dict[str, CannComponent] = {}
+    seen: dict[str, str] = {}
+    for folder in matches(machine, root, "*"):
+        name = os.path.basename(folder)
+        component = _component(machine, folder)
+        if component is None:
+            continue
+        real = machine.status(f"{folder}/version.info").target
+        if real not in seen or os.path.basename(os.path.dirname(real)) == name:
+            found.pop(seen.get(real, ""), None)
+            seen[real] = name
+            found[name] = component
+    for folder in matches(machine, f"{root}/share/info", "*"):
+        component = _component(machine, folder)
+        if component is not None:
+            public = component.public or component.version
+            found.setdefault(component.name, msgspec.structs.replace(component, public=public))
+    running = parse_running_versions(read_or_none(machine, f"{root}/version.cfg") or "")
+    for name, (inner, public) in running.items():
+        found.setdefault(
+            name, CannComponent(name=name, version=inner or None, public=public or None)
+        )
+    return tuple(found[name] for name in sorted(found))
+
+
+def _component(machine: Machine, folder: str) -> CannComponent | None:
+    text = read_or_none(machine, f"{folder}/version.info")
+    return parse_component(os.path.basename(folder), text) if text else None
+
+
+def _ops_packages(
+    machine: Machine, architectures: tuple[str, ...], components: tuple[CannComponent, ...]
+) -> tuple[str, ...]:
+    """Names and releases of operator packages: opp_kernel up to 8.3, own files from 8.5 on."""
+    infos = [
+        parse_assignments(read_or_none(machine, f"{folder}/ascend_ops_install.info") or "")
+        for folder in architectures
+    ]
+    named = [
+        f"{one['package_name']} {one.get('version', '')}" for one in infos if "package_name" in one
+    ]
+    named += [f"{one.name} {one.public or ''}" for one in components if one.name == "opp_kernel"]
+    return tuple(dict.fromkeys(name.strip() for name in named))
+
+
+def _has_operators(machine: Machine, folder: str) -> bool | None:
+    """Whether a folder of kernels holds operators; None where it cannot be read."""
+    try:
+        return bool(set(machine.names(folder)) - _NO_OPERATORS)
+    except OSError:
+        return None
+
+
+def _old_set_env(machine: Machine, tree: Tree) -> str | None:
+    """``ascend-toolkit/set_env.sh``, which always leads to the folder ``latest`` beside it."""
+    for spelling in tree.spellings:
+        folder, name = os.path.split(spelling)
+        if name == "latest" and exists(machine, f"{folder}/set_env.sh"):
+            return f"{folder}/set_env.sh"
+    return None
+
+
+def _nnal(machine: Machine, tree: Tree) -> Nnal | None:
+    text = read_or_none(machine, f"{tree.root}/version.info")
+    if text is None:
+        return None
+    scripts = [f"{os.path.dirname(one)}/set_env.sh" for one in tree.spellings]
+    script = next((path for path in scripts if exists(machine, path)), None)
+    return Nnal(root=tree.root, version=parse_atb_version(text), set_env=script)

@@ -1,0 +1,70 @@
+"""What the environment says about CANN, in the words that the installs are listed with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from ascend_doctor.collect.cann_tree import Tree, respelled
+from ascend_doctor.collect.loader import library_path
+from ascend_doctor.facts import CannShell
+from ascend_doctor.system import Machine, exists, is_directory
+
+_FOLDERS = (
+    "ASCEND_HOME_PATH",
+    "ASCEND_TOOLKIT_HOME",
+    "ASCEND_OPP_PATH",
+    "ASCEND_AICPU_PATH",
+    "ATB_HOME_PATH",
+)
+# What set_env.sh of CANN and NNAL put on LD_LIBRARY_PATH and PYTHONPATH, below their root.
+_BELOW = re.compile(
+    r"(/.*(?:ascend|cann).*?)/(?:lib64(?:/plugin/(?:opskernel|nnengine))?|devlib"
+    r"|tools/aml/lib64(?:/plugin)?|opp/built-in/.*|python/site-packages|atb/cxx_abi_[01]/lib)/*",
+    re.IGNORECASE,
+)
+_OF_DRIVER = re.compile(r"/driver(?:/|$)")
+
+
+def shell(machine: Machine, trees: Sequence[Tree], nnals: Sequence[Tree]) -> CannShell:
+    """The variables of set_env.sh. Paths into a known install begin with its ``root``."""
+    env = machine.env
+    libraries = library_path(machine)
+    modules = [one for one in env.get("PYTHONPATH", "").split(":") if one]
+    return CannShell(
+        home=_spelled(machine, trees, env.get("ASCEND_HOME_PATH")),
+        toolkit_home=_spelled(machine, trees, env.get("ASCEND_TOOLKIT_HOME")),
+        opp=_spelled(machine, trees, env.get("ASCEND_OPP_PATH")),
+        atb=_spelled(machine, nnals, env.get("ATB_HOME_PATH")),
+        library_roots=_roots(machine, trees, libraries),
+        python_roots=_roots(machine, trees, modules),
+        devlib=any("devlib" in one.split("/") for one in libraries),
+        stale=tuple(dict.fromkeys(_stale(machine, (*libraries, *modules)))),
+    )
+
+
+def _spelled(machine: Machine, trees: Sequence[Tree], path: str | None) -> str | None:
+    found = respelled(machine, trees, path) if path else None
+    return found[1] if found else path or None
+
+
+def _roots(machine: Machine, trees: Sequence[Tree], paths: Iterable[str]) -> tuple[str, ...]:
+    """Roots of the installs that the entries lead into, each at its first place."""
+    found = (respelled(machine, trees, path) for path in paths)
+    return tuple(dict.fromkeys(one[0].root for one in found if one))
+
+
+def _stale(machine: Machine, entries: Iterable[str]) -> Iterator[str]:
+    """Folders of CANN that are named and gone.
+
+    set_env.sh also names folders that its own toolkit lacks (tools/aml, the driver's); an entry
+    counts only where the toolkit itself is gone.
+    """
+    for name in _FOLDERS:
+        path = machine.env.get(name)
+        if path and not exists(machine, path):
+            yield path
+    for entry in entries:
+        inside = _BELOW.fullmatch(entry)
+        if inside and not _OF_DRIVER.search(entry) and not is_directory(machine, inside.group(1)):
+            yield entry

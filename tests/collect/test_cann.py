@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.collect.cann import cann
+from ascend_doctor.collect.cann_files import (
+    parse_atb_version,
+    parse_component,
+    parse_running_versions,
+)
+from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.facts import CannInstall
+from ascend_doctor.system import LiveMachine
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "cann"
+OPERATORS = "opp/built-in/op_impl/ai_core/tbe/kernel"
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["compiler", "hccl", "opp", "runtime", "toolkit", "opp_kernel"])
+def test_components_of_8_1_name_an_internal_version_and_the_release(name: str) -> None:
+    component = parse_component(name, sample(f"{name}-version.info-8.1.RC1.txt"))
+    assert component is not None
+    assert (component.version, component.public) == ("7.7.0.1.238", "8.1.RC1")
+    assert component.required_ascendhal == ("4.0.0" if name == "runtime" else None)
+
+
+def test_components_of_9_1_name_the_release_itself() -> None:
+    component = parse_component("runtime", sample("component-version.info-9.1-shape.txt"))
+    assert component is not None
+    assert (component.version, component.public) == ("9.1.0", "9.1.0")
+
+
+def test_mindstudio_has_numbers_of_its_own() -> None:
+    component = parse_component("m", sample("mindstudio-toolkit-version.info-8.1.RC1.txt"))
+    assert component is not None
+    assert (component.version, component.public) == ("8.0.RC1.B110", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "arch"),
+    [
+        ("toolkit-install.info-7.0.T10.txt", "7.0.T10", "aarch64"),
+        ("toolkit-install.info-8.1.RC1.txt", "8.1.RC1", "aarch64"),
+        ("toolkit-install.info-8.2.RC1.txt", "8.2.RC1", "aarch64"),
+        ("toolkit-install.info-8.3.RC2.txt", "8.3.RC2", "aarch64"),
+        ("toolkit-install.info-8.5.0.txt", "8.5.0", "aarch64"),
+        ("nnae-install.info-8.0.RC3-x86_64.txt", "8.0.RC3", "x86_64"),
+    ],
+)
+def test_install_info(tmp_path: Path, name: str, version: str, arch: str) -> None:
+    root = tmp_path / "cann"
+    (root / "runtime").mkdir(parents=True)
+    place = root / "ascend_nnae_install.info"
+    if name.startswith("toolkit"):
+        place = root / f"{arch}-linux" / "ascend_toolkit_install.info"
+        place.parent.mkdir()
+    place.write_text(sample(name))
+    found = cann(LiveMachine({"ASCEND_HOME_PATH": str(root)})).in_use
+    assert found is not None
+    assert (found.version, found.arch) == (version, arch)
+    assert (found.inner_version or "").startswith("V100R001C")
+
+
+def test_version_cfg() -> None:
+    found = parse_running_versions(sample("latest-version.cfg-8.1.RC1.txt"))
+    assert len(found) == 8
+    assert set(found.values()) == {("7.7.0.1.238", "8.1.RC1")}
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("nnal-atb-version.info-8.1.RC1.txt", "8.1.RC1"),
+        ("nnal-atb-version.info-9.1.0.txt", "9.1.0"),
+    ],
+)
+def test_atb_version(name: str, version: str) -> None:
+    assert parse_atb_version(sample(name)) == version
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("compiler-ascend_install.info-8.1.RC1.txt", "Compiler_Install_Type", "full"),
+        ("opp-ascend_install.info-8.1.RC1.txt", "OPP_INSTALL_CHIP", ""),
+        ("opp_kernel-ascend_install.info-8.1.RC1.txt", "OPP_KERNEL_INSTALL_TYPE", "full"),
+        ("opp_kernel-scene.info-8.1.RC1.txt", "arch", "aarch64"),
+        ("toolkit-ascend_install.info-8.1.RC1.txt", "Install_Type", "full"),
+        ("ops-install.info-8.5-shape.txt", "package_name", "Ascend-cann-910b-ops"),
+    ],
+)
+def test_other_files_are_assignments(name: str, key: str, value: str) -> None:
+    assert parse_assignments(sample(name))[key] == value
+
+
+@given(st.text())
+def test_parsers_take_any_text(text: str) -> None:
+    parse_component("x", text)
+    parse_running_versions(text)
+    parse_atb_version(text)
+
+
+# ---------------------------------------------------------------- trees on disk
+
+
+def old_layout(folder: Path) -> Path:
+    """The tree of the sample: a version folder, and "latest" with links into it."""
+    lines = sample("tree-8.1.RC1-depth3.txt").splitlines()
+    at = {"8.1.RC1": "8.1.RC1", "latest": "latest"}
+    here = ""
+    for line in lines:
+        name = line[8:] if line.startswith("|   |-- ") else ""
+        here = at.get(name, here) if name else here
+        if not line.startswith("|   |   "):
+            continue
+        entry, _, target = line[12:].partition(" -> ")
+        path = folder / "ascend-toolkit" / here / entry
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if target:
+            path.symlink_to(target)
+        elif "." in entry:
+            path.write_text("")
+        else:
+            path.mkdir()
+    toolkit = folder / "ascend-toolkit"
+    (toolkit / "set_env.sh").write_text("")
+    release = toolkit / "8.1.RC1"
+    for name in ("compiler", "hccl", "opp", "runtime", "toolkit", "opp_kernel"):
+        place = release / name / "version.info"
+        place.write_text(sample(f"{name}-version.info-8.1.RC1.txt"))
+    cfg = sample("latest-version.cfg-8.1.RC1.txt")
+    (toolkit / "latest" / "version.cfg").write_text(cfg)
+    info = sample("toolkit-install.info-8.1.RC1.txt")
+    for one in (release, toolkit / "latest"):
+        (one / "aarch64-linux" / "ascend_toolkit_install.info").write_text(info)
+    (release / OPERATORS / "ascend910b" / "add").mkdir(parents=True)
+    (release / OPERATORS / "config" / "ascend910b").mkdir(parents=True)
+    return toolkit
+
+
+def new_layout(folder: Path, version: str = "8.5.0") -> Path:
+    root = folder / f"cann-{version}"
+    for name in sample("ls-cann-8.5.0.txt").split():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("") if name.endswith(".sh") else path.mkdir()
+    info = sample("toolkit-install.info-8.5.0.txt").replace("8.5.0", version)
+    (root / "aarch64-linux" / "ascend_toolkit_install.info").write_text(info)
+    ops = sample("ops-install.info-8.5-shape.txt")
+    (root / "aarch64-linux" / "ascend_ops_install.info").write_text(ops)
+    text = sample("component-version.info-9.1-shape.txt").replace("9.1.0", version)
+    (root / "runtime" / "version.info").write_text(text)
+    share = root / "share" / "info" / "hcomm"
+    share.mkdir(parents=True)
+    (share / "version.info").write_text(f"Version={version}\n")
+    (root / OPERATORS / "ascend910_93" / "ops_oam").mkdir(parents=True)
+    return root
+
+
+@pytest.fixture
+def ascend(no_real_home: Path) -> Path:
+    folder = no_real_home / "Ascend"
+    folder.mkdir()
+    return folder
+
+
+def home_machine(ascend: Path, **env: object) -> LiveMachine:
+    return LiveMachine({"HOME": str(ascend.parent), **{key: str(one) for key, one in env.items()}})
+
+
+def by_root(installs: tuple[CannInstall, ...], folder: Path) -> dict[str, CannInstall]:
+    return {one.root.removeprefix(f"{folder}/"): one for one in installs}
+
+
+def test_an_old_toolkit_is_one_install_under_all_its_names(ascend: Path) -> None:
+    toolkit = old_layout(ascend)
+    (toolkit / "8.1").symlink_to("./8.1.RC1")
+    found = cann(home_machine(ascend))
+    (only,) = found.installs
+    assert only.root == f"{toolkit}/latest"
+    assert (only.layout, only.version, only.arch) == ("old", "8.1.RC1", "aarch64")
+    assert only.set_env == f"{toolkit}/set_env.sh"
+    assert (only.kernels, only.kernels_bare) == (("ascend910b",), ())
+    assert only.ops_packages == ("opp_kernel 8.1.RC1",)
+    names = {one.name for one in only.components}
+    assert {"compiler", "hccl", "opp", "runtime", "opp_kernel"} <= names
+    assert not names & {"ops", "acllib"}, "links to other components"
+    assert found.active is None
+    assert not found.shell.sourced
+
+
+def test_version_cfg_names_what_has_no_file_of_its_own(ascend: Path) -> None:
+    toolkit = old_layout(ascend)
+    (toolkit / "8.1.RC1" / "hccl" / "version.info").unlink()
+    (only,) = cann(home_machine(ascend)).installs
+    hccl = next(one for one in only.components if one.name == "hccl")
+    assert (hccl.version, hccl.public) == ("7.7.0.1.238", "8.1.RC1")
+
+
+def test_a_new_toolkit_and_its_links_are_one_install(ascend: Path) -> None:
+    root = new_layout(ascend)
+    (ascend / "cann").symlink_to(root.name)
+    (ascend / "ascend-toolkit").mkdir()
+    (ascend / "ascend-toolkit" / "latest").symlink_to(root)
+    (only,) = cann(home_machine(ascend)).installs
+    assert only.root == f"{ascend}/cann"
+    assert (only.layout, only.version) == ("new", "8.5.0")
+    assert only.set_env == f"{ascend}/cann/set_env.sh"
+    assert only.devlib
+    assert not only.simulated
+    assert (only.kernels, only.kernels_bare) == ((), ("ascend910_93",))
+    assert only.ops_packages == ("Ascend-cann-910b-ops 8.5.0",)
+    assert {(one.name, one.public) for one in only.components} == {
+        ("runtime", "8.5.0"),
+        ("hcomm", "8.5.0"),
+    }
+
+
+def test_a_sourced_environment_names_the_active_install(ascend: Path) -> None:
+    root = new_layout(ascend)
+    (ascend / "cann").symlink_to(root.name)
+    other = new_layout(ascend, "9.0.0")
+    found = cann(
+        home_machine(
+            ascend,
+            ASCEND_HOME_PATH=root,
+            ASCEND_OPP_PATH=ascend / "cann" / "opp",
+            LD_LIBRARY_PATH=f"{ascend}/cann/lib64:{root}/tools/aml/lib64:{other}/lib64:{root}/devlib",
+            PYTHONPATH=f"{other}/python/site-packages::relative",
+        )
+    )
+    assert set(by_root(found.installs, ascend)) == {"cann-8.5.0", "cann-9.0.0"}
+    assert found.active == str(root)
+    assert found.shell.home == str(root)
+    assert found.shell.opp == f"{root}/opp", "spelled as the install is"
+    assert found.shell.library_roots == (str(root), str(other))
+    assert found.shell.python_roots == (str(other),)
+    assert found.shell.devlib
+    assert found.shell.stale == (), "tools/aml is missing, but its toolkit is there"
+
+
+def test_folders_of_a_toolkit_that_is_gone_are_stale(ascend: Path) -> None:
+    gone = "/usr/local/Ascend/cann-0.0.0"
+    found = cann(
+        home_machine(
+            ascend,
+            ASCEND_HOME_PATH=gone,
+            LD_LIBRARY_PATH=f"{gone}/lib64:/nowhere/lib64:/usr/local/Ascend/driver/lib64/gone",
+            PYTHONPATH=f"{gone}/python/site-packages:/nowhere",
+        )
+    )
+    assert found.active is None
+    assert found.shell.sourced
+    assert found.shell.stale == (gone, f"{gone}/lib64", f"{gone}/python/site-packages")
+
+
+def test_nnal_is_found_and_matched_with_its_variable(ascend: Path) -> None:
+    release = ascend / "nnal" / "atb" / "8.1.RC1"
+    (release / "atb" / "cxx_abi_1").mkdir(parents=True)
+    (release / "version.info").write_text(sample("nnal-atb-version.info-8.1.RC1.txt"))
+    (release.parent / "latest").symlink_to("8.1.RC1")
+    (release.parent / "set_env.sh").write_text("")
+    (plain,) = cann(home_machine(ascend)).nnal
+    assert plain.root == f"{release.parent}/latest"
+    assert plain.set_env == f"{release.parent}/set_env.sh"
+    assert plain.version == "8.1.RC1"
+    sourced = cann(home_machine(ascend, ATB_HOME_PATH=release / "atb" / "cxx_abi_1"))
+    (only,) = sourced.nnal
+    assert sourced.shell.atb is not None
+    assert sourced.shell.atb.startswith(f"{only.root}/")
+
+
+def test_a_marked_tree_is_simulated(ascend: Path) -> None:
+    root = new_layout(ascend)
+    info = root / "aarch64-linux" / "ascend_toolkit_install.info"
+    info.write_text("version=9.1.0\ninnerversion=simulated\n")
+    assert cann(home_machine(ascend)).installs[0].simulated
+
+
+def test_hostile_trees_are_survived(ascend: Path) -> None:
+    root = new_layout(ascend)
+    (ascend / "cann").symlink_to("cann")
+    info = root / "aarch64-linux" / "ascend_toolkit_install.info"
+    info.write_bytes(b"\xff\xfe\x00version=" * 1000)
+    (root / "runtime" / "version.info").unlink()
+    (root / "runtime" / "version.info").mkdir()
+    cann(home_machine(ascend, ASCEND_HOME_PATH="\x01/..", LD_LIBRARY_PATH=":::", ATB_HOME_PATH="/"))
+
+
+def test_a_folder_that_is_no_toolkit_is_none(ascend: Path) -> None:
+    (ascend / "cann").mkdir()
+    (ascend / "cann-1" / "runtime").mkdir(parents=True)
+    found = cann(home_machine(ascend, ASCEND_HOME_PATH=ascend))
+    assert found.installs == ()
+    assert found.shell.home == str(ascend)
