@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ import msgspec
 import yaml
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.stacks import Component, Family, Hazards, Stack, Variables
+from ascend_doctor.stacks import Component, Family, Hazards, Rows, Stack, Variables
 
 T = TypeVar("T")
 
@@ -30,65 +31,140 @@ def folder(name: str) -> Path:
 
 def load(path: Path, shape: type[T]) -> T:
     """A YAML file as a strict struct. Raises DataError that names file and place."""
+    return _shaped(path, _read(path), shape)
+
+
+def _read(path: Path) -> object:
     try:
-        loaded = yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
-        return msgspec.convert(loaded, shape)
+        return yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _shaped(path: Path, read: object, shape: type[T]) -> T:
+    try:
+        return msgspec.convert(read, shape)
+    except (msgspec.ValidationError, RecursionError) as error:
         raise DataError(f"{path}: {error}") from error
 
 
 class Catalog:
-    """The matrix. Files are read when they are asked for; later folders win over earlier ones."""
+    """The matrix. Files are read when they are asked for.
+
+    ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks and
+    hardware add or replace whole files; those for components, hazards and variables add rows or
+    replace rows of the same version, ref, id or name.
+    """
 
     def __init__(self, overlays: Sequence[Path] = ()) -> None:
+        missing = [place for place in overlays if not place.is_dir()]
+        if missing:
+            raise DataError(f"{missing[0]}: the matrix folder is missing")
         self._folders = (folder("matrices"), *overlays)
 
-    def _files(self, kind: str) -> dict[str, Path]:
-        return {
-            path.stem: path
-            for place in self._folders
-            for path in sorted((place / kind).glob("*.yaml"))
-        }
+    def files(self, kind: str) -> dict[str, tuple[Path, ...]]:
+        """The files of components, stacks or hardware by id, those of overlays last."""
+        found: dict[str, tuple[Path, ...]] = {}
+        for place in self._folders:
+            for path in sorted((place / kind).glob("*.yaml")):
+                found[path.stem] = (*found.get(path.stem, ()), path)
+        return found
 
-    def _one(self, name: str) -> Path:
+    def single(self, name: str) -> tuple[Path, ...]:
+        """The files called ``name`` (hazards.yaml, environment.yaml), those of overlays last."""
         places = [place / name for place in self._folders if (place / name).is_file()]
         if not places:
             raise DataError(f"{name} is missing from the matrix")
-        return places[-1]
+        return tuple(places)
+
+    @functools.cached_property
+    def component_ids(self) -> tuple[str, ...]:
+        return tuple(self.files("components"))
 
     @functools.cache  # noqa: B019 - a catalog lives as long as the process
     def component(self, identity: str) -> Component:
         """A component by id. Raises DataError where there is none."""
-        path = self._files("components").get(identity)
-        if path is None:
+        paths = self.files("components").get(identity)
+        if paths is None:
             raise DataError(f"no component is called {identity}")
-        return load(path, Component)
+        whole = load(paths[0], Component)
+        for path in paths[1:]:
+            whole = _overlaid(path, whole)
+        return whole
 
     @functools.cached_property
     def components(self) -> tuple[Component, ...]:
-        return tuple(self.component(identity) for identity in self._files("components"))
+        return tuple(self.component(identity) for identity in self.component_ids)
+
+    @functools.cache  # noqa: B019 - as above
+    def stack(self, identity: str) -> Stack:
+        """A stack by id. Raises DataError where there is none."""
+        return load(self._last("stacks", identity), Stack)
 
     @functools.cached_property
     def stacks(self) -> tuple[Stack, ...]:
-        return tuple(load(path, Stack) for path in self._files("stacks").values())
+        return tuple(self.stack(identity) for identity in self.files("stacks"))
+
+    @functools.cache  # noqa: B019 - as above
+    def family(self, identity: str) -> Family:
+        """A chip family by id. Raises DataError where there is none."""
+        return load(self._last("hardware", identity), Family)
 
     @functools.cached_property
     def families(self) -> tuple[Family, ...]:
-        return tuple(load(path, Family) for path in self._files("hardware").values())
+        return tuple(self.family(identity) for identity in self.files("hardware"))
+
+    def _last(self, kind: str, identity: str) -> Path:
+        paths = self.files(kind).get(identity)
+        if paths is None:
+            raise DataError(f"{kind} has no {identity}")
+        return paths[-1]
 
     @functools.cached_property
     def variables(self) -> Variables:
-        return load(self._one("environment.yaml"), Variables)
+        whole, *more = (load(path, Variables) for path in self.single("environment.yaml"))
+        for one in more:
+            whole = msgspec.structs.replace(
+                whole,
+                variables=_merged(whole.variables, one.variables, lambda row: row.name),
+                near_misses=_merged(whole.near_misses, one.near_misses, lambda row: row.wrong),
+            )
+        return whole
 
     @functools.cached_property
     def hazards(self) -> Hazards:
-        return load(self._one("hazards.yaml"), Hazards)
+        whole, *more = (load(path, Hazards) for path in self.single("hazards.yaml"))
+        for one in more:
+            rows = _merged(whole.hazards, one.hazards, lambda row: row.name)
+            whole = msgspec.structs.replace(whole, hazards=rows)
+        return whole
 
     def family_of(self, name: str) -> Family | None:
         """The family of a SoC name (Ascend910B3) or of a name that npu-smi prints (910B3)."""
         for one in self.families:
-            if name in one.names or name in one.npu_smi_names:
+            if name in one.npu_smi_names or any(fnmatchcase(name, known) for known in one.names):
                 return one
         return None
+
+
+def _overlaid(path: Path, whole: Component) -> Component:
+    """The component with an overlay's file: a whole component replaces the head as well."""
+    read = _read(path)
+    if isinstance(read, dict) and "title" in read:
+        head: Component = _shaped(path, read, Component)
+        rows: Component | Rows = head
+    else:
+        head, rows = whole, _shaped(path, read, Rows)
+    return msgspec.structs.replace(
+        head,
+        releases=_merged(whole.releases, rows.releases, lambda row: row.version),
+        refs=_merged(whole.refs, rows.refs, lambda row: row.ref),
+        behaviours=_merged(whole.behaviours, rows.behaviours, lambda row: (row.id, row.versions)),
+    )
+
+
+def _merged(old: tuple[T, ...], new: tuple[T, ...], name: Callable[[T], object]) -> tuple[T, ...]:
+    replaced = {name(row) for row in new}
+    return (*new, *(row for row in old if name(row) not in replaced))

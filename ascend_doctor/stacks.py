@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -20,9 +20,12 @@ class Row(
 class Source(Row, frozen=True, kw_only=True):
     """Where a row is from: a URL or OWNER/REPO@REF:path, read on ``date`` (ISO 8601)."""
 
-    url: str
-    date: str = ""
+    url: Annotated[str, msgspec.Meta(min_length=1)]
+    date: Annotated[str, msgspec.Meta(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$")]
     quote: str = ""
+
+
+Sources = Annotated[tuple[Source, ...], msgspec.Meta(min_length=1)]
 
 
 class Need(Row, frozen=True, kw_only=True):
@@ -70,7 +73,7 @@ class Release(Row, frozen=True, kw_only=True):
     conflicts: tuple[Need, ...] = ()
     attributes: dict[str, str] = {}
     note: str = ""
-    sources: tuple[Source, ...]
+    sources: Sources
 
 
 class Obtain(Row, frozen=True, kw_only=True):
@@ -90,7 +93,7 @@ class WrongRef(Row, frozen=True, kw_only=True):
     use: str = ""
     seen_in: str = ""
     note: str = ""
-    sources: tuple[Source, ...]
+    sources: Sources
 
 
 class Behaviour(Row, frozen=True, kw_only=True):
@@ -100,7 +103,7 @@ class Behaviour(Row, frozen=True, kw_only=True):
     text: str
     versions: str = ""
     evidence: Evidence = "code"
-    sources: tuple[Source, ...]
+    sources: Sources
 
 
 class Component(Row, frozen=True, kw_only=True):
@@ -120,7 +123,7 @@ class Component(Row, frozen=True, kw_only=True):
     refs: tuple[WrongRef, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
     note: str = ""
-    sources: tuple[Source, ...]
+    sources: Sources
 
     def release(self, version: str) -> Release | None:
         """The row of a version, exact first, then one that covers it. Raises VersionError."""
@@ -141,6 +144,16 @@ class Component(Row, frozen=True, kw_only=True):
         return None
 
 
+class Rows(Row, frozen=True, kw_only=True):
+    """A file of a site's own matrix for a component that is there: rows to add or to replace."""
+
+    schema: int
+    id: str
+    releases: tuple[Release, ...] = ()
+    refs: tuple[WrongRef, ...] = ()
+    behaviours: tuple[Behaviour, ...] = ()
+
+
 class Soc(Row, frozen=True, kw_only=True):
     """A chip by the name that aclrtGetSocName gives. Memory in GiB, clocks in MHz, L2 in MiB."""
 
@@ -156,8 +169,9 @@ class Soc(Row, frozen=True, kw_only=True):
 class Family(Row, frozen=True, kw_only=True):
     """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
 
-    ``id`` is the kernel folder's name (ascend910b ...). ``idle_hbm_mb`` is the largest figure
-    seen at idle. ``first_torch_npu`` is the torch_npu train that knows the name first.
+    ``id`` is the kernel folder's name (ascend910b ...). ``idle_hbm_mb`` is the largest figure seen
+    at idle. ``first_torch_npu`` is the torch_npu train that knows a name first. In it and in
+    ``names`` a ``*`` at the end stands for any rest.
     """
 
     schema: int
@@ -176,7 +190,7 @@ class Family(Row, frozen=True, kw_only=True):
     first_torch_npu: dict[str, str] = {}
     socs: tuple[Soc, ...] = ()
     note: str = ""
-    sources: tuple[Source, ...]
+    sources: Sources
 
 
 class Stack(Row, frozen=True, kw_only=True):
@@ -193,7 +207,7 @@ class Stack(Row, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
     frameworks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    sources: tuple[Source, ...]
+    sources: Sources
 
 
 ValueType = Literal[
@@ -246,7 +260,7 @@ class Variable(Bounds, frozen=True, kw_only=True):
     recommend: str = ""
     mistakes: tuple[str, ...] = ()
     show: bool = True
-    sources: tuple[Source, ...]
+    sources: Sources
 
 
 class NearMiss(Row, frozen=True, kw_only=True):
@@ -274,7 +288,7 @@ class Hazard(Row, frozen=True, kw_only=True):
     versions: str = ""
     what: str = ""
     want: str = ""
-    sources: tuple[Source, ...]
+    sources: Sources
 
 
 class Hazards(Row, frozen=True, kw_only=True):
