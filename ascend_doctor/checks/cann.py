@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.installed import cann_in_use, installed, npu_only, source
+from ascend_doctor.checks.told import leading
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
-from ascend_doctor.versions import VersionError, numbers
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 _PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
@@ -249,10 +249,7 @@ def set_env_path(case: Case) -> Iterator[Finding]:
     install = cann_in_use(case)
     if install.set_env is None or install.version is None:
         raise Unknown(f"{install.root} has no set_env.sh or does not tell its version")
-    try:
-        new = numbers("ascend", install.version, 2) >= (8, 5)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    new = leading(install.version, 2, "ascend") >= (8, 5)
     yield note(
         f"{_name(install)}: source {install.set_env}",
         because="From 8.5 on the script stands in the folder cann; a script below ascend-toolkit "

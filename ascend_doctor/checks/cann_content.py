@@ -13,11 +13,11 @@ from ascend_doctor.checks.installed import (
     pip,
     source,
 )
+from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Host, Native, Nnal, Python
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, warning
-from ascend_doctor.versions import VersionError, satisfies
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # Numbered on its own, not by the release of the toolkit.
@@ -40,10 +40,7 @@ def cann_components(case: Case) -> Iterator[Finding]:
     parts = [one for one in install.components if one.public and one.name not in _OWN_NUMBERS]
     if install.version is None or not parts:
         raise Unknown(f"the parts of {install.root} do not tell their release")
-    try:
-        odd = [one for one in parts if not _same(one.public or "", install.version)]
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    odd = [one for one in parts if not _same(one.public or "", install.version)]
     if odd:
         yield warning(
             f"Parts of {_name(install.version)} are of another release",
@@ -55,7 +52,7 @@ def cann_components(case: Case) -> Iterator[Finding]:
 
 
 def _same(one: str, other: str) -> bool:
-    return satisfies("ascend", one, f"=={other}") or satisfies("ascend", other, f"=={one}")
+    return held(one, f"=={other}", "ascend") or held(other, f"=={one}", "ascend")
 
 
 @check("cann-arch", "CANN was made for this processor")
@@ -168,10 +165,7 @@ def _source_nnal(one: Nnal) -> Remedy:
 
 
 def _other(version: str, cann: str) -> bool:
-    try:
-        return not _same(version, cann)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    return not _same(version, cann)
 
 
 def _atb_symbols(case: Case, one: Nnal) -> Iterator[Finding]:

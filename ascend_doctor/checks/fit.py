@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from ascend_doctor.checks.installed import cann_version, declared, family, installed
-from ascend_doctor.checks.trees import core_version
+from ascend_doctor.checks.told import held, leading
+from ascend_doctor.checks.trees import core_version, megatron, mindspeed
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, Host, Npus, Python
 from ascend_doctor.judge import Case
 from ascend_doctor.stacks import Need, Release, Source
-from ascend_doctor.versions import VersionError, key, numbers, satisfies
+from ascend_doctor.versions import VersionError, key
 
 Fit = Literal["fits", "near", "doubt", "bad"]
 
@@ -50,7 +51,7 @@ def spoken(versions: str) -> str:
 
 
 def release(case: Case, component: str, version: str) -> Release | None:
-    """The row of a version; Unknown where the text is no version."""
+    """The row of a version. Raises Unknown where the text is no version."""
     try:
         return case.catalog.component(component).release(version)
     except VersionError as reason:
@@ -66,23 +67,15 @@ def line(case: Case, component: str, version: str) -> Release | None:
     rows = [
         one
         for one in known.releases
-        if numbers(known.scheme, one.version, 2) == numbers(known.scheme, version, 2)
+        if leading(one.version, 2, known.scheme) == leading(version, 2, known.scheme)
     ]
     return max(rows, key=lambda one: key(known.scheme, one.version), default=None)
 
 
 def present(case: Case, component: str) -> str:
     """The version of a component on this machine. Raises Unknown and NotApplicable."""
-    if component == "cann":
-        return cann_version(case)
-    if component == "python":
-        return case.need(Python).version
-    if component == "megatron-core":
-        return core_version(case)
-    if component == "soc":
-        return family(case).id
-    if component in ("driver", "driver-950"):
-        return _driver(case)
+    if component in _FACTS:
+        return _FACTS[component](case)
     obtain = case.catalog.component(component).obtain
     found = installed(case, (obtain.distribution or component).lower().replace("_", "-"))
     if found is None:
@@ -101,6 +94,27 @@ def _driver(case: Case) -> str:
     if not driver.present and not npus.devices:
         raise NotApplicable("there is no trace of an NPU on this machine")
     raise Unknown("the driver's version could not be told")
+
+
+def _glibc(case: Case) -> str:
+    glibc = case.need(Host).glibc
+    if glibc is None:
+        raise Unknown("the release of glibc could not be told")
+    return glibc
+
+
+# Components that are not known by a Python distribution.
+_FACTS: dict[str, Callable[[Case], str]] = {
+    "cann": cann_version,
+    "driver": _driver,
+    "driver-950": _driver,
+    "glibc": _glibc,
+    "megatron-core": core_version,
+    "megatron-lm": lambda case: megatron(case).version,
+    "mindspeed": lambda case: mindspeed(case).version,
+    "python": lambda case: case.need(Python).version,
+    "soc": lambda case: family(case).id,
+}
 
 
 def applies(case: Case, need: Need) -> bool:
@@ -123,14 +137,11 @@ def _matches(value: str, wanted: str) -> bool:
 def relation(case: Case, need: Need, have: str) -> Relation:
     """How a version on this machine stands to a need. Raises Unknown for no version."""
     scheme = case.catalog.component(need.component).scheme
-    try:
-        if satisfies(scheme, have, need.versions):
-            return Relation(need=need, have=have, fit="fits")
-        allowed = bool(need.also) and satisfies(scheme, have, need.also)
-        if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
-            return Relation(need=need, have=have, fit="near", allowed=allowed)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    if held(have, need.versions, scheme):
+        return Relation(need=need, have=have, fit="fits")
+    allowed = bool(need.also) and held(have, need.also, scheme)
+    if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
+        return Relation(need=need, have=have, fit="near", allowed=allowed)
     return Relation(
         need=need,
         have=have,
@@ -144,7 +155,7 @@ def _same_line(have: str, versions: str) -> bool:
     for one in versions.split("||"):
         if one.strip().startswith("=="):
             line = one.strip()[2:].removesuffix(".X")
-            if numbers("ascend", have, 2) == numbers("ascend", line, 2):
+            if leading(have, 2, "ascend") == leading(line, 2, "ascend"):
                 return True
     return False
 

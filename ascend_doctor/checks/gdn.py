@@ -6,34 +6,22 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
 from ascend_doctor.checks.installed import distribution, installed, npu_only, pip, variable
+from ascend_doctor.checks.told import behaviour, held
 from ascend_doctor.checks.trees import core_version, mindspeed
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, note, warning
 from ascend_doctor.stacks import Behaviour
-from ascend_doctor.versions import VersionError, satisfies
 
 _NAME = "USE_MCORE_GDN"
 _OLD_NAME = "SWIFT_USE_MCORE_GDN"
 _PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
-_SWIFT_4_0 = "modelscope/ms-swift@v4.0.4:swift/megatron"
 _ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) only."
 
 
-def _in(version: str, wanted: str) -> bool:
-    try:
-        return satisfies("pep440", version, wanted)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
-
-
-def _behaviour(case: Case, identity: str) -> Behaviour | None:
-    """What the matrix says of the installed mcore-bridge. Raises Unknown and NotApplicable."""
-    bridge = distribution(case, "mcore-bridge")
-    try:
-        return case.catalog.component("mcore-bridge").behaviour(identity, bridge.version)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+def _of(case: Case, component: str, identity: str) -> Behaviour | None:
+    """What the matrix says of an installed component. Raises Unknown and NotApplicable."""
+    return behaviour(case, component, identity, distribution(case, component).version)
 
 
 def _of_megatron(case: Case) -> bool:
@@ -52,8 +40,8 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
     """
     bridge = distribution(case, "mcore-bridge")
     version = core_version(case)
-    behaviour = case.catalog.component("megatron-core").behaviour("no-gdn", version)
-    if behaviour is not None and _of_megatron(case):
+    found = behaviour(case, "megatron-core", "no-gdn", version)
+    if found is not None and _of_megatron(case):
         yield warning(
             f"Megatron-core {version} has no gated delta net, and {_NAME} is not 0",
             found=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
@@ -64,7 +52,7 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
                 summary="For such a model, choose the implementation of transformers",
                 commands=(f"export {_NAME}=0",),
             ),
-            refs=(_PARSER, *fit.refs(behaviour.sources)),
+            refs=(_PARSER, *fit.refs(found.sources)),
         )
 
 
@@ -75,8 +63,9 @@ def gdn_env_old_name(case: Case) -> Iterator[Finding]:
     The other name is ignored without a message, and the defaults are opposite.
     """
     swift = distribution(case, "ms-swift")
-    old = _in(swift.version, ">=4.0.dev0,<4.1.dev0")
-    if not old and not _in(swift.version, ">=4.1.dev0"):
+    old = _of(case, "ms-swift", "swift-use-mcore-gdn")
+    reads = old or _of(case, "ms-swift", "use-mcore-gdn")
+    if reads is None:
         raise NotApplicable(f"ms-swift {swift.version} has no such variable")
     ignored, read = (_NAME, _OLD_NAME) if old else (_OLD_NAME, _NAME)
     if _is_set(case, ignored) and not _is_set(case, read):
@@ -84,12 +73,12 @@ def gdn_env_old_name(case: Case) -> Iterator[Finding]:
             f"{ignored} is set, but ms-swift {swift.version} reads {read}",
             found=f"{ignored} is set, {read} is not",
             wanted=read,
-            because=f"The value is ignored; the default of {read} is {'0' if old else '1'}.",
+            because=f"The value is ignored. ms-swift: {reads.text}",
             remedy=Remedy(
                 summary="Use the other name",
                 commands=(f'export {read}="${ignored}"', f"unset {ignored}"),
             ),
-            refs=(_SWIFT_4_0, _PARSER),
+            refs=fit.refs(reads.sources),
         )
 
 
@@ -108,11 +97,11 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
     on the assertion is skipped on NPUs.
     """
     npu_only(case)
-    behaviour = _behaviour(case, "gdn-norm-assert")
-    if behaviour is None:
+    found = _of(case, "mcore-bridge", "gdn-norm-assert")
+    if found is None:
         return
     version = core_version(case)
-    if case.catalog.component("megatron-core").behaviour("no-gdn", version) is not None:
+    if behaviour(case, "megatron-core", "no-gdn", version) is not None:
         raise NotApplicable(f"Megatron-core {version} has no gated delta net")
     if _of_megatron(case):
         bridge = distribution(case, "mcore-bridge")
@@ -121,49 +110,40 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
             found=f"mcore-bridge {bridge.version}, "
             f"{_NAME} {variable(case, _NAME) or 'unset, which means 1'}",
             wanted=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
-            because=f"{behaviour.text} {_ONLY}",
+            because=f"{found.text} {_ONLY}",
             remedy=Remedy(
                 summary="Upgrade it",
                 commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
             ),
-            refs=fit.refs(behaviour.sources),
+            refs=fit.refs(found.sources),
         )
 
 
 @check("qwen3-next-bridge-bug", "mcore-bridge trains Qwen3-Next without packing")
 def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
     """mcore-bridge 1.2.1 and 1.2.2 call a function that does not exist, for Qwen3-Next unpacked."""
-    behaviour = _behaviour(case, "qwen3-next-broken")
-    if behaviour is not None:
+    found = _of(case, "mcore-bridge", "qwen3-next-broken")
+    if found is not None:
         bridge = distribution(case, "mcore-bridge")
         yield warning(
             f"mcore-bridge {bridge.version} fails on Qwen3-Next without packing",
             found=f"mcore-bridge {bridge.version}",
             wanted="mcore-bridge 1.2.3, or 1.3.0 and newer",
-            because=f"{behaviour.text} This concerns Qwen3-Next only.",
+            because=f"{found.text} This concerns Qwen3-Next only.",
             remedy=Remedy(
                 summary="Upgrade it",
                 commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
             ),
-            refs=fit.refs(behaviour.sources),
+            refs=fit.refs(found.sources),
         )
 
 
-# Which module the NPU patch of ms-swift imports, and the attribute of a MindSpeed row for it.
-_PATCHES = (
-    (
-        ">=4.2.0.dev0,<4.3.2.dev0",
-        "mindspeed.lite.ops.triton.chunk_delta_h",
-        "lite_triton_gdn",
-        "modelscope/ms-swift@v4.2.3:swift",
-    ),
-    (
-        ">=4.3.2.dev0,<4.4.2.dev0",
-        "mindspeed.ops.triton",
-        "ops_triton",
-        "modelscope/ms-swift@v4.3.2:swift",
-    ),
-)
+# A behaviour of ms-swift: the module that its patch imports, and the attribute of a MindSpeed row
+# that says whether the branch has it.
+_PATCHES = {
+    "fla-lite-triton": ("mindspeed.lite.ops.triton.chunk_delta_h", "lite_triton_gdn"),
+    "fla-ops-triton": ("mindspeed.ops.triton", "ops_triton"),
+}
 
 
 @check("swift-fla-patch-missing", "MindSpeed has the kernels that ms-swift patches in")
@@ -176,8 +156,9 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     swift = distribution(case, "ms-swift")
-    for versions, module, attribute, ref in _PATCHES:
-        if _in(swift.version, versions):
+    for identity, (module, attribute) in _PATCHES.items():
+        found = _of(case, "ms-swift", identity)
+        if found is not None:
             row = mindspeed(case)
             if attribute not in row.attributes:
                 raise Unknown(f"whether MindSpeed {row.version} has {module} is not known")
@@ -188,7 +169,7 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
                     found=f"MindSpeed {row.version}",
                     wanted=f"a branch with {module}, or ms-swift 4.4.2 or newer",
                     because=f"The kernels are not patched in. {_ONLY}",
-                    refs=(ref, *fit.refs(row.sources)),
+                    refs=(*fit.refs(found.sources), *fit.refs(row.sources)),
                 )
             return
     raise NotApplicable(f"ms-swift {swift.version} does not look there")
@@ -205,11 +186,11 @@ def gdn_packing(case: Case) -> Iterator[Finding]:
     lacks = []
     if installed(case, "flash-linear-attention") is None:
         lacks.append("flash-linear-attention")
-    zero = _behaviour(case, "gdn-zero-packed")
+    zero = _of(case, "mcore-bridge", "gdn-zero-packed")
     transformers = installed(case, "transformers")
-    if not _of_megatron(case) and zero and transformers and not _in(transformers.version, ">=5.9"):
+    if not _of_megatron(case) and zero and transformers and not held(transformers.version, ">=5.9"):
         lacks.append(f"transformers >=5.9.0 (here {transformers.version})")
-    one = zero or _behaviour(case, "gdn-one-packed")
+    one = zero or _of(case, "mcore-bridge", "gdn-one-packed")
     if lacks and one is not None:
         yield note(
             f"Packed training of gated delta nets would need {' and '.join(lacks)}",

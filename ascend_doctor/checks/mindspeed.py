@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
 from ascend_doctor.checks.installed import distribution, installed, npu_only, pip
+from ascend_doctor.checks.told import behaviour, held, leading
 from ascend_doctor.checks.trees import copies, core, core_version, mindspeed, mindspeed_line, names
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
-from ascend_doctor.versions import VersionError, numbers, satisfies
 
 _NO_GUARD = "Ascend/MindSpeed@core_r0.18.0:mindspeed"
 _LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
@@ -28,10 +28,7 @@ def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
     reports of itself.
     """
     line, version = mindspeed_line(case), core_version(case)
-    try:
-        here = numbers("pep440", version, 2)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    here = leading(version, 2)
     if here != line:
         wanted = ".".join(map(str, line))
         git = copies(case, "mindspeed")[0].git
@@ -77,10 +74,7 @@ def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
     line = row.attributes.get("core")
     if reported is None or line is None:
         raise Unknown("the version of the mindspeed package or its Megatron line is not known")
-    try:
-        same = numbers("pep440", reported, 2) == numbers("pep440", line, 2)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    same = leading(reported, 2) == leading(line, 2)
     if not same:
         bridge = installed(case, "mcore-bridge") is not None
         yield (warning if bridge else note)(
@@ -127,10 +121,11 @@ def python_megatron(case: Case) -> Iterator[Finding]:
     """
     version = core_version(case)
     row = fit.line(case, "megatron-core", version)
-    found = list(fit.relations(case, row, "python")) if row else []
-    for one in found:
+    if row is None:
+        raise Unknown(f"no table says which Python Megatron-core {version} needs")
+    for one in fit.relations(case, row, "python"):
         if one.fit == "bad":
-            fails = satisfies("pep440", version, ">=0.18.0.dev0")
+            fails = held(version, ">=0.18.0.dev0")
             yield (error if fails else warning)(
                 f"Megatron-core {version} needs Python {one.wanted}, this is {one.have}",
                 found=f"Python {one.have}",
@@ -142,8 +137,6 @@ def python_megatron(case: Case) -> Iterator[Finding]:
                 remedy=Remedy(summary=f"Make the environment with Python {one.wanted}"),
                 refs=one.refs,
             )
-    if not found:
-        raise Unknown(f"no table says which Python Megatron-core {version} needs")
 
 
 @check("numpy-bound", "NumPy is one that MindSpeed takes")
@@ -226,11 +219,7 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     wanted = fit.asked(case, "mcore-bridge", "megatron-core")
     if wanted is None:
         raise Unknown(f"the range of mcore-bridge {bridge.version} is not known")
-    try:
-        held = satisfies("pep440", version, wanted)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
-    if not held:
+    if not held(version, wanted):
         fitting = _bridges_for(case, version)
         yield error(
             f"mcore-bridge {bridge.version} does not take Megatron-core {version}",
@@ -245,14 +234,14 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
             else Remedy(summary="Move Megatron-LM and MindSpeed to a line that it takes"),
             refs=("https://github.com/ISEEKYAN/mbridge/issues/50",),
         )
-    behaviour = case.catalog.component("mcore-bridge").behaviour("no-0.18-npu", bridge.version)
-    if case.device == "npu" and behaviour and satisfies("pep440", version, ">=0.18.0.dev0"):
+    unsupported = behaviour(case, "mcore-bridge", "no-0.18-npu", bridge.version)
+    if case.device == "npu" and unsupported and held(version, ">=0.18.0.dev0"):
         yield warning(
             f"mcore-bridge {bridge.version} does not support Megatron-core {version} on NPUs yet",
             found=f"megatron.core {version}",
             wanted="Megatron-core below 0.18 on NPUs",
-            because=behaviour.text,
-            refs=fit.refs(behaviour.sources),
+            because=unsupported.text,
+            refs=fit.refs(unsupported.sources),
         )
 
 
@@ -262,5 +251,5 @@ def _bridges_for(case: Case, version: str) -> list[str]:
         row.version
         for row in case.catalog.component("mcore-bridge").releases
         for need in row.requires
-        if need.component == "megatron-core" and satisfies("pep440", version, need.versions)
+        if need.component == "megatron-core" and held(version, need.versions)
     ]

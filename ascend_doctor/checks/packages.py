@@ -8,13 +8,13 @@ from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from ascend_doctor.checks.installed import distribution, installed, npu_only, pip
+from ascend_doctor.checks.installed import installed, npu_only, pip
+from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, warning
 from ascend_doctor.stacks import Hazard
-from ascend_doctor.versions import VersionError, satisfies
 
 _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 
@@ -22,20 +22,19 @@ _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 def _hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
     """Installed distributions that are on the list of stand-ins and namesakes.
 
-    A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name.
+    A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name. The
+    apex of NVIDIA and that of Ascend call themselves 0.1.
     """
-    roots = [one.root for one in case.facts.cann.installs] if case.facts.cann else []
     for hazard in case.catalog.hazards.hazards:
         found = installed(case, hazard.name)
         if found is None or found.direct_url or found.editable:
             continue
-        if any(f"{found.location}/".startswith(f"{root}/") for root in roots):
+        if found.location.endswith("/python/site-packages"):  # the folder of CANN's own modules
             continue
-        try:
-            if satisfies("pep440", found.version, hazard.versions):
-                yield hazard, found
-        except VersionError as reason:
-            raise Unknown(str(reason)) from reason
+        if found.name == "apex" and found.version.startswith("0.1"):
+            continue
+        if held(found.version, hazard.versions):
+            yield hazard, found
 
 
 @check("mindspeed-placeholder", "MindSpeed is the real one")
@@ -132,7 +131,9 @@ def cuda_packages(case: Case) -> Iterator[Finding]:
     npu_only(case)
     for name in ("apex", "flash-attn"):
         found = installed(case, name)
-        if found is not None and "ascend" not in found.version.lower():
+        if found is None or "ascend" in found.version.lower():
+            continue
+        if name != "apex" or found.version.startswith("0.1"):
             yield warning(
                 f"{name} {found.version} is a package for CUDA",
                 found=f"{name} {found.version} in {found.location}",
@@ -195,8 +196,8 @@ def _broken(python: Python, one: Distribution, text: str) -> bool:
     if found is None or not requirement.specifier:
         return False
     try:
-        return not satisfies("pep440", found.version, str(requirement.specifier))
-    except VersionError:
+        return not held(found.version, str(requirement.specifier))
+    except Unknown:
         return False
 
 
@@ -225,28 +226,6 @@ def _here(python: Python, text: str) -> str:
     return f"{name} {found.version if found else ''}".rstrip()
 
 
-@check("twinkle-mindspeed-numpy", "twinkle and MindSpeed agree on a NumPy")
-def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
-    """twinkle-kit requires NumPy 2.0 to 2.2, MindSpeed requires at most 1.26.0.
-
-    No NumPy satisfies both. People run the pair all the same; which of the two then misbehaves is
-    not documented. Installing one of them again moves NumPy, so check it after every install.
-    """
-    distribution(case, "mindspeed")
-    twinkle = distribution(case, "twinkle-kit")
-    numpy = installed(case, "numpy")
-    yield warning(
-        f"twinkle-kit {twinkle.version} and MindSpeed require different releases of NumPy",
-        found=f"numpy {numpy.version if numpy else 'not installed'}",
-        wanted="numpy >=2.0.0,<2.3.0 for twinkle-kit, <=1.26.0 for MindSpeed",
-        because="No release satisfies both; one of the two runs outside of what it declares.",
-        refs=(
-            "Ascend/MindSpeed@core_r0.15.3:requirements.txt",
-            "modelscope/twinkle@main:pyproject.toml",
-        ),
-    )
-
-
 @check("python-requires", "This Python is one that the training packages take")
 def python_requires(case: Case) -> Iterator[Finding]:
     """Packages declare the Python releases that they run on; pip refuses others.
@@ -258,10 +237,10 @@ def python_requires(case: Case) -> Iterator[Finding]:
         if one.shadowed or not one.requires_python:
             continue
         try:
-            held = satisfies("pep440", python.version, one.requires_python)
-        except VersionError:
+            taken = held(python.version, one.requires_python)
+        except Unknown:
             continue
-        if not held:
+        if not taken:
             yield warning(
                 f"{one.name} {one.version} does not take Python {python.version}",
                 found=f"Python {python.version}",

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
 from ascend_doctor.checks.installed import distribution, family, npu_only
+from ascend_doctor.checks.told import held
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Npus
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
-from ascend_doctor.versions import VersionError, satisfies
 
 _ATC = (
     "https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/83RC1/devaids/atctool/"
@@ -69,10 +69,7 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
             continue
         if train is None:
             raise Unknown(f"no table says which TorchNPU release {torch_npu.version} is")
-        try:
-            known = satisfies("ascend", train, f">={first}")
-        except VersionError as reason:
-            raise Unknown(str(reason)) from reason
+        known = held(train, f">={first}", "ascend")
         if not known:
             yield error(
                 f"torch_npu {torch_npu.version} does not know the chip {name}",
@@ -116,6 +113,15 @@ def soc_training(case: Case) -> Iterator[Finding]:
             wanted="Atlas A2, Atlas A3 or Ascend 950",
             because="Operators that training needs do not exist for this chip.",
             refs=(_SUPPORTED,),
+        )
+    behaviour = case.catalog.component("mindspeed").behaviour("no-first-generation", "master")
+    if chip.id == "ascend910" and behaviour is not None:
+        yield warning(
+            "MindSpeed does not support the first generation of Ascend 910",
+            found=chip.title,
+            wanted="Atlas A2, Atlas A3 or Ascend 950",
+            because=behaviour.text,
+            refs=fit.refs(behaviour.sources),
         )
     if chip.bf16 is False:
         yield note(

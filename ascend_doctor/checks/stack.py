@@ -13,12 +13,13 @@ from ascend_doctor.checks.installed import (
     torch_pair,
     torch_wanted,
 )
+from ascend_doctor.checks.told import held, leading
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Host, Native, Python
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, unknown, warning
 from ascend_doctor.stacks import Release
-from ascend_doctor.versions import VersionError, key, numbers, satisfies
+from ascend_doctor.versions import key
 
 _SETUP = "Ascend/pytorch@v26.1.0-pytorch2.7.1:setup.py"
 
@@ -32,10 +33,7 @@ def torch_npu_base_mismatch(case: Case) -> Iterator[Finding]:
     the usual way into this fault.
     """
     torch_npu, torch = distribution(case, "torch-npu"), distribution(case, "torch")
-    try:
-        same = numbers("pep440", torch.version, 3) == numbers("pep440", torch_npu.version, 3)
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    same = leading(torch.version, 3) == leading(torch_npu.version, 3)
     if not same:
         yield error(
             f"torch {torch.version} does not go with torch_npu {torch_npu.version}",
@@ -59,12 +57,8 @@ def torch_x86_not_cpu(case: Case) -> Iterator[Finding]:
     wanted = torch_wanted(torch_npu)
     if case.need(Python).machine != "x86_64" or not wanted.endswith("+cpu"):
         raise NotApplicable(f"torch_npu {torch_npu.version} does not ask for a +cpu build here")
-    try:
-        base = numbers("pep440", torch.version, 3) == numbers("pep440", torch_npu.version, 3)
-        held = satisfies("pep440", torch.version, wanted.removeprefix("torch"))
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
-    if base and not held:
+    base = leading(torch.version, 3) == leading(torch_npu.version, 3)
+    if base and not held(torch.version, wanted.removeprefix("torch")):
         yield error(
             f"torch {torch.version} is not the +cpu build that torch_npu {torch_npu.version} needs",
             found=f"torch {torch.version}",
@@ -133,11 +127,11 @@ def _cann_of(row: Release) -> str:
 
 
 def _unlisted(case: Case, version: str, cann: str) -> Finding:
-    base = numbers("pep440", version, 3)
+    base = leading(version, 3)
     nearest = [
         f"{one.version} (CANN {_cann_of(one)})"
         for one in case.catalog.component("torch-npu").releases
-        if numbers("pep440", one.version, 3) == base and _cann_of(one)
+        if leading(one.version, 3) == base and _cann_of(one)
     ]
     return unknown(
         f"No table has torch_npu {version}: whether it fits CANN {cann} could not be told",
@@ -150,11 +144,11 @@ def _unlisted(case: Case, version: str, cann: str) -> Finding:
 
 def _pair(case: Case, row: Release, cann: str) -> Remedy:
     """The package of the same PyTorch line for this CANN, else the CANN for this package."""
-    base = numbers("pep440", row.version, 3)
+    base = leading(row.version, 3)
     fitting = [
         one
         for one in case.catalog.component("torch-npu").releases
-        if numbers("pep440", one.version, 3) == base
+        if leading(one.version, 3) == base
         and any(
             need.component == "cann" and fit.relation(case, need, cann).fit == "fits"
             for need in one.requires
@@ -290,11 +284,7 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
         if wanted is None:
             raise Unknown(f"what vllm-ascend {vllm.version} pins is not known")
         have = fit.present(case, name)
-        try:
-            held = satisfies("pep440", have, wanted)
-        except VersionError as reason:
-            raise Unknown(str(reason)) from reason
-        if not held:
+        if not held(have, wanted):
             yield error(
                 f"vllm-ascend {vllm.version} pins {name} {fit.spoken(wanted)}, installed is {have}",
                 found=f"{name} {have}",

@@ -13,11 +13,11 @@ from ascend_doctor.checks.installed import (
     torch_pair,
     variable,
 )
+from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, warning
-from ascend_doctor.versions import VersionError, satisfies
 
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
@@ -64,11 +64,8 @@ def _autoloads(case: Case) -> bool:
     torch compares the variable with "1"; any other value switches it off.
     """
     torch = distribution(case, "torch")
-    try:
-        if not satisfies("pep440", torch.version, ">=2.5.0.dev0"):
-            return False
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    if not held(torch.version, ">=2.5.0.dev0"):
+        return False
     value = variable(case, _AUTOLOAD)
     return value is None or value == "1"
 

@@ -64,22 +64,33 @@ def mindspeed(case: Case) -> Release:
     Raises Unknown and NotApplicable.
     """
     git = copies(case, "mindspeed")[0].git
-    rows = case.catalog.component("mindspeed").releases
+    found = installed(case, "mindspeed") if git is None else None
+    return _row(case, "mindspeed", git, found.commit if found else None)
+
+
+def megatron(case: Case) -> Release:
+    """The row of the Megatron-LM checkout that gives megatron.core, by branch, tag or commit.
+
+    Raises Unknown and NotApplicable.
+    """
+    return _row(case, "megatron-lm", core(case).git, None)
+
+
+def _row(case: Case, component: str, git: GitState | None, commit: str | None) -> Release:
+    rows = case.catalog.component(component).releases
+    same = {one.ref: one.use for one in case.catalog.component(component).refs if one.exists}
     for name in names(git):
         for one in rows:
-            if name in (one.version, one.ref, one.attributes.get("tag")):
+            if (same.get(name) or name) in (one.version, one.ref, one.attributes.get("tag")):
                 return one
-    commit = git.commit if git else None
-    if git is None:
-        found = installed(case, "mindspeed")
-        commit = found.commit if found else None
+    commit = git.commit if git else commit
     for one in rows:
-        if commit and one.commit and one.commit.startswith(commit[:40]):
+        if commit and one.commit and one.commit.startswith(commit):
             return one
     raise Unknown(
-        f"the branch of MindSpeed at commit {commit[:12]} could not be told"
+        f"the branch of {component} at commit {commit[:12]} could not be told"
         if commit
-        else "MindSpeed is no git checkout, and its version does not tell its branch"
+        else f"{component} is no git checkout, and its version does not tell its branch"
     )
 
 

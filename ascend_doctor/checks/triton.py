@@ -13,11 +13,11 @@ from ascend_doctor.checks.installed import (
     pip,
     variable,
 )
+from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
-from ascend_doctor.versions import VersionError, satisfies
 
 _FAQ = "https://gitcode.com/Ascend/triton-ascend/blob/main/docs/en/FAQ.md"
 
@@ -55,10 +55,7 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
             pip(case, "install", f"triton-ascend=={ascend.version}"),
         ),
     )
-    try:
-        alone = satisfies("pep440", ascend.version, "<3.2.1.dev0")
-    except VersionError as reason:
-        raise Unknown(str(reason)) from reason
+    alone = held(ascend.version, "<3.2.1.dev0")
     seen = _imported(case)
     if alone or seen == triton.version != ascend.version:
         yield (error if alone else warning)(

@@ -1,0 +1,96 @@
+"""Frameworks: whether their own documents name the stack that is here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from ascend_doctor.checks import fit
+from ascend_doctor.checks.installed import distribution, installed, npu_only
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, unknown, warning
+from ascend_doctor.stacks import Release
+
+# Components of the matrix and their distributions.
+_FRAMEWORKS = {
+    "ms-swift": "ms-swift",
+    "twinkle": "twinkle-kit",
+    "verl": "verl",
+    "mindspeed-llm": "mindspeed-llm",
+    "mindspeed-mm": "mindspeed-mm",
+    "mindspeed-rl": "mindspeed-rl",
+}
+
+
+@check("framework-stack", "The stack is the one that the framework's documents name")
+def framework_stack(case: Case) -> Iterator[Finding]:
+    """ms-swift, twinkle, verl and the MindSpeed suites document a set of versions per release.
+
+    Outside of that set things may well work; others have not reported that they do. Where the
+    documents disagree, any of their versions counts. The finding names each difference, so that
+    you can compare when something fails.
+    """
+    npu_only(case)
+    there = False
+    for component, name in _FRAMEWORKS.items():
+        found = installed(case, name)
+        if found is None:
+            continue
+        there = True
+        row = fit.release(case, component, found.version)
+        if row is None:
+            yield unknown(
+                f"No table has {name} {found.version}",
+                found=f"{name} {found.version}",
+                because="What its documents name is not known.",
+            )
+            continue
+        other = list(_differences(case, row))
+        if other:
+            yield warning(
+                f"{name} {found.version} is documented with other versions: "
+                + ", ".join(f"{one.need.component} {one.wanted}" for one in other),
+                found=", ".join(f"{one.need.component} {one.have}" for one in other),
+                wanted=", ".join(f"{one.need.component} {one.wanted}" for one in other),
+                because=f"This set is not the one of its documents. {row.note}".strip(),
+                remedy=Remedy(
+                    summary="Move to the documented versions together, or keep this in mind when "
+                    "something fails; `ascend-doctor matrix list` shows documented stacks"
+                ),
+                refs=fit.refs(row.sources),
+            )
+    if not there:
+        raise NotApplicable("no framework of the matrix is installed")
+
+
+def _differences(case: Case, row: Release) -> Iterator[fit.Relation]:
+    """Relations outside of the documents; what could not be told is left out."""
+    for need in row.requires:
+        with contextlib.suppress(Unknown, NotApplicable):
+            if fit.applies(case, need):
+                one = fit.relation(case, need, fit.present(case, need.component))
+                if one.fit in ("doubt", "bad") and not one.allowed:
+                    yield one
+
+
+@check("twinkle-mindspeed-numpy", "twinkle and MindSpeed agree on a NumPy")
+def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
+    """twinkle-kit requires NumPy 2.0 to 2.2, MindSpeed requires at most 1.26.0.
+
+    No NumPy satisfies both. People run the pair all the same; which of the two then misbehaves is
+    not documented. Installing one of them again moves NumPy, so check it after every install.
+    """
+    distribution(case, "mindspeed")
+    twinkle = distribution(case, "twinkle-kit")
+    numpy = installed(case, "numpy")
+    yield warning(
+        f"twinkle-kit {twinkle.version} and MindSpeed require different releases of NumPy",
+        found=f"numpy {numpy.version if numpy else 'not installed'}",
+        wanted="numpy >=2.0.0,<2.3.0 for twinkle-kit, <=1.26.0 for MindSpeed",
+        because="No release satisfies both; one of the two runs outside of what it declares.",
+        refs=(
+            "Ascend/MindSpeed@core_r0.15.3:requirements.txt",
+            "modelscope/twinkle@main:pyproject.toml",
+        ),
+    )

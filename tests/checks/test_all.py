@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.facts import ImportName, Snapshot
+from ascend_doctor.findings import Level
+from ascend_doctor.judge import Case, judge
+from tests.checks.machine import (
+    CATALOG,
+    CHECKS,
+    copy,
+    dist,
+    having,
+    healthy,
+    packages,
+    run,
+    shell,
+    without,
+)
+
+MODULES = (
+    "cann",
+    "cann_content",
+    "frameworks",
+    "gdn",
+    "import_path",
+    "megatron",
+    "mindspeed",
+    "packages",
+    "soc",
+    "stack",
+    "torch_import",
+    "triton",
+)
+MINE = sorted(
+    name for name, one in CHECKS.items() if one.run.__module__.rpartition(".")[2] in MODULES
+)
+SECTIONS = ("host", "driver", "npus", "cann", "python", "native", "import_path", "environment")
+
+
+@pytest.mark.parametrize("identity", MINE)
+def test_a_healthy_machine_has_no_complaint(identity: str) -> None:
+    for finding in run(identity, healthy()):
+        assert finding.level <= Level.SKIPPED, finding
+
+
+@pytest.mark.parametrize("identity", MINE)
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_other_devices_of_a_healthy_machine_have_no_complaint(identity: str, device: str) -> None:
+    for finding in run(identity, healthy(), device):
+        assert finding.level <= Level.SKIPPED, finding
+
+
+@pytest.mark.parametrize("identity", MINE)
+def test_nothing_collected_is_unknown_or_skipped(identity: str) -> None:
+    for finding in run(identity, Snapshot()):
+        assert finding.level in (Level.UNKNOWN, Level.SKIPPED)
+        assert "the check itself failed" not in finding.title
+
+
+@given(st.sets(st.sampled_from(SECTIONS)), st.sampled_from(["npu", "cuda", "cpu"]))
+def test_missing_sections_never_crash_a_check(gone: set[str], device: str) -> None:
+    facts = healthy()
+    for section in gone:
+        facts = without(facts, section)
+    case = Case(facts=facts, catalog=CATALOG, device=device)
+    for finding in judge(case, [CHECKS[name] for name in MINE]):
+        assert "the check itself failed" not in finding.title, finding
+
+
+@given(st.sampled_from(SECTIONS))
+def test_empty_sections_never_crash_a_check(section: str) -> None:
+    facts = healthy()
+    empty = type(getattr(facts, section))()
+    case = Case(facts=msgspec.structs.replace(facts, **{section: empty}), catalog=CATALOG)
+    for finding in judge(case, [CHECKS[name] for name in MINE]):
+        assert "the check itself failed" not in finding.title, finding
+
+
+TEXT = st.one_of(st.text(max_size=30), st.sampled_from(["$(reboot)", "a'; rm -rf /", "\x1b[31m"]))
+
+
+@given(TEXT, TEXT)
+def test_hostile_texts_stay_data(version: str, path: str) -> None:
+    facts = packages(
+        healthy(),
+        dist("torch", version),
+        dist("torch-npu", version, requires=(path, f"torch=={version}")),
+        dist("mcore-bridge", version, requires=(path,), requires_python=path),
+        dist("triton-ascend", version),
+        dist("triton", version),
+        dist("ms-swift", version),
+        dist("vllm-ascend", version),
+    )
+    facts = having(facts, "driver", version=version)
+    facts = having(facts, "python", version=version, executable=path)
+    assert facts.cann is not None
+    broken = msgspec.structs.replace(facts.cann.installs[0], version=version, set_env=path)
+    facts = having(facts, "cann", installs=(broken,))
+    facts = shell(facts, home=path, stale=(path,))
+    name = ImportName(
+        name="megatron",
+        copies=(copy(path, path, "core", core=version), copy("/b", "/b", "training")),
+    )
+    facts = having(facts, "import_path", names=(name,), pythonpath=(path, ""), absent=(path,))
+    for finding in judge(Case(facts=facts, catalog=CATALOG), [CHECKS[one] for one in MINE]):
+        assert "the check itself failed" not in finding.title, finding
+        for command in finding.remedy.commands if finding.remedy else ():
+            # Where a hostile text is in a command, it is quoted as one word.
+            if "$(reboot)" in command:
+                assert re.search(r"'[^']*\$\(reboot\)[^']*'", command), command
+
+
+@pytest.mark.parametrize("identity", MINE)
+def test_the_explanation_is_prose(identity: str) -> None:
+    explain = CHECKS[identity].explain
+    assert len(explain) > 60
+    assert explain.rstrip().endswith(".")
+    assert not re.search(r"\b(Unknown|NotApplicable|Snapshot|Case)\b", explain)
