@@ -45,10 +45,10 @@ def blame(run: ProbeRun) -> Blame | None:
     """The first cause of a run that did not end well, None where every rank has its result."""
     if not run.missing and all(one.ok for one in run.ranks):
         return None
-    for look in (_crashed, _exited, _missing, _raised, _stuck, _lost):
+    for look in (_crashed, _exited, _missing, _raised, _stuck):
         if found := look(run):
             return found
-    return None
+    return _lost(run)
 
 
 def _blamed(kind: str, ranks: Iterable[ProbeResult], text: str = "") -> Blame | None:
@@ -137,9 +137,7 @@ def frames(stack: str) -> list[str]:
     return [line.strip() for line in lines if line.lstrip().startswith('File "')]
 
 
-def _lost(run: ProbeRun) -> Blame | None:
-    """Every rank says that it lost the others."""
-    lost = [one for one in run.ranks if one.error]
-    if not lost:
-        return None
-    return Blame(kind="lost", stage=lost[0].stage, text=lost[0].error)
+def _lost(run: ProbeRun) -> Blame:
+    """No rank is left but those that say that they lost the others."""
+    first = next(one for one in run.ranks if not one.ok)
+    return Blame(kind="lost", stage=first.stage, text=first.error)

@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from ascend_doctor.checks import culprits, imports, probes
+from ascend_doctor.checks.culprits import blame
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge, registered
+from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
+
+WAITING = """Thread 0x1 (most recent call first):
+  File "/p/_probe.py", line 9 in _beat
+
+Thread 0x2 (most recent call first):
+  File "/lib/torch/distributed/distributed_c10d.py", line 3057 in all_reduce
+  File "/p/allreduce.py", line 55 in body
+"""
+SLEEPING = """Thread 0x2 (most recent call first):
+  File "/p/thing.py", line 7 in asleep
+  File "/p/allreduce.py", line 55 in body
+"""
+CRASHED = "Fatal Python error: Segmentation fault\n\n" + SLEEPING + "\nExtension modules: numpy"
+CLOSED = "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:31963"
+TORCHRUN = ("python", "-m", "torch.distributed.run", "probes/allreduce.py", "--device", "cpu")
+STAGES = ("import", "rendezvous", "link", "sum")
+
+
+def rank(number: int, stage: str = "sum", **fields: Any) -> ProbeResult:
+    """A rank that came as far as this stage."""
+    entered = dict.fromkeys(STAGES[: STAGES.index(stage) + 1], 9.0)
+    return ProbeResult(rank=number, world_size=4, stage=stage, stages=entered, **fields)
+
+
+def waiting(number: int, stage: str = "sum", **fields: Any) -> ProbeResult:
+    return rank(number, stage, stack=WAITING, **fields)
+
+
+def allreduce(*ranks: ProbeResult, **fields: Any) -> ProbeRun:
+    fields = {"exit_code": 1, **fields}
+    if fields.get("timed_out"):
+        fields["exit_code"] = None
+    return ProbeRun(
+        probe="allreduce",
+        device="cpu",
+        world_size=4,
+        argv=TORCHRUN,
+        ranks=ranks,
+        deadline=20.0,
+        **fields,
+    )
+
+
+def judged(run: ProbeRun, device: str = "cpu") -> tuple[Finding, ...]:
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
+    return judge(case, [one for one in registered() if one.probe == run.probe])
+
+
+def only(run: ProbeRun, device: str = "cpu") -> Finding:
+    (finding,) = judged(run, device)
+    return finding
+
+
+# ---------------------------------------------------------------- who is guilty
+
+GUILT = {
+    "a signal, not those that lost the peer": (
+        allreduce(
+            rank(0, ok=False, error=CLOSED, exit_code=1),
+            rank(1, exit_code=-11, stack=CRASHED),
+            waiting(2, exit_code=-15),
+        ),
+        ("crash", (1,), "sum", "SIGSEGV"),
+    ),
+    "the crash before the abort of a watchdog": (
+        allreduce(rank(0, exit_code=-6), rank(1, exit_code=-9), rank(2, exit_code=-6)),
+        ("crash", (1,), "sum", "SIGKILL"),
+    ),
+    "an abort where there is nothing else": (
+        allreduce(rank(0, exit_code=-6), waiting(1)),
+        ("crash", (0,), "sum", "SIGABRT"),
+    ),
+    "a signal without a name": (
+        allreduce(rank(0, exit_code=-99)),
+        ("crash", (0,), "sum", "signal 99"),
+    ),
+    "an exit code": (
+        allreduce(waiting(0), rank(1, "rendezvous", exit_code=3)),
+        ("exit", (1,), "rendezvous", "exit code 3"),
+    ),
+    "an exit without any code": (
+        allreduce(rank(0, ok=False, error=CLOSED), rank(1), waiting(2)),
+        ("exit", (1,), "sum", "exit code 0"),
+    ),
+    "the rank that never came": (
+        allreduce(waiting(0, "rendezvous"), missing=(1, 3), timed_out=True),
+        ("missing", (1, 3), "", ""),
+    ),
+    "an error of its own before a lost peer": (
+        allreduce(
+            rank(0, ok=False, error=CLOSED), rank(1, ok=False, error="ValueError: own"), waiting(2)
+        ),
+        ("exception", (1,), "sum", "ValueError: own"),
+    ),
+    "the one outside the collective": (
+        allreduce(waiting(0), rank(1, stack=SLEEPING), waiting(2), timed_out=True),
+        ("hang", (1,), "sum", ""),
+    ),
+    "the one that no longer answers": (
+        allreduce(waiting(0), rank(1, silent=9.0), waiting(2), timed_out=True),
+        ("hang", (1,), "sum", ""),
+    ),
+    "the one behind": (
+        allreduce(waiting(0), waiting(1, "link"), waiting(2), timed_out=True),
+        ("hang", (1,), "link", ""),
+    ),
+    "the one ahead of most": (
+        allreduce(waiting(0, "link"), waiting(1, "link"), waiting(2), timed_out=True),
+        ("hang", (2,), "sum", ""),
+    ),
+    "the one that others timed out on": (
+        allreduce(rank(0, ok=False, error="RuntimeError: Timed out waiting 5000ms"), waiting(1)),
+        ("hang", (1,), "sum", ""),
+    ),
+    "nobody where all wait at one place": (
+        allreduce(waiting(0), waiting(1), timed_out=True),
+        ("hang", (), "sum", ""),
+    ),
+    "nobody where all lost each other": (
+        allreduce(rank(0, ok=False, error=CLOSED), rank(1, ok=False, error=CLOSED)),
+        ("lost", (), "sum", CLOSED),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GUILT)
+def test_the_guilty_rank(name: str) -> None:
+    run, wanted = GUILT[name]
+    cause = blame(run)
+    assert cause is not None
+    assert (cause.kind, cause.ranks, cause.stage, cause.text) == wanted
+
+
+def test_nobody_is_guilty_of_a_good_run() -> None:
+    assert blame(allreduce(rank(0, ok=True), exit_code=0)) is None
+
+
+def test_a_rank_that_failed_while_another_still_ran_behind() -> None:
+    run = allreduce(waiting(0, "link"), rank(1, ok=False, error=CLOSED))
+    assert blame(run) == culprits.Blame(kind="hang", ranks=(0,), stage="link")
+
+
+# ---------------------------------------------------------------- findings
+
+
+def test_all_well_says_how_much_was_compared() -> None:
+    ranks = [rank(one, ok=True, compared=17, values={"first_call_s": 0.1}) for one in range(4)]
+    finding = only(allreduce(*ranks, exit_code=0))
+    assert finding.level is Level.OK
+    assert finding.found == "4 ranks on cpu, 68 sums compared"
+
+
+def test_a_wrong_value_names_ranks_and_values() -> None:
+    wrong = (Wrong(what="sum of 1 element of int64", got="11", wanted="10"),)
+    finding = only(allreduce(rank(0, ok=True), rank(1, ok=True, wrong=wrong), exit_code=0))
+    assert finding.level is Level.ERROR
+    assert finding.ranks == (1,)
+    assert "int64" in finding.found
+    assert finding.wanted == "10"
+
+
+def test_a_hang_says_who_stands_where_and_how_to_repeat_it() -> None:
+    run = allreduce(
+        waiting(0),
+        rank(1, stack=SLEEPING, silent=9.0, output="a\n\nlast words"),
+        timed_out=True,
+    )
+    finding = only(run)
+    assert finding.title == "allreduce: rank 1 hangs in stage sum"
+    for text in ("ranks 0, 1 in sum", "no sign of life for 9 s", "in asleep", "last words"):
+        assert text in finding.found
+    assert finding.remedy is not None
+    (command,) = finding.remedy.commands
+    assert command == f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 {' '.join(TORCHRUN)}"
+
+
+def test_a_run_without_command_has_no_remedy() -> None:
+    finding = only(ProbeRun(probe="allreduce", ranks=(rank(0, exit_code=-9),)))
+    assert finding.remedy is None
+    assert "out of memory" in finding.because
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (allreduce(rank(0, exit_code=-11)), "rank 0 crashed with SIGSEGV in stage sum"),
+        (allreduce(rank(0, exit_code=3)), "rank 0 ended with exit code 3 in stage sum"),
+        (allreduce(waiting(0), missing=(1,)), "rank 1 never started"),
+        (allreduce(rank(0, ok=False, error="ValueError: x")), "rank 0 failed in stage sum"),
+        (allreduce(rank(0, ok=False, error=CLOSED)), "all ranks lost each other in stage sum"),
+        (allreduce(waiting(0), waiting(1), timed_out=True), "every rank hangs in stage sum"),
+    ],
+)
+def test_the_title_states_the_problem(run: ProbeRun, text: str) -> None:
+    finding = only(run)
+    assert finding.level is Level.ERROR
+    assert finding.title == f"allreduce: {text}"
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (ProbeRun(probe="allreduce", not_started="no interpreter"), "no interpreter"),
+        (allreduce(missing=(0, 1), output="No module named torch"), "No module named torch"),
+        (allreduce(missing=(0, 1), timed_out=True), "no rank started within 20 s"),
+        (allreduce(rank(0), exit_code=-signal.SIGKILL), "torchrun was ended by SIGKILL"),
+        (
+            allreduce(rank(0, "rendezvous", ok=False, error="DistNetworkError: timed out")),
+            "did not find each other",
+        ),
+        (
+            allreduce(waiting(0), waiting(1), timed_out=True, shortened=True),
+            "--timeout left it 20 s",
+        ),
+    ],
+)
+def test_the_infrastructure_is_no_fault_of_a_device(run: ProbeRun, text: str) -> None:
+    finding = only(run)
+    assert finding.level is Level.UNKNOWN
+    assert text in finding.title
+
+
+def test_a_run_cut_short_may_only_be_slow() -> None:
+    slow = ProbeResult(rank=1, stage="import", stages={"import": 3.0}, stack=SLEEPING)
+    run = allreduce(waiting(0, "rendezvous"), slow, timed_out=True, shortened=True)
+    assert only(run).level is Level.UNKNOWN
+    stuck = ProbeResult(rank=1, stage="import", stages={"import": 12.0}, stack=SLEEPING)
+    run = allreduce(waiting(0, "rendezvous"), stuck, timed_out=True, shortened=True)
+    assert only(run).ranks == (1,)
+
+
+def test_a_hang_after_good_results_is_a_warning() -> None:
+    run = allreduce(rank(0, ok=True), timed_out=True, left_behind=(42,))
+    findings = judged(run)
+    assert [one.level for one in findings] == [Level.WARNING] * 2
+    assert "process 42 survived SIGKILL" in findings[1].found
+
+
+def test_slow_links_are_a_warning() -> None:
+    run = allreduce(rank(0, ok=True, values={"first_call_s": 61.0}), exit_code=0)
+    assert only(run).level is Level.WARNING
+
+
+def test_a_skipped_probe_is_skipped() -> None:
+    run = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, skipped="no device"),))
+    finding = only(run)
+    assert finding.level is Level.SKIPPED
+    assert "no device" in finding.title
+
+
+# ---------------------------------------------------------------- device
+
+
+def device_run(**values: Any) -> ProbeRun:
+    return ProbeRun(probe="device", exit_code=0, ranks=(ProbeResult(ok=True, values=values),))
+
+
+GOOD = {"finite": True, "error_relative": 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "text"),
+    [
+        ({"matmul": {"float32": GOOD}, "name": "Ascend910B3"}, Level.OK, "Ascend910B3"),
+        ({"matmul": {"float32": {**GOOD, "error_relative": 0.1}}}, Level.ERROR, "0.1"),
+        ({"matmul": {"float32": {**GOOD, "error_relative": "nan"}}}, Level.ERROR, "nan"),
+        ({"matmul": {"float16": {**GOOD, "finite": False}}}, Level.ERROR, "finite: False"),
+        ({"matmul": {"bfloat16": {"error": "RuntimeError: 561103"}}}, Level.ERROR, "561103"),
+        ({"matmul": {"float32": "?"}}, Level.OK, "cpu"),
+        ({"leaked_bytes": 512}, Level.WARNING, "512 bytes"),
+    ],
+)
+def test_device(values: dict[str, Any], level: Level, text: str) -> None:
+    finding = only(device_run(**values))
+    assert finding.level is level
+    assert text in finding.found
+
+
+def test_an_interpreter_that_crashes_at_once() -> None:
+    for fields, text in (
+        ({"exit_code": -11}, "the interpreter crashed with SIGSEGV and the probe never started"),
+        ({"exit_code": 1, "output": "boom"}, "ended with exit code 1"),
+        ({"timed_out": True, "deadline": 9.0}, "did nothing for 9 s"),
+    ):
+        run = ProbeRun(probe="inspect-env", missing=(0,), **fields)
+        finding = only(run)
+        assert finding.level is Level.ERROR
+        assert text in finding.title
+
+
+LIBRARY = "ImportError: libhccl.so: cannot open shared object file: No such file or directory"
+WRAPPER = "RuntimeError: Failed to load the backend extension: torch_npu."
+FINE = {"ok": True, "version": "2.13.0"}
+
+
+def imported(blocks: str = "", **modules: dict[str, Any]) -> ProbeRun:
+    named = {name.replace("__", " ").replace("_dot_", "."): one for name, one in modules.items()}
+    values = {"modules": named, "blocks": blocks}
+    return ProbeRun(probe="inspect-env", exit_code=0, ranks=(ProbeResult(ok=True, values=values),))
+
+
+def broken(error: str, **fields: Any) -> dict[str, Any]:
+    return {"ok": False, "error": error, **fields}
+
+
+def test_the_trap_names_the_missing_library() -> None:
+    run = imported(
+        torch=broken(LIBRARY, outermost=WRAPPER),
+        torch__without__autoload=FINE,
+        torch_npu=broken(LIBRARY),
+        mindspeed=broken(LIBRARY),
+    )
+    finding = only(run, "npu")
+    assert finding.level is Level.ERROR
+    assert finding.title == (
+        "`import torch` fails, because torch loads its extension and libhccl.so is not found"
+    )
+    assert WRAPPER in finding.found
+    assert LIBRARY in finding.found
+    assert finding.remedy is not None
+    assert "set_env.sh" in finding.remedy.summary
+
+
+def test_a_torch_that_is_broken_by_itself_is_no_trap() -> None:
+    text = "ImportError: libtorch.so: undefined symbol: _ZN3c105ErrorE"
+    run = imported(torch=broken(text), torch__without__autoload=broken(text))
+    finding = only(run, "npu")
+    assert finding.title == "`import torch` fails: the symbol _ZN3c105ErrorE is missing"
+    assert finding.remedy is None
+
+
+@pytest.mark.parametrize(("device", "level"), [("npu", Level.ERROR), ("cpu", Level.WARNING)])
+def test_torch_npu_matters_where_it_is_used(device: str, level: Level) -> None:
+    assert only(imported(torch=FINE, torch_npu=broken(LIBRARY)), device).level is level
+
+
+def test_a_missing_module_is_named_with_its_package() -> None:
+    run = imported(torch=FINE, mindspeed=broken("ModuleNotFoundError: No module named 'attr'"))
+    finding = only(run)
+    assert finding.title == "`import mindspeed` fails: the module attr is missing"
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("python -m pip install attrs",)
+
+
+def test_an_unknown_error_is_quoted() -> None:
+    run = imported(torch=FINE, megatron_dot_core=broken("ValueError: odd\nand more", output="hint"))
+    finding = only(run)
+    assert finding.title == "`import megatron.core` fails: ValueError: odd"
+    assert finding.found.endswith("hint")
+
+
+def test_no_device_is_an_error_on_an_npu_machine() -> None:
+    run = imported(torch=FINE, torch_npu={**FINE, "devices": 0})
+    levels = [one.level for one in judged(run, "npu")]
+    assert Level.ERROR in levels
+    assert Level.ERROR not in [one.level for one in judged(run, "cpu")]
+
+
+def test_what_was_imported_is_listed() -> None:
+    finding = only(imported(torch=FINE, mindspeed={"ok": True}))
+    assert finding.level is Level.OK
+    assert finding.found == "torch 2.13.0, mindspeed"
+
+
+def test_an_environment_without_torch() -> None:
+    run = ProbeRun(
+        probe="inspect-env",
+        exit_code=0,
+        ranks=(ProbeResult(ok=True, values={"blocks": "torch is not installed"}),),
+    )
+    assert only(run).title == "torch is not installed"
+
+
+def test_each_probe_has_its_check() -> None:
+    assert {probes.device, probes.allreduce, imports.inspect_env} <= {
+        one.run for one in registered()
+    }
