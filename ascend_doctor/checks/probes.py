@@ -30,7 +30,13 @@ def device(case: Case) -> Iterator[Finding]:
     for result in run.ranks:
         products = result.values.get("matmul")
         if isinstance(products, dict):
-            findings += [one for name in products for one in _product(name, products[name])]
+            absent = _lacking(case, result)
+            findings += [
+                one
+                for name in products
+                if name not in absent
+                for one in _product(name, products[name])
+            ]
         leaked = result.values.get("leaked_bytes")
         if isinstance(leaked, int) and leaked > 0:
             findings.append(
@@ -40,6 +46,12 @@ def device(case: Case) -> Iterator[Finding]:
     if not findings and run.ranks:
         name = run.ranks[0].values.get("name") or case.device
         yield note("A device computes and copies correctly", found=str(name))
+
+
+def _lacking(case: Case, result: ProbeResult) -> set[str]:
+    """Dtypes that this chip does not have."""
+    family = case.catalog.family_of(str(result.values.get("name", "")))
+    return {"bfloat16"} if family is not None and family.bf16 is False else set()
 
 
 def _product(dtype: str, measured: object) -> Iterator[Finding]:

@@ -281,6 +281,7 @@ GOOD = {"finite": True, "error_relative": 1e-4}
         ({"matmul": {"float16": {**GOOD, "finite": False}}}, Level.ERROR, "finite: False"),
         ({"matmul": {"bfloat16": {"error": "RuntimeError: 561103"}}}, Level.ERROR, "561103"),
         ({"matmul": {"float32": "?"}}, Level.OK, "cpu"),
+        ({"name": "Ascend910A", "matmul": {"bfloat16": {"error": "x"}}}, Level.OK, "Ascend910A"),
         ({"leaked_bytes": 512}, Level.WARNING, "512 bytes"),
     ],
 )
