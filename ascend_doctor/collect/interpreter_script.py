@@ -1,0 +1,194 @@
+"""Runs inside the examined interpreter and tells about it, importing nothing that is installed.
+
+It has to run on Python 3.6 and must be quick, so it reads the headers of metadata files by itself:
+importlib.metadata alone takes as long to import as all of this takes to run.
+"""
+
+import importlib.machinery
+import itertools
+import json
+import os
+import re
+import sys
+
+TYPE_CHECKING = False  # as typing has it, which takes milliseconds to import
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SENTINEL = "ascend-doctor interpreter: "
+_LINES = 20000
+
+
+def describe(modules: "list[str]") -> "dict[str, object]":
+    """All that can be told, in the words of ``ascend_doctor.facts.Python``."""
+    return {
+        "executable": sys.executable or "",
+        "version": sys.version.split()[0],
+        "implementation": sys.implementation.name,
+        "prefix": sys.prefix,
+        "base_prefix": sys.base_prefix,
+        "machine": os.uname().machine,
+        "sys_path": list(sys.path),
+        "distributions": distributions(sys.path),
+        "importable": {name: importable(name) for name in modules},
+    }
+
+
+# ---------------------------------------------------------------- distributions
+
+
+def distributions(path: "list[str]") -> "list[dict[str, object]]":
+    """Distributions in the order in which metadata look-ups see them, the hidden ones too."""
+    found, names, folders, links = [], set(), set(), set()
+    for entry in path:
+        folder = os.path.realpath(entry)
+        if folder in folders:
+            continue
+        folders.add(folder)
+        for name in listed(entry):
+            if name.endswith(".egg-link"):
+                links.add(normalised(name[: -len(".egg-link")]))
+            one = distribution(entry, name)
+            if one is not None:
+                one["shadowed"] = one["name"] in names
+                names.add(one["name"])
+                found.append(one)
+    for one in found:
+        one["editable"] = one["editable"] or one["name"] in links
+    return found
+
+
+def distribution(folder: str, name: str) -> "dict[str, object] | None":
+    """One entry of a folder as a distribution, None for anything else.
+
+    A name that begins with "~" is what pip leaves behind when it is interrupted; look-ups by name
+    do not see it.
+    """
+    if not name.endswith((".dist-info", ".egg-info")) or name.startswith(("~", ".")):
+        return None
+    place = os.path.join(folder, name)
+    old = name.endswith(".egg-info")
+    inside = set(listed(place)) if os.path.isdir(place) else set()
+    file = ("PKG-INFO" if old else "METADATA") if inside else ""
+    headers = parse_headers(lines(os.path.join(place, file) if file else place))
+    stem = name.rsplit(".", 1)[0].split("-")
+    requires = headers.get("requires-dist", [])
+    if "requires.txt" in inside:
+        requires = parse_requires(lines(os.path.join(place, "requires.txt")))
+    installer = lines(os.path.join(place, "INSTALLER")) if "INSTALLER" in inside else ()
+    url = lines(os.path.join(place, "direct_url.json")) if "direct_url.json" in inside else ()
+    found = parse_direct_url("".join(url))
+    found.update(
+        name=normalised(headers.get("name", stem)[0]),
+        version=(headers.get("version") or stem[1:2] or [""])[0],
+        location=folder,
+        requires=[one for one in requires if "extra" not in one.partition(";")[2]],
+        requires_python=headers.get("requires-python", [None])[0],
+        installer="".join(installer).strip()[:100] or None,
+    )
+    return found
+
+
+def parse_headers(text: "Iterable[str]") -> "dict[str, list[str]]":
+    """Values of the header fields by lower-case name, up to the first empty line."""
+    found = {}  # type: dict[str, list[str]]
+    for line in text:
+        if not line.strip():
+            break
+        key, colon, value = line.partition(":")
+        if colon and not line[0].isspace():
+            found.setdefault(key.strip().lower(), []).append(value.strip())
+    return found
+
+
+def parse_requires(text: "Iterable[str]") -> "list[str]":
+    """``requires.txt`` of an egg: without extras, conditions as markers."""
+    found, section = [], ""
+    for raw in text:
+        line = raw.strip()
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+        elif line and not section:
+            found.append(line)
+        elif line and section.startswith(":"):
+            found.append(line + "; " + section[1:])
+    return found
+
+
+def parse_direct_url(text: str) -> "dict[str, object]":
+    """URL, commit and editable of PEP 610. User, password and query of the URL are left out."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = {}
+    found = found if isinstance(found, dict) else {}
+    url = found.get("url")
+    parts = [found.get(name) for name in ("vcs_info", "dir_info")]
+    vcs, folder = [one if isinstance(one, dict) else {} for one in parts]
+    commit = vcs.get("commit_id")
+    return {
+        "direct_url": re.sub(r"(?<=://)[^/]*@|[?#].*", "", url, flags=re.DOTALL)
+        if isinstance(url, str)
+        else None,
+        "commit": commit if isinstance(commit, str) else None,
+        "editable": folder.get("editable") is True,
+    }
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# ---------------------------------------------------------------- modules
+
+
+def importable(name: str) -> bool:
+    """Whether an import would find the module. A parent package is looked up, never imported."""
+    parent = name.rpartition(".")[0]
+    if not parent:
+        return found_by_finders(name) is not None
+    try:
+        places = list(getattr(found_by_finders(parent), "submodule_search_locations", None) or ())
+        return importlib.machinery.PathFinder.find_spec(name, places) is not None
+    except Exception:  # noqa: BLE001 - path hooks of other packages run here
+        return False
+
+
+def found_by_finders(name: str) -> "object | None":
+    """What the first finder that knows the top-level module says of it."""
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(name, None)
+        except Exception:  # noqa: BLE001 - a finder that some package has put there
+            spec = None
+        if spec is not None:
+            return spec
+    return None
+
+
+# ---------------------------------------------------------------- files
+
+
+def listed(folder: str) -> "list[str]":
+    """Names in a folder in the order of the file system, as importlib.metadata takes them."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def lines(path: str) -> "Iterator[str]":
+    """Lines of a regular file, none where there is no such file."""
+    try:
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                for line in itertools.islice(file, _LINES):
+                    yield line.decode("utf-8", "replace")
+    except OSError:
+        pass
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + SENTINEL + json.dumps(describe(sys.argv[1:])) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # nothing that a site hook has started delays the answer
