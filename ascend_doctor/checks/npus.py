@@ -184,10 +184,14 @@ def npu_topology(case: Case) -> Iterator[Finding]:
 
 def _slow_pairs(topology: Topology, *, a3: bool) -> Iterator[tuple[str, str, str]]:
     fast = {"HCCS", "HCCS_SW", "SIO"} if a3 else {"HCCS"}
-    size = len(topology.names)
-    for row in range(size):
-        for column in range(row + 1, size):
-            apart = row // _CARDS_OF_A_GROUP != column // _CARDS_OF_A_GROUP
-            code = topology.links[row][column]
-            if code not in fast and not (apart and not a3):
+    groups = [_number(name) // _CARDS_OF_A_GROUP for name in topology.names]
+    for row, codes in enumerate(topology.links):
+        for column, code in enumerate(codes[: len(groups)]):
+            apart = not a3 and groups[row] != groups[column]
+            if column > row and code not in fast and not apart:
                 yield topology.names[row], topology.names[column], code
+
+
+def _number(name: str) -> int:
+    """The number at the end of NPU5 or Phy-ID12."""
+    return int("0" + name[len(name.rstrip("0123456789")) :][:9])

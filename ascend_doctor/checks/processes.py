@@ -1,0 +1,165 @@
+"""Who uses the NPUs: processes, their owners, and memory that somebody holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.machine import ascend, container, family_or_none, npu_name, numbers
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, warning
+
+_TABLE = "hicann/driver@ef377e95:npucli"
+_LEFT = "https://github.com/hiyouga/LlamaFactory/issues/3839"
+# Above the largest figure seen at idle; captures differ by some hundred MB.
+_MARGIN_MB = 1024
+_BUSY_PERCENT = 5
+
+
+@check("npu-free", "No process uses the NPUs")
+def npu_free(case: Case) -> Iterator[Finding]:
+    """A job needs its NPUs for itself.
+
+    A killed job can leave processes behind that keep device memory and HCCL's ports; the next job
+    then stops with "Failed to initialize the HCCP process" (EJ0001) or out of memory. The check
+    reads the process table of npu-smi and the open files in /proc, and says who the owner is. A
+    container cannot see processes of others, and the pid that npu-smi shows may be one of the
+    host. Look at the owner before you end anything.
+    """
+    ascend(case)
+    npus, holders = case.facts.npus, case.facts.holders
+    by_device = _held(holders)
+    listed = _listed(npus)
+    rows = {one.device: one for one in npus.devices if one.device is not None} if npus else {}
+    for device in sorted(by_device):
+        owners = by_device[device]
+        place = rows.get(device)
+        where = npu_name(place) if place else f"device {device}"
+        yield _used(where, "; ".join(map(_owner, owners)), (device,), owners)
+    told = {(one.npu_id, one.chip_id) for d, one in rows.items() if d in by_device}
+    for npu in npus.devices if npus else ():
+        place_of = (npu.npu_id, npu.chip_id)
+        if place_of in told:
+            continue
+        if place_of in listed:
+            yield _used(
+                npu_name(npu),
+                "; ".join(map(_row, listed[place_of])),
+                () if npu.device is None else (npu.device,),
+                (),
+            )
+    silent = (npus is None or npus.processes is None) and not (holders and holders.complete)
+    if silent and not by_device:
+        raise Unknown("neither npu-smi nor /proc tells all processes")
+
+
+def _held(holders: Holders | None) -> dict[int, list[Holder]]:
+    found: dict[int, list[Holder]] = {}
+    for one in holders.processes if holders else ():
+        for device in one.devices:
+            found.setdefault(device, []).append(one)
+    return found
+
+
+def _listed(npus: Npus | None) -> dict[tuple[int, int], list[NpuProcess]]:
+    found: dict[tuple[int, int], list[NpuProcess]] = {}
+    for one in (npus.processes or ()) if npus else ():
+        found.setdefault((one.npu_id, one.chip_id), []).append(one)
+    return found
+
+
+def _used(
+    where: str, found: str, devices: tuple[int, ...], owners: tuple[Holder, ...] | list[Holder]
+) -> Finding:
+    pids = " ".join(str(one.pid) for one in owners)
+    return warning(
+        f"{where} is in use",
+        found=found,
+        wanted="no process",
+        because="Two jobs on one NPU run out of memory or stop with EJ0001.",
+        remedy=Remedy(
+            summary="Wait for it, choose other devices with ASCEND_RT_VISIBLE_DEVICES, or, if it "
+            "is left over and yours, end it",
+            commands=(f"ps -o pid,user,etime,args -p {pids.replace(' ', ',')}", f"kill {pids}")
+            if pids
+            else ("npu-smi info",),
+        ),
+        refs=(_TABLE, _LEFT),
+        devices=devices,
+    )
+
+
+def _owner(one: Holder) -> str:
+    age = "" if one.age is None else f", since {_span(one.age)}"
+    inside = ", in a container" if one.container else ""
+    return f"pid {one.pid} {one.name or '(no name)'} of {one.user or 'not known'}{age}{inside}"
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _row(one: NpuProcess) -> str:
+    memory = "" if one.memory_mb is None else f", {one.memory_mb} MB"
+    name = f" {one.name}" if one.name else ""
+    return f"pid {one.pid}{name}{memory} (npu-smi; the pid may be the host's)"
+
+
+@check("npu-memory", "The NPUs' memory is free")
+def npu_memory(case: Case) -> Iterator[Finding]:
+    """An idle NPU has some memory in use all the same: about 3 GB on A2 and A3, 6 GB on 950.
+
+    The check compares with the largest figure seen on idle machines of the chip family, and
+    leaves a margin of 1 GB. More than that without a process in sight is a job in another
+    container, a process that was killed and has not let go, or one of another user.
+    """
+    ascend(case)
+    npus = case.need(Npus)
+    family = family_or_none(case)
+    if not npus.devices:
+        raise Unknown("npu-smi shows no device")
+    if family is None or family.idle_hbm_mb is None:
+        raise Unknown("what an idle chip of this kind uses is not known")
+    told = _held(case.facts.holders)
+    listed = _listed(npus)
+    full = [
+        npu
+        for npu in npus.devices
+        if _used_mb(npu) > family.idle_hbm_mb + _MARGIN_MB
+        and npu.device not in told
+        and (npu.npu_id, npu.chip_id) not in listed
+    ]
+    if full:
+        shown = "; ".join(
+            f"{npu_name(one)}: {_used_mb(one)} MB"
+            + (f", {one.utilisation} % busy" if (one.utilisation or 0) > _BUSY_PERCENT else "")
+            for one in full
+        )
+        devices = tuple(one.device for one in full if one.device is not None)
+        inside = container(case) is not None
+        yield warning(
+            f"Memory is held on {len(full)} NPUs, and no process shows"
+            + (f" (devices {numbers(devices)})" if devices else ""),
+            found=shown,
+            wanted=f"at most {family.idle_hbm_mb} MB, as idle chips of {family.title} use",
+            because="It belongs to a job in another container, to another user, or to a process "
+            "that was killed and has not ended.",
+            remedy=Remedy(
+                summary="On the host, as root, see who has the devices open"
+                if inside
+                else "See as root who has the devices open",
+                commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
+            ),
+            refs=("npu-smi captures of idle machines in public reports", _LEFT),
+            devices=devices,
+        )
+
+
+def _used_mb(npu: Npu) -> int:
+    """Memory in use: HBM, or the only memory where the table has no HBM column (310)."""
+    usage = npu.hbm or npu.memory
+    return usage.used if usage else 0
