@@ -13,6 +13,7 @@ import faulthandler
 import json
 import math
 import os
+import select
 import signal
 import socket
 import sys
@@ -87,7 +88,7 @@ class Probe:
         faulthandler.enable(stacks)
         faulthandler.register(signal.SIGUSR1, stacks)
         faulthandler.register(signal.SIGTERM, stacks, chain=True)
-        # Should the doctor itself be killed, nobody else would end a rank that hangs.
+        # The last resort should the doctor have been killed.
         faulthandler.dump_traceback_later(deadline + 10, exit=True, file=stacks)
         self._record = open(f"{base}.jsonl", "w", buffering=1, encoding="utf-8")  # noqa: SIM115
         threading.Thread(target=_beat, args=(self._record.name,), daemon=True).start()
@@ -260,12 +261,17 @@ def _fault(rank: int) -> dict[str, str]:
     return {"stage": "", **found}
 
 
-def _beat(path: str) -> NoReturn:
-    """The record's time stamp tells a rank that waits from one that is stopped."""
-    while True:
-        time.sleep(BEAT_SECONDS)
+def _beat(path: str) -> None:
+    """The record's time stamp tells a rank that waits from one that is stopped.
+
+    A pipe that nobody reads any more says that the doctor was killed; the rank goes, too.
+    """
+    output = select.poll()
+    output.register(1, 0)
+    while not output.poll(BEAT_SECONDS * 1000):
         with contextlib.suppress(OSError):
             os.utime(path)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _plain(value: Any) -> Any:

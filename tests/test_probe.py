@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 
@@ -163,6 +166,36 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path, mark: str) -> None:
     body = "with probe.stage('deep'):\n    time.sleep(600)"
     with pytest.raises(KeyboardInterrupt):
         launch(request(tmp_path, body), watch=Interrupting())
+    assert not survivors(mark)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_doctor_that_is_ended_leaves_no_process(
+    tmp_path: Path, mark: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # SIGKILL leaves the folder of the records
+    one = request(tmp_path, "with probe.stage('deep'):\n    time.sleep(600)")
+    code = (
+        "import sys\n"
+        "from ascend_doctor.probing.launching import launch\n"
+        "from ascend_doctor.probing.request import ProbeRequest, Unwatched\n"
+        "class Ready(Unwatched):\n"
+        "    def entered(self, *_): print('ready', flush=True)\n"
+        f"one = ProbeRequest(probe='one', device='cpu', python={one.python!r},"
+        f" script={one.script!r})\n"
+        "launch(one, watch=Ready())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as doctor:
+        assert doctor.stdout is not None
+        assert doctor.stdout.readline() == b"ready\n"
+        doctor.send_signal(number)
+        doctor.wait(30)
+    for _ in range(200):
+        if not survivors(mark):
+            break
+        time.sleep(0.1)
     assert not survivors(mark)
 
 

@@ -9,8 +9,9 @@ import selectors
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -46,6 +47,7 @@ def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
                 prefix="ascend-doctor-", ignore_cleanup_errors=True
             ) as records,
             adopting_orphans(),
+            _told_to_end(),
             _Launch(request, records, watch) as running,
         ):
             running.follow()
@@ -57,6 +59,24 @@ def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
         )
     watch.ended(run)
     return run
+
+
+@contextlib.contextmanager
+def _told_to_end() -> Iterator[None]:
+    """SIGTERM and SIGHUP (a scheduler, a lost terminal) interrupt like Ctrl-C, and clean up."""
+    numbers = [
+        one
+        for one in (signal.SIGTERM, signal.SIGHUP)
+        if threading.current_thread() is threading.main_thread()
+        and signal.getsignal(one) is signal.SIG_DFL
+    ]
+    for one in numbers:
+        signal.signal(one, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for one in numbers:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def _environment(request: ProbeRequest) -> dict[str, str]:
