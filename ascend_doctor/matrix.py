@@ -71,11 +71,11 @@ def _named(catalog: Catalog, name: str) -> Component:
     if wanted in catalog.component_ids:
         return catalog.component(wanted)
     for one in catalog.components:
-        if wanted == one.obtain.distribution.lower():
+        if wanted and wanted == one.obtain.distribution.lower():
             return one
     near = difflib.get_close_matches(wanted, catalog.component_ids, n=3)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
-    raise DataError(f"no component is called {name}{hint}")
+    raise DataError(f"no component is called {name!r}{hint}")
 
 
 def requirements(catalog: Catalog, component: str, version: str) -> tuple[Need, ...]:
