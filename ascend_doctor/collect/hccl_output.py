@@ -40,8 +40,8 @@ _SAYINGS = tuple(
         ),
         (
             (
-                r'for config "tls" is invalid[^\n]* enabled tls:\[(?P<enabled>[^\]]*)\]'
-                r"[^\n]* disabled tls:\[(?P<disabled>[^\]]*)\]"
+                r'for config "tls" is invalid[^\n]{0,500} enabled tls:\[(?P<enabled>[^\]]*)\]'
+                r"[^\n]{0,9000} disabled tls:\[(?P<disabled>[^\]]*)\]"
             ),
             "EI0016",
         ),

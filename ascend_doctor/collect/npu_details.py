@@ -8,7 +8,8 @@ from ascend_doctor.collect.vendor_text import first, parse_columns, parse_pairs,
 from ascend_doctor.facts import NpuBoard, NpuEcc, NpuHealth, NpuMapping, NpuProcess, Topology
 
 _PROCESS = re.compile(
-    r"Process id:\s*([0-9]{1,9})\s+Process name:(.*?)\s+Process memory\(MB\):\s*([0-9]{1,9})"
+    r"Process id:\s*([0-9]{1,9})\s{1,64}Process name:(.{0,256}?)\s{1,64}"
+    r"Process memory\(MB\):\s*([0-9]{1,9})"
 )
 _TOPOLOGY_NAME = re.compile(r"(?:NPU|Phy-ID)[0-9]+$")
 _IDS = frozenset({"NPU ID", "Chip ID", "Chip Count"})

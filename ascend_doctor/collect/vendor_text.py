@@ -6,7 +6,7 @@ import re
 
 Pairs = tuple[tuple[str, str], ...]
 
-_PAIR = re.compile(r"^\s*(?:\[dev(?:id|ice) \d+\]\s*)?([^:]*?)\s*:\s*(.*?)\s*$")
+_DEVICE = re.compile(r"\[dev(?:id|ice) [0-9]{1,4}\]")
 _COLUMNS = re.compile(r"\s{2,}|\t")
 _RULE = re.compile(r"^\+[-=+]+\+?$")
 
@@ -28,14 +28,12 @@ def parse_pairs(text: str) -> Pairs:
     """
     found: list[tuple[str, str]] = []
     for line in text.splitlines():
-        match = _PAIR.match(line)
-        if match is None:
-            continue
-        key, value = match.groups()
-        if key:
-            found.append((key, value))
-        elif found:
-            found[-1] = (found[-1][0], f"{found[-1][1]}\n{value}")
+        left, colon, value = line.partition(":")
+        key = _DEVICE.sub("", left.strip(), count=1).strip()
+        if colon and key:
+            found.append((key, value.strip()))
+        elif colon and found:
+            found[-1] = (found[-1][0], f"{found[-1][1]}\n{value.strip()}")
     return tuple(found)
 
 

@@ -275,6 +275,12 @@ def test_no_parser_raises(text: str) -> None:
     parse_all(text)
 
 
+@pytest.mark.parametrize("piece", [" ", "| ", "Process id:1 Process name:", "dcmi module "])
+def test_a_long_line_of_one_piece_ends(piece: str) -> None:
+    """With a pattern that backtracks this would run for hours."""
+    parse_all(piece * 20_000)
+
+
 @given(data=st.data())
 def test_a_mangled_sample_raises_nothing(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(sorted(SAMPLES.glob("*.txt")))).read_text("utf-8")
