@@ -414,12 +414,16 @@ class Python(Section, frozen=True, kw_only=True):
 
 
 class Needed(Part, frozen=True, kw_only=True):
-    """A NEEDED entry and where the loader finds it. ``path`` is None where it finds nothing."""
+    """A NEEDED entry and where the loader finds it. ``path`` is None where it finds nothing.
+
+    ``at_import``: loaded by ``import torch_npu`` itself, not only by a later use.
+    """
 
     name: str
     path: str | None = None
     by: str = ""
     wanted_by: tuple[str, ...] = ()
+    at_import: bool = True
 
 
 class MissingSymbol(Part, frozen=True, kw_only=True):
@@ -428,6 +432,7 @@ class MissingSymbol(Part, frozen=True, kw_only=True):
     name: str
     wanted_by: str
     owner: str = ""
+    at_import: bool = True
 
 
 class Native(Section, frozen=True, kw_only=True):
@@ -444,7 +449,8 @@ class Native(Section, frozen=True, kw_only=True):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.needed if one.path is None)
+        """Libraries without which ``import torch_npu`` fails."""
+        return tuple(one.name for one in self.needed if one.path is None and one.at_import)
 
 
 # ---------------------------------------------------------------- import path
