@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ascend_doctor.checks.installed import cann_version, declared, family, installed
+from ascend_doctor.checks.installed import cann_version, declared, distribution, family, installed
 from ascend_doctor.checks.told import held, leading
 from ascend_doctor.checks.trees import core_version, megatron, mindspeed
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -152,12 +153,9 @@ def relation(case: Case, need: Need, have: str) -> Relation:
 
 def _same_line(have: str, versions: str) -> bool:
     """Whether 8.5.1 is asked for where the documented release is 8.5.0."""
-    for one in versions.split("||"):
-        if one.strip().startswith("=="):
-            line = one.strip()[2:].removesuffix(".X")
-            if leading(have, 2, "ascend") == leading(line, 2, "ascend"):
-                return True
-    return False
+    exact = [one.strip()[2:] for one in versions.split("||") if one.strip().startswith("==")]
+    lines = {leading(one.removesuffix(".X"), 2, "ascend") for one in exact}
+    return leading(have, 2, "ascend") in lines
 
 
 def relations(case: Case, row: Release, *components: str) -> Iterator[Relation]:
@@ -165,25 +163,24 @@ def relations(case: Case, row: Release, *components: str) -> Iterator[Relation]:
 
     Raises Unknown where a component's version could not be told.
     """
-    for need in row.requires:
-        if need.component in components and applies(case, need):
-            try:
-                have = present(case, need.component)
-            except NotApplicable:
-                continue
-            yield relation(case, need, have)
+    for need, have in _there(case, row.requires, components):
+        yield relation(case, need, have)
 
 
 def conflicts(case: Case, row: Release, *components: str) -> Iterator[Relation]:
-    """The pairs that a row calls bad and that are there."""
-    for need in row.conflicts:
+    """The pairs that a row calls bad and that are there. Raises Unknown as ``relations``."""
+    for need, have in _there(case, row.conflicts, components):
+        if relation(case, need, have).fit == "fits":
+            yield Relation(need=need, have=have, fit="bad")
+
+
+def _there(
+    case: Case, needs: tuple[Need, ...], components: tuple[str, ...]
+) -> Iterator[tuple[Need, str]]:
+    for need in needs:
         if need.component in components and applies(case, need):
-            try:
-                have = present(case, need.component)
-            except NotApplicable:
-                continue
-            if relation(case, need, have).fit == "fits":
-                yield Relation(need=need, have=have, fit="bad")
+            with contextlib.suppress(NotApplicable):
+                yield need, present(case, need.component)
 
 
 def asked(case: Case, name: str, other: str) -> str | None:
@@ -191,9 +188,7 @@ def asked(case: Case, name: str, other: str) -> str | None:
 
     Raises Unknown and NotApplicable.
     """
-    found = installed(case, name)
-    if found is None:
-        raise NotApplicable(f"{name} is not installed")
+    found = distribution(case, name)
     wanted = declared(found, other)
     if wanted is None:
         row = release(case, name, found.version)

@@ -45,12 +45,7 @@ def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
 
 def _checkout(case: Case, line: str) -> Remedy:
     """The Megatron-LM that this MindSpeed documents, in the tree that is imported."""
-    try:
-        needs = [one for one in mindspeed(case).requires if one.component == "megatron-lm"]
-    except Unknown:
-        needs = []
-    ref = needs[0].versions.partition("||")[0].strip().removeprefix("==") if needs else ""
-    git = core(case).git
+    ref, git = _documented(case), core(case).git
     summary = f"Use Megatron-LM {ref or 'of the line ' + line}, or the MindSpeed branch for yours"
     if not ref or git is None or git.dirty:
         return Remedy(summary=summary)
@@ -59,6 +54,23 @@ def _checkout(case: Case, line: str) -> Remedy:
         summary=summary,
         commands=(f"git -C {root} fetch --tags", f"git -C {root} checkout {shlex.quote(ref)}"),
     )
+
+
+def _documented(case: Case) -> str:
+    """The Megatron-LM ref that this MindSpeed documents, a tag before a branch; "" for none."""
+    try:
+        needs = [one for one in mindspeed(case).requires if one.component == "megatron-lm"]
+    except Unknown:
+        return ""
+    refs = [
+        part.strip().removeprefix("==")
+        for one in needs
+        for part in (*one.versions.split("||"), *one.also.split("||"))
+        if part.strip()
+    ]
+    rows = {ref: fit.release(case, "megatron-lm", ref) for ref in refs}
+    tags = [ref for ref, row in rows.items() if row is not None and not row.moving]
+    return next(iter((*tags, *refs)), "")
 
 
 @check("mindspeed-version-lies", "The version of the mindspeed package tells its Megatron line")

@@ -82,7 +82,12 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
     torch_npu, cann = distribution(case, "torch-npu"), cann_version(case)
     row = fit.release(case, "torch-npu", torch_npu.version)
     if row is None:
-        yield _unlisted(case, torch_npu.version, cann)
+        yield unknown(
+            f"No table has torch_npu {torch_npu.version}: whether it fits CANN {cann} could not be "
+            "told",
+            found=f"torch_npu {torch_npu.version}, CANN {cann}",
+            because=_neighbours(case, torch_npu.version),
+        )
         return
     for one in fit.conflicts(case, row, "cann"):
         yield error(
@@ -99,7 +104,7 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
         yield unknown(
             f"It is not known for which CANN torch_npu {torch_npu.version} was published",
             found=f"CANN {cann}",
-            because=row.note,
+            because=f"{row.note} {_neighbours(case, torch_npu.version)}",
         )
     for one in found:
         if one.fit == "near":
@@ -126,20 +131,16 @@ def _cann_of(row: Release) -> str:
     return " or ".join(fit.spoken(one.versions) for one in row.requires if one.component == "cann")
 
 
-def _unlisted(case: Case, version: str, cann: str) -> Finding:
+def _neighbours(case: Case, version: str) -> str:
     base = leading(version, 3)
     nearest = [
         f"{one.version} (CANN {_cann_of(one)})"
         for one in case.catalog.component("torch-npu").releases
         if leading(one.version, 3) == base and _cann_of(one)
     ]
-    return unknown(
-        f"No table has torch_npu {version}: whether it fits CANN {cann} could not be told",
-        found=f"torch_npu {version}, CANN {cann}",
-        because=f"Packages of this PyTorch line that a table has: {', '.join(nearest)}"
-        if nearest
-        else "No table has a package of this PyTorch line.",
-    )
+    if not nearest:
+        return "No table has a package of this PyTorch line."
+    return f"Packages of this PyTorch line that a table has: {', '.join(nearest)}."
 
 
 def _pair(case: Case, row: Release, cann: str) -> Remedy:

@@ -30,8 +30,6 @@ _OF_CANN = (
     "libacl_tdt_channel.so",
 )
 _OF_TORCH = ("libtorch", "libc10", "libshm")
-# Part of torch_npu that is loaded only when an ATB operator is called.
-_LATE = "libop_plugin_atb.so"
 _FAQ = "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/installation_guide/faq.md"
 _AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
 
@@ -43,19 +41,11 @@ def _native(case: Case) -> Native:
 
 def _early(native: Native) -> tuple[Needed, ...]:
     """Libraries that are not found and without which the import itself fails."""
-    return tuple(
-        one
-        for one in native.needed
-        if one.path is None and tuple(name.rpartition("/")[2] for name in one.wanted_by) != (_LATE,)
-    )
+    return tuple(one for one in native.needed if one.path is None and one.at_import)
 
 
 def _symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
-    return tuple(
-        one
-        for one in native.missing_symbols
-        if one.owner == owner and one.wanted_by.rpartition("/")[2] != _LATE
-    )
+    return tuple(one for one in native.missing_symbols if one.owner == owner and one.at_import)
 
 
 def _autoloads(case: Case) -> bool:

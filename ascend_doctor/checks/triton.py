@@ -123,3 +123,21 @@ def triton_two_drivers(case: Case) -> Iterator[Finding]:
             remedy=Remedy(summary="Unset it", commands=("unset TORCH_TRANSFER_TO_NPU",)),
             refs=("https://github.com/flagos-ai/FlagTree/issues/1022",),
         )
+
+
+@check("triton-machine", "triton-ascend has this machine in its guide")
+def triton_machine(case: Case) -> Iterator[Finding]:
+    """The guide of triton-ascend names chips, Python releases, a glibc and the common triton."""
+    npu_only(case)
+    triton = distribution(case, "triton-ascend")
+    row = fit.release(case, "triton-ascend", triton.version)
+    for one in fit.relations(case, row, "python", "soc", "glibc", "triton") if row else ():
+        if one.fit != "fits":
+            yield warning(
+                f"triton-ascend {triton.version} is made for {one.need.component} {one.wanted}, "
+                f"here is {one.have}",
+                found=f"{one.need.component} {one.have}",
+                wanted=f"{one.need.component} {one.wanted}",
+                because=one.need.because,
+                refs=one.refs,
+            )

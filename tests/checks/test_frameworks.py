@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from ascend_doctor.facts import Npu
+from ascend_doctor.findings import Level
+from tests.checks.machine import dist, having, healthy, install, only, packages, run, without
+
+
+def test_a_stack_that_the_framework_does_not_document() -> None:
+    facts = install(packages(healthy(), dist("torch", "2.9.0")), version="9.1.0")
+    found = only(
+        "framework-stack",
+        facts,
+        Level.WARNING,
+        "ms-swift 4.1.3 is documented with other versions",
+        "cann 8.5.1",
+        "torch 2.7.1",
+    )
+    assert "torch 2.9.0" in found.found
+
+
+def test_either_set_of_a_framework_counts() -> None:
+    facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
+    facts = packages(facts, dist("torch", "2.8.0"), dist("torch-npu", "2.8.0.post2"))
+    found = only("framework-stack", facts, Level.WARNING, "verl 0.8.0")
+    assert "torch" not in found.found
+
+
+def test_a_framework_that_no_table_has() -> None:
+    facts = packages(healthy(), dist("ms-swift", "99.0"))
+    only("framework-stack", facts, Level.UNKNOWN, "No table has ms-swift 99.0")
+
+
+def test_what_cannot_be_told_is_left_out() -> None:
+    assert run("framework-stack", without(healthy(), "cann"))[0].level is Level.OK
+    none = packages(healthy(), gone=("ms-swift",))
+    assert run("framework-stack", none)[0].level is Level.SKIPPED
+
+
+def test_twinkle_and_mindspeed_want_different_numpy() -> None:
+    facts = packages(healthy(), dist("twinkle-kit", "0.5.1"))
+    only("twinkle-mindspeed-numpy", facts, Level.WARNING, "numpy 1.26.0", "<=1.26.0")
+    only(
+        "twinkle-mindspeed-numpy", packages(facts, gone=("numpy",)), Level.WARNING, "not installed"
+    )
+
+
+def test_rows_for_other_chips_are_left_out() -> None:
+    facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
+    facts = having(facts, "npus", devices=(Npu(npu_id=0, name="Ascend950PR"),))
+    found = only("framework-stack", facts, Level.WARNING, "torch 2.9.0")
+    assert "driver" not in found.found

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.facts import GitState, PackageCopy, Snapshot
+from ascend_doctor.findings import Level
+from tests.checks.machine import (
+    copy,
+    dist,
+    having,
+    healthy,
+    imports,
+    only,
+    packages,
+    run,
+    set_to,
+)
+
+
+def megatron(facts: Snapshot, version: str) -> Snapshot:
+    return imports(facts, "megatron", copy("/m/megatron", "/m", "core", core=version))
+
+
+def unset(facts: Snapshot) -> Snapshot:
+    return having(facts, "environment", variables={})
+
+
+def test_an_old_megatron_has_no_gated_delta_net() -> None:
+    found = only(
+        "gdn-needs-zero", unset(healthy()), Level.WARNING, "unset, which means 1", "Qwen3.5"
+    )
+    assert found.remedy is not None
+    assert found.remedy.commands == ("export USE_MCORE_GDN=0",)
+    only("gdn-needs-zero", set_to(healthy(), USE_MCORE_GDN="1"), Level.WARNING, "is 1")
+    new = megatron(unset(healthy()), "0.16.0")
+    assert run("gdn-needs-zero", new)[0].level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "read"),
+    [
+        ("4.0.4", "USE_MCORE_GDN", "SWIFT_USE_MCORE_GDN"),
+        ("4.2.3", "SWIFT_USE_MCORE_GDN", "USE_MCORE_GDN"),
+    ],
+)
+def test_the_name_that_is_not_read(version: str, name: str, read: str) -> None:
+    facts = packages(healthy(), dist("ms-swift", version))
+    set_one = having(facts, "environment", variables={name: "0"})
+    found = only("gdn-env-old-name", set_one, Level.WARNING, f"{name} is set, but", f"reads {read}")
+    assert found.remedy is not None
+    assert found.remedy.commands == (f'export {read}="${name}"', f"unset {name}")
+    withheld = having(facts, "environment", variables={}, withheld=(name,))
+    only("gdn-env-old-name", withheld, Level.WARNING)
+    both = having(facts, "environment", variables={name: "0", read: "0"})
+    assert run("gdn-env-old-name", both)[0].level is Level.OK
+
+
+def test_ms_swift_3_has_no_such_variable() -> None:
+    facts = packages(healthy(), dist("ms-swift", "3.11.3"))
+    assert run("gdn-env-old-name", facts)[0].level is Level.SKIPPED
+
+
+def test_old_bridges_cannot_load_it_on_npus() -> None:
+    facts = megatron(packages(healthy(), dist("mcore-bridge", "1.4.1")), "0.16.0")
+    only("gdn-one-on-npu-old-bridge", unset(facts), Level.WARNING, "mcore-bridge 1.4.1 cannot load")
+    assert run("gdn-one-on-npu-old-bridge", facts)[0].level is Level.OK
+    newer = packages(unset(facts), dist("mcore-bridge", "1.4.2"))
+    assert run("gdn-one-on-npu-old-bridge", newer)[0].level is Level.OK
+    assert run("gdn-one-on-npu-old-bridge", unset(healthy()))[0].level is Level.SKIPPED
+
+
+def test_the_bridge_that_calls_what_is_not_there() -> None:
+    facts = packages(healthy(), dist("mcore-bridge", "1.2.2"))
+    only("qwen3-next-bridge-bug", facts, Level.WARNING, "mcore-bridge 1.2.2", "Qwen3-Next only")
+
+
+def mindspeed(facts: Snapshot, branch: str) -> Snapshot:
+    git = GitState(root="/s", branch=branch)
+    return imports(
+        facts, "mindspeed", PackageCopy(path="/s/mindspeed", entry="/s", kind="editable", git=git)
+    )
+
+
+@pytest.mark.parametrize(
+    ("swift", "branch", "module"),
+    [
+        ("4.2.3", "core_r0.15.3", "mindspeed.lite.ops.triton.chunk_delta_h"),
+        ("4.4.1", "2.3.0_core_r0.12.1", "mindspeed.ops.triton"),
+    ],
+)
+def test_kernels_that_this_mindspeed_lacks(swift: str, branch: str, module: str) -> None:
+    facts = mindspeed(packages(healthy(), dist("ms-swift", swift)), branch)
+    only("swift-fla-patch-missing", facts, Level.WARNING, module, branch)
+
+
+def test_kernels_that_are_there_or_not_known() -> None:
+    facts = packages(healthy(), dist("ms-swift", "4.4.1"))
+    there = mindspeed(facts, "core_r0.16.0")
+    assert run("swift-fla-patch-missing", there)[0].level is Level.OK
+    only("swift-fla-patch-missing", mindspeed(facts, "core_r0.14.0"), Level.UNKNOWN)
+    newer = packages(facts, dist("ms-swift", "4.5.2"))
+    assert run("swift-fla-patch-missing", newer)[0].level is Level.SKIPPED
+
+
+def test_what_packing_would_need_is_a_note() -> None:
+    bare = packages(healthy(), gone=("flash-linear-attention",))
+    found = only("gdn-packing", bare, Level.OK, "would need flash-linear-attention")
+    assert found.title.endswith("flash-linear-attention")
+    newest = packages(bare, dist("mcore-bridge", "1.6.5"))
+    only("gdn-packing", newest, Level.OK, "and transformers >=5.9.0 (here 5.2.0)")

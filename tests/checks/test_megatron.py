@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+from ascend_doctor.facts import GitState, PackageCopy, Snapshot
+from ascend_doctor.findings import Level
+from tests.checks.machine import (
+    SITE,
+    copy,
+    dist,
+    having,
+    healthy,
+    imports,
+    only,
+    packages,
+    run,
+    set_to,
+)
+
+CHECKOUT = copy("/src/Megatron-LM/megatron", "/src/Megatron-LM", "core", "training", core="0.12.1")
+WHEEL = copy(f"{SITE}/megatron", SITE, "core", core="0.15.3")
+
+
+def megatrons(*found: PackageCopy) -> Snapshot:
+    return imports(healthy(), "megatron", *found)
+
+
+def test_a_wheel_behind_the_checkout() -> None:
+    facts = packages(megatrons(CHECKOUT, WHEEL), dist("megatron-core", "0.15.3"))
+    found = only(
+        "megatron-two-copies", facts, Level.WARNING, "2 Megatrons", "megatron.core 0.12.1 is"
+    )
+    assert found.remedy is not None
+    assert found.remedy.commands == ("/venv/bin/python -m pip uninstall -y megatron-core",)
+
+
+def test_core_of_one_tree_and_training_of_another() -> None:
+    facts = megatrons(WHEEL, CHECKOUT)
+    found = only(
+        "megatron-two-copies",
+        facts,
+        Level.ERROR,
+        "megatron.core is 0.15.3, megatron.training is 0.12.1",
+        f"megatron.core from {SITE}/megatron",
+    )
+    assert found.remedy is not None
+    assert found.remedy.commands == ()
+
+
+def test_a_mixture_of_one_release_or_of_an_unknown_one_is_a_warning() -> None:
+    same = copy("/a/megatron", "/a", "core", core="0.12.1")
+    only("megatron-two-copies", megatrons(same, CHECKOUT), Level.WARNING, "are mixed")
+    part = copy("/b/megatron", "/b", "training")
+    unknown = copy("/a/megatron", "/a", "core")
+    only("megatron-two-copies", megatrons(unknown, part), Level.WARNING, "of unknown version")
+
+
+def test_two_trees_of_one_release() -> None:
+    again = copy("/b/megatron", "/b", "core", "training", core="0.12.1")
+    only("megatron-two-copies", megatrons(CHECKOUT, again), Level.WARNING, "of one release")
+
+
+def test_a_normal_package_in_front_hides_all_others() -> None:
+    normal = PackageCopy(path="/n/megatron", entry="/n", kind="package", parts=("features",))
+    assert run("megatron-two-copies", megatrons(normal, CHECKOUT))[0].level is Level.SKIPPED
+    whole = PackageCopy(path="/n/megatron", entry="/n", kind="package", parts=("core",))
+    only("megatron-two-copies", megatrons(whole, WHEEL), Level.WARNING, "2 Megatrons")
+
+
+def test_no_megatron_is_no_subject() -> None:
+    for name in ("megatron-two-copies", "megatron-path", "megatron-training"):
+        assert run(name, megatrons())[0].level is Level.SKIPPED
+
+
+def test_megatron_lm_path_names_another_tree() -> None:
+    facts = set_to(healthy(), MEGATRON_LM_PATH="/other/Mega tron/")
+    found = only("megatron-path", facts, Level.WARNING, "/other/Mega tron/", "/src/Megatron-LM")
+    assert found.remedy is not None
+    assert found.remedy.commands == (
+        "export PYTHONPATH='/other/Mega tron/'${PYTHONPATH:+:$PYTHONPATH}",
+    )
+    assert run("megatron-path", set_to(healthy(), MEGATRON_LM_PATH=""))[0].level is Level.SKIPPED
+    near = set_to(healthy(), MEGATRON_LM_PATH="/src/Megatron")
+    only("megatron-path", near, Level.WARNING)
+
+
+def test_megatron_core_alone() -> None:
+    facts = megatrons(WHEEL)
+    only("megatron-training", facts, Level.WARNING, "only megatron.core", "core")
+    assert run("megatron-training", imports(facts, "mindspeed"))[0].level is Level.OK
+
+
+def test_mindspeed_is_missing() -> None:
+    facts = imports(healthy(), "mindspeed")
+    only("mindspeed-installed", facts, Level.WARNING, "MindSpeed is not installed")
+    layered = imports(facts, "megatron_adaptor", copy("/a/megatron_adaptor", "/a"))
+    assert run("mindspeed-installed", layered)[0].level is Level.OK
+
+
+def git(**fields: Any) -> GitState:
+    return GitState(root="/src/Megatron-LM", **fields)
+
+
+def test_pythonpath_entries() -> None:
+    facts = having(
+        healthy(), "import_path", pythonpath=("", "/a b", "rel", "/gone"), absent=("/gone",)
+    )
+    found = run("pythonpath-entries", facts)
+    assert [one.level for one in found] == [Level.WARNING] * 3
+    assert "empty entry" in found[0].title
+    assert "relative entries: rel" in found[1].title
+    assert "do not exist: /gone" in found[2].title
+    assert found[0].remedy is not None
+    assert found[0].remedy.commands == ("export PYTHONPATH='/a b'",)
+    unset = having(healthy(), "import_path", pythonpath=())
+    assert run("pythonpath-entries", unset)[0].level is Level.SKIPPED
+    assert run("pythonpath-order", unset)[0].level is Level.SKIPPED
+
+
+def test_what_pythonpath_names_is_not_imported() -> None:
+    facts = megatrons(WHEEL, CHECKOUT)
+    found = only(
+        "pythonpath-order",
+        facts,
+        Level.WARNING,
+        "`import megatron` does not take",
+        f"imported: {SITE}/megatron; on PYTHONPATH: /src/Megatron-LM/megatron",
+    )
+    assert found.remedy is not None
+    assert run("pythonpath-order", megatrons(WHEEL))[0].level is Level.OK
+
+
+def test_checkouts_are_noted() -> None:
+    dirty = copy("/src/m", "/src", "core", git=git(commit="a" * 40, dirty=True))
+    found = run("checkouts", imports(megatrons(dirty), "mindspeed"))
+    assert [one.level for one in found] == [Level.OK]
+    assert "local changes" in found[0].title
+    assert "aaaaaaaaaaaa," in found[0].found
+    branch = copy("/src/m", "/src", "core", git=git(branch="core_r0.16.0"))
+    found = run("checkouts", imports(megatrons(branch), "mindspeed"))
+    assert "on the branch core_r0.16.0" in found[0].title
+    plain = imports(megatrons(CHECKOUT), "mindspeed")
+    assert run("checkouts", plain)[0].level is Level.SKIPPED

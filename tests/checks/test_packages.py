@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from ascend_doctor.facts import Distribution
+from ascend_doctor.findings import Level
+from tests.checks.machine import ROOT, dist, having, healthy, only, packages, run
+
+
+def test_a_placeholder_of_mindspeed() -> None:
+    facts = packages(healthy(), dist("mindspeed", "0.0.1.dev1"))
+    found = only(
+        "mindspeed-placeholder", facts, Level.ERROR, "mindspeed 0.0.1.dev1 is a placeholder"
+    )
+    assert found.remedy is not None
+    assert found.remedy.commands == ("/venv/bin/python -m pip uninstall -y mindspeed",)
+    assert "Ascend/MindSpeed" in found.remedy.summary
+    assert run("package-namesakes", facts)[0].level is Level.OK
+
+
+def test_namesakes() -> None:
+    facts = packages(healthy(), dist("twinkle", "0.0.5"), dist("topi", "1.0"))
+    found = run("package-namesakes", facts)
+    assert [one.level for one in found] == [Level.WARNING, Level.WARNING]
+    assert "Twitter" in found[0].found
+    assert "what you need is twinkle-kit" in found[0].found
+    assert found[1].wanted == "not installed"
+
+
+def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
+    facts = packages(
+        healthy(),
+        dist("megatron", "0.1", editable=True),
+        dist("swift", "1.0", direct_url="file:///src/swift"),
+        Distribution(name="auto-tune", version="0.1.0", location=f"{ROOT}/python/site-packages"),
+        dist("apex", "0.1+ascend"),
+    )
+    assert run("package-namesakes", facts)[0].level is Level.OK
+    only("package-namesakes", packages(healthy(), dist("te", "odd")), Level.UNKNOWN, "odd")
+
+
+def test_the_transformer_engine_of_nvidia() -> None:
+    facts = packages(healthy(), dist("transformer-engine", "2.1"))
+    found = only(
+        "nvidia-te-present", facts, Level.ERROR, "NVIDIA's Transformer Engine is installed"
+    )
+    assert found.remedy is not None
+    assert found.remedy.commands == ("/venv/bin/python -m pip uninstall -y transformer-engine",)
+    parts = packages(
+        healthy(),
+        dist("transformer-engine", "2.1", editable=True),
+        dist("transformer-engine-cu12", "2.1"),
+    )
+    only("nvidia-te-present", parts, Level.ERROR, "transformer-engine-cu12")
+    assert run("nvidia-te-present", facts, "cuda")[0].level is Level.SKIPPED
+
+
+def test_a_transformer_engine_from_a_checkout_may_be_that_for_npus() -> None:
+    facts = packages(healthy(), dist("transformer-engine", "0.1", editable=True))
+    only("nvidia-te-present", facts, Level.WARNING, "whose it is could not be told")
+
+
+def test_packages_for_cuda() -> None:
+    only("cuda-packages", packages(healthy(), dist("apex", "0.1")), Level.WARNING, "apex 0.1")
+    only(
+        "cuda-packages", packages(healthy(), dist("flash-attn", "2.8")), Level.WARNING, "flash-attn"
+    )
+    fine = packages(healthy(), dist("apex", "0.1+ascend"))
+    assert run("cuda-packages", fine)[0].level is Level.OK
+    pyramid = packages(healthy(), dist("apex", "0.9.10.dev0"))
+    assert run("cuda-packages", pyramid)[0].level is Level.OK
+    only("package-namesakes", pyramid, Level.WARNING, "Pyramid")
+
+
+def test_requirements_that_are_not_met() -> None:
+    bridge = dist(
+        "mcore-bridge",
+        "1.2.3",
+        requires=(
+            "transformers<5; python_version >= '3.10'",
+            "peft>=99; python_version < '3.0'",
+            "numpy>=3; extra == 'x'",
+            "numpy",
+            "absent>=1",
+            "not a requirement !",
+            "megatron-core>=9",
+        ),
+    )
+    found = only(
+        "declared-requirements",
+        packages(healthy(), bridge),
+        Level.WARNING,
+        "mcore-bridge 1.2.3 declares other versions",
+        "transformers 5.2.0",
+        "transformers<5",
+    )
+    assert "numpy" not in found.wanted
+    assert found.remedy is not None
+    assert found.remedy.commands == ("/venv/bin/python -m pip check",)
+
+
+def test_without_a_training_package_nothing_is_compared() -> None:
+    bare = having(healthy(), "python", distributions=(dist("requests", "2"),))
+    assert run("declared-requirements", bare)[0].level is Level.SKIPPED
+    odd = packages(healthy(), dist("transformers", "odd"))
+    assert run("declared-requirements", odd)[0].level is Level.OK
+
+
+def test_python_that_a_package_refuses() -> None:
+    facts = packages(healthy(), dist("megatron-core", "0.17.1", requires_python=">=3.12"))
+    only(
+        "python-requires", facts, Level.WARNING, "megatron-core 0.17.1 does not take Python 3.11.9"
+    )
+    odd = packages(healthy(), dist("x", "1", requires_python="odd"))
+    assert run("python-requires", odd)[0].level is Level.OK
+    hidden = packages(healthy(), dist("x", "1", requires_python=">=9", shadowed=True))
+    assert run("python-requires", hidden)[0].level is Level.OK
+
+
+def test_a_mindspeed_of_another_version_is_no_placeholder() -> None:
+    facts = packages(healthy(), dist("mindspeed", "0.12.1"), dist("swift", "2.0"))
+    assert run("mindspeed-placeholder", facts)[0].level is Level.OK
+
+
+def test_a_python_that_a_package_takes() -> None:
+    facts = packages(healthy(), dist("megatron-core", "0.16.1", requires_python=">=3.10"))
+    assert run("python-requires", facts)[0].level is Level.OK

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from ascend_doctor.facts import Npu, NpuBoard, Snapshot
+from ascend_doctor.findings import Level
+from tests.checks.machine import dist, having, healthy, only, packages, run
+
+
+def chip(name: str) -> Snapshot:
+    return having(healthy(), "npus", devices=(Npu(npu_id=0, name=name),))
+
+
+def board(chip_name: str, npu_name: str) -> Snapshot:
+    one = NpuBoard(npu_id=0, chip_name=chip_name, npu_name=npu_name)
+    return having(chip("Ascend910"), "npus", boards=(one,))
+
+
+def test_950_needs_a_newer_torch_npu() -> None:
+    facts = chip("Ascend950PR")
+    only("soc-unknown", facts, Level.ERROR, "does not know the chip Ascend950PR", "26.0.0", "7.3.0")
+    newer = packages(facts, dist("torch-npu", "2.7.1.post4"))
+    assert run("soc-unknown", newer)[0].level is Level.OK
+    only("soc-unknown", packages(facts, dist("torch-npu", "7.7.7")), Level.UNKNOWN, "no table")
+
+
+def test_one_chip_of_a3_needs_a_newer_one_too() -> None:
+    only("soc-unknown", board("Ascend910", "9363"), Level.ERROR, "Ascend910_9363")
+    assert run("soc-unknown", board("Ascend910", "9392"))[0].level is Level.OK
+    only("soc-unknown", chip("Ascend910"), Level.UNKNOWN, "could not be told")
+
+
+def test_910b_without_a_digit() -> None:
+    only("soc-910b-confusion", chip("910B"), Level.OK, "not Atlas A2")
+    only("soc-910b-confusion", chip("910B3"), Level.OK, "not mistaken")
+
+
+def test_chips_that_mindspeed_does_not_support() -> None:
+    found = run("soc-training", chip("310P3"))
+    assert [one.level for one in found] == [Level.WARNING, Level.OK]
+    found = run("soc-training", chip("910B"))
+    assert [one.level for one in found] == [Level.WARNING, Level.OK]
+    assert "first generation" in found[0].title
+    assert "no bfloat16" in found[1].title

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.facts import (
+    Library,
+    MissingSymbol,
+    Needed,
+    Snapshot,
+)
+from ascend_doctor.findings import Level
+from tests.checks.machine import (
+    LIBRARIES,
+    TORCH_NPU,
+    dist,
+    having,
+    healthy,
+    install,
+    only,
+    packages,
+    run,
+    set_to,
+    shell,
+    without,
+)
+
+
+def missing(*names: str, by: str = TORCH_NPU) -> tuple[Needed, ...]:
+    return tuple(Needed(name=one, wanted_by=(by,)) for one in names)
+
+
+def lacking(facts: Snapshot, *names: str) -> Snapshot:
+    return having(facts, "native", needed=missing(*names))
+
+
+def symbol(name: str, owner: str, by: str = TORCH_NPU) -> MissingSymbol:
+    return MissingSymbol(name=name, wanted_by=by, owner=owner)
+
+
+def test_six_missing_libraries_are_named_with_the_script_to_source() -> None:
+    found = only(
+        "torch-npu-libraries",
+        lacking(healthy(), *LIBRARIES),
+        Level.ERROR,
+        "`import torch` will fail: 6 CANN libraries are not found",
+        *LIBRARIES,
+    )
+    assert found.remedy is not None
+    assert found.remedy.commands == ("source /usr/local/Ascend/cann/set_env.sh",)
+
+
+def test_without_cann_the_remedy_is_to_install_it_or_to_switch_the_import_off() -> None:
+    facts = having(lacking(healthy(), "libhccl.so"), "cann", installs=(), active=None)
+    found = only("torch-npu-libraries", facts, Level.ERROR, "1 CANN library is not found")
+    assert found.remedy is not None
+    assert "Install the CANN toolkit" in found.remedy.summary
+    assert found.remedy.commands == ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",)
+
+
+def test_a_missing_library_of_torch_asks_for_the_pair() -> None:
+    found = only("torch-npu-libraries", lacking(healthy(), "libc10.so"), Level.ERROR, "1 library")
+    assert found.remedy is not None
+    assert found.remedy.commands == (
+        (
+            "/venv/bin/python -m pip install --force-reinstall --no-deps --index-url "
+            "https://download.pytorch.org/whl/cpu torch==2.7.1"
+        ),
+    )
+
+
+def test_a_missing_library_of_the_system_has_no_command() -> None:
+    found = only("torch-npu-libraries", lacking(healthy(), "libgomp.so.1"), Level.ERROR)
+    assert found.remedy is None
+
+
+def test_what_only_atb_operators_want_does_not_stop_the_import() -> None:
+    late = "torch_npu/lib/libop_plugin_atb.so"
+    facts = having(healthy(), "native", needed=missing("libatb.so", by=late))
+    assert run("torch-npu-libraries", facts)[0].level is Level.OK
+    facts = lacking(healthy(), "libatb.so")
+    assert run("torch-npu-libraries", facts)[0].level is Level.ERROR
+
+
+def test_with_autoload_off_only_torch_npu_fails_and_only_npu_users_care() -> None:
+    facts = set_to(lacking(healthy(), "libhccl.so"), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    only("torch-npu-libraries", facts, Level.ERROR, "`import torch_npu` will fail")
+    assert run("torch-npu-libraries", facts, "cpu")[0].level is Level.SKIPPED
+    assert run("torch-autoload", facts)[0].level is Level.SKIPPED
+
+
+@pytest.mark.parametrize("device", ["npu", "cuda", "cpu"])
+def test_the_autoload_trap_is_an_error_on_every_device(device: str) -> None:
+    facts = lacking(healthy(), "libhccl.so")
+    only("torch-npu-libraries", facts, Level.ERROR, device=device)
+    found = only(
+        "torch-autoload",
+        facts,
+        Level.ERROR,
+        "is unset",
+        "libhccl.so",
+        "`import torch` itself",
+        device=device,
+    )
+    assert found.remedy is not None
+    assert found.remedy.commands == ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",)
+
+
+def test_the_autoload_trap_by_symbols() -> None:
+    facts = having(healthy(), "native", missing_symbols=(symbol("_Zx", "cann"),))
+    only("torch-autoload", facts, Level.ERROR, "1 undefined symbols", "_Zx")
+
+
+def test_old_torch_does_not_autoload() -> None:
+    facts = packages(lacking(healthy(), "libhccl.so"), dist("torch", "2.4.0"))
+    assert run("torch-autoload", facts)[0].level is Level.SKIPPED
+    only("torch-npu-libraries", facts, Level.ERROR, "`import torch_npu` will fail")
+
+
+def test_whether_torch_autoloads_may_be_unknown() -> None:
+    facts = packages(lacking(healthy(), "libhccl.so"), gone=("torch",))
+    only("torch-npu-libraries", facts, Level.ERROR, "`import torch_npu` will fail")
+    facts = having(
+        lacking(healthy(), "libhccl.so"),
+        "environment",
+        withheld=("TORCH_DEVICE_BACKEND_AUTOLOAD",),
+    )
+    only("torch-autoload", facts, Level.UNKNOWN, "not recorded")
+
+
+def test_without_torch_npu_there_is_no_subject() -> None:
+    facts = packages(healthy(), gone=("torch-npu",))
+    for name in ("torch-npu-libraries", "torch-npu-cann-symbols", "driver-library"):
+        assert run(name, facts)[0].level is Level.SKIPPED
+
+
+def test_files_that_could_not_be_read_are_unknown() -> None:
+    only("torch-npu-libraries", having(healthy(), "native", needed=()), Level.UNKNOWN)
+    only("torch-npu-cann-symbols", having(healthy(), "native", symbols_checked=0), Level.UNKNOWN)
+
+
+def test_symbols_that_cann_lacks() -> None:
+    symbols = tuple(symbol(f"aclnnNew{n}", "cann") for n in range(5))
+    facts = having(healthy(), "native", missing_symbols=symbols)
+    only(
+        "torch-npu-cann-symbols",
+        facts,
+        Level.ERROR,
+        "CANN 8.5.0 is too old for torch_npu 2.7.1.post2",
+        "5 undefined: aclnnNew0",
+        "...",
+    )
+    facts = having(facts, "cann", installs=())
+    only("torch-npu-cann-symbols", facts, Level.ERROR, "the CANN in use is too old")
+
+
+def test_symbols_without_an_owner_are_a_warning() -> None:
+    facts = having(healthy(), "native", missing_symbols=(symbol("f", ""),))
+    only("torch-npu-cann-symbols", facts, Level.WARNING, "1 undefined: f")
+
+
+def test_symbols_that_torch_lacks() -> None:
+    facts = having(healthy(), "native", missing_symbols=(symbol("_ZN5torch1x", "torch"),))
+    found = only("torch-npu-torch-symbols", facts, Level.ERROR, "was not built for torch 2.7.1")
+    assert found.remedy is not None
+    assert "torch==2.7.1" in found.remedy.commands[0]
+    assert run("torch-npu-torch-symbols", healthy())[0].level is Level.OK
+
+
+def test_the_driver_library_must_be_found() -> None:
+    facts = having(healthy(), "native", hal=Library(name="libascend_hal.so"))
+    found = only("driver-library", facts, Level.ERROR, "libascend_hal.so: not found")
+    assert found.remedy is not None
+    assert found.remedy.commands == (
+        (
+            "export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}"
+            "/usr/local/Ascend/driver/lib64:/usr/local/Ascend/driver/lib64/common:"
+            "/usr/local/Ascend/driver/lib64/driver"
+        ),
+    )
+    assert run("driver-library", having(facts, "native", hal=None))[0].level is Level.UNKNOWN
+    empty = having(without(facts, "npus"), "driver", version=None, nodes=(), pci=None)
+    assert run("driver-library", empty)[0].level is Level.SKIPPED
+
+
+def test_packages_that_cann_imports() -> None:
+    facts = packages(healthy(), gone=("decorator", "attrs"))
+    found = only("cann-python-packages", facts, Level.ERROR, "decorator, attrs", "500001")
+    assert found.remedy is not None
+    assert found.remedy.commands == ("/venv/bin/python -m pip install decorator attrs",)
+    facts = packages(healthy(), gone=("protobuf",))
+    only("cann-python-packages", facts, Level.WARNING, "protobuf")
+    facts = having(healthy(), "python", importable={"scipy": False})
+    only("cann-python-packages", facts, Level.ERROR, "scipy")
+
+
+def test_the_stale_script_is_not_offered_where_another_is_active() -> None:
+    facts = install(lacking(healthy(), "libhccl.so"), set_env="/a b/set_env.sh")
+    found = only("torch-npu-libraries", shell(facts, home="/gone"), Level.ERROR)
+    assert found.remedy is not None
+    assert found.remedy.commands == ("source '/a b/set_env.sh'",)
