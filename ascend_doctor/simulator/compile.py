@@ -20,6 +20,9 @@ PARTS = {
     "libascend_hal.so": ("hal",),
     "libhccl.so": ("hccl", "hccl_collectives", "hccl_faults", "hccl_link", "hccl_p2p", "hccl_reduce"),
 }
+# Names that torch_npu opens at run time and that only lead to another library of ours.
+FORWARDS = {"libhcomm.so": "hccl", "libacl_op_compiler.so": "ascendcl", "libnnopbase.so": "opapi"}
+FIRST = ("libascendcl.so", "libhccl.so", "libopapi.so")  # the others are linked with these
 FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread", "-Wall", "-Wextra")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g", "-O1")
 NO_COMPILER = (
@@ -57,22 +60,22 @@ def libraries(needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool)
     ours = {name: [objects.pop(part) for part in parts] for name, parts in PARTS.items()}
     ours["libascendcl.so"] = list(objects.values())
     wanted = dict(needs.libraries)
-    for name in (*ours, "libatb.so"):
+    for name in (*ours, *FORWARDS, "libatb.so"):
         wanted.setdefault(name, frozenset())
     defined = {symbol for parts in ours.values() for one in parts for symbol in read_elf(one).defined}
-    for name in sorted(wanted, key=lambda one: one != "libascendcl.so"):
+    for name in (*FIRST, *sorted(wanted.keys() - set(FIRST))):
         source = folder / f"{name}.c"
         text = stubs.library(wanted[name] - defined)
         if name == "libopapi.so":
             operators = {one for one in needs.operators if one not in defined}
             text += stubs.kernels(operators).removeprefix(stubs.HEADER)
         source.write_text(text, "utf-8")
-        link = () if name == "libascendcl.so" else ("-Wl,--no-as-needed", "-lascendcl")
+        link = ["-Wl,--no-as-needed", f"-l{FORWARDS.get(name, 'ascendcl')}", "-lascendcl"]
         _run(
             compiler,
             [*FLAGS, "-fno-builtin", "-w", *extra, "-shared", f"-Wl,-soname,{name}"],
             ["-o", str(folder / name), str(source), *map(str, ours.get(name, ()))],
-            [f"-L{folder}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", *link, "-lpthread", "-ldl"],
+            [f"-L{folder}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", *(link if name != FIRST[0] else ())],
         )
         source.unlink()
     for path in folder.glob("*.o"):

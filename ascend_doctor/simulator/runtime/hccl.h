@@ -81,7 +81,9 @@ char *sim_mail(const communicator *c, uint32_t from, uint32_t to, uint32_t messa
 aclError sim_meet(communicator *c, const signature *what, char *message);
 /* Before the first collective: every rank has to show up within the connect limit. */
 HcclResult sim_link(communicator *c, const signature *what);
-HcclResult sim_pair(communicator *c, const HcclSendRecvItem *items, uint32_t count);
+/* A pair of ranks links when both have addressed each other. */
+void sim_announce(communicator *c, uint32_t peer);
+HcclResult sim_await(communicator *c, uint32_t peer, double deadline);
 aclError sim_execution_timeout(char *message, uint32_t rank);
 
 /* hccl_reduce.c */

@@ -169,17 +169,12 @@ HcclResult sim_link(communicator *c, const signature *what) {
     return HCCL_SUCCESS;
 }
 
-/* A pair links when both have addressed each other; the announcements go out before any wait. */
-HcclResult sim_pair(communicator *c, const HcclSendRecvItem *items, uint32_t count) {
-    segment *s = c->shared;
-    for (uint32_t i = 0; i < count; i++) {
-        word *mine = &s->paired[c->rank][items[i].remoteRank];
-        if (!atomic_exchange(mine, 1))
-            sim_word_wake(mine);
-    }
-    double deadline = sim_now() + sim_connect_limit();
-    for (uint32_t i = 0; i < count; i++)
-        if (!sim_word_wait(&s->paired[items[i].remoteRank][c->rank], 0, deadline))
-            return connect_timeout();
-    return HCCL_SUCCESS;
+void sim_announce(communicator *c, uint32_t peer) {
+    word *mine = &c->shared->paired[c->rank][peer];
+    if (!atomic_exchange(mine, 1))
+        sim_word_wake(mine);
+}
+
+HcclResult sim_await(communicator *c, uint32_t peer, double deadline) {
+    return sim_word_wait(&c->shared->paired[peer][c->rank], 0, deadline) ? HCCL_SUCCESS : connect_timeout();
 }

@@ -92,29 +92,95 @@ static aclError run(void *arguments, aclError failed, char *message) {
     return ACL_SUCCESS;
 }
 
+/* The group of this thread: what is sent and received between HcclGroupStart and HcclGroupEnd goes
+ * together, as one batch for each communicator and stream. */
+typedef struct {
+    aclrtStream stream;
+    batch *work;
+} entry;
+
+static _Thread_local struct {
+    int depth;
+    entry entries[MAX_RANKS];
+    uint32_t count;
+} group;
+
+static batch *extended(batch *b, communicator *c, const HcclSendRecvItem *items, uint32_t count) {
+    uint32_t before = b ? b->count : 0;
+    batch *grown = realloc(b, sizeof(batch) + (before + count) * sizeof(transfer));
+    if (!grown)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++)
+        grown->transfers[before + i] =
+            (transfer){.item = items[i], .bytes = items[i].count * sim_hccl_size(items[i].dataType)};
+    grown->comm = c;
+    grown->count = before + count;
+    return grown;
+}
+
+static HcclResult collect(communicator *c, const HcclSendRecvItem *items, uint32_t count, aclrtStream stream) {
+    uint32_t at = 0;
+    while (at < group.count && (group.entries[at].work->comm != c || group.entries[at].stream != stream))
+        at++;
+    if (at == MAX_RANKS)
+        return HCCL_E_UNAVAIL;
+    bool fresh = at == group.count;
+    batch *work = extended(fresh ? NULL : group.entries[at].work, c, items, count);
+    if (!work)
+        return HCCL_E_MEMORY;
+    group.entries[at] = (entry){stream, work};
+    group.count += fresh;
+    return HCCL_SUCCESS;
+}
+
+static const char *name_of(const batch *b) {
+    return b->count > 1 ? "BatchSendRecv" : b->transfers[0].item.sendRecvType ? "Receive" : "Send";
+}
+
+/* All announcements go out before the first wait, so that no order of groups locks up. */
+static HcclResult launch_group(void) {
+    HcclResult result = HCCL_SUCCESS;
+    bool hangs[MAX_RANKS] = {false};
+    for (uint32_t e = 0; e < group.count; e++) {
+        const batch *b = group.entries[e].work;
+        hangs[e] = sim_hccl_fault(name_of(b), b->transfers[0].item.dataType, group.entries[e].stream);
+        for (uint32_t i = 0; i < b->count && !hangs[e]; i++)
+            sim_announce(b->comm, b->transfers[i].item.remoteRank);
+    }
+    double deadline = sim_now() + sim_connect_limit();
+    for (uint32_t e = 0; e < group.count; e++) {
+        batch *b = group.entries[e].work;
+        for (uint32_t i = 0; i < b->count && !result && !hangs[e]; i++)
+            result = sim_await(b->comm, b->transfers[i].item.remoteRank, deadline);
+        size_t size = sizeof *b + b->count * sizeof(transfer);
+        if (!result && !hangs[e] && sim_launch(group.entries[e].stream, run, b, size, true))
+            result = HCCL_E_RUNTIME;
+        free(b);
+    }
+    group.count = 0;
+    return result;
+}
+
+HcclResult HcclGroupStart(void) {
+    group.depth++;
+    return HCCL_SUCCESS;
+}
+
+HcclResult HcclGroupEnd(void) {
+    if (!group.depth)
+        return HCCL_E_PARA;
+    return --group.depth ? HCCL_SUCCESS : launch_group();
+}
+
 HcclResult HcclBatchSendRecv(HcclSendRecvItem *items, uint32_t count, HcclComm comm, aclrtStream stream) {
     communicator *c = comm;
-    size_t size = sizeof(batch) + count * sizeof(transfer);
-    batch *b = c ? calloc(1, size) : NULL;
-    if (!b)
-        return c ? HCCL_E_MEMORY : HCCL_E_PTR;
-    b->comm = c;
-    b->count = count;
-    HcclResult result = HCCL_SUCCESS;
-    for (uint32_t i = 0; i < count && !result; i++) {
-        uint64_t element = sim_hccl_size(items[i].dataType);
-        if (!element || items[i].remoteRank >= c->ranks)
-            result = HCCL_E_PARA;
-        b->transfers[i] = (transfer){.item = items[i], .bytes = items[i].count * element};
-    }
-    const char *name = count == 1 ? items[0].sendRecvType ? "Receive" : "Send" : "BatchSendRecv";
-    if (!result && count && !sim_hccl_fault(name, items[0].dataType, stream)) {
-        result = sim_pair(c, items, count);
-        if (!result && sim_launch(stream, run, b, size, true))
-            result = HCCL_E_RUNTIME;
-    }
-    free(b);
-    return result;
+    if (!c)
+        return HCCL_E_PTR;
+    for (uint32_t i = 0; i < count; i++)
+        if (!sim_hccl_size(items[i].dataType) || items[i].remoteRank >= c->ranks)
+            return HCCL_E_PARA;
+    HcclResult result = count ? collect(c, items, count, stream) : HCCL_SUCCESS;
+    return result || group.depth ? result : launch_group();
 }
 
 HcclResult HcclSend(void *buffer, uint64_t count, HcclDataType type, uint32_t to, HcclComm comm, aclrtStream stream) {
