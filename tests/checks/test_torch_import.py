@@ -25,16 +25,13 @@ from tests.checks.machine import (
 )
 
 
-def missing(*names: str, by: str = TORCH_NPU) -> tuple[Needed, ...]:
-    return tuple(Needed(name=one, wanted_by=(by,)) for one in names)
-
-
 def lacking(facts: Snapshot, *names: str) -> Snapshot:
-    return having(facts, "native", needed=missing(*names))
+    needed = tuple(Needed(name=one, wanted_by=(TORCH_NPU,)) for one in names)
+    return having(facts, "native", needed=needed)
 
 
 def symbol(name: str, owner: str, by: str = TORCH_NPU) -> MissingSymbol:
-    return MissingSymbol(name=name, wanted_by=by, owner=owner)
+    return MissingSymbol(name=name, wanted_by=by, owner=owner, at_import=by == TORCH_NPU)
 
 
 def test_six_missing_libraries_are_named_with_the_script_to_source() -> None:
@@ -74,11 +71,14 @@ def test_a_missing_library_of_the_system_has_no_command() -> None:
 
 
 def test_what_only_atb_operators_want_does_not_stop_the_import() -> None:
-    late = "torch_npu/lib/libop_plugin_atb.so"
-    facts = having(healthy(), "native", needed=missing("libatb.so", by=late))
+    late = Needed(name="libatb.so", wanted_by=("libop_plugin_atb.so",), at_import=False)
+    facts = having(healthy(), "native", needed=(late,))
     assert run("torch-npu-libraries", facts)[0].level is Level.OK
     facts = lacking(healthy(), "libatb.so")
     assert run("torch-npu-libraries", facts)[0].level is Level.ERROR
+    late_symbol = MissingSymbol(name="f", wanted_by="x", owner="cann", at_import=False)
+    facts = having(healthy(), "native", missing_symbols=(late_symbol,))
+    assert run("torch-npu-cann-symbols", facts)[0].level is Level.OK
 
 
 def test_with_autoload_off_only_torch_npu_fails_and_only_npu_users_care() -> None:
