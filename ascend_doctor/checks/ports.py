@@ -84,9 +84,9 @@ def _master(
     values: dict[str, str], listening: set[int], environment: Environment, wanted: list[range]
 ) -> Iterator[Finding]:
     text = values.get("MASTER_PORT", str(_TORCHRUN))
-    address = address(values.get("MASTER_ADDR", ""))
+    master = address(values.get("MASTER_ADDR", ""))
     own = {address(a) for one in environment.interfaces or () for a in one.addresses}
-    elsewhere = address is not None and not address.is_loopback and own and address not in own
+    elsewhere = master is not None and not master.is_loopback and own and master not in own
     port = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
     if port is None or elsewhere:
         return

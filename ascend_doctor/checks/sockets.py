@@ -138,7 +138,7 @@ def socket_address(case: Case) -> Iterator[Finding]:
 
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ipaddress(text.partition("%")[0])
+        return ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
 

@@ -1,0 +1,120 @@
+"""The network ports inside the NPUs: links, what they reach, and their TLS switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.machine import numbers
+from ascend_doctor.checks.network import answers, each
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, note, unknown, warning
+
+_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
+_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
+_DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
+_HEALTH = (
+    "hicann/driver@ef377e95:docs/en/Ascend_910B_DCMI_API/Ascend_910B_DCMI_API/"
+    "dcmi_get_device_network_health.md"
+)
+# Init: no address to probe is set, or no probe was made yet.
+_FINE = frozenset({"Success", "Init", "Detect ip set"})
+
+
+@check("hccn-link", "The NPUs' network links are up")
+def hccn_link(case: Case) -> Iterator[Finding]:
+    """A link that is down is a cable, an optical module, or a port of the switch.
+
+    A job of several servers then stops with EJ0002 ("The network port is down") or a time-out, and
+    so does one of a single server with HCCL_INTRA_ROCE_ENABLE=1. "not present" of the optics is
+    normal for copper.
+    """
+    devices = answers(case)
+    down = tuple(one.device for one in devices if one.link == "DOWN")
+    if down:
+        optics = "; ".join(
+            f"device {one.device}: " + ", ".join(f"{k} {v}" for k, v in one.optical.items())
+            for one in devices
+            if one.device in down and one.optical
+        )
+        yield warning(
+            f"The network link of devices {numbers(down)} is down",
+            found="link status: DOWN" + (f"; {optics}" if optics else ""),
+            wanted="link status: UP",
+            because="Jobs of several servers cannot use these devices.",
+            remedy=Remedy(
+                summary="Check cable, optical module and switch port",
+                commands=(each("-link -g", down), each("-optical -g", down)),
+            ),
+            refs=(_DOWN, _SOURCE),
+            devices=down,
+        )
+    for one in devices:
+        ports = [f"{p.udie}/{p.port} {p.link}" for p in one.ports if p.link and p.link != "UP"]
+        if ports and len(ports) < len(one.ports):
+            yield note(
+                f"Some ports of device {one.device} are not up",
+                found=f"die/port: {', '.join(ports)}",
+                because="Ports that your server does not wire are never up.",
+                refs=(_SOURCE,),
+            )
+        if one.link == "UP" and "DOWN" in one.link_changes:
+            yield note(
+                f"The link of device {one.device} was down before",
+                found=f"it came up {one.link_ups or 'several'} times since the start",
+                because="A link that goes down again and again has a bad cable or module.",
+                refs=(_SOURCE,),
+            )
+
+
+@check("hccn-health", "The NPUs reach the address that they probe")
+def hccn_health(case: Case) -> Iterator[Finding]:
+    """Each NPU can probe an address (netdetect) and tells the outcome as its network health.
+
+    "Init" says only that no address is set or that no probe was made yet. Socket fail, Receive
+    timeout, Unreachable, Time exceeded and Fault mean that the probed address does not answer.
+    """
+    groups: dict[str, list[int]] = {}
+    for one in answers(case):
+        if one.health and one.health not in _FINE:
+            groups.setdefault(one.health, []).append(one.device)
+    for state, of in groups.items():
+        if state == "Unknown":
+            yield unknown(f"Network health of devices {numbers(of)} is not known to hccn_tool")
+            continue
+        yield warning(
+            f"Network health of devices {numbers(of)}: {state}",
+            found=f"net health status: {state}",
+            wanted="Success, or Init where no address is probed",
+            because="The address that they probe does not answer.",
+            remedy=Remedy(
+                summary="See whether link and probed address are right",
+                commands=(each("-netdetect -g", tuple(of)), each("-link -g", tuple(of))),
+            ),
+            refs=(_HEALTH,),
+            devices=tuple(of),
+        )
+
+
+@check("hccn-tls", "The TLS switch is the same on all NPUs")
+def hccn_tls(case: Case) -> Iterator[Finding]:
+    """TLS for connections between NPUs is on for all ranks of a job or for none.
+
+    Unequal switches stop a job with EI0016, on older drivers with a time-out (EI0006). Most guides
+    turn it off. Compare all nodes of a job; this check sees one.
+    """
+    devices = answers(case)
+    on = [one.device for one in devices if one.tls is True]
+    off = [one.device for one in devices if one.tls is False]
+    if on and off:
+        yield warning(
+            "The TLS switch is on for some NPUs and off for others",
+            found=f"on: {numbers(on)}; off: {numbers(off)}",
+            wanted="the same on all NPUs of a job",
+            because="HCCL refuses to connect them (EI0016).",
+            remedy=Remedy(
+                summary="Turn it off on all, as most guides do, or on",
+                commands=(each("-tls -s enable 0", tuple(on)),),
+            ),
+            refs=(_VERIFY,),
+            devices=tuple(on),
+        )
