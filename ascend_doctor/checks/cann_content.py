@@ -173,7 +173,7 @@ def _atb_symbols(case: Case, one: Nnal) -> Iterator[Finding]:
     lacking = [
         symbol
         for symbol in native.missing_symbols
-        if symbol.name.startswith("_ZN3atb") or symbol.wanted_by.endswith("libop_plugin_atb.so")
+        if symbol.name.startswith("_ZN3atb") or not symbol.at_import
     ]
     if lacking and native.atb and native.atb.path:
         yield error(

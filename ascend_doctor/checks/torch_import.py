@@ -30,6 +30,8 @@ _OF_CANN = (
     "libacl_tdt_channel.so",
 )
 _OF_TORCH = ("libtorch", "libc10", "libshm")
+# CANN's libraries load the driver's; npu-smi needs libc_sec.so from the same folders.
+_OF_DRIVER = ("libascend_hal.so", "libc_sec.so")
 _FAQ = "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/installation_guide/faq.md"
 _AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
 
@@ -40,8 +42,10 @@ def _native(case: Case) -> Native:
 
 
 def _early(native: Native) -> tuple[Needed, ...]:
-    """Libraries that are not found and without which the import itself fails."""
-    return tuple(one for one in native.needed if one.path is None and one.at_import)
+    """Libraries that are not found and without which the import itself fails, CANN's first."""
+    found = [one for one in native.needed if one.path is None and one.at_import]
+    order = {name: place for place, name in enumerate(_OF_CANN)}
+    return tuple(sorted(found, key=lambda one: order.get(one.name, len(order))))
 
 
 def _symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
@@ -110,19 +114,28 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
     if missing:
         _unharmed(case)
         names = ", ".join(one.name for one in missing)
-        cann = [one.name for one in missing if one.name in _OF_CANN]
-        torch = [one.name for one in missing if one.name.startswith(_OF_TORCH)]
-        of = "CANN" if len(cann) == len(missing) else ""
+        of = "CANN " if all(one.name in _OF_CANN for one in missing) else ""
         yield error(
             f"`{_statement(case)}` will fail: {len(missing)} "
-            f"{of + ' ' if of else ''}librar{'y is' if len(missing) == 1 else 'ies are'} not found",
+            f"{of}librar{'y is' if len(missing) == 1 else 'ies are'} not found",
             found=f"not found: {names}",
             wanted="the loader finds each of them",
-            because=f"The import stops at the first one: {missing[0].name}: cannot open shared "
-            "object file.",
-            remedy=_load_cann(case) if cann else torch_pair(case) if torch else None,
+            because="The message names only one of them, as in: "
+            f"{missing[0].name}: cannot open shared object file.",
+            remedy=_bring(case, [one.name for one in missing]),
             refs=(_FAQ,),
         )
+
+
+def _bring(case: Case, names: list[str]) -> Remedy | None:
+    """How the libraries of the first owner, in the order of repair, come onto the path."""
+    if any(one in _OF_CANN for one in names):
+        return _load_cann(case)
+    if any(one in _OF_DRIVER for one in names):
+        return _driver_folders(case)
+    if any(one.startswith(_OF_TORCH) for one in names):
+        return torch_pair(case)
+    return None
 
 
 @check("torch-autoload", "`import torch` does not depend on a torch_npu that cannot be imported")
@@ -144,13 +157,13 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
     symbols = (*_symbols(native, "cann"), *_symbols(native, "torch"))
     if missing or symbols:
         lacks = (
-            f"libraries that are not found: {', '.join(one.name for one in missing)}"
+            f"needs libraries that are not found: {', '.join(one.name for one in missing)}"
             if missing
-            else f"{len(symbols)} undefined symbols, the first of them {symbols[0].name}"
+            else f"has {len(symbols)} undefined symbols, the first of them {symbols[0].name}"
         )
         yield error(
             "`import torch` itself will fail, because it imports torch_npu automatically",
-            found=f"{_AUTOLOAD} is {variable(case, _AUTOLOAD) or 'unset'}; torch_npu has {lacks}",
+            found=f"{_AUTOLOAD} is {variable(case, _AUTOLOAD) or 'unset'}; torch_npu {lacks}",
             wanted="torch_npu can be imported, or its automatic import is off",
             because="The message will be: Failed to load the backend extension: torch_npu. "
             "The real reason stands above it in the traceback.",
@@ -175,6 +188,8 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
     """
     native = _native(case)
     _symbols_known(native)
+    if any(one.name in _OF_CANN for one in _early(native)):
+        raise NotApplicable("libraries of CANN are not found at all")
     missing = _symbols(native, "cann")
     if missing:
         _unharmed(case)
@@ -256,20 +271,28 @@ def driver_library(case: Case) -> Iterator[Finding]:
         driver = case.need(Driver)
         if not driver.present:
             raise NotApplicable("there is no trace of an NPU on this machine")
-        root = f"{driver.path or '/usr/local/Ascend/driver'}/lib64"
-        folders = ":".join((root, f"{root}/common", f"{root}/driver"))
         yield error(
             "The driver's library libascend_hal.so is not on the loader's path",
             found="libascend_hal.so: not found",
-            wanted=f"found in a folder below {root}",
+            wanted=f"found in a folder below {_lib64(driver)}",
             because="Without it CANN cannot start and no NPU can be used.",
-            remedy=Remedy(
-                summary="Add the driver's folders to the loader's path; in a container mount the "
-                "driver folder of the host first",
-                commands=(_append("LD_LIBRARY_PATH", folders),),
-            ),
+            remedy=_driver_folders(case),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
         )
+
+
+def _lib64(driver: Driver | None) -> str:
+    return f"{(driver and driver.path) or '/usr/local/Ascend/driver'}/lib64"
+
+
+def _driver_folders(case: Case) -> Remedy:
+    root = _lib64(case.facts.driver)
+    folders = ":".join((root, f"{root}/common", f"{root}/driver"))
+    return Remedy(
+        summary="Add the driver's folders to the loader's path; in a container mount the driver "
+        "folder of the host first",
+        commands=(_append("LD_LIBRARY_PATH", folders),),
+    )
 
 
 def _append(name: str, value: str) -> str:

@@ -37,11 +37,13 @@ def symbol(name: str, owner: str, by: str = TORCH_NPU) -> MissingSymbol:
 def test_six_missing_libraries_are_named_with_the_script_to_source() -> None:
     found = only(
         "torch-npu-libraries",
-        lacking(healthy(), *LIBRARIES),
+        lacking(healthy(), *sorted(LIBRARIES)),
         Level.ERROR,
         "`import torch` will fail: 6 CANN libraries are not found",
+        "not found: libhccl.so, libascendcl.so",
         *LIBRARIES,
     )
+    assert run("torch-npu-cann-symbols", lacking(healthy(), *LIBRARIES))[0].level is Level.SKIPPED
     assert found.remedy is not None
     assert found.remedy.commands == ("source /usr/local/Ascend/cann/set_env.sh",)
 
@@ -63,6 +65,12 @@ def test_a_missing_library_of_torch_asks_for_the_pair() -> None:
             "https://download.pytorch.org/whl/cpu torch==2.7.1"
         ),
     )
+
+
+def test_a_missing_library_of_the_driver_asks_for_its_folders() -> None:
+    found = only("torch-npu-libraries", lacking(healthy(), "libascend_hal.so"), Level.ERROR)
+    assert found.remedy is not None
+    assert "/usr/local/Ascend/driver/lib64/driver" in found.remedy.commands[0]
 
 
 def test_a_missing_library_of_the_system_has_no_command() -> None:
