@@ -101,8 +101,11 @@ class _Closure:
         return True
 
     def follow(self) -> None:
-        """Look up what is needed, and what that needs, until nothing new comes."""
-        waiting = list(self.headers)
+        """Look up what is needed, and what that needs, until nothing new comes.
+
+        Breadth first from the extension module on, so that ``found`` has the loader's order.
+        """
+        waiting = sorted(self.headers, key=lambda path: not _is_extension(path))
         for path in waiting:
             for name in self.headers[path]["needed"]:
                 self.wanted_by.setdefault(name, []).append(path)
@@ -131,7 +134,7 @@ class _Closure:
 
         Others (ATB operators, torchair) are loaded when they are used.
         """
-        waiting = [path for name, path in self.own.items() if name.startswith("_C.")]
+        waiting = [path for path in self.own.values() if _is_extension(path)]
         for path in waiting:
             places = (self.found.get(name) for name in self.headers[path]["needed"])
             paths = (place[0] for place in places if place and place[0] in self.headers)
@@ -140,7 +143,7 @@ class _Closure:
 
     def needed(self, loaded: frozenset[str]) -> tuple[Needed, ...]:
         rows = []
-        for name, place in sorted(self.found.items()):
+        for name, place in self.found.items():
             path, by = place or (None, "")
             wanted_by = tuple(self.wanted_by[name])
             rows.append(
@@ -153,6 +156,11 @@ class _Closure:
                 )
             )
         return tuple(rows)
+
+
+def _is_extension(path: str) -> bool:
+    """Whether this is ``torch_npu._C``."""
+    return path.rpartition("/")[2].startswith("_C.")
 
 
 def _headers(path: str) -> dict[str, Any]:
