@@ -1,0 +1,121 @@
+"""The state of a git checkout, read from its files: git itself refuses those of other users."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.collect.package_copies import is_installed
+from ascend_doctor.facts import GitState
+from ascend_doctor.system import Machine, ProgramMissing, exists, is_directory, read_or_none
+
+STATUS_DEADLINE = 10.0
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_PACKED = re.compile(rf"^({_COMMIT.pattern}) (refs/\S+)$|^\^({_COMMIT.pattern})$", re.MULTILINE)
+_SHORT = re.compile(r"refs/(?:tags|heads|remotes/[^/]+)/(.+)")
+_LOOSE_LIMIT = 1000
+
+
+def parse_head(text: str) -> tuple[str | None, str | None]:
+    """(ref, commit) of a HEAD or loose ref file; one of them, or none."""
+    first = (text.splitlines() or [""])[0].strip()
+    if first.startswith("ref: ") and not first.endswith("/.invalid"):  # git-reftable(5) puts it
+        return first.removeprefix("ref: ").strip() or None, None
+    return None, first if _COMMIT.fullmatch(first) else None
+
+
+def parse_packed_refs(text: str) -> dict[str, str]:
+    """Commit by ref of ``packed-refs``; an annotated tag gives the commit that it stands for."""
+    found: dict[str, str] = {}
+    ref = ""
+    for commit, name, peeled in _PACKED.findall(text):
+        if name:
+            ref, found[name] = name, commit
+        elif ref:
+            found[ref] = peeled
+    return found
+
+
+def checkout(machine: Machine, path: str) -> GitState | None:
+    """The checkout that a file or folder lies in, None for none and for what pip installed."""
+    root = _root(machine, path)
+    if root is None:
+        return None
+    git = _linked(machine, f"{root}/.git", "gitdir: ") or f"{root}/.git"
+    common = _linked(machine, f"{git}/commondir", "") or git
+    refs = parse_packed_refs(read_or_none(machine, f"{common}/packed-refs") or "")
+    refs |= {ref: commit for ref, commit in _loose(machine, common) if commit}
+    ref, commit = parse_head(read_or_none(machine, f"{git}/HEAD") or "")
+    commit = commit or refs.get(ref or "")
+    names = (
+        short.group(1)
+        for name, one in refs.items()
+        if one == commit and (short := _SHORT.fullmatch(name))
+    )
+    return GitState(
+        root=root,
+        commit=commit,
+        branch=ref.removeprefix("refs/heads/") if ref else None,
+        refs=tuple(sorted(set(names) - {"HEAD"})),
+        dirty=_dirty(machine, root),
+        shallow=exists(machine, f"{common}/shallow"),
+    )
+
+
+def _root(machine: Machine, path: str) -> str | None:
+    """The nearest folder with ``.git``. An environment inside a checkout is no part of it."""
+    try:
+        folder = machine.status(path).target or path
+    except OSError:
+        return None
+    while folder not in ("", "/") and not is_installed(folder):
+        if exists(machine, f"{folder}/.git"):
+            return folder
+        folder = os.path.dirname(folder)
+    return None
+
+
+def _linked(machine: Machine, file: str, prefix: str) -> str | None:
+    """Where a worktree or a submodule keeps its files."""
+    text = (read_or_none(machine, file) or "").strip()
+    if not text.startswith(prefix) or not text.removeprefix(prefix):
+        return None
+    return os.path.normpath(os.path.join(os.path.dirname(file), text.removeprefix(prefix)))
+
+
+def _loose(machine: Machine, git: str) -> Iterator[tuple[str, str | None]]:
+    """Refs in files of their own. Folders are nested as deep as names have slashes."""
+    waiting, left = ["refs/tags", "refs/heads", "refs/remotes"], _LOOSE_LIMIT
+    while waiting and left:
+        folder = waiting.pop(0)
+        try:
+            names = machine.names(f"{git}/{folder}")
+        except OSError:
+            continue
+        for name in names[:left]:
+            left -= 1
+            ref = f"{folder}/{name}"
+            if is_directory(machine, f"{git}/{ref}"):
+                waiting.append(ref)
+            else:
+                yield ref, parse_head(read_or_none(machine, f"{git}/{ref}") or "")[1]
+
+
+def _dirty(machine: Machine, root: str) -> bool | None:
+    """Whether tracked files differ from the commit; None where git does not tell.
+
+    fsmonitor is a program that the checkout's configuration may name; the index is not rewritten.
+    """
+    env = {name: value for name, value in machine.env.items() if not name.startswith("GIT_")}
+    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", root]
+    try:
+        done = machine.run(
+            [*command, "status", "--porcelain", "--untracked-files=no"],
+            deadline=STATUS_DEADLINE,
+            name=f"git status {root}",
+            env=env,
+        )
+    except ProgramMissing:
+        return None
+    return bool(done.stdout.strip()) if done.exit_code == 0 else None

@@ -1,0 +1,105 @@
+"""Which copies of the packages that decide a training stack would be imported."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ascend_doctor.collect.checkout import checkout
+from ascend_doctor.collect.package_copies import copies, is_installed
+from ascend_doctor.facts import GitState, ImportName, ImportPath, PackageCopy, Python
+from ascend_doctor.system import Machine, exists, read_or_none
+
+NAMES = (
+    *("megatron", "mindspeed", "megatron_adaptor", "mcore_bridge"),
+    *("transformer_engine", "apex", "triton", "torch", "torch_npu"),
+)
+# Megatron-LM says its version in a sub-package. MindSpeed says it in setup.py alone.
+_FILES = {"megatron": {"core": ("core/package_info.py",)}}
+_USUAL = ("version.py", "_version.py", "__init__.py")
+_VERSION = re.compile(
+    r"""^[ \t]*(?:__version__|version)[ \t]*(?::[^=\n]{0,40})?=[ \t]*["']v?(\d[^"'\s]{0,63})["']""",
+    re.MULTILINE,
+)
+_NUMBERS = ("MAJOR", "MINOR", "PATCH")
+_PRE_RELEASE = re.compile(r"""^PRE_RELEASE[ \t]*=[ \t]*["']([^"'\s]{0,32})["']""", re.MULTILINE)
+
+
+def parse_version(source: str) -> str | None:
+    """The version that a Python source gives as a constant, without running it.
+
+    Either ``__version__ = "1.2"`` (or ``version="1.2"`` of setup.py), or the three numbers and
+    PRE_RELEASE of megatron/core/package_info.py.
+    """
+    found = _VERSION.search(source)
+    if found is not None:
+        return found.group(1)
+    numbers = [
+        re.search(rf"^{name}[ \t]*=[ \t]*(\d{{1,9}})\b", source, re.MULTILINE) for name in _NUMBERS
+    ]
+    if not all(numbers):
+        return None
+    suffix = _PRE_RELEASE.search(source)
+    return ".".join(one.group(1) for one in numbers if one) + (suffix.group(1) if suffix else "")
+
+
+def import_path(machine: Machine, python: Python) -> ImportPath:
+    """All copies of every name, with the version and the checkout of each."""
+    found = copies(machine, python.sys_path, NAMES)
+    states: dict[str, GitState | None] = {}
+    value = machine.env.get("PYTHONPATH", "")
+    entries = tuple(value.split(":")) if value else ()
+    return ImportPath(
+        source=python.executable,
+        pythonpath=entries,
+        absent=tuple(one for one in dict.fromkeys(entries) if one and not exists(machine, one)),
+        names=tuple(
+            ImportName(
+                name=name, copies=tuple(_told(machine, name, one, states) for one in found[name])
+            )
+            for name in NAMES
+            if found[name]
+        ),
+    )
+
+
+def _told(
+    machine: Machine, name: str, copy: PackageCopy, states: dict[str, GitState | None]
+) -> PackageCopy:
+    """The copy with what its files say of version and commit. ``states``: known so far, by path."""
+    if copy.path not in states:
+        states[copy.path] = _state(machine, copy.path, states)
+    return msgspec.structs.replace(
+        copy, versions=_versions(machine, name, copy), git=states[copy.path]
+    )
+
+
+def _state(machine: Machine, path: str, known: dict[str, GitState | None]) -> GitState | None:
+    """Several names may lie in one checkout; git is asked once."""
+    for state in known.values():
+        if state is not None and f"{path}/".startswith(f"{state.root}/"):
+            return state
+    return checkout(machine, path)
+
+
+def _versions(machine: Machine, name: str, copy: PackageCopy) -> dict[str, str]:
+    if copy.kind == "module":
+        sources = {name: [copy.path]}
+    else:
+        usual = [f"{copy.path}/{file}" for file in _USUAL]
+        if not is_installed(copy.path):
+            usual.append(f"{copy.path.rpartition('/')[0]}/setup.py")
+        wanted = _FILES.get(name)
+        sources = (
+            {part: [f"{copy.path}/{file}" for file in files] for part, files in wanted.items()}
+            if wanted
+            else {name: usual}
+        )
+    found = {}
+    for part, paths in sources.items():
+        versions = (parse_version(read_or_none(machine, path) or "") for path in paths)
+        version = next((one for one in versions if one), None)
+        if version is not None:
+            found[part] = version
+    return found

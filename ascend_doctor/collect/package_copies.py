@@ -1,0 +1,200 @@
+"""Every copy of an import name on the path of an interpreter, in the order in which Python looks.
+
+``sys.meta_path`` asks the path first and the finders of editable installs last. On the path the
+first regular package or module wins over all folders without __init__.py, which only together
+make a namespace package (importlib, PathFinder).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from ascend_doctor.facts import PackageCopy
+from ascend_doctor.system import Machine, exists, is_directory, read_or_none
+
+_MODULE = re.compile(r"\.(?:py|pyc|so|[\w-]+\.so)")
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Finder(msgspec.Struct, frozen=True, kw_only=True):
+    """The finder that setuptools writes for an editable install.
+
+    ``mapping``: folder or module by name; ``namespaces``: folders by name of a namespace package,
+    which are searched where ``placeholder`` stands on sys.path.
+    """
+
+    mapping: dict[str, str] = {}
+    namespaces: dict[str, list[str]] = {}
+    placeholder: str = ""
+
+
+def parse_finder(text: str) -> Finder:
+    """``__editable___NAME_finder.py`` as setuptools writes it; empty where it is anything else."""
+    found: dict[str, object] = {}
+    for name in ("MAPPING", "NAMESPACES", "PATH_PLACEHOLDER"):
+        line = re.search(rf"^{name}(?:: [^=\n]+)? = (.+)$", text, re.MULTILINE)
+        if line is not None:
+            found[name] = _literal(line.group(1).replace(' + ".__path_hook__"', ""))
+    try:
+        return msgspec.convert(
+            {
+                "mapping": found.get("MAPPING", {}),
+                "namespaces": found.get("NAMESPACES", {}),
+                "placeholder": f"{found['PATH_PLACEHOLDER']}.__path_hook__"
+                if "PATH_PLACEHOLDER" in found
+                else "",
+            },
+            Finder,
+        )
+    except msgspec.ValidationError:
+        return Finder()
+
+
+def _literal(text: str) -> object:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about odd escapes and numbers in someone's file
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def copies(
+    machine: Machine, sys_path: Sequence[str], names: Sequence[str]
+) -> Mapping[str, tuple[PackageCopy, ...]]:
+    """Copies by name, the winner first; each place once, however many entries lead there."""
+    listed = {entry: _names(machine, entry) for entry in dict.fromkeys(sys_path)}
+    finders = dict(_finders(machine, listed))
+    return {name: tuple(_once(machine, _ordered(machine, listed, finders, name))) for name in names}
+
+
+def _ordered(
+    machine: Machine,
+    listed: Mapping[str, frozenset[str]],
+    finders: Mapping[str, Finder],
+    name: str,
+) -> list[PackageCopy]:
+    regular: list[PackageCopy] = []
+    portions: list[PackageCopy] = []
+    for entry, inside in listed.items():
+        for file, finder in finders.items():
+            if finder.placeholder == entry:
+                portions += _namespace_portions(machine, file, finder, name)
+        one = _on_path(machine, entry, inside, name)
+        if one is not None:
+            (portions if one.kind == "namespace" else regular).append(one)
+    mapped = [
+        PackageCopy(
+            path=finder.mapping[name],
+            entry=file,
+            kind="editable",
+            parts=_parts(machine, finder.mapping[name]),
+        )
+        for file, finder in finders.items()
+        if name in finder.mapping and _is_mapped(machine, finder.mapping[name])
+    ]
+    return [*regular, *portions, *mapped]
+
+
+def _on_path(machine: Machine, entry: str, inside: frozenset[str], name: str) -> PackageCopy | None:
+    """What one entry of sys.path offers: a package before a module before a namespace portion."""
+    folder = f"{entry.rstrip('/')}/{name}"
+    portion = name in inside and is_directory(machine, folder)
+    content = _names(machine, folder) if portion else frozenset()
+    module = next((one for one in sorted(inside) if _is_module(one, name)), None)
+    if any(_is_module(one, "__init__") for one in content):
+        return PackageCopy(path=folder, entry=entry, kind="package", parts=_parts(machine, folder))
+    if module is not None:
+        return PackageCopy(path=f"{entry.rstrip('/')}/{module}", entry=entry, kind="module")
+    if portion:
+        return PackageCopy(
+            path=folder, entry=entry, kind="namespace", parts=_parts(machine, folder)
+        )
+    return None
+
+
+def _namespace_portions(
+    machine: Machine, file: str, finder: Finder, name: str
+) -> Iterator[PackageCopy]:
+    """A namespace package of an editable install: whole folders, or single sub-packages."""
+    if name not in finder.namespaces:
+        return
+    for folder in finder.namespaces[name]:
+        yield PackageCopy(path=folder, entry=file, kind="namespace", parts=_parts(machine, folder))
+    parts: dict[str, list[str]] = {}
+    for full, path in finder.mapping.items():
+        parent, _, child = full.rpartition(".")
+        if parent == name and os.path.dirname(path) not in finder.namespaces[name]:
+            parts.setdefault(os.path.dirname(path), []).append(child)
+    for folder, children in parts.items():
+        yield PackageCopy(path=folder, entry=file, kind="namespace", parts=tuple(sorted(children)))
+
+
+def _is_mapped(machine: Machine, path: str) -> bool:
+    """The finder gives nothing where its target is gone or is a folder of a namespace package."""
+    return exists(machine, f"{path}/__init__.py") or exists(machine, f"{path}.py")
+
+
+def _finders(
+    machine: Machine, listed: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, Finder]]:
+    for entry, inside in listed.items():
+        for name in sorted(inside):
+            if name.startswith("__editable__") and name.endswith("_finder.py"):
+                path = f"{entry.rstrip('/')}/{name}"
+                yield path, parse_finder(read_or_none(machine, path) or "")
+
+
+def _parts(machine: Machine, folder: str) -> tuple[str, ...]:
+    """Sub-packages: folders with code. pip leaves folders of compiled files and caches behind."""
+    return tuple(
+        name
+        for name in sorted(_names(machine, folder))
+        if name.isidentifier()
+        and not name.startswith("__")
+        and _has_code(machine, f"{folder}/{name}")
+    )
+
+
+def _has_code(machine: Machine, folder: str) -> bool:
+    """``megatron.legacy`` has no __init__.py of its own, only packages inside."""
+    if exists(machine, f"{folder}/__init__.py"):
+        return True
+    return any(
+        name.endswith(".py") or exists(machine, f"{folder}/{name}/__init__.py")
+        for name in _names(machine, folder)
+    )
+
+
+def _once(machine: Machine, found: Sequence[PackageCopy]) -> Iterator[PackageCopy]:
+    seen = set()
+    for one in found:
+        try:
+            place = machine.status(one.path).target or one.path
+        except OSError:
+            place = one.path
+        if place not in seen:
+            seen.add(place)
+            yield one
+
+
+def _is_module(file: str, name: str) -> bool:
+    return file.startswith(name) and _MODULE.fullmatch(file[len(name) :]) is not None
+
+
+def _names(machine: Machine, folder: str) -> frozenset[str]:
+    try:
+        return frozenset(machine.names(folder))
+    except OSError:
+        return frozenset()
+
+
+def is_installed(path: str) -> bool:
+    """Whether a package was installed by pip or the system, and is no checkout."""
+    return any(part in _INSTALLED for part in path.split("/"))
