@@ -45,8 +45,6 @@ WITHOUT = "torch without autoload"
 IMPORT_SECONDS = 120.0
 OUTPUT_KEPT = 2000
 
-Modules = dict[str, dict[str, Any]]
-
 # What a child runs. It answers on a pipe of its own: everything here prints on stdout.
 CHILD = """
 import faulthandler, importlib, importlib.metadata, json, os, sys, time
@@ -114,7 +112,7 @@ def body(probe: Probe) -> None:
     if "torch" not in installed:
         probe.measure("blocks", "torch is not installed in this environment")
         return
-    modules: Modules = {}
+    modules: dict[str, Any] = {}
     trapped = import_torch(probe, modules)
     if trapped or modules["torch"]["ok"]:
         for name in STACK:
@@ -125,14 +123,14 @@ def body(probe: Probe) -> None:
     probe.measure("blocks", blocked(probe.device, modules))
 
 
-def import_torch(probe: Probe, modules: Modules) -> bool:
+def import_torch(probe: Probe, modules: dict[str, Any]) -> bool:
     """Import torch as the environment has it, then without extensions. Whether only that works."""
     if attempt(probe, modules, "torch", autoload=True)["ok"]:
         return False
     return bool(attempt(probe, modules, WITHOUT, autoload=False)["ok"])
 
 
-def attempt(probe: Probe, modules: Modules, name: str, *, autoload: bool) -> dict[str, Any]:
+def attempt(probe: Probe, modules: dict[str, Any], name: str, *, autoload: bool) -> dict[str, Any]:
     """One import in one process; the table of modules is recorded anew after each."""
     with probe.stage(f"import {name}"):
         limit = min(IMPORT_SECONDS, max(probe.left() - 5.0, 1.0))
@@ -144,7 +142,7 @@ def attempt(probe: Probe, modules: Modules, name: str, *, autoload: bool) -> dic
     return modules[name]
 
 
-def blocked(device: str, modules: Modules) -> str:
+def blocked(device: str, modules: dict[str, Any]) -> str:
     """Why no further probe can run on this device, "" where it can."""
     if device == "cpu":
         torch = modules.get(WITHOUT, modules["torch"])

@@ -206,6 +206,12 @@ def test_a_launch_closes_what_it_opens(tmp_path: Path) -> None:
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
 
 
+def test_temporary_files_of_a_probe_go_with_its_records(tmp_path: Path) -> None:
+    body = "import tempfile\nprobe.measure('file', tempfile.mkstemp()[1])"
+    (rank,) = launch(request(tmp_path, body)).ranks
+    assert not Path(rank.values["file"]).exists()
+
+
 # ---------------------------------------------------------------- the order of probes
 
 

@@ -79,8 +79,10 @@ def _told_to_end() -> Iterator[None]:
             signal.signal(one, signal.SIG_DFL)
 
 
-def _environment(request: ProbeRequest) -> dict[str, str]:
+def _environment(request: ProbeRequest, records: str) -> dict[str, str]:
     env = dict(os.environ if request.env is None else request.env)
+    # What torchrun and the ranks leave behind goes with the records.
+    env["TMPDIR"] = records
     # A probe imports its contract from its own folder.
     env.pop("PYTHONSAFEPATH", None)
     if request.device == "cpu" and request.probe != "inspect-env":
@@ -146,7 +148,7 @@ class _Launch:
                 stdin=subprocess.DEVNULL,
                 stdout=writer,
                 stderr=writer,
-                env=_environment(request),
+                env=_environment(request, self._folder),
                 start_new_session=True,
             )
         finally:
