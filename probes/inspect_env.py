@@ -139,7 +139,7 @@ def attempt(probe: Probe, modules: dict[str, Any], name: str, *, autoload: bool)
         plain = autoload and module != "torch_npu"
         modules[name] = ask(CHILD, module, limit=limit, env={} if plain else {AUTOLOAD: "0"})
         probe.measure("modules", modules)
-    return modules[name]
+    return dict(modules[name])
 
 
 def blocked(device: str, modules: dict[str, Any]) -> str:
