@@ -52,7 +52,7 @@ def gelu_backward(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor
 
 @implements("npu::npu_fast_gelu", "npu::fast_gelu")
 def fast_gelu(x: Tensor) -> Tensor:
-    """x * sigmoid(1.702 x), written as op-plugin's test_fast_gelu.py does."""
+    """The product of x and sigmoid(1.702 x), written as op-plugin's test_fast_gelu.py does."""
     return x * torch.sigmoid(1.702 * x)
 
 
@@ -78,7 +78,7 @@ def _rotated(x: Tensor, mode: str) -> Tensor:
 def rotary_mul(
     x: Tensor, cos: Tensor, sin: Tensor, rotary_mode: str = "half", rotate: Tensor | None = None
 ) -> Tensor:
-    """x * cos + rotate(x) * sin (op-plugin, torch_npu-npu_rotary_mul.md)."""
+    """The sum x * cos + rotate(x) * sin (op-plugin, torch_npu-npu_rotary_mul.md)."""
     x32 = x.float()
     turned = _rotated(x32, rotary_mode) if rotate is None else x32 @ rotate.float()
     return (x32 * cos.float() + turned * sin.float()).to(x.dtype)

@@ -38,7 +38,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Piece:
-    """Attention of one sequence: q (N,Sq,D), k and v (N,Sk,D), what is masked, what dropout keeps."""
+    """One sequence: q (N,Sq,D), k and v (N,Sk,D), what is masked, what dropout keeps."""
 
     q: Tensor
     k: Tensor

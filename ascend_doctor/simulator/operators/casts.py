@@ -4,6 +4,8 @@ A cast to a private format (FRACTAL_NZ and others) therefore copies and the copy
 as ND; values and shapes are those of the device.
 """
 
+# ruff: noqa: ARG001  the signatures are those of torch_npu's schemas
+
 from __future__ import annotations
 
 import torch

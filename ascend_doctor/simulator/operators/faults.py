@@ -89,6 +89,14 @@ def _unbuilt(operator: str) -> RuntimeError:
     )
 
 
+def _no_double(operator: str) -> RuntimeError:
+    return RuntimeError(
+        f"call aclnn{_aclnn(operator)} failed, detail:EZ1001: The param dtype not implemented for "
+        "DT_DOUBLE, should be in dtype support list [DT_FLOAT,DT_FLOAT16,DT_BFLOAT16].\n"
+        "[ERROR] simulated fault"
+    )
+
+
 def _break_device(index: int) -> None:
     """Poison the device: this synchronisation and every later operator on it fails."""
     message = (
@@ -106,31 +114,32 @@ def _spoil(result: Any) -> None:
             host(tensor).view(-1)[0] = float("nan")
 
 
-def _before(fault: Fault, operator: str, values: list[torch.Tensor]) -> None:
+def _by_mask(operator: str, values: list[torch.Tensor]) -> bool:
+    return operator == "nonzero" or any(t.dtype in (torch.bool, torch.uint8) for t in values[1:])
+
+
+def _bite(fault: Fault, operator: str, values: list[torch.Tensor], device: int) -> None:
     """Raise, or break the device, where the fault wants this call to go wrong."""
     kind = fault.kind
-    if kind == "kernel-missing" and operator in fault.options.get("op", "").split(","):
-        if fault.is_due():
-            raise _unbuilt(operator)
-    elif kind == "fused-softmax-missing" and operator in SOFTMAX:
-        if fault.is_due():
-            raise _refused("npu_scaled_masked_softmax", "561103")
-    elif kind == "operators-fail":
-        if fault.is_due():
-            raise _refused(operator, fault.options.get("code", "561103"))
-    elif kind == "nonzero-crash" and operator in BY_MASK:
-        masked = operator == "nonzero" or any(
-            t.dtype in (torch.bool, torch.uint8) for t in values[1:]
-        )
-        if masked and fault.is_due():
-            _break_device(next(t.get_device() for t in values if not t.is_cpu))
-    elif kind == "double-unsupported" and any(t.dtype == torch.float64 for t in values):
-        if fault.is_due():
-            raise RuntimeError(
-                f"call aclnn{_aclnn(operator)} failed, detail:EZ1001: The param dtype not "
-                "implemented for DT_DOUBLE, should be in dtype support list [DT_FLOAT,DT_FLOAT16,"
-                "DT_BFLOAT16].\n[ERROR] simulated fault"
-            )
+    if kind == "nonzero-crash":
+        if _by_mask(operator, values) and fault.is_due():
+            _break_device(device)
+    elif kind == "double-unsupported":
+        if any(t.dtype == torch.float64 for t in values) and fault.is_due():
+            raise _no_double(operator)
+    elif kind in _REFUSALS and fault.is_due():
+        raise _REFUSALS[kind](operator, fault)
+
+
+_REFUSALS: dict[str, Callable[[str, Fault], RuntimeError]] = {
+    "kernel-missing": lambda operator, _fault: _unbuilt(operator),
+    "fused-softmax-missing": lambda _operator, _fault: _refused(
+        "npu_scaled_masked_softmax", "561103"
+    ),
+    "operators-fail": lambda operator, fault: _refused(
+        operator, fault.options.get("code", "561103")
+    ),
+}
 
 
 def _concerns(fault: Fault, operator: str) -> bool:
@@ -158,7 +167,7 @@ def with_faults(name: str, kernel: Kernel, faults: list[Fault]) -> Kernel:
             device = torch.npu.current_device()
         biting = [f for f in concerning if f.bites_here(device)]
         for fault in biting:
-            _before(fault, operator, values)
+            _bite(fault, operator, values, device)
         result = kernel(*args, **kwargs)
         for fault in biting:
             at_step = int(fault.options.get("step", "0")) == _optimizer_steps

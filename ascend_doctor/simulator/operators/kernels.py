@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .memory import CPU, host, upload, wait_for
+from .memory import CPU, forget_views, host, upload, wait_for
 
 Tensor = torch.Tensor
 Kernel = Callable[..., Any]
@@ -85,14 +85,18 @@ def in_place(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         lowered = Arguments(args, kwargs)
-        result = compute(*lowered.positional, **lowered.named)
+        try:
+            result = compute(*lowered.positional, **lowered.named)
+        except BaseException:
+            forget_views()  # an operator that fails to resize an argument has changed its sizes
+            raise
         return _returned(places, args, kwargs, result, lowered.device)
 
     return kernel
 
 
 def writing_out(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
-    """A kernel with `out` arguments: they are written aside, because the operator may resize them."""
+    """A kernel with `out` arguments, written aside because the operator may resize them."""
     places = _returned_places(schema)
     names = [a.name for a in schema.arguments if a.is_out]
 

@@ -1,5 +1,7 @@
 """Gradients of aten operators for which torch_npu registers formulas of its own."""
 
+# ruff: noqa: ARG001  the signatures are those of torch_npu's schemas
+
 from __future__ import annotations
 
 import torch

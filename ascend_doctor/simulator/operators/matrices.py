@@ -1,5 +1,7 @@
 """Matrix products of torch_npu: grouped matmul, and the gradients that only NPUs register."""
 
+# ruff: noqa: PLR0913  the signatures are those of torch_npu's schemas
+
 from __future__ import annotations
 
 from typing import Any
@@ -165,5 +167,5 @@ def grouped_matmul_add(total: Tensor, *args: Any, **named: Any) -> Tensor:
 
 @implements("atb::_npu_matmul_add_fp32")
 def matmul_add_fp32(x: Tensor, weight: Tensor, total: Tensor) -> None:
-    """total += x.T @ weight in single precision."""
+    """Add x.T @ weight to `total` in single precision."""
     total.add_(x.float().flatten(0, -2).t() @ weight.float().flatten(0, -2))

@@ -65,9 +65,13 @@ def _view(
         storage = _storage_at(pointer, CPU, size_in_bytes)
         view = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
     if len(_views) >= KEPT_VIEWS:
-        _views.clear()
+        forget_views()
     _views[pointer, size_in_bytes, offset, size, stride, dtype] = view
     return view
+
+
+def forget_views() -> None:
+    _views.clear()
 
 
 def upload(value: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -77,5 +81,6 @@ def upload(value: torch.Tensor, device: torch.device) -> torch.Tensor:
     else:
         result = torch.empty_like(value, device=device)
     if value.numel():
-        host(result).copy_(value)
+        wait_for(result.get_device())  # the place may be one that queued work still reads or writes
+    host(result).copy_(value)
     return result

@@ -1,5 +1,7 @@
 """Optimizer steps of torch_npu."""
 
+# ruff: noqa: PLR0913, PLR0917  the signatures are those of torch_npu's schemas
+
 from __future__ import annotations
 
 import torch

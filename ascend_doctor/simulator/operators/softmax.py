@@ -13,7 +13,7 @@ Tensor = torch.Tensor
 def scaled_masked_softmax(
     x: Tensor, mask: Tensor, scale: float = 1.0, fixed_triu_mask: bool = False
 ) -> Tensor:
-    """softmax(x * scale) with masked scores at -10000 (op-plugin, test_scaled_masked_softmax.py)."""
+    """Softmax of x * scale, masked scores at -10000 (op-plugin, test_scaled_masked_softmax.py)."""
     if fixed_triu_mask:
         mask = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
     scores = (x.float() * scale).masked_fill(mask.bool(), -10000.0)

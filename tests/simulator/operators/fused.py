@@ -1,5 +1,9 @@
 """torch_npu's own operators against plain torch, values and gradients."""
 
+# mypy: ignore-errors
+# ruff: noqa: FBT003  flags that torch_npu takes by position
+# torch is in the interpreter that runs this, not in the one that checks it.
+
 import math
 from typing import Any
 
@@ -104,9 +108,7 @@ def attention_packed(sparse_mode: int) -> None:
         for b, d in zip(q_ends, k_ends, strict=True):
             row, column = torch.arange(b - a).unsqueeze(1), torch.arange(d - c).unsqueeze(0)
             shift = {0: 100, 2: 0, 3: (d - c) - (b - a)}[sparse_mode]
-            one, two, three = (
-                x.transpose(0, 1).unsqueeze(0) for x in (q[a:b], k[c:d], v[c:d])
-            )
+            one, two, three = (x.transpose(0, 1).unsqueeze(0) for x in (q[a:b], k[c:d], v[c:d]))
             if b > a:
                 part = attention(one, two, three, column > row + shift, 0.2)
                 parts.append(part.squeeze(0).transpose(0, 1))

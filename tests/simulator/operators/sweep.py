@@ -3,6 +3,9 @@
 usage: sweep.py [NAME...]; prints one JSON object for each operator.
 """
 
+# mypy: ignore-errors
+# torch is in the interpreter that runs this, not in the one that checks it.
+
 import itertools
 import json
 import os
@@ -61,8 +64,12 @@ def run(operator: Any, sample: Any, gradients: bool) -> None:
     compare(found, wanted, "values")
     if not gradients:
         return
-    pairs = [(a, b) for a, b in zip(tensors(found), tensors(wanted), strict=True) if b.requires_grad]
-    leaves = [(a, b) for a, b in zip(tensors(mine), tensors(theirs), strict=True) if b.requires_grad]
+    pairs = [
+        (a, b) for a, b in zip(tensors(found), tensors(wanted), strict=True) if b.requires_grad
+    ]
+    leaves = [
+        (a, b) for a, b in zip(tensors(mine), tensors(theirs), strict=True) if b.requires_grad
+    ]
     if not pairs or not leaves:
         return
     weights = [torch.ones_like(b) for _, b in pairs]
@@ -85,6 +92,7 @@ def run(operator: Any, sample: Any, gradients: bool) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
+    torch.npu.set_compile_mode(jit_compile=False)  # complex numbers exist in this mode only
     warnings.simplefilter("ignore")
     chosen = sys.argv[1:]
     for op in op_db:

@@ -1,0 +1,109 @@
+"""The operators of the simulated NPU, tested by scripts that run where torch_npu is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.simulator import Tree, build
+
+HERE = Path(__file__).parent / "operators"
+DEADLINE = 600
+
+
+@pytest.fixture(scope="module")
+def tree(examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return build(examined_python, cache=tmp_path_factory.mktemp("simulator"))
+
+
+def environment(tree: Tree, *faults: str) -> dict[str, str]:
+    return tree.environment(
+        os.environ, soc="Ascend910B3", devices=2, memory_bytes=8 << 30, faults=faults
+    )
+
+
+def run(python: Path, env: Mapping[str, str], script: str, *arguments: str) -> list[str]:
+    """The standard output of a script, line by line."""
+    done = subprocess.run(
+        [python, HERE / script, *arguments],
+        check=False, capture_output=True, text=True, timeout=DEADLINE, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout.splitlines()
+
+
+def results(lines: list[str], mark: str) -> list[str]:
+    return [line.removeprefix(mark) for line in lines if line.startswith(mark)]
+
+
+@pytest.mark.parametrize(
+    ("script", "at_least"), [("basics.py", 31), ("fused.py", 89), ("training.py", 12)]
+)
+def test_scripts_find_nothing_wrong(
+    examined_python: Path, tree: Tree, script: str, at_least: int
+) -> None:
+    lines = run(examined_python, environment(tree), script)
+    cases = [json.loads(line) for line in results(lines, "CASE ")]
+    wrong = [f"{case['case']}: {case['error']}" for case in cases if not case["ok"]]
+    assert not wrong, "\n".join(wrong)
+    assert len(cases) >= at_least
+
+
+def test_the_operator_database_of_torch_agrees_but_for_known_differences(
+    examined_python: Path, tree: Tree
+) -> None:
+    importable = subprocess.run(
+        [examined_python, "-c", "import torch, expecttest"], check=False, capture_output=True,
+        env=environment(tree), timeout=DEADLINE,
+    )  # fmt: skip
+    if importable.returncode:
+        pytest.skip("the operator database of torch wants the package expecttest")
+    found = dict(
+        json.loads(x) for x in results(run(examined_python, environment(tree), "sweep.py"), "OP ")
+    )
+    known = json.loads((HERE / "differences.json").read_text(encoding="utf-8"))
+    wrong = {name: text for name, text in found.items() if text != "ok" and name not in known}
+    assert not wrong
+    uninitialised = {name for name, reason in known.items() if reason == "not initialised"}
+    assert {n for n in known if found.get(n, "absent") == "ok"} <= uninitialised
+    assert len(found) > 600
+
+
+FAULTS = {
+    "kernel-missing op=mm,addmm,matmul": "Cannot find bin of op",
+    "fused-softmax-missing": "call aclnnScaledMaskedSoftmax failed, error code is 561103",
+    "operators-fail code=561103": "failed, error code is 561103",
+    "nonzero-crash": "507018",
+    "double-unsupported": "not implemented for DT_DOUBLE",
+    "nan step=2": "nan at step 2",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_bites_where_it_is_declared(examined_python: Path, tree: Tree, fault: str) -> None:
+    lines = run(examined_python, environment(tree, fault), "faults.py")
+    outcomes = dict(json.loads(line) for line in results(lines, "FAULT "))
+    kind = fault.partition(" ")[0]
+    assert FAULTS[fault] in outcomes[kind], outcomes
+    others = {name: text for name, text in outcomes.items() if name != kind}
+    if kind == "operators-fail":
+        assert all(text != "ok" for text in others.values())
+    elif kind == "nonzero-crash":
+        assert "507018" in outcomes["afterwards"], "the device works after the crash"
+        assert outcomes["other device"] == "ok"
+    else:
+        assert set(others.values()) == {"ok"}
+
+
+def test_a_fault_of_another_device_or_rank_does_not_bite(examined_python: Path, tree: Tree) -> None:
+    for place in ("device=1", "rank=3"):
+        env = environment(tree, f"fused-softmax-missing {place}") | {"RANK": "0"}
+        outcomes = dict(
+            json.loads(x) for x in results(run(examined_python, env, "faults.py"), "FAULT ")
+        )
+        assert set(outcomes.values()) == {"ok"}
