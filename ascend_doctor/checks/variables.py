@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.checks.bounds import clean, unknown_keys, wanted
-from ascend_doctor.checks.installed import npu_only
+from ascend_doctor.checks.installed import family, npu_only
 from ascend_doctor.checks.machine import family_or_none
 from ascend_doctor.checks.settings import unset
 from ascend_doctor.facts import Environment
@@ -54,12 +54,12 @@ def variables_valid(case: Case) -> Iterator[Finding]:
     documented type and range, where they depend on it for the chip of this machine. An unset
     variable, or one that is set to its default, is no finding.
     """
-    family = family_or_none(case)
+    chip = family_or_none(case)
     for variable, value in _set(case):
-        should = wanted(variable, value, family)
+        should = wanted(variable, value, chip)
         keys = unknown_keys(variable, value)
         if should:
-            yield _invalid(variable, value, should, tidy=not wanted(variable, clean(value), family))
+            yield _invalid(variable, value, should, tidy=not wanted(variable, clean(value), chip))
         elif keys:
             yield warning(
                 f"{variable.name} has keys that are not known: {', '.join(keys)}",
@@ -123,13 +123,12 @@ def variables_effective(case: Case) -> Iterator[Finding]:
     A guide for another server may have you set variables that do nothing here. That does no harm;
     the check names them so that you do not look for their effect.
     """
-    family = family_or_none(case)
-    if family is None:
-        return
+    npu_only(case)
+    chip = family(case)
     for variable, value in _set(case):
-        if variable.products and family.id not in variable.products and value != variable.default:
+        if variable.products and chip.id not in variable.products and value != variable.default:
             yield note(
-                f"{variable.name} has no effect on {family.title}",
+                f"{variable.name} has no effect on {chip.title}",
                 found=f"{variable.name}={value!r}; it is read on {', '.join(variable.products)}",
                 refs=_refs(variable),
             )

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import re
+import shlex
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.facts import (
+    HccnDevice,
+    Holder,
+    Holders,
+    NpuProcess,
+    Snapshot,
+    ToolError,
+    Topology,
+)
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from tests.checks.machine import CATALOG, CHECKS, having, run, without
+from tests.checks.server import a2, a3, inside, node, npu
+
+MODULES = (
+    "container",
+    "devices",
+    "driver",
+    "hccl_settings",
+    "host",
+    "network",
+    "network_links",
+    "npu_smi",
+    "npus",
+    "ports",
+    "processes",
+    "sockets",
+    "torch_npu_settings",
+    "variables",
+    "visible_devices",
+)
+MINE = sorted(
+    name for name, one in CHECKS.items() if one.run.__module__.rpartition(".")[2] in MODULES
+)
+SECTIONS = ("host", "driver", "npus", "environment", "hccn", "holders")
+# Judged on any machine: what a variable may be, and what the operating system grants.
+ANYWHERE = {"shared-memory"}
+
+
+@pytest.mark.parametrize("identity", MINE)
+@pytest.mark.parametrize("machine", [a2, a3])
+def test_a_healthy_server_has_no_complaint(identity: str, machine: type[Snapshot]) -> None:
+    for finding in run(identity, machine()):
+        assert finding.level <= Level.SKIPPED, finding
+
+
+@pytest.mark.parametrize("identity", MINE)
+def test_a_healthy_container_has_no_complaint(identity: str) -> None:
+    for finding in run(identity, inside(a2())):
+        assert finding.level <= Level.SKIPPED, finding
+
+
+@pytest.mark.parametrize("identity", sorted(set(MINE) - ANYWHERE))
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_npu_checks_do_not_apply_to_other_devices(identity: str, device: str) -> None:
+    (finding,) = run(identity, a2(), device)
+    assert finding.level is Level.SKIPPED
+    assert f"the examined device is {device}" in finding.title
+
+
+@pytest.mark.parametrize("identity", MINE)
+def test_nothing_collected_is_unknown_or_skipped(identity: str) -> None:
+    for finding in run(identity, Snapshot()):
+        assert finding.level in (Level.UNKNOWN, Level.SKIPPED), finding
+        assert "the check itself failed" not in finding.title
+
+
+def laptop() -> Snapshot:
+    """A machine without any trace of Ascend."""
+    facts = having(a2(), "driver", version=None, path=None, install_info=None, nodes=(), pci=())
+    facts = having(facts, "npus", tool="", devices=(), topology=None, boards=(), ecc=())
+    return having(facts, "hccn", conf=None, tool="", devices=())
+
+
+@pytest.mark.parametrize("identity", MINE)
+def test_a_machine_without_ascend_has_no_complaint(identity: str) -> None:
+    for finding in run(identity, laptop()):
+        assert finding.level <= Level.SKIPPED, finding
+
+
+def test_a_machine_without_ascend_says_so() -> None:
+    for identity in ("driver-installed", "npu-smi", "npu-free", "hccn-tool", "ports-free"):
+        (finding,) = run(identity, laptop())
+        assert "no Ascend device on this machine" in finding.title
+
+
+@given(st.sets(st.sampled_from(SECTIONS)))
+def test_missing_sections_never_crash_a_check(gone: set[str]) -> None:
+    facts = inside(a3(HCCL_SOCKET_IFNAME="eth", ASCEND_RT_VISIBLE_DEVICES="0"))
+    for section in gone:
+        facts = without(facts, section)
+    _sound(judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE]))
+
+
+@given(st.sampled_from(SECTIONS))
+def test_empty_sections_never_crash_a_check(section: str) -> None:
+    facts = a2()
+    empty = type(getattr(facts, section))()
+    facts = msgspec.structs.replace(facts, **{section: empty})
+    _sound(judge(Case(facts=facts, catalog=CATALOG), [CHECKS[name] for name in MINE]))
+
+
+HOSTILE = st.one_of(st.text(max_size=20), st.sampled_from(["$(reboot)", "a'; reboot; '", "\x1b["]))
+
+
+@given(HOSTILE, st.booleans())
+def test_hostile_texts_stay_data(text: str, container: bool) -> None:  # noqa: FBT001
+    facts = inside(a2(), text) if container else a2()
+    closed = node(f"/dev/{text}", 0, group=text, readable=False)
+    facts = having(
+        facts,
+        "driver",
+        path=f"/{text}",
+        version=text,
+        firmware_version=text,
+        compatible_firmware=text,
+        nodes=(closed,),
+        libraries=tuple(
+            msgspec.structs.replace(one, path=None) for one in (facts.driver or _never()).libraries
+        ),
+    )
+    facts = having(
+        facts,
+        "npus",
+        devices=(npu(0, health=text, name=text),),
+        driver_version=text,
+        processes=(NpuProcess(npu_id=0, pid=1, name=text),),
+        topology=Topology(names=(text, "B"), links=((text, text), (text, text))),
+        error=ToolError(kind=text, text=text),
+        warnings=(text,),
+    )
+    facts = having(
+        facts,
+        "hccn",
+        conf={"address_0": text, "netmask_0": text, "gateway_0": text, "netdetect_0": text},
+        devices=(
+            HccnDevice(device=0, address="192.0.2.1", netmask=text, gateway=text, detect="192.0.2.7"),
+        ),
+    )
+    facts = having(facts, "environment", reserved_ports=text, withheld=(text,))
+    holder = Holder(pid=2, name=text, user=text, devices=(0,))
+    facts = msgspec.structs.replace(facts, holders=Holders(processes=(holder,)))
+    found = judge(Case(facts=facts, catalog=CATALOG), [CHECKS[one] for one in MINE])
+    _sound(found)
+    for finding in found:
+        for command in finding.remedy.commands if finding.remedy else ():
+            if "$(reboot)" in command and not command.startswith("cat <<'EOF'"):
+                assert re.search(r"'[^']*\$\(reboot\)[^']*'", command), command
+
+
+def _never() -> None:
+    raise AssertionError
+
+
+def _sound(found: tuple[Finding, ...]) -> None:
+    for finding in found:
+        assert "the check itself failed" not in finding.title, finding
+
+
+@pytest.mark.parametrize("identity", MINE)
+def test_the_explanation_is_prose(identity: str) -> None:
+    explain = CHECKS[identity].explain
+    assert len(explain) > 60
+    assert explain.rstrip().endswith(".")
+    assert not re.search(r"\b(Unknown|NotApplicable|Snapshot|Case)\b", explain)
+
+
+def test_every_command_is_a_line_that_a_shell_can_read() -> None:
+    bare = having(inside(a2()), "driver", nodes=(), libraries=())
+    for finding in judge(Case(facts=bare, catalog=CATALOG), [CHECKS[name] for name in MINE]):
+        for command in finding.remedy.commands if finding.remedy else ():
+            assert shlex.split(command)
