@@ -114,7 +114,7 @@ HOSTILE = st.one_of(st.text(max_size=20), st.sampled_from(["$(reboot)", "a'; reb
 
 
 @given(HOSTILE, st.booleans())
-def test_hostile_texts_stay_data(text: str, container: bool) -> None:  # noqa: FBT001
+def test_hostile_texts_stay_data(text: str, container: bool) -> None:
     facts = inside(a2(), text) if container else a2()
     closed = node(f"/dev/{text}", 0, group=text, readable=False)
     facts = having(
@@ -144,7 +144,9 @@ def test_hostile_texts_stay_data(text: str, container: bool) -> None:  # noqa: F
         "hccn",
         conf={"address_0": text, "netmask_0": text, "gateway_0": text, "netdetect_0": text},
         devices=(
-            HccnDevice(device=0, address="192.0.2.1", netmask=text, gateway=text, detect="192.0.2.7"),
+            HccnDevice(
+                device=0, address="192.0.2.1", netmask=text, gateway=text, detect="192.0.2.7"
+            ),
         ),
     )
     facts = having(facts, "environment", reserved_ports=text, withheld=(text,))

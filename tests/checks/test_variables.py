@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.checks.bounds import described, fits, pairs, ports, unknown_keys, wanted
+from ascend_doctor.facts import Usage
+from ascend_doctor.findings import Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.stacks import Bounds, Variable
+from tests.checks.machine import CATALOG, CHECKS, having, only, run
+from tests.checks.server import a2, a3, commands, npu
+
+VARIABLES = CATALOG.variables
+NAMES = [one.name for one in VARIABLES.variables]
+
+# A value that is refused or worse (its level), and one that is fine, on an A2 server.
+BAD_AND_GOOD = [
+    ("HCCL_CONNECT_TIMEOUT", "60", "1200", Level.ERROR),
+    ("HCCL_CONNECT_TIMEOUT", "7201", "7200", Level.ERROR),
+    ("HCCL_CONNECT_TIMEOUT", "1200s", "120", Level.ERROR),
+    ("HCCL_EXEC_TIMEOUT", "-1", "1836.5", Level.ERROR),
+    ("HCCL_BUFFSIZE", "200M", "200", Level.ERROR),
+    ("HCCL_BUFFSIZE", "0", "1", Level.ERROR),
+    ("P2P_HCCL_BUFFSIZE", "-1", "0", Level.ERROR),
+    ("HCCL_RDMA_TC", "33", "132", Level.ERROR),
+    ("HCCL_RDMA_SL", "1000", "7", Level.ERROR),
+    ("HCCL_RDMA_TIMEOUT", "24", "20", Level.ERROR),
+    ("HCCL_IF_BASE_PORT", "80", "61000", Level.ERROR),
+    ("HCCL_SOCKET_FAMILY", "ipv6", "AF_INET6", Level.ERROR),
+    ("HCCL_IF_IP", "eth0", "192.0.2.200", Level.ERROR),
+    ("HCCL_IF_IP", "192.0.2.200 ", "2001:db8::1", Level.ERROR),
+    ("HCCL_SOCKET_IFNAME", "eth*", "^=docker0,lo", Level.ERROR),
+    ("HCCL_HOST_SOCKET_PORT_RANGE", "60050-60000", "60000,60050-60100", Level.ERROR),
+    ("HCCL_HOST_SOCKET_PORT_RANGE", "60000-60010,60005", "auto", Level.ERROR),
+    ("HCCL_DETERMINISTIC", "yes", "TRUE", Level.ERROR),
+    ("HCCL_OP_EXPANSION_MODE", "AICPU_TS", "HOST", Level.WARNING),
+    ("HCCL_OP_RETRY_ENABLE", "L1:2", "L1:0,L2:1", Level.ERROR),
+    ("HCCL_DEBUG_CONFIG", "alg, task", "^ALG,task", Level.ERROR),
+    ("PYTORCH_NPU_ALLOC_CONF", "expandable_segments:true", "expandable_segments:True", Level.ERROR),
+    ("PYTORCH_NPU_ALLOC_CONF", "expandable_segments=True", "max_split_size_mb:21", Level.ERROR),
+    ("PYTORCH_NPU_ALLOC_CONF", "max_split_size_mb:20", "page_size:1g", Level.ERROR),
+    ("PYTORCH_NPU_ALLOC_CONF", "garbage_collection_threshold:1", "per_process_memory_fraction:1",
+     Level.ERROR),
+    ("PYTORCH_NPU_ALLOC_CONF", "expandable_segments:True\r",
+     "roundup_power2_divisions:[256:1,512:2]", Level.ERROR),
+    ("PYTORCH_NPU_ALLOC_CONF", "made_up:1", "expandable_segments:False", Level.WARNING),
+    ("TASK_QUEUE_ENABLE", "3", "2", Level.ERROR),
+    ("TASK_QUEUE_ENABLE", "2\r", "1", Level.ERROR),
+    ("STREAMS_PER_DEVICE", "16", "8", Level.WARNING),
+    ("COMBINED_ENABLE", "true", "1", Level.WARNING),
+    ("ASCEND_GLOBAL_LOG_LEVEL", "ERROR", "3", Level.ERROR),
+    ("ACL_OP_COMPILER_CACHE_MODE", "on", "enable", Level.WARNING),
+    ("ATB_OPSRUNNER_KERNEL_CACHE_GLOABL_COUNT", "0", "1024", Level.WARNING),
+    ("MASTER_PORT", "99999", "29501", Level.WARNING),
+    ("CPU_AFFINITY_CONF", '"1"', "1,npu0:0-15", Level.WARNING),
+    ("ASCEND_HOME_PATH", "/usr/local/Ascend/cann ", "/usr/local/Ascend/cann", Level.WARNING),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "bad", "good", "level"), BAD_AND_GOOD)
+def test_bounds_of_variables(name: str, bad: str, good: str, level: Level) -> None:
+    found = only("variables-valid", a2(**{name: bad}), level, name, f"{name}={bad!r}")
+    assert found.refs
+    assert run("variables-valid", a2(**{name: good}))[0].level is Level.OK
+
+
+def test_a_default_is_no_finding() -> None:
+    plain = {
+        one.name: one.default
+        for one in VARIABLES.variables
+        if one.default.isascii()
+        and one.type in ("int", "bool01", "enum")
+        and " " not in one.default
+    }
+    assert len(plain) > 50
+    for identity in ("variables-valid", "variables-harmful", "variables-effective"):
+        for finding in run(identity, a2(**plain)):
+            assert finding.level is Level.OK, finding
+            assert not finding.found
+
+
+def test_bounds_depend_on_the_chip() -> None:
+    first = having(a2(HCCL_EXEC_TIMEOUT="20000"), "npus", devices=(npu(0, name="910ProB"),))
+    only("variables-valid", first, Level.ERROR, "a whole number above 0 up to 17340")
+    assert run("variables-valid", a2(HCCL_EXEC_TIMEOUT="20000"))[0].level is Level.OK
+
+
+def test_what_surrounds_a_value_is_taken_away() -> None:
+    found = only("variables-valid", a2(TASK_QUEUE_ENABLE=' "2"\r'), Level.ERROR)
+    assert commands(found).endswith("export TASK_QUEUE_ENABLE=2")
+    found = only("variables-valid", a2(TASK_QUEUE_ENABLE="on"), Level.ERROR)
+    assert commands(found).endswith("unset TASK_QUEUE_ENABLE")
+
+
+def test_one_finding_for_each_variable() -> None:
+    facts = a2(HCCL_RDMA_SL="8", HCCL_RDMA_TC="1", TASK_QUEUE_ENABLE="")
+    assert len(run("variables-valid", facts)) == 2
+
+
+HARMFUL = [(one.name, value) for one in VARIABLES.variables for value in one.hurts]
+
+
+@pytest.mark.parametrize(("name", "value"), HARMFUL)
+def test_settings_that_are_left_behind(name: str, value: str) -> None:
+    found = only("variables-harmful", a2(**{name: value}), Level.WARNING, f"{name}={value}")
+    assert commands(found).endswith(f"unset {name}")
+    assert run("variables-valid", a2(**{name: value}))[0].level is Level.OK
+
+
+def test_words_in_any_case_are_harmful_in_any_case() -> None:
+    only("variables-harmful", a2(HCCL_INTER_HCCS_DISABLE="true"), Level.WARNING, "RoCE")
+
+
+def test_variables_without_effect_are_noted() -> None:
+    only("variables-effective", a2(TORCH_HCCL_ZERO_COPY="1"), Level.OK, "no effect", "Atlas A2")
+    assert not run("variables-effective", a3(TORCH_HCCL_ZERO_COPY="1"))[0].found
+
+
+def test_near_misses() -> None:
+    facts = having(
+        a2(), "environment", withheld=("HCCL_BUFFER_SIZE",), misspelt=("HCCL_BUFFER_SIZE",)
+    )
+    found = only("variables-misspelt", facts, Level.WARNING, "HCCL_BUFFER_SIZE", "HCCL_BUFFSIZE")
+    assert 'export HCCL_BUFFSIZE="$HCCL_BUFFER_SIZE"\nunset HCCL_BUFFER_SIZE' in commands(found)
+    facts = having(
+        a2(HCCL_BUFFSIZE="400"),
+        "environment",
+        withheld=("HCCL_BUFFER_SIZE",),
+        misspelt=("HCCL_BUFFER_SIZE",),
+    )
+    only("variables-misspelt", facts, Level.OK, "HCCL_BUFFSIZE is set and counts")
+
+
+def test_names_of_another_vendor_are_not_unset() -> None:
+    name = "NCCL_SOCKET_IFNAME"
+    facts = having(a2(GLOO_SOCKET_IFNAME="eth0"), "environment", withheld=(name,), misspelt=(name,))
+    found = only("variables-misspelt", facts, Level.WARNING, "no effect on HCCL")
+    assert "unset" not in commands(found)
+    assert "GLOO" not in commands(found)
+
+
+def test_names_that_differ_by_a_letter() -> None:
+    facts = having(
+        a2(), "environment", withheld=("HCCL_CONNECT_TIMEOT", "TORCH_NCCL_BLOCKING_WAIT")
+    )
+    only("variables-misspelt", facts, Level.WARNING, "HCCL_CONNECT_TIMEOUT")
+    known = having(a2(), "environment", misspelt=("HCCL_ASYNC_ERROR_HANDLING",), withheld=("PATH",))
+    assert run("variables-misspelt", known)[0].level is Level.OK
+
+
+def test_the_catalogue_is_whole() -> None:
+    assert len(VARIABLES.variables) == 122
+    assert len(set(NAMES)) == 122
+    families = {one.id for one in CATALOG.families}
+    for one in VARIABLES.variables:
+        assert one.sources, one.name
+        assert {*one.products, *one.families} <= families, one.name
+        for value in one.hurts:
+            assert not wanted(one, value), (one.name, value)
+    hidden = {one.name for one in VARIABLES.variables if not one.show}
+    assert {"RANK_TABLE_FILE", "PYTHONPATH", "LD_LIBRARY_PATH"} <= hidden
+
+
+def test_bounds_in_words() -> None:
+    assert described(Bounds(type="int", low=0, high=255, multiple_of=4)) == (
+        "a whole number from 0 to 255, a multiple of 4"
+    )
+    assert described(Bounds(type="float", above=0, below=1)) == "a number above 0 below 1"
+    assert described(Bounds(type="enum", values=("a", "b"))) == "one of: a, b"
+    assert described(Bounds(type="bool01")) == "0 or 1"
+    assert described(Bounds()) == ""
+
+
+def test_port_lists() -> None:
+    assert ports("1,5-6") == [range(1, 2), range(5, 7)]
+    for wrong in ("", "0", "70000", "5-1", "1-3,3", "a", "1,,2"):
+        assert ports(wrong) is None
+
+
+def test_pairs() -> None:
+    assert pairs("a:1, b:[1:2,3:4]") == {"a": "1", "b": "[1:2,3:4]"}
+    assert pairs("a=1") is None
+    assert pairs("a:") is None
+    bounds = {"a": Bounds(type="int")}
+    variable = Variable(name="X", group="g", meaning="m", type="kv_list", keys=bounds, sources=())
+    assert unknown_keys(variable, "a:1,b:2") == ["b"]
+    assert unknown_keys(variable, "nothing") == []
+
+
+@given(st.sampled_from(VARIABLES.variables), st.text(max_size=40))
+def test_no_value_breaks_a_bound(variable: Variable, value: str) -> None:
+    should = wanted(variable, value)
+    assert isinstance(should, str)
+    for bounds in (variable, *variable.families.values(), *variable.keys.values()):
+        assert fits(bounds, value) in (True, False)
+
+
+MINE = [
+    one
+    for name, one in CHECKS.items()
+    if one.run.__module__.rpartition(".")[2]
+    in ("variables", "hccl_settings", "torch_npu_settings", "sockets", "ports", "visible_devices")
+]
+TEXT = st.one_of(
+    st.text(max_size=20),
+    st.from_regex(r"-?[0-9]{1,30}(\.[0-9]+)?(,[0-9]+)*", fullmatch=True),
+    st.sampled_from(["1", "0", "True", "inf", "nan", "9" * 400, "expandable_segments:True"]),
+)
+
+
+@given(st.dictionaries(st.sampled_from([*NAMES, "PYTORCH_ALLOC_CONF"]), TEXT, max_size=8))
+def test_no_environment_breaks_a_check(values: dict[str, str]) -> None:
+    facts = having(a3(**values), "environment", withheld=tuple(values))
+    for finding in judge(Case(facts=facts, catalog=CATALOG, nproc=4), MINE):
+        assert "the check itself failed" not in finding.title, finding
+
+
+# ---------------------------------------------------------------- settings that go together
+
+
+@pytest.mark.parametrize(
+    ("pcie", "roce", "refused"),
+    [
+        ("1", "1", True), ("0", "", True), ("", "0", True),
+        ("1", "", False), ("1", "0", False), ("0", "0", False), ("", "", False),
+    ],
+)  # fmt: skip
+def test_links_inside_a_server(pcie: str, roce: str, refused: bool) -> None:
+    facts = a2(HCCL_INTRA_PCIE_ENABLE=pcie, HCCL_INTRA_ROCE_ENABLE=roce)
+    (found,) = run("variables-links", facts)
+    assert found.level is (Level.ERROR if refused else Level.OK)
+
+
+def test_roce_inside_a_server_with_hccs() -> None:
+    only("variables-links", a2(HCCL_INTRA_ROCE_ENABLE="1"), Level.WARNING, "Atlas A2")
+    first = having(a2(HCCL_INTRA_ROCE_ENABLE="1"), "npus", devices=(npu(0, name="910ProB"),))
+    assert run("variables-links", first)[0].level is Level.OK
+
+
+def test_order_of_timeouts() -> None:
+    found = only("variables-timeouts", a2(HCCL_EXEC_TIMEOUT="7200"), Level.WARNING, "1868 s")
+    assert "export HCCL_EVENT_TIMEOUT=7232" in commands(found)
+    fine = a2(HCCL_EXEC_TIMEOUT="7200", HCCL_EVENT_TIMEOUT="7300")
+    assert run("variables-timeouts", fine)[0].level is Level.OK
+    only("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="1200"), Level.OK, "1220 s")
+    assert not run("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="300"))[0].found
+
+
+def test_allocator() -> None:
+    both = "expandable_segments:True,max_split_size_mb:64"
+    only("variables-allocator", a2(PYTORCH_NPU_ALLOC_CONF=both), Level.ERROR, "max_split_size_mb")
+    fine = "expandable_segments:False,max_split_size_mb:64"
+    assert run("variables-allocator", a2(PYTORCH_NPU_ALLOC_CONF=fine))[0].level is Level.OK
+    only("variables-allocator", a3(TORCH_HCCL_ZERO_COPY="1"), Level.WARNING, "expandable_segments")
+    fine = a3(TORCH_HCCL_ZERO_COPY="1", PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
+    assert run("variables-allocator", fine)[0].level is Level.OK
+    two = having(fine, "environment", withheld=("PYTORCH_ALLOC_CONF",))
+    only("variables-allocator", two, Level.WARNING, "both set")
+
+
+def test_overflow() -> None:
+    only("variables-overflow", a2(INF_NAN_MODE_ENABLE="0"), Level.ERROR, "refused on A2")
+    first = having(a2(INF_NAN_MODE_ENABLE="0"), "npus", devices=(npu(0, name="910ProB"),))
+    assert run("variables-overflow", first)[0].level is Level.OK
+    unknown = having(having(first, "npus", devices=()), "driver", pci=())
+    only("variables-overflow", unknown, Level.WARNING, "unknown chip")
+    forced = {"INF_NAN_MODE_ENABLE": "0", "INF_NAN_MODE_FORCE_DISABLE": "1"}
+    assert run("variables-overflow", a2(**forced))[0].level is Level.OK
+    strict = a2(**forced, HCCL_DETERMINISTIC="strict")
+    only("variables-overflow", strict, Level.WARNING, "strict")
+
+
+def test_two_names_of_one_setting() -> None:
+    names = ("TORCH_HCCL_ASYNC_ERROR_HANDLING", "HCCL_ASYNC_ERROR_HANDLING")
+    only("variables-agree", a2(**dict(zip(names, "01", strict=True))), Level.WARNING, *names)
+    assert run("variables-agree", a2(**dict.fromkeys(names, "1")))[0].level is Level.OK
+    void = a2(ASCEND_LAUNCH_BLOCKING="1", TASK_QUEUE_ENABLE="2")
+    only("variables-agree", void, Level.OK, "no effect")
+
+
+def test_white_list() -> None:
+    only("variables-whitelist", a2(HCCL_WHITELIST_DISABLE="0"), Level.ERROR, "WHITELIST_FILE")
+    facts = having(a2(HCCL_WHITELIST_DISABLE="0"), "environment", withheld=("HCCL_WHITELIST_FILE",))
+    assert run("variables-whitelist", facts)[0].level is Level.OK
+
+
+def test_port_ranges_of_hccl() -> None:
+    names = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
+    only("port-ranges", a2(**{names[0]: "60000-60050"}), Level.OK, "without")
+    same = dict.fromkeys(names, "60000-60050")
+    only("port-ranges", a2(**same), Level.WARNING, "overlap")
+    apart = {names[0]: "60000-60050", names[1]: "61000-61050"}
+    assert not run("port-ranges", a2(**apart))[0].found
+
+
+def test_memory_of_buffers() -> None:
+    only("variables-memory", a2(HCCL_BUFFSIZE="1000"), Level.OK, "23 GB")
+    assert not run("variables-memory", a2(HCCL_BUFFSIZE="200"))[0].found
+    small = having(
+        a2(HCCL_BUFFSIZE="400"), "npus", devices=(npu(0, hbm=Usage(used=1, total=32768)),)
+    )
+    only("variables-memory", small, Level.OK, "9 GB")
+
+
+def test_max_connections() -> None:
+    only("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="1"), Level.OK, "tensor and sequence")
+    only("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="2"), Level.OK, "suits FSDP")
+
+
+def test_rank_table() -> None:
+    facts = having(a2(), "environment", withheld=("RANK_TABLE_FILE",))
+    only("rank-table", facts, Level.WARNING, "RANK_TABLE_FILE is set")
