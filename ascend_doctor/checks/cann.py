@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks import fit
 from ascend_doctor.checks.installed import cann_in_use, installed, npu_only, source
 from ascend_doctor.checks.told import leading
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -78,12 +79,19 @@ def cann_installed(case: Case) -> Iterator[Finding]:
         found="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
         wanted="the toolkit and the operator package of the chip, of one release",
         because="torch_npu cannot be imported without the libraries of CANN.",
-        remedy=Remedy(
-            summary="Install the release that belongs to your torch_npu, or use an image that "
-            "has it; `ascend-doctor matrix list` shows which"
-        ),
+        remedy=Remedy(summary=f"Install {_published_for(case)}, or use an image that has it"),
         refs=(_GUIDE,),
     )
+
+
+def _published_for(case: Case) -> str:
+    """The CANN that the installed torch_npu is published for."""
+    found = installed(case, "torch-npu")
+    row = fit.release(case, "torch-npu", found.version) if found else None
+    cann = fit.documented(row, "cann") if row else ""
+    if found is None or not cann:
+        return "the CANN release that belongs to your torch_npu"
+    return f"CANN {cann}, which torch_npu {found.version} is published for"
 
 
 @check("cann-sourced", "The environment of CANN is loaded in this shell")

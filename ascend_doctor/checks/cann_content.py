@@ -1,4 +1,4 @@
-"""What is inside the CANN in use: its parts, operators, NNAL and Python modules."""
+"""What is inside the CANN in use: its parts, its operators, and NNAL beside it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from ascend_doctor.checks.installed import (
     cann_in_use,
     distribution,
     family,
-    installed,
     npu_only,
-    pip,
     source,
 )
 from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Cann, Host, Native, Nnal, Python
+from ascend_doctor.facts import Cann, Host, Native, Nnal
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, warning
 
@@ -187,95 +185,3 @@ def _atb_symbols(case: Case, one: Nnal) -> Iterator[Finding]:
             ),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
         )
-
-
-@check("tbe-python", "The Python modules of CANN can be imported")
-def tbe_python(case: Case) -> Iterator[Finding]:
-    """CANN compiles some operators with its Python modules tbe and te, in your interpreter.
-
-    set_env.sh puts their folder on PYTHONPATH. They are lost when PYTHONPATH is overwritten
-    instead of extended afterwards, or when a launcher starts Python with -I or -E. The first
-    operator that must be compiled then fails with "Failed to import Python module".
-    """
-    npu_only(case)
-    install = cann_in_use(case)
-    distribution(case, "torch-npu")
-    if not case.need(Cann).shell.sourced:
-        raise NotApplicable("the environment of CANN is not loaded")
-    importable = case.need(Python).importable
-    known = [name for name in ("tbe", "te", "acl") if name in importable]
-    if not known:
-        raise Unknown("it was not looked for them")
-    absent = [name for name in known if not importable[name]]
-    if absent:
-        yield error(
-            f"Python modules of {_name(install.version)} cannot be imported: {', '.join(absent)}",
-            found=f"not on the path of {case.need(Python).executable}: {', '.join(absent)}",
-            wanted="PYTHONPATH leads to python/site-packages and to the tbe folder of CANN",
-            because="Operators that must be compiled fail.",
-            remedy=Remedy(
-                summary="Source set_env.sh again, and extend PYTHONPATH instead of replacing it",
-                commands=(source(install.set_env),) if install.set_env else (),
-            ),
-            refs=("https://github.com/hiyouga/LlamaFactory/issues/5638",),
-        )
-
-
-# What the Python part of CANN imports. The first group is named by reports of failed starts
-# (error 500001), the second only by CANN's list of requirements.
-_STOPS = {
-    "decorator": "decorator",
-    "attr": "attrs",
-    "psutil": "psutil",
-    "scipy": "scipy",
-    "sympy": "sympy",
-    "numpy": "numpy",
-}
-_LISTED = {
-    "cffi": "cffi",
-    "yaml": "pyyaml",
-    "google.protobuf": "protobuf",
-    "requests": "requests",
-    "absl": "absl-py",
-}
-
-
-@check("cann-python-packages", "The Python packages that CANN imports are installed")
-def cann_python_packages(case: Case) -> Iterator[Finding]:
-    """CANN's operator compiler is partly written in Python and runs in your interpreter.
-
-    Neither torch_npu nor CANN declares the packages that it imports, so pip does not install
-    them. Nothing shows at import; the first operator on the NPU fails with error 500001 or with
-    "Failed to import Python module". Packages that reports name as the cause are errors here;
-    packages that CANN only lists as required are a warning.
-    """
-    npu_only(case)
-    distribution(case, "torch-npu")
-    absent = [one for one in _STOPS if not _can_import(case, one, _STOPS[one])]
-    if absent:
-        names = [_STOPS[one] for one in absent]
-        yield error(
-            f"Packages that CANN imports are not installed: {', '.join(names)}",
-            found=f"cannot be imported: {', '.join(absent)}",
-            wanted="they can be imported by the interpreter that trains",
-            because="CANN's operator compiler cannot start without them: the first operator on the "
-            "NPU fails, often with error 500001.",
-            remedy=Remedy(summary="Install them", commands=(pip(case, "install", *names),)),
-            refs=(
-                "https://github.com/hiyouga/LlamaFactory/issues/10333",
-                "https://github.com/vllm-project/vllm-ascend/issues/975",
-            ),
-        )
-    listed = [name for one, name in _LISTED.items() if not _can_import(case, one, name)]
-    if listed:
-        yield warning(
-            f"Packages that CANN lists as required are not installed: {', '.join(listed)}",
-            found=f"not installed: {', '.join(listed)}",
-            because="Some operators and tools of CANN may fail without them.",
-            remedy=Remedy(summary="Install them", commands=(pip(case, "install", *listed),)),
-        )
-
-
-def _can_import(case: Case, module: str, name: str) -> bool:
-    importable = case.need(Python).importable
-    return importable[module] if module in importable else installed(case, name) is not None

@@ -51,6 +51,12 @@ def spoken(versions: str) -> str:
     return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0] or "any"
 
 
+def documented(row: Release, component: str) -> str:
+    """What a row names of another component, in words; "" for nothing."""
+    needs = (one for one in row.requires if one.component == component)
+    return " or ".join(spoken(one.versions) for one in needs)
+
+
 def release(case: Case, component: str, version: str) -> Release | None:
     """The row of a version. Raises Unknown where the text is no version."""
     try:

@@ -56,7 +56,7 @@ def framework_stack(case: Case) -> Iterator[Finding]:
                 because=f"This set is not the one of its documents. {row.note}".strip(),
                 remedy=Remedy(
                     summary="Move to the documented versions together, or keep this in mind when "
-                    "something fails; `ascend-doctor matrix list` shows documented stacks"
+                    "something fails"
                 ),
                 refs=fit.refs(row.sources),
             )

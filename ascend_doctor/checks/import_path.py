@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from ascend_doctor.checks.installed import distribution
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportName, ImportPath, PackageCopy
 from ascend_doctor.findings import Finding, Remedy
@@ -91,6 +92,29 @@ def _hidden(name: ImportName, wanted: set[str]) -> PackageCopy | None:
     if not name.copies or name.copies[0].entry.rstrip("/") in wanted:
         return None
     return next((one for one in name.copies[1:] if one.entry.rstrip("/") in wanted), None)
+
+
+@check("torch-npu-copy", "torch and torch_npu are imported from where they are installed")
+def torch_npu_copy(case: Case) -> Iterator[Finding]:
+    """A folder called torch_npu that comes earlier on the path hides the installed package.
+
+    It is usually the source tree of torch_npu, in the folder where the program starts or on
+    PYTHONPATH. It has no compiled part, and the import ends with "No module named torch_npu._C".
+    Start the program elsewhere, or take the folder off the path.
+    """
+    path = case.need(ImportPath)
+    for name in ("torch", "torch_npu"):
+        found = distribution(case, name.replace("_", "-"))
+        copies = path.find(name).copies
+        if copies and not found.editable and copies[0].entry.rstrip("/") != found.location:
+            yield warning(
+                f"`import {name}` does not take the installed package",
+                found=f"imported: {copies[0].path}; installed in {found.location}",
+                wanted=f"the package in {found.location}",
+                because="A source tree has no compiled part: No module named torch_npu._C.",
+                remedy=Remedy(summary=f"Take {copies[0].entry} off the path, or start elsewhere"),
+                refs=("https://github.com/Ascend/pytorch/issues/24",),
+            )
 
 
 @check("checkouts", "Checkouts stand at a commit that can be found again")

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from ascend_doctor.checks.cann_content import _LISTED, _STOPS
+from ascend_doctor.checks.cann_python import LISTED, STOPS
 from ascend_doctor.checks.run_failures import failures, ran
-from ascend_doctor.checks.torch_import import _OF_CANN, _load_cann
+from ascend_doctor.checks.torch_import import OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.judge import Case, check, error, note
@@ -117,9 +117,9 @@ def _reason(one: dict[str, Any]) -> str:
 
 def _remedy(case: Case, one: dict[str, Any]) -> Remedy | None:
     text = str(one.get("error"))
-    if (found := _LIBRARY.search(text)) and found["name"] in _OF_CANN:
+    if (found := _LIBRARY.search(text)) and found["name"] in OF_CANN:
         try:
-            return _load_cann(case)
+            return load_cann(case)
         except Unknown:
             return Remedy(
                 summary="Source the set_env.sh of CANN in the shell that starts Python; if there "
@@ -127,7 +127,7 @@ def _remedy(case: Case, one: dict[str, Any]) -> Remedy | None:
             )
     if found := _MODULE.search(text):
         top = found["name"].partition(".")[0]
-        package = {**_STOPS, **_LISTED}.get(top)
+        package = {**STOPS, **LISTED}.get(top)
         python = case.facts.python.executable if case.facts.python else "python"
         return Remedy(
             summary=f"Install what brings the module {top} into this environment",

@@ -11,7 +11,7 @@ from ascend_doctor.checks.installed import (
     pip,
     variable,
 )
-from ascend_doctor.checks.trees import copies, core, winner
+from ascend_doctor.checks.trees import copies, core, documented_megatron, winner
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportPath, PackageCopy
 from ascend_doctor.findings import Finding, Remedy
@@ -134,12 +134,24 @@ def megatron_training(case: Case) -> Iterator[Finding]:
             found="; ".join(f"{one.path}: {', '.join(one.parts)}" for one in found),
             wanted="a Megatron-LM checkout on PYTHONPATH",
             because="MindSpeed-LLM and scripts that use megatron.training fail at import.",
-            remedy=Remedy(
-                summary="Get Megatron-LM at the release of your MindSpeed branch; "
-                "`ascend-doctor matrix list` shows the pairs"
-            ),
+            remedy=_clone(case),
             refs=("https://github.com/NVIDIA/Megatron-LM/issues/870",),
         )
+
+
+def _clone(case: Case) -> Remedy:
+    ref = documented_megatron(case)
+    url = case.catalog.component("megatron-lm").obtain.url
+    return Remedy(
+        summary=f"Get Megatron-LM {ref or 'at the release of your MindSpeed branch'} and put it in "
+        "front of PYTHONPATH",
+        commands=(
+            f"git clone --branch {shlex.quote(ref)} {shlex.quote(url)}",
+            'export PYTHONPATH="$PWD/Megatron-LM${PYTHONPATH:+:$PYTHONPATH}"',
+        )
+        if ref
+        else (),
+    )
 
 
 @check("mindspeed-installed", "MindSpeed is installed beside Megatron")

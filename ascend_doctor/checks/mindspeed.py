@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from ascend_doctor.checks import fit
 from ascend_doctor.checks.installed import distribution, installed, npu_only, pip
 from ascend_doctor.checks.told import behaviour, held, leading
-from ascend_doctor.checks.trees import copies, core, core_version, mindspeed, mindspeed_line, names
+from ascend_doctor.checks.trees import (
+    copies,
+    core,
+    core_version,
+    documented_megatron,
+    mindspeed,
+    mindspeed_line,
+    names,
+)
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import ImportPath
 from ascend_doctor.findings import Finding, Remedy
@@ -45,7 +53,7 @@ def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
 
 def _checkout(case: Case, line: str) -> Remedy:
     """The Megatron-LM that this MindSpeed documents, in the tree that is imported."""
-    ref, git = _documented(case), core(case).git
+    ref, git = documented_megatron(case), core(case).git
     summary = f"Use Megatron-LM {ref or 'of the line ' + line}, or the MindSpeed branch for yours"
     if not ref or git is None or git.dirty:
         return Remedy(summary=summary)
@@ -54,23 +62,6 @@ def _checkout(case: Case, line: str) -> Remedy:
         summary=summary,
         commands=(f"git -C {root} fetch --tags", f"git -C {root} checkout {shlex.quote(ref)}"),
     )
-
-
-def _documented(case: Case) -> str:
-    """The Megatron-LM ref that this MindSpeed documents, a tag before a branch; "" for none."""
-    try:
-        needs = [one for one in mindspeed(case).requires if one.component == "megatron-lm"]
-    except Unknown:
-        return ""
-    refs = [
-        part.strip().removeprefix("==")
-        for one in needs
-        for part in (*one.versions.split("||"), *one.also.split("||"))
-        if part.strip()
-    ]
-    rows = {ref: fit.release(case, "megatron-lm", ref) for ref in refs}
-    tags = [ref for ref, row in rows.items() if row is not None and not row.moving]
-    return next(iter((*tags, *refs)), "")
 
 
 @check("mindspeed-version-lies", "The version of the mindspeed package tells its Megatron line")

@@ -22,10 +22,10 @@ _SUPPORTED = "Ascend/MindSpeed@26.1.0_core_r0.12.1:docs/zh/user-guide/install_gu
 
 
 def names(case: Case) -> tuple[str, ...]:
-    """The SoC names of this machine, as aclrtGetSocName would give them. Raises Unknown.
+    """The SoC names of this machine, as aclrtGetSocName would give them.
 
     The word Ascend and npu-smi's name; on A3 chip name and NPU name of the board, joined by an
-    underscore.
+    underscore. Raises Unknown, and NotApplicable where there is no trace of an NPU.
     """
     npus = case.need(Npus)
     boards = [
@@ -40,6 +40,7 @@ def names(case: Case) -> tuple[str, ...]:
     ]
     found = tuple(dict.fromkeys(one for one in (*boards, *plain) if one))
     if not found:
+        family(case)
         raise Unknown("the names of the chips could not be told")
     return found
 

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.checks.installed import (
-    cann_version,
     distribution,
     npu_only,
     source,
@@ -17,11 +16,11 @@ from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judge import Case, check, error, warning
+from ascend_doctor.judge import Case, check, error
 
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
-_OF_CANN = (
+OF_CANN = (
     "libhccl.so",
     "libascendcl.so",
     "libacl_op_compiler.so",
@@ -36,19 +35,21 @@ _FAQ = "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/installation_guid
 _AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
 
 
-def _native(case: Case) -> Native:
+def native_of(case: Case) -> Native:
+    """The ELF facts of torch_npu. Raises Unknown, and NotApplicable without torch_npu."""
     distribution(case, "torch-npu")
     return case.need(Native)
 
 
-def _early(native: Native) -> tuple[Needed, ...]:
+def absent(native: Native) -> tuple[Needed, ...]:
     """Libraries that are not found and without which the import itself fails, CANN's first."""
     found = [one for one in native.needed if one.path is None and one.at_import]
-    order = {name: place for place, name in enumerate(_OF_CANN)}
+    order = {name: place for place, name in enumerate(OF_CANN)}
     return tuple(sorted(found, key=lambda one: order.get(one.name, len(order))))
 
 
-def _symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
+def symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
+    """Undefined symbols of this owner that stop the import itself."""
     return tuple(one for one in native.missing_symbols if one.owner == owner and one.at_import)
 
 
@@ -64,20 +65,21 @@ def _autoloads(case: Case) -> bool:
     return value is None or value == "1"
 
 
-def _statement(case: Case) -> str:
+def statement(case: Case) -> str:
+    """The statement that fails where torch_npu cannot be imported."""
     try:
         return "import torch" if _autoloads(case) else "import torch_npu"
     except (NotApplicable, Unknown):
         return "import torch_npu"
 
 
-def _unharmed(case: Case) -> None:
+def unharmed(case: Case) -> None:
     """Raises NotApplicable where torch_npu is not wanted and does not disturb."""
     if case.device != "npu" and not _autoloads(case):
         raise NotApplicable(f"torch_npu is not loaded for {case.device}: {_AUTOLOAD} is off")
 
 
-def _load_cann(case: Case) -> Remedy:
+def load_cann(case: Case) -> Remedy:
     """How this machine gets CANN's libraries into the environment."""
     cann = case.need(Cann)
     scripts = {one.root: one.set_env for one in cann.installs if one.set_env}
@@ -107,16 +109,16 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
     Usually CANN is installed but its set_env.sh was not sourced in this shell: services, cron,
     CI steps and ssh commands do not read .bashrc. Source it, or install CANN where there is none.
     """
-    native = _native(case)
-    missing = _early(native)
+    native = native_of(case)
+    missing = absent(native)
     if not native.needed:
         raise Unknown("the files of torch_npu could not be read")
     if missing:
-        _unharmed(case)
+        unharmed(case)
         names = ", ".join(one.name for one in missing)
-        of = "CANN " if all(one.name in _OF_CANN for one in missing) else ""
+        of = "CANN " if all(one.name in OF_CANN for one in missing) else ""
         yield error(
-            f"`{_statement(case)}` will fail: {len(missing)} "
+            f"`{statement(case)}` will fail: {len(missing)} "
             f"{of}librar{'y is' if len(missing) == 1 else 'ies are'} not found",
             found=f"not found: {names}",
             wanted="the loader finds each of them",
@@ -129,8 +131,8 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
 
 def _bring(case: Case, names: list[str]) -> Remedy | None:
     """How the libraries of the first owner, in the order of repair, come onto the path."""
-    if any(one in _OF_CANN for one in names):
-        return _load_cann(case)
+    if any(one in OF_CANN for one in names):
+        return load_cann(case)
     if any(one in _OF_DRIVER for one in names):
         return _driver_folders(case)
     if any(one.startswith(_OF_TORCH) for one in names):
@@ -150,16 +152,16 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
     Setting TORCH_DEVICE_BACKEND_AUTOLOAD=0 restores `import torch` and lets `import torch_npu`
     show the true cause. The cure is to repair what torch_npu lacks.
     """
-    native = _native(case)
+    native = native_of(case)
     if not _autoloads(case):
         raise NotApplicable("torch does not import torch_npu by itself here")
-    missing = _early(native)
-    symbols = (*_symbols(native, "cann"), *_symbols(native, "torch"))
-    if missing or symbols:
+    missing = absent(native)
+    undefined = (*symbols(native, "cann"), *symbols(native, "torch"))
+    if missing or undefined:
         lacks = (
             f"needs libraries that are not found: {', '.join(one.name for one in missing)}"
             if missing
-            else f"has {len(symbols)} undefined symbols, the first of them {symbols[0].name}"
+            else f"has {len(undefined)} undefined symbols, the first of them {undefined[0].name}"
         )
         yield error(
             "`import torch` itself will fail, because it imports torch_npu automatically",
@@ -176,84 +178,6 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("torch-npu-cann-symbols", "CANN's libraries export every function that torch_npu calls")
-def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
-    """torch_npu is compiled against one release of CANN and calls functions of its libraries.
-
-    The check compares the names that the files of torch_npu leave open with those that the
-    libraries on the loader's path export. A name that none of them has means that CANN is older
-    than the one that this torch_npu was built for, or that libraries of two releases are mixed.
-    The import then ends with "undefined symbol". Use the CANN release that the compatibility
-    table gives for this torch_npu, or the torch_npu of this CANN.
-    """
-    native = _native(case)
-    _symbols_known(native)
-    if any(one.name in _OF_CANN for one in _early(native)):
-        raise NotApplicable("libraries of CANN are not found at all")
-    missing = _symbols(native, "cann")
-    if missing:
-        _unharmed(case)
-        try:
-            cann = f"CANN {cann_version(case)}"
-        except (NotApplicable, Unknown):
-            cann = "the CANN in use"
-        torch_npu = distribution(case, "torch-npu")
-        yield error(
-            f"`{_statement(case)}` will fail: {cann} is too old for torch_npu "
-            f"{torch_npu.version}, or two releases are mixed",
-            found=_listed(missing),
-            wanted="no undefined symbols",
-            because="torch_npu was built against a CANN that has these functions.",
-            remedy=Remedy(
-                summary="Install the CANN release that belongs to this torch_npu, or the torch_npu "
-                "of the CANN in use; in a shell that has seen two set_env.sh start afresh"
-            ),
-            refs=("https://github.com/Ascend/samples/issues/21",),
-        )
-    unowned = _symbols(native, "")
-    if unowned:
-        yield warning(
-            f"torch_npu needs {len(unowned)} functions that no library on the loader's path has",
-            found=_listed(unowned),
-            because="Whose they are could not be told; the import may end with undefined symbol.",
-        )
-
-
-@check("torch-npu-torch-symbols", "torch exports every function that torch_npu calls")
-def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
-    """torch_npu is compiled against one exact torch; another one has other functions inside.
-
-    The check compares the names that the files of torch_npu leave open with those that the
-    installed torch exports. The usual way into this fault is another package that moved torch to
-    a different version while it was installed. Put the pair back.
-    """
-    native = _native(case)
-    _symbols_known(native)
-    missing = _symbols(native, "torch")
-    if missing:
-        _unharmed(case)
-        torch, torch_npu = distribution(case, "torch"), distribution(case, "torch-npu")
-        yield error(
-            f"`{_statement(case)}` will fail: torch_npu {torch_npu.version} was not built for "
-            f"torch {torch.version}",
-            found=_listed(missing),
-            wanted="no undefined symbols",
-            because="The libraries of torch lack functions that torch_npu calls.",
-            remedy=torch_pair(case),
-            refs=("https://github.com/Ascend/pytorch/issues/35",),
-        )
-
-
-def _symbols_known(native: Native) -> None:
-    if not native.symbols_checked:
-        raise Unknown("no symbols could be compared")
-
-
-def _listed(symbols: tuple[MissingSymbol, ...]) -> str:
-    shown = "; ".join(f"{one.name} (wanted by {one.wanted_by})" for one in symbols[:3])
-    return f"{len(symbols)} undefined: {shown}{' ...' if len(symbols) > 3 else ''}"  # noqa: PLR2004 - as cut
-
-
 @check("driver-library", "The driver's library is where the loader finds it")
 def driver_library(case: Case) -> Iterator[Finding]:
     """CANN reaches the NPU through libascend_hal.so, which belongs to the driver.
@@ -264,7 +188,7 @@ def driver_library(case: Case) -> Iterator[Finding]:
     seen.
     """
     npu_only(case)
-    native = _native(case)
+    native = native_of(case)
     if native.hal is None:
         raise Unknown("libascend_hal.so was not looked for")
     if native.hal.path is None:

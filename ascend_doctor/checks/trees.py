@@ -50,11 +50,9 @@ def core_version(case: Case) -> str:
 
 
 def names(git: GitState | None) -> Iterator[str]:
-    """Names of a checkout's commit: its branch, then tags and branches, remotes without theirs."""
+    """Names of a checkout's commit: its branch, then the tags and branches that are there."""
     if git is not None:
-        for one in (git.branch, *git.refs):
-            if one:
-                yield one.removeprefix("refs/").removeprefix("remotes/").rpartition("/")[2]
+        yield from (one for one in (git.branch, *git.refs) if one)
 
 
 def mindspeed(case: Case) -> Release:
@@ -107,3 +105,21 @@ def mindspeed_line(case: Case) -> tuple[int, int]:
     if numbers is None:
         raise Unknown("the Megatron line of this MindSpeed is not known")
     return int(numbers[1]), int(numbers[2])
+
+
+def documented_megatron(case: Case) -> str:
+    """The Megatron-LM ref that this MindSpeed documents, a tag before a branch; "" for none."""
+    try:
+        needs = [one for one in mindspeed(case).requires if one.component == "megatron-lm"]
+    except (Unknown, NotApplicable):
+        return ""
+    refs = [
+        part.strip().removeprefix("==")
+        for one in needs
+        for part in (*one.versions.split("||"), *one.also.split("||"))
+        if part.strip()
+    ]
+    known = case.catalog.component("megatron-lm")
+    rows = {ref: known.release(ref) for ref in refs}
+    tags = [ref for ref, row in rows.items() if row is not None and not row.moving]
+    return next(iter((*tags, *refs)), "")

@@ -26,6 +26,7 @@ from tests.checks.machine import (
 MODULES = (
     "cann",
     "cann_content",
+    "cann_python",
     "frameworks",
     "gdn",
     "import_path",
@@ -34,7 +35,9 @@ MODULES = (
     "packages",
     "soc",
     "stack",
+    "torch_build",
     "torch_import",
+    "torch_symbols",
     "triton",
 )
 MINE = sorted(

@@ -6,6 +6,7 @@ from ascend_doctor.facts import CannInstall, CannShell, Library, Needed, Snapsho
 from ascend_doctor.findings import Level
 from tests.checks.machine import (
     ROOT,
+    dist,
     having,
     healthy,
     install,
@@ -30,7 +31,12 @@ def two() -> Snapshot:
 
 def test_no_cann_is_an_error_where_there_is_an_npu_or_torch_npu() -> None:
     facts = having(healthy(), "cann", installs=(), active=None)
-    only("cann-installed", facts, Level.ERROR, "CANN is not installed")
+    found = only("cann-installed", facts, Level.ERROR, "CANN is not installed")
+    assert found.remedy is not None
+    assert "CANN 8.5.0, which torch_npu 2.7.1.post2" in found.remedy.summary
+    newest = only("cann-installed", packages(facts, dist("torch-npu", "2.13.0")), Level.ERROR)
+    assert newest.remedy is not None
+    assert "belongs to your torch_npu" in newest.remedy.summary
     bare = without(packages(facts, gone=("torch-npu",)), "driver")
     assert run("cann-installed", bare)[0].level is Level.SKIPPED
     assert run("cann-sourced", facts)[0].level is Level.SKIPPED

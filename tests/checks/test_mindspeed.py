@@ -61,7 +61,7 @@ def test_a_branch_that_the_table_lacks_still_tells_its_line() -> None:
 def test_the_branch_is_found_by_tag_by_commit_or_by_the_distribution() -> None:
     tag = megatron(mindspeed(healthy(), refs=("v26.0.0_core_r0.12.1",)), "0.16.0")
     only("megatron-mindspeed-pair", tag, Level.ERROR, "0.12")
-    remote = megatron(mindspeed(healthy(), refs=("origin/master",)), "0.16.0")
+    remote = megatron(mindspeed(healthy(), refs=("master",)), "0.16.0")
     only("megatron-mindspeed-pair", remote, Level.ERROR, "MindSpeed master is for")
     commit = megatron(mindspeed(healthy(), commit="f2b0977e"), "0.16.0")
     only("megatron-mindspeed-pair", commit, Level.ERROR, "0.12")

@@ -40,3 +40,9 @@ def test_chips_that_mindspeed_does_not_support() -> None:
     assert [one.level for one in found] == [Level.WARNING, Level.OK]
     assert "first generation" in found[0].title
     assert "no bfloat16" in found[1].title
+
+
+def test_without_an_npu_there_is_no_chip_to_mistake() -> None:
+    facts = having(healthy(), "npus", devices=())
+    facts = having(facts, "driver", nodes=(), pci=None, version=None)
+    assert run("soc-910b-confusion", facts)[0].level is Level.SKIPPED
