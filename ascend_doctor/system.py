@@ -15,8 +15,9 @@ import shlex
 import signal
 import stat as stat_module
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -165,7 +166,8 @@ class LiveMachine:
             raise ProgramMissing(
                 f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
             ) from error
-        return _gather(process, deadline)
+        with _running_until_done(process):
+            return _gather(process, deadline)
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
         if not stat_module.S_ISREG(os.stat(path).st_mode):
@@ -258,12 +260,25 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     _ends(process, 2)
 
 
-# Commands of threads that an interrupted run leaves behind.
+# Commands of collector threads that an interrupted run leaves behind, and whether it ends now.
 _running: set[subprocess.Popen[bytes]] = set()
+_ending = threading.Event()
+
+
+@contextlib.contextmanager
+def _running_until_done(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    _running.add(process)
+    if _ending.is_set():  # the thread goes on to its next command while the interpreter ends
+        kill_group(process)
+    try:
+        yield
+    finally:
+        _running.discard(process)
 
 
 @atexit.register
 def _end_running() -> None:
+    _ending.set()
     for process in tuple(_running):
         kill_group(process)
 

@@ -73,24 +73,36 @@ def command(  # noqa: PLR0913 - the options of the command
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    wish = Wish(level=level, device=device, nproc=nproc, timeout=timeout)
+    return conduct(examination, output, wish, only=only, skip=skip)
+
+
+def conduct(
+    examination: Examination,
+    output: Output,
+    wish: Wish,
+    *,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+) -> int:
+    """Examine a machine, live, replayed or simulated, and report; gives the exit code."""
     start = time.monotonic()
-    chosen = choose(only, skip, level=level)
+    chosen = choose(only, skip, level=wish.level)
     facts, hidden = examination.collect()
-    wish = Wish(
-        level=level,
-        device=device,
-        nproc=nproc,
-        replayed=examination.replayed,
-        highest=max(one.level for one in every()),
-    )
-    levels = wish.levels(facts)
+    levels = wish.levels(facts, replayed=examination.replayed)
     ran = max((one.level for one in levels if one.ran), default=0)
     probing = Probing(facts=facts, wish=wish, env=dict(examination.machine.env))
     runs, interrupted = probing.run(
-        chosen, ran, total=timeout - (time.monotonic() - start), quiet=output.quiet
+        chosen, ran, total=wish.timeout - (time.monotonic() - start), quiet=output.quiet
     )
-    facts = msgspec.structs.replace(facts, probes=runs)
-    case = Case(facts=facts, catalog=examination.catalog, device=wish.judged_device, nproc=nproc)
+    if examination.simulated:
+        runs = tuple(msgspec.structs.replace(one, simulated=True) for one in runs)
+    case = Case(
+        facts=msgspec.structs.replace(facts, probes=runs),
+        catalog=examination.catalog,
+        device=wish.judged_device,
+        nproc=wish.nproc,
+    )
     report = assemble(
         case,
         [one for one in chosen if one.level <= ran],
@@ -110,12 +122,12 @@ class Wish:
     level: int
     device: str
     nproc: int | None
-    replayed: bool
-    highest: int
+    timeout: float
 
-    def levels(self, facts: Snapshot) -> tuple[LevelRun, ...]:
+    def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
         """Every level: whether it can run here, and why not."""
-        stop = self._stop(facts) or (self.highest + 1, _NO_PROBE)
+        highest = max(one.level for one in every())
+        stop = self._stop(facts, replayed=replayed) or (highest + 1, _NO_PROBE)
         return tuple(
             LevelRun(
                 level=number,
@@ -127,8 +139,8 @@ class Wish:
             for number, adds in enumerate(LEVELS)
         )
 
-    def _stop(self, facts: Snapshot) -> tuple[int, str] | None:
-        if self.replayed:
+    def _stop(self, facts: Snapshot, *, replayed: bool) -> tuple[int, str] | None:
+        if replayed:
             return 1, "a recorded machine can only be judged by its facts"
         if facts.python is None:
             reasons = [gap.reason for gap in facts.gaps if gap.section == "python"]

@@ -21,13 +21,20 @@ _KEPT = ("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "KUBERNETES_SERVICE_HOST
 class Examination:
     """One machine, live or replayed, that is to be examined."""
 
-    def __init__(self, *, python: str | None, record: str | None, replay: str | None) -> None:
-        if record and replay:
-            raise click.UsageError("--record and --replay exclude each other")
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        python: str | None = None,
+        record: str | None = None,
+        replayed: bool = False,
+        simulated: bool = False,
+    ) -> None:
         self.catalog = Catalog()
-        self.replayed = replay is not None
-        self.machine: Machine = ReplayMachine(Path(replay)) if replay else LiveMachine()
-        self.home = self.machine.env.get("HOME", "")
+        self.machine = machine
+        self.home = machine.env.get("HOME", "")
+        self.replayed = replayed
+        self.simulated = simulated
         self._python = python
         self._record = Path(record) if record else None
 
@@ -39,12 +46,12 @@ class Examination:
         """
         from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - not for --help
 
-        if self._record is None:
-            facts = take(self.machine, self.catalog, python=self._python)
-            return facts, redactor(facts, home=self.home)
         recording = RecordingMachine(self.machine)
-        facts = take(recording, self.catalog, python=self._python)
+        machine: Machine = recording if self._record else self.machine
+        facts = take(machine, self.catalog, python=self._python, simulated=self.simulated)
         hidden = redactor(facts, home=self.home)
+        if self._record is None:
+            return facts, hidden
         shown = facts.environment.variables if facts.environment else {}
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
         recording.save(
@@ -60,9 +67,13 @@ def examined_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``examination: Examination``."""
 
     def gather(*, python: str | None, record: str | None, replay: str | None, **others: Any) -> Any:
-        return command(
-            examination=Examination(python=python, record=record, replay=replay), **others
+        if record and replay:
+            raise click.UsageError("--record and --replay exclude each other")
+        machine: Machine = ReplayMachine(Path(replay)) if replay else LiveMachine()
+        examination = Examination(
+            machine, python=python, record=record, replayed=replay is not None
         )
+        return command(examination=examination, **others)
 
     gather.__name__ = command.__name__
     gather.__doc__ = command.__doc__

@@ -1,0 +1,101 @@
+"""``ascend-doctor rehearse``: the whole check on a simulated NPU, with the real torch_npu."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ascend_doctor.commands.check import Wish, conduct
+from ascend_doctor.commands.examination import Examination
+from ascend_doctor.commands.output import Output, output_options
+from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.errors import DataError
+from ascend_doctor.system import LiveMachine, OverlayMachine
+
+_LEVEL = 3
+_RANKS = 4
+
+
+@click.command("rehearse")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter with torch and torch_npu.  [default: the active environment's]",
+)
+@click.option(
+    "--machine",
+    "kind",
+    default="a2-8",
+    show_default=True,
+    metavar="NAME",
+    help="The machine around the NPUs: a2-8 or a3-16.",
+)
+@click.option("--soc", metavar="NAME", help="The chip.  [default: the machine's]")
+@click.option(
+    "--inject",
+    "faults",
+    multiple=True,
+    metavar="FAULT",
+    help="Break something; repeatable. `--inject list` shows what.",
+)
+@click.option(
+    "--nproc",
+    type=click.IntRange(1, 16),
+    default=_RANKS,
+    show_default=True,
+    metavar="N",
+    help="Ranks of level 3.",
+)
+@click.option(
+    "-l",
+    "--level",
+    type=click.IntRange(0, _LEVEL),
+    default=_LEVEL,
+    show_default=True,
+    help="As for check.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    metavar="S",
+    default=900,
+    show_default=True,
+    help="Seconds for the whole run.",
+)
+@selection_options
+@output_options
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    output: Output,
+    python: str | None,
+    kind: str,
+    soc: str | None,
+    faults: tuple[str, ...],
+    nproc: int,
+    level: int,
+    timeout: float,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+) -> int:
+    """Run the whole check on a simulated NPU with the real torch_npu, on any Linux machine.
+
+    The same collectors, checks and probes as `check`; a stand-in CANN answers below torch_npu.
+    Nothing that it says is about hardware, and everything it writes is marked as simulated.
+    """
+    from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
+    from ascend_doctor.simulator import build, machine  # noqa: PLC0415
+
+    live = LiveMachine()
+    interpreter = python or active(live)
+    if interpreter is None:
+        raise DataError("there is no active Python environment; name one with --python")
+    simulated = machine(kind)
+    tree = build(Path(interpreter))
+    env = simulated.environment(tree, os.environ, soc=soc, faults=faults)
+    examination = Examination(
+        OverlayMachine(simulated.recording, live, env), python=interpreter, simulated=True
+    )
+    wish = Wish(level=level, device="npu", nproc=nproc, timeout=timeout)
+    return conduct(examination, output, wish, only=only, skip=skip)
