@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks.installed import (
     cann_in_use,
+    cann_version,
     distribution,
     installed,
     npu_only,
     pip,
     source,
 )
+from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Python
 from ascend_doctor.findings import Finding, Remedy
@@ -109,3 +111,28 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
 def _can_import(case: Case, module: str, name: str) -> bool:
     importable = case.need(Python).importable
     return importable[module] if module in importable else installed(case, name) is not None
+
+
+@check("numpy-cann", "NumPy is one that this CANN's Python modules take")
+def numpy_cann(case: Case) -> Iterator[Finding]:
+    """The Python modules of older CANN use names that NumPy 2 removed.
+
+    Reports with CANN 8.1 and 8.2 under NumPy 2 show error 500001 at the start of the NPU, or
+    "was removed in the NumPy 2.0 release". Newer releases have no such reports.
+    """
+    npu_only(case)
+    numpy, cann = distribution(case, "numpy"), cann_version(case)
+    if held(numpy.version, ">=2.0.0.dev0") and held(cann, "<=8.2.X", "ascend"):
+        yield warning(
+            f"numpy {numpy.version} with CANN {cann}: reported to fail",
+            found=f"numpy {numpy.version}, CANN {cann}",
+            wanted="numpy below 2",
+            because="CANN's Python modules use names that NumPy 2 removed: error 500001.",
+            remedy=Remedy(
+                summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)
+            ),
+            refs=(
+                "https://github.com/vllm-project/vllm-ascend/issues/2210",
+                "https://github.com/vllm-project/vllm-ascend/issues/1875",
+            ),
+        )

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from ascend_doctor.facts import (
     CannComponent,
-    CannShell,
     Library,
     MissingSymbol,
     Nnal,
@@ -80,13 +79,3 @@ def test_functions_that_atb_lacks() -> None:
     only("nnal", facts, Level.ERROR, "ATB of NNAL 8.5.0 lacks", "_ZN3atb1x")
     absent = having(facts, "native", atb=Library(name="libatb.so"))
     assert run("nnal", absent)[0].level is Level.OK
-
-
-def test_python_modules_of_cann() -> None:
-    facts = having(healthy(), "python", importable={"tbe": False, "te": True})
-    found = only("tbe-python", facts, Level.ERROR, "cannot be imported: tbe", "/venv/bin/python")
-    assert found.remedy is not None
-    assert found.remedy.commands == ("source /usr/local/Ascend/cann/set_env.sh",)
-    only("tbe-python", having(healthy(), "python", importable={}), Level.UNKNOWN)
-    unsourced = having(facts, "cann", shell=CannShell())
-    assert run("tbe-python", unsourced)[0].level is Level.SKIPPED

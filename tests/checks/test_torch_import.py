@@ -190,17 +190,6 @@ def test_the_driver_library_must_be_found() -> None:
     assert run("driver-library", empty)[0].level is Level.SKIPPED
 
 
-def test_packages_that_cann_imports() -> None:
-    facts = packages(healthy(), gone=("decorator", "attrs"))
-    found = only("cann-python-packages", facts, Level.ERROR, "decorator, attrs", "500001")
-    assert found.remedy is not None
-    assert found.remedy.commands == ("/venv/bin/python -m pip install decorator attrs",)
-    facts = packages(healthy(), gone=("protobuf",))
-    only("cann-python-packages", facts, Level.WARNING, "protobuf")
-    facts = having(healthy(), "python", importable={"scipy": False})
-    only("cann-python-packages", facts, Level.ERROR, "scipy")
-
-
 def test_the_stale_script_is_not_offered_where_another_is_active() -> None:
     facts = install(lacking(healthy(), "libhccl.so"), set_env="/a b/set_env.sh")
     found = only("torch-npu-libraries", shell(facts, home="/gone"), Level.ERROR)
