@@ -74,7 +74,7 @@ def _differences(case: Case, row: Release) -> Iterator[fit.Relation]:
                     yield one
 
 
-@check("twinkle-mindspeed-numpy", "twinkle and MindSpeed agree on a NumPy")
+@check("twinkle-mindspeed-numpy", "MindSpeed and twinkle agree on a NumPy")
 def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
     """twinkle-kit requires NumPy 2.0 to 2.2, MindSpeed requires at most 1.26.0.
 
