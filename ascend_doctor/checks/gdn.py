@@ -89,7 +89,9 @@ def _is_set(case: Case, name: str) -> bool:
         return case.facts.environment is not None
 
 
-@check("gdn-one-on-npu-old-bridge", "mcore-bridge loads Megatron's gated delta net on NPUs")
+@check(
+    "gdn-one-on-npu-old-bridge", "Megatron's gated delta net can be loaded by mcore-bridge on NPUs"
+)
 def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
     """Up to 1.4.1 mcore-bridge asserts something that MindSpeed's layers on NPUs do not have.
 
@@ -119,7 +121,7 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("qwen3-next-bridge-bug", "mcore-bridge trains Qwen3-Next without packing")
+@check("qwen3-next-bridge-bug", "Qwen3-Next can be trained without packing")
 def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
     """mcore-bridge 1.2.1 and 1.2.2 call a function that does not exist, for Qwen3-Next unpacked."""
     found = _of(case, "mcore-bridge", "qwen3-next-broken")

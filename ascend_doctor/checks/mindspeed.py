@@ -210,7 +210,7 @@ def megatron_adaptor(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("mcore-bridge-range", "mcore-bridge takes this Megatron-core")
+@check("mcore-bridge-range", "Megatron-core is one that mcore-bridge takes")
 def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     """mcore-bridge declares the Megatron-core releases that it works with, and moves on fast.
 

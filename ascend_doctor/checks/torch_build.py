@@ -95,7 +95,10 @@ def _accelerator(torch: Distribution) -> str | None:
 
 @check("torch-python", "torch_npu has this Python in its table")
 def torch_python(case: Case) -> Iterator[Finding]:
-    """torch_npu is built and tested for certain Python releases, per PyTorch line."""
+    """torch_npu is built and tested for certain Python releases, per PyTorch line.
+
+    Another Python may work where the package could be installed at all; its table does not say so.
+    """
     torch_npu = distribution(case, "torch-npu")
     row = fit.release(case, "torch-npu", torch_npu.version)
     found = list(fit.relations(case, row, "python")) if row else []

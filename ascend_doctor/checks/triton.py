@@ -22,7 +22,7 @@ from ascend_doctor.judge import Case, check, error, note, warning
 _FAQ = "https://gitcode.com/Ascend/triton-ascend/blob/main/docs/en/FAQ.md"
 
 
-@check("triton-overwritten", "triton-ascend is the Triton that is imported")
+@check("triton-overwritten", "The Triton that is imported is triton-ascend")
 def triton_overwritten(case: Case) -> Iterator[Finding]:
     """triton-ascend and the common triton write into one folder; the last one installed wins.
 
@@ -83,9 +83,12 @@ def _imported(case: Case) -> str | None:
     return next(iter(copies[0].versions.values()), None) if copies else None
 
 
-@check("triton-cann", "triton-ascend is the release for this CANN")
+@check("triton-cann", "The release of triton-ascend is the one for this CANN")
 def triton_cann(case: Case) -> Iterator[Finding]:
-    """triton-ascend uses the compiler of CANN, and its releases follow those of CANN."""
+    """triton-ascend compiles kernels with CANN's compiler, and its releases follow those of CANN.
+
+    3.2.0 is for CANN 8.5, 3.2.1 for 9.0, 3.2.2 for 9.1. With another one kernels may not compile.
+    """
     npu_only(case)
     triton, cann = distribution(case, "triton-ascend"), cann_version(case)
     row = fit.release(case, "triton-ascend", triton.version)
@@ -125,7 +128,7 @@ def triton_two_drivers(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("triton-machine", "triton-ascend has this machine in its guide")
+@check("triton-machine", "The guide of triton-ascend has this machine")
 def triton_machine(case: Case) -> Iterator[Finding]:
     """The guide of triton-ascend names chips, Python releases, a glibc and the common triton."""
     npu_only(case)
