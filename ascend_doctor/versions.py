@@ -7,6 +7,7 @@ count per product and must not be compared, as the drivers of Ascend 950. ``ref`
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -107,6 +108,11 @@ def satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
     (``[7.0.0,7.2.99]``, ``[23.0.rc3,23.0.rc3.]``, ends included). Builds (.B120) count only where
     the range names one. Order is plain order: 8.5.0.alpha002 is below 8.5.0.
     """
+    return _satisfies(scheme, version, wanted)
+
+
+@functools.lru_cache(maxsize=1 << 16)  # the solver asks the same thing thousands of times
+def _satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
     parsed = parse(scheme, version)
     # All are tried, so that a bad range is an error whatever the version is.
     hits = [_one_alternative(scheme, parsed, one) for one in wanted.split("||")]

@@ -1,0 +1,1 @@
+"""From a wanted stack to an environment that has it."""

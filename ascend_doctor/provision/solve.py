@@ -1,0 +1,351 @@
+"""Chooses a stack: versions of all components that satisfy every row of the matrix.
+
+The machine is part of the question: its CANN, driver, chips, Python and architecture are versions
+of components like others, and are not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import resolvelib
+from resolvelib.resolvers import Resolution
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.matrix import allowed, applies, candidates, requirements
+from ascend_doctor.stacks import Component, Need, Release, Stack
+from ascend_doctor.versions import satisfies
+
+ABSENT = ""
+_ROUNDS = 5000
+_RANK = {"verified": 0, "documented": 1, "derived": 2, "end-of-life": 3, "known-bad": 5}
+_OUTSIDE_STACKS = 4
+# What a machine is cannot be chosen for it: where these are not known, rows about them are silent.
+_GIVEN = ("arch", "glibc", "soc")
+_NEVER_BY_ITSELF = ("prerelease", "unlisted", "unmapped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """``wishes``: ranges by component. ``machine``: versions by component, not to be changed.
+
+    Without ``doubts`` only what some source allows is a solution; with them documented pairs
+    bind nothing, and those that a solution breaks are among its doubts.
+    """
+
+    wishes: Mapping[str, str]
+    machine: Mapping[str, str] = field(default_factory=dict)
+    doubts: bool = False
+
+    @property
+    def when(self) -> dict[str, str]:
+        """The machine facts that needs depend on."""
+        known = {"arch": self.machine.get("arch"), "family": self.machine.get("soc")}
+        return {name: value for name, value in known.items() if value}
+
+
+@dataclass(frozen=True)
+class Demand:
+    """That a component is there in a range.
+
+    ``conditional``: or is not there at all. ``negated``: outside of the range. Without
+    ``binding`` the range is a preference.
+    """
+
+    component: str
+    versions: str
+    by: str
+    need: Need | None = None
+    conditional: bool = False
+    negated: bool = False
+    binding: bool = True
+
+
+@dataclass(frozen=True)
+class Choice:
+    component: str
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """A need that the solution does not meet as documented; ``named``: another source allows it.
+
+    ``version`` is "" of an open component, where what others need excludes the documented range.
+    """
+
+    by: str
+    version: str
+    need: Need
+    named: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """``versions`` by component; of open components ``ranges`` are what pip may choose from."""
+
+    versions: dict[str, str]
+    ranges: dict[str, tuple[str, ...]]
+    doubts: tuple[Doubt, ...]
+    stacks: tuple[str, ...]
+
+
+def solve(catalog: Catalog, question: Question) -> Solution | None:
+    """The preferred stack, verified first, then newest; None where nothing fits."""
+    pins = pinned(catalog, question)
+    return solution(catalog, question, pins) if isinstance(pins, dict) else None
+
+
+def pinned(catalog: Catalog, question: Question) -> dict[str, str] | tuple[Demand, ...]:
+    """Versions by component, or the demands at which the search ended."""
+    provider = _Provider(catalog, question)
+    search: Any = Resolution(provider, resolvelib.BaseReporter())
+    demands = [
+        *(Demand(name, wanted, "you") for name, wanted in question.wishes.items()),
+        *(
+            Demand(name, f"=={version}", "this machine")
+            for name, version in question.machine.items()
+        ),
+    ]
+    try:
+        state = search.resolve(demands, max_rounds=_ROUNDS)
+    except resolvelib.ResolutionImpossible as impossible:
+        return tuple(one.requirement for one in impossible.causes)
+    except resolvelib.ResolutionTooDeep as endless:
+        raise DoctorError(f"no stack was found in {_ROUNDS} steps; narrow the wish") from endless
+    return _wanted(provider, demands, {name: one.version for name, one in state.mapping.items()})
+
+
+def _wanted(provider: _Provider, demands: list[Demand], pins: Mapping[str, str]) -> dict[str, str]:
+    """The pins that a wish leads to; the search leaves others behind, and so do circles."""
+    found: dict[str, str] = {}
+    todo = list(demands)
+    while todo:
+        demand = todo.pop()
+        version = pins[demand.component]
+        if demand.conditional or version == ABSENT or demand.component in found:
+            continue
+        found[demand.component] = version
+        todo += provider.get_dependencies(Choice(demand.component, version))
+    return {name: version for name, version in pins.items() if name in found}
+
+
+class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
+    """What resolvelib asks of the matrix."""
+
+    def __init__(self, catalog: Catalog, question: Question) -> None:
+        self.catalog = catalog
+        self.question = question
+        self.stacks = tuple(
+            sorted(_stacks_near(catalog, question), key=lambda one: _RANK[one.status])
+        )
+        self.checkouts = {
+            name
+            for wish in question.wishes
+            for row in catalog.component(wish).releases
+            for name in row.provides
+        }
+
+    def identify(self, requirement_or_candidate: Demand | Choice) -> str:
+        return requirement_or_candidate.component
+
+    def get_preference(
+        self,
+        identifier: str,
+        resolutions: Mapping[str, Choice],  # noqa: ARG002
+        candidates: Mapping[str, Iterator[Choice]],
+        information: Mapping[str, Iterator[Any]],  # noqa: ARG002
+        backtrack_causes: Sequence[Any],
+    ) -> tuple[bool, bool, int, str]:
+        """The machine first, then what the last dead end was about, then the least choice."""
+        causes = {
+            name
+            for one in backtrack_causes
+            for name in (one.requirement.component, one.parent and one.parent.component)
+        }
+        return (
+            identifier not in self.question.machine,
+            identifier not in causes,
+            sum(1 for _ in candidates[identifier]),
+            identifier,
+        )
+
+    def find_matches(
+        self,
+        identifier: str,
+        requirements: Mapping[str, Iterator[Demand]],
+        incompatibilities: Mapping[str, Iterator[Choice]],
+    ) -> list[Choice]:
+        demands = tuple(requirements[identifier])
+        bad = {one.version for one in incompatibilities[identifier]}
+        component = self.catalog.component(identifier)
+        fitting = [
+            version
+            for version in self._versions(component, demands)
+            if version not in bad and all(self._met(one, version) for one in demands)
+        ]
+        if component.releases and identifier not in self.question.machine:
+            fitting.sort(key=lambda version: self._order(component, version, demands))
+        return [Choice(identifier, version) for version in fitting]
+
+    def is_satisfied_by(self, requirement: Demand, candidate: Choice) -> bool:
+        return self._met(requirement, candidate.version)
+
+    def _met(self, demand: Demand, version: str) -> bool:
+        if version == ABSENT:
+            return demand.conditional
+        if not demand.binding:
+            return True
+        scheme = self.catalog.component(demand.component).scheme
+        return satisfies(scheme, version, demand.versions) is not demand.negated
+
+    def _versions(self, component: Component, demands: tuple[Demand, ...]) -> list[str]:
+        if component.id in self.question.machine:
+            return [self.question.machine[component.id]]
+        every = candidates(component, [one.versions for one in demands])
+        if component.releases:
+            every = tuple(one for one in every if self._is_candidate(component, one, demands))
+        return [ABSENT, *every]
+
+    def _is_candidate(
+        self, component: Component, version: str, demands: tuple[Demand, ...]
+    ) -> bool:
+        """Pre-releases, branch heads and rows without facts only where they are asked for."""
+        row = _row(component, version)
+        shy = row.status in _NEVER_BY_ITSELF or version.startswith("0+")
+        return not shy or any(f"=={version}" in one.versions for one in demands)
+
+    def _order(
+        self, component: Component, version: str, demands: tuple[Demand, ...]
+    ) -> tuple[int, int, bool, int]:
+        """Stacks by status, then the documented before the allowed, maintained, newest first."""
+        if version == ABSENT:
+            return -1, 0, False, 0
+        matching = [
+            _RANK[one.status]
+            for one in self.stacks
+            if component.id in one.components
+            and satisfies(component.scheme, version, one.components[component.id])
+        ]
+        weak = sum(_strain(component, one, version) for one in demands)
+        row = _row(component, version)
+        place = [one.version for one in component.releases].index(version)
+        return min(matching, default=_OUTSIDE_STACKS), weak, row.status == "end-of-life", place
+
+    def get_dependencies(self, candidate: Choice) -> list[Demand]:
+        if candidate.version == ABSENT:
+            return []
+        return list(self._dependencies(candidate.component, candidate.version))
+
+    def _dependencies(self, name: str, version: str) -> Iterator[Demand]:
+        row = self.catalog.component(name).release(version)
+        if row is None:
+            return
+        by = f"{name} {version}"
+        for part, provided in row.provides.items():
+            yield Demand(part, f"=={provided}", by)
+        for need in self._needs(name, version):
+            yield Demand(
+                need.component,
+                allowed(need),
+                by,
+                need,
+                conditional=need.optional,
+                binding=need.hard or not self.question.doubts,
+            )
+        for need in row.conflicts:
+            if applies(need, self.question.when):
+                yield Demand(
+                    need.component,
+                    need.versions,
+                    by,
+                    need,
+                    conditional=True,
+                    negated=True,
+                    binding=need.hard or not self.question.doubts,
+                )
+
+    def _needs(self, name: str, version: str) -> Iterator[Need]:
+        if name in self.checkouts:
+            return  # the checkout that provides it has these needs, softly
+        for need in requirements(self.catalog, name, version):
+            known = need.component not in _GIVEN or need.component in self.question.machine
+            if known and applies(need, self.question.when):
+                yield need
+
+
+def _strain(component: Component, demand: Demand, version: str) -> int:
+    """0 for what is documented, 1 for what another source allows, 3 for what nobody names."""
+    if demand.need is None or demand.negated:
+        return 0
+    if satisfies(component.scheme, version, demand.need.versions):
+        return 0
+    return 1 if satisfies(component.scheme, version, demand.versions) else 3
+
+
+def _row(component: Component, version: str) -> Release:
+    return next(one for one in component.releases if one.version == version)
+
+
+def _stacks_near(catalog: Catalog, question: Question) -> Iterator[Stack]:
+    """The stacks that have a version within every wish that they speak of."""
+    for stack in catalog.stacks:
+        shared = [name for name in question.wishes if name in stack.components]
+        if all(_meet(catalog, name, question, stack) for name in shared):
+            yield stack
+
+
+def _meet(catalog: Catalog, name: str, question: Question, stack: Stack) -> bool:
+    component = catalog.component(name)
+    ranges = (question.wishes[name], stack.components[name])
+    return any(
+        all(satisfies(component.scheme, version, one) for one in ranges)
+        for version in candidates(component, ranges)
+    )
+
+
+def solution(catalog: Catalog, question: Question, pins: dict[str, str]) -> Solution:
+    """What pins mean: what pip may choose, what is doubtful, and which stacks they are."""
+    provider = _Provider(catalog, question)
+    ranges: dict[str, list[str]] = {}
+    doubts: list[Doubt] = []
+    versions = dict(pins)
+    demands = [
+        *(Demand(name, wanted, "you") for name, wanted in question.wishes.items()),
+        *(
+            demand
+            for name, version in pins.items()
+            for demand in provider.get_dependencies(Choice(name, version))
+        ),
+    ]
+    for demand in demands:
+        pin = pins.get(demand.component)
+        component = catalog.component(demand.component)
+        if pin is None or demand.negated:
+            continue
+        if not component.releases and demand.component not in question.machine:
+            versions.pop(demand.component, None)
+            kept = ranges.setdefault(demand.component, [])
+            if satisfies(component.scheme, pin, demand.versions):
+                kept += [demand.versions] if demand.versions else []
+            elif demand.need:
+                doubts.append(Doubt(by=demand.by, version="", need=demand.need, named=False))
+        elif demand.need and not satisfies(component.scheme, pin, demand.need.versions):
+            named = satisfies(component.scheme, pin, demand.versions)
+            doubts.append(Doubt(by=demand.by, version=pin, need=demand.need, named=named))
+    return Solution(
+        versions=versions,
+        ranges={name: tuple(dict.fromkeys(one)) for name, one in ranges.items()},
+        doubts=tuple(doubts),
+        stacks=tuple(one.id for one in provider.stacks if _is_within(catalog, one, pins)),
+    )
+
+
+def _is_within(catalog: Catalog, stack: Stack, pins: Mapping[str, str]) -> bool:
+    return all(
+        name not in pins or satisfies(catalog.component(name).scheme, pins[name], wanted)
+        for name, wanted in stack.components.items()
+    )

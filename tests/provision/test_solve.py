@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix import allowed
+from ascend_doctor.provision.refusal import refusal
+from ascend_doctor.provision.solve import Question, Solution, solve
+from ascend_doctor.provision.wishes import wishes
+from ascend_doctor.stacks import Component, Need, Obtain, Release, Source, Stack
+from ascend_doctor.versions import satisfies
+
+CATALOG = Catalog()
+A2 = {"arch": "x86_64", "soc": "ascend910b"}
+SOURCES = (Source(url="a test", date="2026-11-21"),)
+NAMES = ("a", "b", "c")
+OPEN = "d"
+
+
+class Universe(Catalog):
+    """A matrix of a few components, made in a test."""
+
+    def __init__(self, *components: Component) -> None:
+        super().__init__()
+        self._made = {one.id: one for one in components}
+
+    def component(self, identity: str) -> Component:  # type: ignore[override]
+        return self._made[identity]
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        return ()
+
+
+def component(name: str, *releases: Release) -> Component:
+    return Component(
+        schema=1,
+        id=name,
+        title=name,
+        scheme="pep440",
+        obtain=Obtain(kind="pip"),
+        releases=releases,
+        sources=SOURCES,
+    )
+
+
+VERSIONS = st.sampled_from(["1", "2", "3"])
+RANGES = st.one_of(
+    st.just(""),
+    st.builds("{}{}".format, st.sampled_from(["==", ">=", "<=", "!=", "<", ">"]), VERSIONS),
+    st.builds("=={} || =={}".format, VERSIONS, VERSIONS),
+)
+
+
+@st.composite
+def needs(draw: st.DrawFn, name: str) -> tuple[Need, ...]:
+    others = [one for one in (*NAMES, OPEN) if one != name]
+    return tuple(
+        draw(
+            st.lists(
+                st.builds(
+                    Need,
+                    component=st.sampled_from(others),
+                    versions=RANGES,
+                    also=st.just("") | RANGES,
+                    hard=st.booleans(),
+                    optional=st.booleans(),
+                ),
+                max_size=2,
+            )
+        )
+    )
+
+
+@st.composite
+def universes(draw: st.DrawFn) -> Universe:
+    made = []
+    for name in NAMES:
+        versions = draw(st.lists(VERSIONS, min_size=1, max_size=3, unique=True))
+        rows = []
+        for version in versions:
+            other = draw(st.sampled_from([one for one in NAMES if one != name]))
+            rows.append(
+                Release(
+                    version=version,
+                    requires=draw(needs(name)),
+                    conflicts=draw(needs(name)) if draw(st.booleans()) else (),
+                    provides={other: draw(VERSIONS)} if draw(st.integers(0, 4)) == 0 else {},
+                    sources=SOURCES,
+                )
+            )
+        made.append(component(name, *rows))
+    return Universe(*made, component(OPEN))
+
+
+QUESTIONS = st.builds(
+    Question,
+    wishes=st.dictionaries(st.sampled_from(NAMES), RANGES, min_size=1, max_size=3),
+    machine=st.dictionaries(st.sampled_from(NAMES), VERSIONS, max_size=2),
+)
+ABSENT = ""
+POOL = (ABSENT, "0", "1", "1.5", "2", "2.5", "3", "3.5")
+
+
+def holds(universe: Universe, question: Question, pins: dict[str, str]) -> bool:
+    """Whether pins satisfy every rule; written without the solver."""
+
+    if not all(within(pins, name, wanted) for name, wanted in question.wishes.items()):
+        return False
+    if not all(pins[name] == version for name, version in question.machine.items()):
+        return False
+    provided = {
+        name
+        for wish in question.wishes
+        for row in universe.component(wish).releases
+        for name in row.provides
+    }
+    return all(
+        row_holds(universe, row, pins, with_needs=name not in provided)
+        for name, version in pins.items()
+        if version != ABSENT and (row := universe.component(name).release(version))
+    )
+
+
+def within(pins: dict[str, str], name: str, wanted: str) -> bool:
+    return pins[name] != ABSENT and satisfies("pep440", pins[name], wanted)
+
+
+def row_holds(universe: Universe, row: Release, pins: dict[str, str], *, with_needs: bool) -> bool:
+    needs = list(row.requires) if with_needs else []
+    for part, number in row.provides.items():
+        if not within(pins, part, f"=={number}"):
+            return False
+        inner = universe.component(part).release(number)
+        own = {need.component for need in row.requires}
+        if inner and with_needs:
+            needs += [one for one in inner.requires if one.component not in own]
+    return not any(within(pins, one.component, one.versions) for one in row.conflicts) and all(
+        (need.optional and pins[need.component] == ABSENT)
+        or within(pins, need.component, allowed(need))
+        for need in needs
+    )
+
+
+def answers(universe: Universe, question: Question) -> Iterator[dict[str, str]]:
+    """Every combination of versions that satisfies all rules, by trying them all."""
+    choices = [
+        [question.machine[name]]
+        if name in question.machine
+        else [ABSENT, *(row.version for row in universe.component(name).releases)]
+        for name in NAMES
+    ]
+    for versions in itertools.product(*choices, POOL):
+        pins = dict(zip((*NAMES, OPEN), versions, strict=True))
+        if holds(universe, question, pins):
+            yield pins
+
+
+def pins_of(solution: Solution) -> Iterator[dict[str, str]]:
+    """A solution as pins; an open component is any version within all of its ranges."""
+    pins = dict.fromkeys(NAMES, ABSENT) | solution.versions
+    if OPEN not in solution.ranges:
+        yield pins | {OPEN: ABSENT}
+        return
+    for version in POOL[1:]:
+        if all(satisfies("pep440", version, one) for one in solution.ranges[OPEN]):
+            yield pins | {OPEN: version}
+
+
+@settings(max_examples=200)
+@given(universes(), QUESTIONS)
+def test_a_solution_satisfies_every_rule_and_a_refusal_is_true(
+    universe: Universe, question: Question
+) -> None:
+    found = solve(universe, question)
+    if found is None:
+        assert next(answers(universe, question), None) is None
+    else:
+        assert any(holds(universe, question, pins) for pins in pins_of(found))
+
+
+@settings(max_examples=200)
+@given(universes(), QUESTIONS)
+def test_a_refusal_is_sufficient_and_minimal(universe: Universe, question: Question) -> None:
+    if solve(universe, question) is not None:
+        return
+    told = refusal(universe, question)
+    kept_wishes = {name: question.wishes[name] for name in told.wishes}
+    kept_machine = {name: question.machine[name] for name in told.machine}
+    assert next(answers(universe, Question(wishes=kept_wishes, machine=kept_machine)), None) is None
+    for name in kept_wishes:
+        fewer = {one: wanted for one, wanted in kept_wishes.items() if one != name}
+        assert next(answers(universe, Question(wishes=fewer, machine=kept_machine)), None)
+    for name in kept_machine:
+        rest = {one: version for one, version in kept_machine.items() if one != name}
+        assert next(answers(universe, Question(wishes=kept_wishes, machine=rest)), None)
+
+
+@settings(max_examples=100)
+@given(universes(), QUESTIONS)
+def test_with_doubts_only_soft_needs_are_broken(universe: Universe, question: Question) -> None:
+    lenient = Question(wishes=question.wishes, machine=question.machine, doubts=True)
+    strict, found = solve(universe, question), solve(universe, lenient)
+    if strict is not None:
+        assert found is not None
+    if found is not None:
+        assert not any(one.need.hard and not one.named for one in found.doubts)
+
+
+@pytest.mark.parametrize(
+    ("megatron", "framework", "machine", "wanted"),
+    [
+        ("0.15.3", None, {}, {"mindspeed": "core_r0.15.3", "torch-npu": "2.7.1.post4"}),
+        ("0.15.3", "ms-swift", {}, {"ms-swift": "4.2.3", "cann": "9.0.0", "torch": "2.7.1+cpu"}),
+        ("0.12.1", None, {}, {"mindspeed": "26.1.0_core_r0.12.1", "cann": "9.1.0"}),
+        ("0.12.1", None, {"cann": "8.5.0"}, {"megatron-lm": "core_v0.12.1"}),
+        ("0.16.0", "ms-swift", {}, {"mindspeed": "core_r0.16.0"}),
+        ("0.16.0", "verl", {}, {"mindspeed": "core_r0.16.0", "megatron-lm": "core_v0.16.0"}),
+        ("0.17.1", None, {}, {"python": "3.12", "megatron-adaptor": "core_r0.17.0"}),
+        ("0.12.1", "mindspeed-llm", {"cann": "9.0.0"}, {"mindspeed-llm": "26.0.0"}),
+        ("v0.15.3", None, {"arch": "aarch64"}, {"megatron-lm": "core_v0.15.3", "torch": "2.7.1"}),
+    ],
+)
+def test_stacks_of_the_shipped_matrix(
+    megatron: str, framework: str | None, machine: dict[str, str], wanted: dict[str, str]
+) -> None:
+    question = Question(wishes=wishes(CATALOG, megatron, framework), machine=A2 | machine)
+    found = solve(CATALOG, question)
+    assert found is not None
+    assert wanted.items() <= found.versions.items()
+    assert all(one.named for one in found.doubts)
+
+
+def test_the_refusal_says_what_excludes_what_and_what_to_change() -> None:
+    question = Question(wishes=wishes(CATALOG, "0.15.3"), machine=A2 | {"cann": "8.2.RC1"})
+    assert solve(CATALOG, question) is None
+    told = refusal(CATALOG, question)
+    assert set(told.wishes) == {"megatron-lm", "mindspeed"}
+    assert told.machine == ("cann",)
+    assert any(
+        "mindspeed core_r0.15.3 is documented with cann 9.0.0" in one for one in told.reasons
+    )
+    assert any("torch-npu 2.7.1.post4" in one and "8.2.RC1" in one for one in told.reasons)
+    assert "CANN 9.0.0 instead of 8.2.RC1" in told.changes
+    assert any(one.startswith("Megatron-LM core_v0.12.1, MindSpeed ") for one in told.changes)
+
+
+def test_twinkle_and_mindspeed_cannot_share_an_environment() -> None:
+    question = Question(wishes=wishes(CATALOG, "0.15.3", "twinkle"), machine=A2)
+    told = refusal(CATALOG, question)
+    assert set(told.wishes) == {"megatron-lm", "twinkle"}
+    assert any("numpy" in one for one in told.reasons)
+    assert "leave out Twinkle" in told.changes
+
+
+@pytest.mark.parametrize(
+    ("megatron", "told"),
+    [
+        ("v0.16.0", "use core_v0.16.0"),
+        ("core_r0.17.1", "use core_v0.17.1"),
+        ("9.9", "no row"),
+        ("spam", "no row"),
+    ],
+)
+def test_wishes_that_name_no_release(megatron: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        wishes(CATALOG, megatron)
+
+
+def test_wishes() -> None:
+    assert wishes(CATALOG, "0.15.3")["megatron-lm"] == "==core_v0.15.3"
+    assert "==core_v0.15.1" in wishes(CATALOG, "0.15")["megatron-lm"]
+    assert wishes(CATALOG, "core_r0.16.0")["megatron-lm"] == "==core_r0.16.0"
+    assert wishes(CATALOG, "0.15.3", "ms-swift==4.2.1")["ms-swift"] == "==4.2.1"
+    with pytest.raises(DataError, match="frameworks"):
+        wishes(CATALOG, "0.15.3", "nemo")
