@@ -254,9 +254,9 @@ def test_allocator() -> None:
     fine = "expandable_segments:False,max_split_size_mb:64"
     assert run("variables-allocator", a2(PYTORCH_NPU_ALLOC_CONF=fine))[0].level is Level.OK
     only("variables-allocator", a3(TORCH_HCCL_ZERO_COPY="1"), Level.WARNING, "expandable_segments")
-    fine = a3(TORCH_HCCL_ZERO_COPY="1", PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
-    assert run("variables-allocator", fine)[0].level is Level.OK
-    two = having(fine, "environment", withheld=("PYTORCH_ALLOC_CONF",))
+    expandable = a3(TORCH_HCCL_ZERO_COPY="1", PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
+    assert run("variables-allocator", expandable)[0].level is Level.OK
+    two = having(expandable, "environment", withheld=("PYTORCH_ALLOC_CONF",))
     only("variables-allocator", two, Level.WARNING, "both set")
 
 

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.facts import (
+    Holder,
+    Holders,
+    NpuEcc,
+    NpuHealth,
+    NpuProcess,
+    Snapshot,
+    ToolError,
+    Topology,
+    Usage,
+)
+from ascend_doctor.findings import Level
+from tests.checks.machine import having, only, run, without
+from tests.checks.server import a2, a3, commands, inside, mesh, node, nodes, npu
+
+# ---------------------------------------------------------------- npu-smi
+
+
+def failing(
+    facts: Snapshot, kind: str, text: str = "said this", code: int | None = 187
+) -> Snapshot:
+    error = ToolError(kind=kind, text=text, exit_code=code)
+    return having(facts, "npus", devices=(), complete=False, error=error)
+
+
+def test_8005_of_a_user_who_may_not_open() -> None:
+    closed = (node("/dev/davinci0", 0, readable=False), *nodes(0))
+    facts = failing(having(a2(), "driver", nodes=closed), "dcmi-8005")
+    found = only("npu-smi", facts, Level.ERROR, "-8005: an inner error", "may not open")
+    assert "device-access" in commands(found)
+    assert "(exit status 187)" in found.found
+    root = having(facts, "host", uid=0)
+    only("npu-smi", root, Level.ERROR, "even root", "DAC_OVERRIDE")
+
+
+def test_8005_in_a_container_without_devices() -> None:
+    facts = inside(failing(having(a2(), "driver", nodes=()), "dcmi-8005"))
+    found = only("npu-smi", facts, Level.ERROR, "The container lacks /dev/davinci_manager")
+    assert "docker run" in commands(found)
+
+
+def test_8005_where_the_driver_is_not_loaded() -> None:
+    facts = failing(having(a2(), "driver", nodes=()), "dcmi-8005")
+    only("npu-smi", facts, Level.ERROR, "modules are not loaded")
+
+
+def test_8005_where_all_is_open() -> None:
+    only("npu-smi", failing(a2(), "dcmi-8005"), Level.ERROR, "host was not restarted")
+    only("npu-smi", inside(failing(a2(), "dcmi-8005")), Level.ERROR, "another container")
+    only("npu-smi", without(failing(a2(), "dcmi-8005"), "driver"), Level.ERROR, "restarted")
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "because"),
+    [
+        ("dcmi-8020", "-8020: the device is occupied", "another container"),
+        ("dcmi-8006", "-8006: a time-out", "did not start"),
+        ("dcmi-8999", "npu-smi fails with -8999", "did not start"),
+        ("dcmi-8255", "-8255: not supported", "did not start"),
+        ("board-type-9005", "-9005: an inner error", "does not answer"),
+        ("no-card", "sees no NPU", "no card"),
+        ("invalid-card-id", "does not exist", "lost"),
+        ("libc-sec-missing", "libc_sec.so", "driver/lib64/common"),
+        ("library-missing", "cannot load a library", "driver/lib64/common"),
+    ],
+)
+def test_errors_of_npu_smi(kind: str, title: str, because: str) -> None:
+    only("npu-smi", failing(a2(), kind), Level.ERROR, title, because, "said this")
+
+
+def test_remedies_of_npu_smi() -> None:
+    assert "docker inspect" in commands(only("npu-smi", failing(a2(), "dcmi-8020"), Level.ERROR))
+    assert "ldconfig" in commands(only("npu-smi", failing(a2(), "libc-sec-missing"), Level.ERROR))
+    found = only("npu-smi", inside(failing(a2(), "libc-sec-missing")), Level.ERROR)
+    assert "-v /usr/local/Ascend/driver/lib64" in commands(found)
+
+
+@pytest.mark.parametrize("kind", ["timeout", "crashed", "unrecognised", "unsupported"])
+def test_no_answer_is_could_not_tell(kind: str) -> None:
+    found = only("npu-smi", failing(a2(), kind, code=None), Level.UNKNOWN, "npu-smi")
+    assert "exit status" not in found.found
+
+
+def test_npu_smi_is_not_there() -> None:
+    facts = having(a2(), "npus", tool="", devices=())
+    only("npu-smi", facts, Level.WARNING, "not there")
+    assert "docker run" in commands(only("npu-smi", inside(facts), Level.WARNING))
+    only("npu-health", facts, Level.UNKNOWN, "npu-smi is not there")
+
+
+def test_a_table_and_an_error() -> None:
+    error = ToolError(kind="timeout", text="npu-smi info -l did not answer")
+    only("npu-smi", having(a2(), "npus", error=error), Level.WARNING, "info -l did not answer")
+
+
+# ---------------------------------------------------------------- health
+
+
+def test_states_of_health() -> None:
+    devices = tuple(
+        npu(number, health=state)
+        for number, state in enumerate(("OK", "Warning", "Alarm", "Critical", "UNKNOWN"))
+    )
+    details = NpuHealth(npu_id=2, state="Alarm", codes=("81078603", "8C084E00"), texts=("net",))
+    found = run("npu-health", having(a2(), "npus", devices=devices, health=(details,)))
+    assert [one.level for one in found] == [
+        Level.WARNING,
+        Level.ERROR,
+        Level.ERROR,
+        Level.UNKNOWN,
+    ]
+    assert [one.devices for one in found[:3]] == [(1,), (2,), (3,)]
+    assert "81078603, 8C084E00; net" in found[1].found
+    assert "npu-smi info -t health -i 2 -c 0" in commands(found[1])
+    newest = having(a2(), "npus", devices=devices, layout="950")
+    assert "health -i 1\n" in commands(run("npu-health", newest)[0]) + "\n"
+
+
+def test_memory_errors() -> None:
+    counters = {"HBM Double Bit Error Count": 2, "HBM Single Bit Error Count": 0}
+    facts = having(a2(), "npus", ecc=(NpuEcc(npu_id=1, counters=counters),))
+    found = only("npu-ecc", facts, Level.WARNING, "NPU 1 chip 0, device 1", "Error Count: 2")
+    assert found.devices == (1,)
+    waiting = {"HBM Double Bit Next-Isolated Pages Count": 1}
+    facts = having(a2(), "npus", ecc=(NpuEcc(npu_id=77, counters=waiting),))
+    assert only("npu-ecc", facts, Level.WARNING, "NPU 77").devices == ()
+    history = {"HBM Double Bit Aggregate Total Err Cnt": 1}
+    facts = having(a2(), "npus", ecc=(NpuEcc(npu_id=1, counters=history),))
+    only("npu-ecc", facts, Level.OK, "history")
+    only("npu-ecc", having(a2(), "npus", ecc=()), Level.UNKNOWN, "no error counters")
+
+
+def test_cards_that_are_counted_and_not_shown() -> None:
+    facts = having(a2(), "npus", devices=tuple(npu(one) for one in range(7)))
+    only("npu-table", facts, Level.WARNING, "counts 8 cards and shows 7")
+    only("npu-table", having(facts, "npus", complete=False), Level.UNKNOWN, "cut after 7")
+    only("npu-table", having(facts, "npus", devices=()), Level.UNKNOWN, "shows no device")
+
+
+def test_topology() -> None:
+    slow = having(a2(), "npus", topology=mesh(8, "SYS"))
+    found = only("npu-topology", slow, Level.WARNING, "28 pairs", "NPU0-NPU1 SYS", "and 22 more")
+    assert "a link is lost" in found.because
+    virtual = having(slow, "host", virtual_machine="KVM")
+    assert "virtual machines" in only("npu-topology", virtual, Level.WARNING).because
+    names = tuple(f"NPU{one}" for one in range(16))
+    links = tuple(
+        tuple("X" if a == b else "HCCS" if a // 8 == b // 8 else "PIX" for b in range(16))
+        for a in range(16)
+    )
+    two_groups = having(a2(), "npus", topology=Topology(names=names, links=links))
+    assert run("npu-topology", two_groups)[0].level is Level.OK
+    only(
+        "npu-topology",
+        having(a3(), "npus", topology=mesh(2, "PHB", "Phy-ID")),
+        Level.WARNING,
+        "SIO",
+    )
+    only("npu-topology", having(a2(), "npus", topology=None), Level.UNKNOWN, "no topology")
+    newest = having(a2(), "npus", devices=(npu(0, name="Ascend950PR"),))
+    assert run("npu-topology", newest)[0].level is Level.SKIPPED
+
+
+# ---------------------------------------------------------------- who uses them
+
+
+def test_who_holds_a_device() -> None:
+    holder = Holder(pid=4711, name="python", user="ana", devices=(2, 3), age=7300.0)
+    other = Holder(pid=9, devices=(3,), age=90000.0, container=True)
+    facts = having(a2(), "holders", processes=(holder, other))
+    found = run("npu-free", facts)
+    assert [one.devices for one in found] == [(2,), (3,)]
+    assert "pid 4711 python of ana, since 2 h" in found[0].found
+    assert "pid 9 (no name) of not known, since 1 d, in a container" in found[1].found
+    assert "ps -o pid,user,etime,args -p 4711,9\nkill 4711 9" in commands(found[1])
+
+
+def test_the_process_table_without_proc() -> None:
+    row = NpuProcess(npu_id=3, chip_id=1, pid=842, name="python3.11", memory_mb=60000)
+    facts = having(a3(), "npus", processes=(row, NpuProcess(npu_id=0, pid=7)))
+    found = run("npu-free", without(facts, "holders"))
+    assert [one.devices for one in found] == [(0,), (7,)]
+    assert "pid 842 python3.11, 60000 MB" in found[1].found
+    assert "kill" not in commands(found[1])
+    both = having(facts, "holders", processes=(Holder(pid=1, name="x", user="y", devices=(0, 7)),))
+    assert len(run("npu-free", both)) == 2
+
+
+def test_ages() -> None:
+    for age, word in ((30.0, "30 s"), (120.0, "2 min")):
+        holders = Holders(processes=(Holder(pid=1, devices=(0,), age=age),))
+        facts = having(a2(), "holders", processes=holders.processes)
+        assert word in run("npu-free", facts)[0].found
+    nameless = having(a2(), "npus", devices=())
+    facts = having(nameless, "holders", processes=(Holder(pid=1, devices=(5,)),))
+    only("npu-free", facts, Level.WARNING, "device 5 is in use")
+
+
+def test_neither_table_nor_proc() -> None:
+    facts = having(having(a2(), "npus", processes=None), "holders", complete=False)
+    only("npu-free", facts, Level.UNKNOWN, "neither")
+    only("npu-free", without(without(facts, "npus"), "holders"), Level.UNKNOWN, "neither")
+
+
+def test_memory_that_somebody_holds() -> None:
+    full = tuple(
+        npu(one, hbm=Usage(used=60000, total=65536), utilisation=90) if one in (1, 2) else npu(one)
+        for one in range(8)
+    )
+    facts = having(a2(), "npus", devices=full)
+    found = only("npu-memory", facts, Level.WARNING, "2 NPUs", "(devices 1-2)", "90 % busy", "4200")
+    assert found.devices == (1, 2)
+    assert "fuser" in commands(found)
+    assert "On the host" in commands(only("npu-memory", inside(facts), Level.WARNING))
+    held = having(facts, "holders", processes=(Holder(pid=1, devices=(1, 2)),))
+    assert run("npu-memory", held)[0].level is Level.OK
+    listed = having(facts, "npus", processes=tuple(NpuProcess(npu_id=n, pid=n) for n in (1, 2)))
+    assert run("npu-memory", listed)[0].level is Level.OK
+
+
+def test_memory_at_idle_is_no_finding() -> None:
+    idle = having(a2(), "npus", devices=(npu(0, hbm=Usage(used=5224, total=65536)),))
+    assert run("npu-memory", idle)[0].level is Level.OK
+    first = npu(0, name="910ProB", hbm=Usage(used=5224, total=32768))
+    only("npu-memory", having(a2(), "npus", devices=(first,)), Level.WARNING, "5224 MB")
+    duo = npu(0, name="310P3", device=None, hbm=None, memory=Usage(used=9000, total=44216))
+    only("npu-memory", having(a2(), "npus", devices=(duo,)), Level.WARNING, "9000 MB")
+    nothing = npu(0, hbm=None)
+    assert run("npu-memory", having(a2(), "npus", devices=(nothing,)))[0].level is Level.OK
+    only("npu-memory", having(a2(), "npus", devices=()), Level.UNKNOWN, "no device")
+    facts = having(having(a2(), "driver", pci=()), "npus", devices=(npu(0, name="new"),))
+    only("npu-memory", facts, Level.UNKNOWN, "idle chip")
