@@ -83,7 +83,7 @@ _OCCUPIED = _Cause(
 )
 
 
-@check("npu-smi", "npu-smi answers")
+@check("npu-smi", "The tool npu-smi answers")
 def npu_smi(case: Case) -> Iterator[Finding]:
     """npu-smi comes with the driver and shows what the driver knows of every NPU.
 

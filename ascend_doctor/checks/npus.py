@@ -32,7 +32,7 @@ def _query(kind: str, npu: Npu, layout: str | None) -> str:
     return f"npu-smi info -t {kind} -i {npu.npu_id}{chip}"
 
 
-@check("npu-table", "npu-smi shows every NPU that it counts")
+@check("npu-table", "Every NPU that npu-smi counts is in its table")
 def npu_table(case: Case) -> Iterator[Finding]:
     """npu-smi counts cards in one place (info -l) and shows them in another (info).
 
