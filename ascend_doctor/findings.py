@@ -29,7 +29,7 @@ class Level(enum.Enum):
 _ORDER = {level: place for place, level in enumerate(Level)}
 
 
-class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """What to do now.
 
     ``commands`` are lines that can be pasted into a POSIX shell in this order; ``step`` is the
@@ -41,7 +41,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: str | None = None
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path."""
 
     check: str = ""

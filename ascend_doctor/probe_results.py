@@ -9,7 +9,7 @@ import msgspec
 SCHEMA = 1
 
 
-class Wrong(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Wrong(msgspec.Struct, frozen=True, kw_only=True):
     """A value that differs from the exact one, both as text."""
 
     what: str
@@ -17,7 +17,7 @@ class Wrong(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wanted: str = ""
 
 
-class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     """The last word of one rank of one probe.
 
     ``stage`` is the last stage that the rank entered, ``stages`` the seconds in each, in their
@@ -50,7 +50,7 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stack: str = ""
 
 
-class ProbeRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     """One launch. ``missing`` are ranks without a record, ``output`` the launcher's last lines.
 
     ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a

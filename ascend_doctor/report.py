@@ -29,7 +29,7 @@ LEVELS = (
 )
 
 
-class LevelRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LevelRun(msgspec.Struct, frozen=True, kw_only=True):
     """A level and whether it ran; ``reason`` says why it did not."""
 
     level: int

@@ -89,23 +89,12 @@ def source(path: str) -> str:
 
 
 def torch_pair(case: Case) -> Remedy:
-    """Put the torch back that the installed torch_npu asks for: the CPU build of its version.
-
-    The CPU index has wheels for x86_64 (+cpu is what torch_npu wants there) and for aarch64.
-    """
+    """Put the torch back that the installed torch_npu asks for: the CPU build of its version."""
+    wanted = torch_wanted(distribution(case, "torch-npu"))
     return Remedy(
-        summary="Install the CPU build of torch that this torch_npu was made for",
-        commands=(
-            pip(
-                case,
-                "install",
-                "--force-reinstall",
-                "--no-deps",
-                "--index-url",
-                "https://download.pytorch.org/whl/cpu",
-                torch_wanted(distribution(case, "torch-npu")),
-            ),
-        ),
+        summary="Install the CPU build of torch that this torch_npu was made for. Builds marked "
+        "+cpu come from PyTorch's own index of CPU builds; point pip to it with --index-url",
+        commands=(pip(case, "install", "--force-reinstall", "--no-deps", wanted),),
     )
 
 

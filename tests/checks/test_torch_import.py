@@ -60,17 +60,9 @@ def test_a_missing_library_of_torch_asks_for_the_pair() -> None:
     found = only("torch-npu-libraries", lacking(healthy(), "libc10.so"), Level.ERROR, "1 library")
     assert found.remedy is not None
     assert found.remedy.commands == (
-        (
-            "/venv/bin/python -m pip install --force-reinstall --no-deps --index-url "
-            "https://download.pytorch.org/whl/cpu torch==2.7.1"
-        ),
+        "/venv/bin/python -m pip install --force-reinstall --no-deps torch==2.7.1",
     )
-
-
-def test_a_missing_library_of_the_driver_asks_for_its_folders() -> None:
-    found = only("torch-npu-libraries", lacking(healthy(), "libascend_hal.so"), Level.ERROR)
-    assert found.remedy is not None
-    assert "/usr/local/Ascend/driver/lib64/driver" in found.remedy.commands[0]
+    assert "index of CPU builds" in found.remedy.summary
 
 
 def test_a_missing_library_of_the_system_has_no_command() -> None:

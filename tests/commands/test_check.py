@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psutil
+import pytest
+
+from ascend_doctor.render.json import schema
+from tests.conftest import Command
+
+CANN_LIBRARIES = (
+    "libhccl.so",
+    "libascendcl.so",
+    "libacl_op_compiler.so",
+    "libge_runner.so",
+    "libgraph.so",
+    "libacl_tdt_channel.so",
+)
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """An interpreter with nothing installed."""
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True, timeout=120
+    )
+    return tmp_path / "venv" / "bin" / "python"
+
+
+def report_of(done: subprocess.CompletedProcess[str]) -> Any:
+    loaded = json.loads(done.stdout)
+    jsonschema.validate(loaded, schema())
+    assert loaded["verdict"]["exit_code"] == done.returncode
+    return loaded
+
+
+def text_of(report: Any, check: str) -> str:
+    return json.dumps([one for one in report["findings"] if one["check"] == check])
+
+
+@pytest.mark.parametrize("level", ["0", "1"])
+def test_without_cann_the_six_libraries_and_the_autoload_trap_are_named(
+    doctor: Command, examined_python: Path, level: str
+) -> None:
+    done = doctor("check", "-l", level, "--python", str(examined_python), "--format", "json", "-q")
+    assert done.returncode == 1
+    report = report_of(done)
+    libraries = text_of(report, "torch-npu-libraries")
+    assert all(name in libraries for name in CANN_LIBRARIES)
+    assert "set_env.sh" in libraries
+    trap = text_of(report, "torch-autoload")
+    assert "export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in trap
+    if level == "1":
+        assert "libhccl.so" in text_of(report, "inspect-env")
+
+
+def test_four_ranks_on_cpu_are_checked_by_value(doctor: Command, examined_python: Path) -> None:
+    done = doctor(
+        *("check", "--device", "cpu", "--nproc", "4", "--only", "allreduce", "--only", "device"),
+        *("--python", str(examined_python), "--format", "json", "-q"),
+    )
+    report = report_of(done)
+    assert done.returncode == 0, done.stdout
+    (allreduce,) = [run for run in report["snapshot"]["probes"] if run["probe"] == "allreduce"]
+    assert [rank["rank"] for rank in allreduce["ranks"]] == [0, 1, 2, 3]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("rank=1,stage=sum float32,do=hang", ["rank 1", "hang", "sum float32"]),
+        ("rank=2,stage=sum int64,do=segv", ["rank 2", "SIGSEGV", "sum int64"]),
+        ("rank=3,stage=sum float32,do=exit,code=7", ["rank 3", "7", "sum float32"]),
+    ],
+)
+def test_a_rank_that_goes_wrong_is_named_with_its_stage_and_nothing_survives(
+    doctor: Command, examined_python: Path, fault: str, words: list[str]
+) -> None:
+    mark = f"ASCEND_DOCTOR_TEST_MARK={os.getpid()}-{fault}"
+    name, _, value = mark.partition("=")
+    done = doctor(
+        *("check", "--device", "cpu", "--nproc", "4", "--only", "allreduce", "--timeout", "40"),
+        *("--python", str(examined_python), "--format", "json", "-q"),
+        env={**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault, name: value},
+    )
+    assert done.returncode == 1
+    found = text_of(report_of(done), "allreduce")
+    assert all(word in found for word in words), found
+    assert not [process for process in psutil.process_iter() if value in marked(process, name)]
+
+
+def marked(process: psutil.Process, name: str) -> str:
+    try:
+        return process.environ().get(name, "")
+    except psutil.Error:
+        return ""
+
+
+def test_auto_without_an_npu_never_falls_back_and_exits_3(
+    doctor: Command, bare_python: Path
+) -> None:
+    if list(Path("/dev").glob("davinci[0-9]*")):
+        pytest.skip("this machine has an NPU")
+    done = doctor("check", "--only", "allreduce", "--python", str(bare_python), "--format", "json")
+    assert done.returncode == 3
+    report = report_of(done)
+    assert report["device"] == "npu"
+    assert [level["ran"] for level in report["levels"]] == [True, True, False, False, False]
+    assert "no NPU on this machine" in report["levels"][2]["reason"]
+    assert report["snapshot"]["probes"] == []
+
+
+def test_no_torch_is_told_and_is_never_a_pass(doctor: Command, bare_python: Path) -> None:
+    done = doctor(
+        *("check", "--device", "cpu", "--only", "allreduce", "--python", str(bare_python)),
+        *("--format", "json", "-q"),
+    )
+    assert done.returncode in {1, 3}
+    assert "torch" in text_of(report_of(done), "allreduce")
+
+
+def test_only_and_skip_choose(doctor: Command, bare_python: Path) -> None:
+    arguments = ("check", "-l", "0", "--python", str(bare_python), "--format", "json")
+    one = report_of(doctor(*arguments, "--only", "cann-installed"))
+    assert {finding["check"] for finding in one["findings"]} == {"cann-installed"}
+    rest = report_of(doctor(*arguments, "--skip", "cann-installed"))
+    assert "cann-installed" not in {finding["check"] for finding in rest["findings"]}
+
+
+def test_several_formats_go_to_their_files(
+    doctor: Command, bare_python: Path, tmp_path: Path
+) -> None:
+    places = {name: tmp_path / f"report.{name}" for name in ("json", "xml", "sarif", "md", "prom")}
+    files = [part for place in places.values() for part in ("-o", str(place))]
+    done = doctor("check", "-l", "0", "--python", str(bare_python), *files)
+    assert done.stdout == ""
+    assert all(place.stat().st_size > 100 for place in places.values())
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+    jsonschema.validate(json.loads(places["json"].read_text()), schema())
+
+
+def test_a_snapshot_is_judged_as_check_did(
+    doctor: Command, bare_python: Path, tmp_path: Path
+) -> None:
+    facts = tmp_path / "facts.json"
+    assert doctor("snapshot", "--python", str(bare_python), "-o", str(facts)).returncode == 0
+    there = report_of(doctor("check", "-l", "0", "--python", str(bare_python), "--format", "json"))
+    here = report_of(doctor("judge", str(facts), "--format", "json"))
+
+    def verdicts(report: Any) -> list[tuple[str, str]]:
+        return [(one["check"], one["level"]) for one in report["findings"]]
+
+    assert verdicts(here) == verdicts(there)
+    assert here["redacted"]
+
+
+def test_a_recording_replays_to_the_same_verdict(
+    doctor: Command, bare_python: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "machine"
+    live = report_of(
+        doctor(
+            *("check", "-l", "0", "--python", str(bare_python), "--record", str(folder)),
+            *("--format", "json"),
+        )
+    )
+    again = report_of(doctor("check", "-l", "0", "--replay", str(folder), "--format", "json"))
+    assert [(one["check"], one["level"]) for one in again["findings"]] == [
+        (one["check"], one["level"]) for one in live["findings"]
+    ]
+
+
+@pytest.mark.parametrize("shape", ["text", "json", "markdown"])
+def test_secrets_and_the_home_folder_reach_no_output(
+    doctor: Command, bare_python: Path, no_real_home: Path, shape: str
+) -> None:
+    secret = "hf_abcdefghijklmnopqrstuvwxyz"
+    env = {
+        **os.environ,
+        "HF_TOKEN": secret,
+        "ASCEND_SECRET_TOKEN": secret,
+        "PYTHONPATH": f"{no_real_home}/Megatron-LM:{no_real_home}/x",
+        "HCCL_WHITELIST_FILE": f"https://user:{secret}@example.com",
+    }
+    done = doctor(
+        *("check", "-l", "0", "--python", str(bare_python), "--format", shape, "-v"), env=env
+    )
+    assert secret not in done.stdout + done.stderr
+    assert str(no_real_home) not in done.stdout + done.stderr
+    assert os.uname().nodename not in done.stdout or len(os.uname().nodename) < 4
+
+
+def test_hostile_names_and_values_reach_no_output_raw(
+    doctor: Command, bare_python: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a\x1b[2J[red]\nb"
+    (folder / "megatron" / "core").mkdir(parents=True)
+    (folder / "megatron" / "core" / "__init__.py").write_text("__version__ = '\x1b[31m'\n")
+    env = {
+        **os.environb,
+        b"PYTHONPATH": os.fsencode(folder),
+        b"HCCL_SOCKET_IFNAME": b"\x1b]0;owned\x07\xff[bold]",
+        b"ASCEND_RT_VISIBLE_DEVICES": b"0,\n::error::1",
+    }
+    for shape in ("text", "json", "jsonl", "github", "junit", "markdown"):
+        done = doctor(
+            *("check", "-l", "0", "--python", str(bare_python), "--format", shape, "-v"), env=env
+        )
+        assert done.returncode in {0, 1, 3}, done.stderr
+        assert not {"\x1b", "\x07"} & set(done.stdout + done.stderr)
+        assert "\n::error::1" not in done.stdout
