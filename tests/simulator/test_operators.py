@@ -42,7 +42,7 @@ def results(lines: list[str], mark: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("script", "at_least"), [("basics.py", 31), ("fused.py", 89), ("training.py", 12)]
+    ("script", "at_least"), [("basics.py", 31), ("fused.py", 91), ("training.py", 12)]
 )
 def test_scripts_find_nothing_wrong(
     examined_python: Path, tree: Tree, script: str, at_least: int
@@ -72,6 +72,41 @@ def test_the_operator_database_of_torch_agrees_but_for_known_differences(
     uninitialised = {name for name, reason in known.items() if reason == "not initialised"}
     assert {n for n in known if found.get(n, "absent") == "ok"} <= uninitialised
     assert len(found) > 600
+
+
+@pytest.mark.parametrize(("processes", "sizes"), [(1, "1 1 1"), (4, "2 2 1"), (4, "1 1 2")])
+def test_megatron_core_trains_as_on_the_cpu(
+    examined_python: Path, tree: Tree, processes: int, sizes: str
+) -> None:
+    plain = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    importable = [
+        examined_python,
+        "-c",
+        "import einops, importlib.metadata as m; m.version('megatron-core')",
+    ]
+    if subprocess.run(
+        importable, check=False, capture_output=True, env=plain, timeout=60
+    ).returncode:
+        pytest.skip("the interpreter lacks megatron-core or einops")
+    simulated = tree.environment(
+        os.environ, soc="Ascend910B3", devices=4, memory_bytes=4 << 30
+    )  # fmt: skip
+    losses = []
+    for mode, env in (("cpu", plain), ("npu", simulated)):
+        command: list[str | Path] = [examined_python]
+        if processes > 1:
+            command += ["-m", "torch.distributed.run", "--standalone"]
+            command += [f"--nproc_per_node={processes}"]
+        done = subprocess.run(
+            [*command, HERE / "megatron_moe.py", mode, *sizes.split()],
+            check=False, capture_output=True, text=True, timeout=DEADLINE,
+            env=env | {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        found = results(done.stdout.splitlines(), "LOSSES ")
+        assert len(found) == 1, done.stderr[-4000:]
+        losses.append(json.loads(found[0]))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert losses[1][-1] < losses[1][0] - 1
 
 
 FAULTS = {

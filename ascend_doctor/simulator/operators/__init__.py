@@ -6,12 +6,18 @@ process, when torch_npu has been imported. The interpreter is the one under exam
 
 from __future__ import annotations
 
-_installed = []
+import sys
+from typing import Any
+
+_installed: list[Any] = []
 
 
 def install() -> None:
     """Register a kernel for every operator that the simulated NPU can compute."""
     if not _installed:
+        from . import acl, mindspeed
         from .registration import register
 
         _installed.extend(register())
+        sys.modules.setdefault("acl", acl)
+        mindspeed.watch_for_mindspeed()

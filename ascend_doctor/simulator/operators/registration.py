@@ -16,6 +16,7 @@ from . import (
     moe_routing_map,
     normalization,
     optimizers,
+    ring_attention,
     softmax,
 )
 from .faults import count_optimizer_steps, declared, with_faults
@@ -34,6 +35,7 @@ TABLED = (
     moe_routing_map,
     normalization,
     optimizers,
+    ring_attention,
     softmax,
 )  # fmt: skip  importing them has filled the table
 

@@ -387,6 +387,28 @@ def moe_gating() -> None:
     close(found, (y, experts.int(), rows.int()))
 
 
+@cases("ring attention update", ["SBH", "TND"])
+def ring_attention_update(layout: str) -> None:
+    """Attention over two halves of the keys, merged, is attention over all of them."""
+    q, k, v = torch.randn(5, 1, 16), torch.randn(8, 1, 16), torch.randn(8, 1, 16)
+    options: dict[str, Any] = {"scale": 0.4}
+    merge: dict[str, Any] = {"input_layout": layout}
+    if layout == "TND":
+        q, k, v = (x.view(-1, 2, 8) for x in (q, k, v))
+        options |= {"softmax_layout": "TND", "actual_seq_qlen": [5]}
+        merge |= {"input_softmax_layout": "TND", "actual_seq_qlen": torch.tensor([5]).npu()}
+
+    def attend(part: slice) -> Any:
+        keys = {"actual_seq_kvlen": [len(k[part])]} if layout == "TND" else {}
+        inputs = (q.npu(), k[part].contiguous().npu(), v[part].contiguous().npu())
+        return torch_npu.npu_fusion_attention(*inputs, 2, layout, **options, **keys)[:3]
+
+    merged = torch_npu.npu_ring_attention_update(
+        *attend(slice(0, 3)), *attend(slice(3, 8)), **merge
+    )
+    close(merged, [x.cpu() for x in attend(slice(0, 8))])
+
+
 @case
 def dtype_cast() -> None:
     same(

@@ -1,0 +1,142 @@
+"""MindSpeed's own C++ operators, which it compiles at first use against CANN's kernels.
+
+The simulated CANN has no such kernels to link against, so `load` of these builders answers with
+functions on torch_npu's operators of the same name and meaning. The signatures are those that
+mindspeed/ops/csrc binds (core_r0.15.3 and 2.3.0_core_r0.12.1). Every other builder compiles as it
+does on hardware, or fails as it does where headers are missing.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+import torch_npu
+
+Tensor = torch.Tensor
+BUILDERS = "mindspeed.op_builder.builder"
+BY_ROWS, BY_INNER = 0, 2
+
+
+def _grouped(
+    x: list[Tensor], weight: list[Tensor], bias: list[Tensor], groups: Any, **kind: Any
+) -> Any:
+    if not isinstance(groups, Tensor):
+        groups = torch.tensor(groups, device=x[0].device)
+    return torch_npu.npu_grouped_matmul(
+        x, weight, bias=bias or None, group_list=groups, split_item=3, **kind
+    )
+
+
+def _gmm(
+    x: list[Tensor], weight: list[Tensor], bias: list[Tensor], group_list: Any,
+    group_type: int | None = None, group_list_type: int | None = None,
+) -> Any:  # fmt: skip
+    kind = BY_ROWS if group_type is None else group_type
+    return _grouped(
+        x, weight, bias, group_list, group_type=kind, group_list_type=group_list_type or 0
+    )
+
+
+def _gmm_backward(
+    grad: list[Tensor], x: list[Tensor], weight: list[Tensor], group_list: Any,
+    group_list_type: int | None = None,
+) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:  # fmt: skip
+    kind = {"group_list_type": group_list_type or 0}
+    transposed = [w.transpose(-1, -2) for w in weight]
+    dx = _grouped(grad, transposed, [], group_list, group_type=BY_ROWS, **kind)
+    turned = [one.transpose(0, 1) for one in x]
+    dw = _grouped(turned, grad, [], group_list, group_type=BY_INNER, **kind)
+    return dx, [d.reshape(w.shape) for d, w in zip(dw, weight, strict=True)], []
+
+
+def _gmm_backward_fusion(
+    grad: list[Tensor], weight: list[Tensor], group_list: Any, group_list_type: int | None = None
+) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    transposed = [w.transpose(-1, -2) for w in weight]
+    kind = {"group_type": BY_ROWS, "group_list_type": group_list_type or 0}
+    return _grouped(grad, transposed, [], group_list, **kind), [], []
+
+
+def _groupmatmul_add(x: Tensor, dy: Tensor, group_list: Tensor, grad: Tensor) -> None:
+    torch_npu.npu_grouped_matmul_add_(grad, x, dy, group_list)
+
+
+def _matmul_add(dy: Tensor, x: Tensor, grad: Tensor) -> None:
+    grad.add_(dy.float().flatten(0, -2).t() @ x.float().flatten(0, -2))
+
+
+def _rotary(x: Tensor, cos: Tensor, sin: Tensor, mode: int = 0) -> Tensor:
+    return torch_npu.npu_rotary_mul(x, cos, sin, "interleave" if mode else "half")
+
+
+def _permute(
+    tokens: Tensor, indices: Tensor, num_out_tokens: int | None = 0, padded_mode: bool = False
+) -> Any:
+    return torch_npu.npu_moe_token_permute(tokens, indices, num_out_tokens, padded_mode)
+
+
+OPERATORS = {
+    "grouped_matmul": {
+        "npu_gmm": _gmm,
+        "npu_gmm_backward": _gmm_backward,
+        "npu_gmm_backward_fusion": _gmm_backward_fusion,
+    },
+    "npu_groupmatmul_add_fp32": {"npu_groupmatmul_add_fp32": _groupmatmul_add},
+    "npu_matmul_add_fp32": {"npu_matmul_add_fp32": _matmul_add},
+    "npu_rotary_position_embedding": {"npu_rotary_position_embedding": _rotary},
+    "npu_moe_token_permute": {"npu_moe_token_permute": _permute},
+    "npu_moe_token_unpermute": {"npu_moe_token_unpermute": torch_npu.npu_moe_token_unpermute},
+    "rms_norm": {"rms_norm": lambda x, gamma, eps: torch_npu.npu_rms_norm(x, gamma, eps)[0]},
+    "swiglu": {"swiglu": lambda x, dim=-1: torch_npu.npu_swiglu(x, dim=dim)},
+}
+OPERATORS["grouped_matmul_v2"] = OPERATORS["grouped_matmul"]
+
+
+def _loading(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def load(builder: Any, *args: Any, **kwargs: Any) -> Any:
+        functions = OPERATORS.get(builder.name)
+        return (
+            compiled(builder, *args, **kwargs)
+            if functions is None
+            else SimpleNamespace(**functions)
+        )
+
+    return load
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: importlib.abc.Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        module.MindSpeedOpBuilder.load = _loading(module.MindSpeedOpBuilder.load)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Any, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != BUILDERS:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def watch_for_mindspeed() -> None:
+    """Change MindSpeed's builders when they are imported."""
+    sys.meta_path.insert(0, _Finder())
