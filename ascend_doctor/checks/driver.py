@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.machine import ascend, container
+from ascend_doctor.checks.npus import shown
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Driver, Npus, known
+from ascend_doctor.facts import Driver, known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, warning
 from ascend_doctor.versions import VersionError, key, satisfies
@@ -185,7 +186,7 @@ def driver_running(case: Case) -> Iterator[Finding]:
     the host's. The libraries of one driver then talk to the kernel modules of another.
     """
     ascend(case)
-    driver, npus = case.need(Driver), case.need(Npus)
+    driver, npus = case.need(Driver), shown(case)
     running = known(npus.driver_version, "which driver runs")
     versions = [one for one in (driver.version, driver.package_version) if one]
     if not versions:

@@ -18,13 +18,15 @@ _TOPOLOGY = "hicann/driver@ef377e95"
 _CARDS_OF_A_GROUP = 8
 
 
-def _shown(case: Case) -> Npus:
-    """What npu-smi shows. Raises Unknown where it shows no device."""
+def shown(case: Case) -> Npus:
+    """What npu-smi shows. Raises Unknown where it shows no device, as npu-smi may explain."""
     ascend(case)
     npus = case.need(Npus)
-    if not npus.devices:
-        raise Unknown("npu-smi is not there" if not npus.tool else "npu-smi shows no device")
-    return npus
+    if npus.devices:
+        return npus
+    if npus.error is not None:
+        raise NotApplicable("npu-smi shows no device (see npu-smi)")
+    raise Unknown("npu-smi is not there" if not npus.tool else "npu-smi shows no device")
 
 
 def _query(kind: str, npu: Npu, layout: str | None) -> str:
@@ -39,7 +41,7 @@ def npu_table(case: Case) -> Iterator[Finding]:
     A card that is counted and not shown was lost while the machine ran. A table that was cut is
     not judged.
     """
-    npus = _shown(case)
+    npus = shown(case)
     cards = {one.npu_id for one in npus.devices}
     if not npus.complete:
         raise Unknown(f"the table was cut after {len(npus.devices)} devices")
@@ -65,7 +67,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
     may compute wrongly, or goes away under load; take it out of use and have the codes looked up
     in the health documents of your product. UNKNOWN means that the card did not say.
     """
-    npus = _shown(case)
+    npus = shown(case)
     details = {(one.npu_id, one.chip_id): one for one in npus.health}
     for npu in npus.devices:
         if npu.health == "OK":
@@ -120,7 +122,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
     one ends, and its page is isolated at the next reset. Pages that wait for isolation mean that a
     restart is due. Pages that were isolated before are history, and noted only.
     """
-    npus = _shown(case)
+    npus = shown(case)
     if not npus.ecc:
         raise Unknown("npu-smi told no error counters")
     places = {(one.npu_id, one.chip_id): one for one in npus.devices}
@@ -156,7 +158,7 @@ def npu_topology(case: Case) -> Iterator[Finding]:
     them means a lost link, or a virtual machine without HCCS. On 950 several products differ, and
     all are fine.
     """
-    npus = _shown(case)
+    npus = shown(case)
     family = family_or_none(case)
     if npus.topology is None:
         raise Unknown("npu-smi told no topology")
@@ -164,11 +166,11 @@ def npu_topology(case: Case) -> Iterator[Finding]:
         raise NotApplicable("no topology is expected of this chip")
     bad = list(_slow_pairs(npus.topology, a3=family.id == "ascend910_93"))
     if bad:
-        shown = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
+        pairs = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
         inside = case.facts.host is not None and case.facts.host.virtual_machine is not None
         yield warning(
             f"{len(bad)} pairs of NPUs have no HCCS between them",
-            found=shown + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
+            found=pairs + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
             wanted="SIO inside a card, HCCS or HCCS_SW to all others"
             if family.id == "ascend910_93"
             else "HCCS between all cards of a group of 8",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.machine import ascend, container, family_or_none, npu_name, numbers
+from ascend_doctor.checks.npus import shown
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
 from ascend_doctor.findings import Finding, Remedy
@@ -29,29 +30,24 @@ def npu_free(case: Case) -> Iterator[Finding]:
     """
     ascend(case)
     npus, holders = case.facts.npus, case.facts.holders
-    by_device = _held(holders)
-    listed = _listed(npus)
-    rows = {one.device: one for one in npus.devices if one.device is not None} if npus else {}
-    for device in sorted(by_device):
-        owners = by_device[device]
-        place = rows.get(device)
-        where = npu_name(place) if place else f"device {device}"
-        yield _used(where, "; ".join(map(_owner, owners)), (device,), owners)
-    told = {(one.npu_id, one.chip_id) for d, one in rows.items() if d in by_device}
-    for npu in npus.devices if npus else ():
-        place_of = (npu.npu_id, npu.chip_id)
-        if place_of in told:
-            continue
-        if place_of in listed:
-            yield _used(
-                npu_name(npu),
-                "; ".join(map(_row, listed[place_of])),
-                () if npu.device is None else (npu.device,),
-                (),
-            )
-    silent = (npus is None or npus.processes is None) and not (holders and holders.complete)
-    if silent and not by_device:
+    rows = _unheld(npus, set(_held(holders))) if npus else []
+    owners = list(holders.processes) if holders else []
+    if owners or rows:
+        yield _used(owners, rows)
+    elif (npus is None or npus.processes is None) and not (holders and holders.complete):
         raise Unknown("neither npu-smi nor /proc tells all processes")
+
+
+def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
+    """Rows of npu-smi's table for devices of which /proc tells nothing."""
+    places = {(one.npu_id, one.chip_id): one for one in npus.devices}
+    found = []
+    for row in npus.processes or ():
+        place = (row.npu_id, row.chip_id)
+        npu = places.get(place, Npu(npu_id=row.npu_id, chip_id=row.chip_id))
+        if npu.device not in held:
+            found.append((npu, row))
+    return found
 
 
 def _held(holders: Holders | None) -> dict[int, list[Holder]]:
@@ -69,31 +65,32 @@ def _listed(npus: Npus | None) -> dict[tuple[int, int], list[NpuProcess]]:
     return found
 
 
-def _used(
-    where: str, found: str, devices: tuple[int, ...], owners: tuple[Holder, ...] | list[Holder]
-) -> Finding:
-    pids = " ".join(str(one.pid) for one in owners)
+def _used(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
+    devices = {device for one in owners for device in one.devices}
+    devices |= {npu.device for npu, _ in rows if npu.device is not None}
+    pids = [str(one.pid) for one in owners]
     return warning(
-        f"{where} is in use",
-        found=found,
-        wanted="no process",
+        f"NPUs are in use: devices {numbers(devices)}" if devices else "NPUs are in use",
+        found="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
+        wanted="no process on the devices that you mean to use",
         because="Two jobs on one NPU run out of memory or stop with EJ0001.",
         remedy=Remedy(
-            summary="Wait for it, choose other devices with ASCEND_RT_VISIBLE_DEVICES, or, if it "
-            "is left over and yours, end it",
-            commands=(f"ps -o pid,user,etime,args -p {pids.replace(' ', ',')}", f"kill {pids}")
+            summary="Wait for them, choose other devices with ASCEND_RT_VISIBLE_DEVICES, or, "
+            "where they are left over and yours, end them",
+            commands=(f"ps -o pid,user,etime,args -p {','.join(pids)}", f"kill {' '.join(pids)}")
             if pids
             else ("npu-smi info",),
         ),
         refs=(_TABLE, _LEFT),
-        devices=devices,
+        devices=tuple(sorted(devices)),
     )
 
 
 def _owner(one: Holder) -> str:
     age = "" if one.age is None else f", since {_span(one.age)}"
     inside = ", in a container" if one.container else ""
-    return f"pid {one.pid} {one.name or '(no name)'} of {one.user or 'not known'}{age}{inside}"
+    who = f"pid {one.pid} {one.name or '(no name)'} of {one.user or 'not known'}"
+    return f"{who}{age}{inside} on {numbers(one.devices)}"
 
 
 def _span(seconds: float) -> str:
@@ -103,10 +100,10 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _row(one: NpuProcess) -> str:
+def _row(npu: Npu, one: NpuProcess) -> str:
     memory = "" if one.memory_mb is None else f", {one.memory_mb} MB"
     name = f" {one.name}" if one.name else ""
-    return f"pid {one.pid}{name}{memory} (npu-smi; the pid may be the host's)"
+    return f"{npu_name(npu)}: pid {one.pid}{name}{memory}"
 
 
 @check("npu-memory", "The NPUs' memory is free")
@@ -118,10 +115,8 @@ def npu_memory(case: Case) -> Iterator[Finding]:
     container, a process that was killed and has not let go, or one of another user.
     """
     ascend(case)
-    npus = case.need(Npus)
+    npus = shown(case)
     family = family_or_none(case)
-    if not npus.devices:
-        raise Unknown("npu-smi shows no device")
     if family is None or family.idle_hbm_mb is None:
         raise Unknown("what an idle chip of this kind uses is not known")
     told = _held(case.facts.holders)
@@ -134,7 +129,7 @@ def npu_memory(case: Case) -> Iterator[Finding]:
         and (npu.npu_id, npu.chip_id) not in listed
     ]
     if full:
-        shown = "; ".join(
+        places = "; ".join(
             f"{npu_name(one)}: {_used_mb(one)} MB"
             + (f", {one.utilisation} % busy" if (one.utilisation or 0) > _BUSY_PERCENT else "")
             for one in full
@@ -144,7 +139,7 @@ def npu_memory(case: Case) -> Iterator[Finding]:
         yield warning(
             f"Memory is held on {len(full)} NPUs, and no process shows"
             + (f" (devices {numbers(devices)})" if devices else ""),
-            found=shown,
+            found=places,
             wanted=f"at most {family.idle_hbm_mb} MB, as idle chips of {family.title} use",
             because="It belongs to a job in another container, to another user, or to a process "
             "that was killed and has not ended.",

@@ -4,7 +4,6 @@ import pytest
 
 from ascend_doctor.facts import (
     Holder,
-    Holders,
     NpuEcc,
     NpuHealth,
     NpuProcess,
@@ -172,32 +171,41 @@ def test_who_holds_a_device() -> None:
     holder = Holder(pid=4711, name="python", user="ana", devices=(2, 3), age=7300.0)
     other = Holder(pid=9, devices=(3,), age=90000.0, container=True)
     facts = having(a2(), "holders", processes=(holder, other))
-    found = run("npu-free", facts)
-    assert [one.devices for one in found] == [(2,), (3,)]
-    assert "pid 4711 python of ana, since 2 h" in found[0].found
-    assert "pid 9 (no name) of not known, since 1 d, in a container" in found[1].found
-    assert "ps -o pid,user,etime,args -p 4711,9\nkill 4711 9" in commands(found[1])
+    found = only(
+        "npu-free",
+        facts,
+        Level.WARNING,
+        "in use: devices 2-3",
+        "pid 4711 python of ana, since 2 h on 2-3",
+        "pid 9 (no name) of not known, since 1 d, in a container on 3",
+    )
+    assert found.devices == (2, 3)
+    assert "ps -o pid,user,etime,args -p 4711,9\nkill 4711 9" in commands(found)
 
 
 def test_the_process_table_without_proc() -> None:
     row = NpuProcess(npu_id=3, chip_id=1, pid=842, name="python3.11", memory_mb=60000)
     facts = having(a3(), "npus", processes=(row, NpuProcess(npu_id=0, pid=7)))
-    found = run("npu-free", without(facts, "holders"))
-    assert [one.devices for one in found] == [(0,), (7,)]
-    assert "pid 842 python3.11, 60000 MB" in found[1].found
-    assert "kill" not in commands(found[1])
-    both = having(facts, "holders", processes=(Holder(pid=1, name="x", user="y", devices=(0, 7)),))
-    assert len(run("npu-free", both)) == 2
+    found = only(
+        "npu-free",
+        without(facts, "holders"),
+        Level.WARNING,
+        "NPU 3 chip 1, device 7: pid 842 python3.11, 60000 MB",
+    )
+    assert found.devices == (0, 7)
+    assert "kill" not in commands(found)
+    holder = Holder(pid=1, name="x", user="y", devices=(7,))
+    both = only("npu-free", having(facts, "holders", processes=(holder,)), Level.WARNING)
+    assert "pid 842" not in both.found
+    assert "device 0: pid 7" in both.found
+    nowhere = having(facts, "npus", devices=())
+    only("npu-free", without(nowhere, "holders"), Level.WARNING, "NPU 3 chip 1: pid 842")
 
 
 def test_ages() -> None:
     for age, word in ((30.0, "30 s"), (120.0, "2 min")):
-        holders = Holders(processes=(Holder(pid=1, devices=(0,), age=age),))
-        facts = having(a2(), "holders", processes=holders.processes)
-        assert word in run("npu-free", facts)[0].found
-    nameless = having(a2(), "npus", devices=())
-    facts = having(nameless, "holders", processes=(Holder(pid=1, devices=(5,)),))
-    only("npu-free", facts, Level.WARNING, "device 5 is in use")
+        facts = having(a2(), "holders", processes=(Holder(pid=1, devices=(0,), age=age),))
+        only("npu-free", facts, Level.WARNING, word)
 
 
 def test_neither_table_nor_proc() -> None:
@@ -232,5 +240,6 @@ def test_memory_at_idle_is_no_finding() -> None:
     nothing = npu(0, hbm=None)
     assert run("npu-memory", having(a2(), "npus", devices=(nothing,)))[0].level is Level.OK
     only("npu-memory", having(a2(), "npus", devices=()), Level.UNKNOWN, "no device")
+    assert run("npu-memory", failing(a2(), "dcmi-8005"))[0].level is Level.SKIPPED
     facts = having(having(a2(), "driver", pci=()), "npus", devices=(npu(0, name="new"),))
     only("npu-memory", facts, Level.UNKNOWN, "idle chip")
