@@ -1,0 +1,152 @@
+"""Writes the machines of this folder as recorded machines.
+
+``machine.yaml`` here is the recording with some conveniences, so that a machine is one page:
+
+- ``base`` names another machine; ``replace`` changes words in all its texts, then what is said
+  here is put in its place, and ``null`` takes away, everything that matches where a key has ``*``;
+- ``commands`` is a mapping, and ``files`` has the texts of ``root/`` by path;
+- a text may be ``{sample: FILE, replace: {old: new}}`` of tests/samples;
+- a key with ``{0..7}`` or ``{a,b}`` stands for several, as in a shell; ``{}`` in its texts is
+  what the brace became;
+- ``python`` is the answer of the interpreter as YAML.
+
+A folder that a user recorded (machine.yaml and root/) is a machine as it is.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ascend_doctor.collect.interpreter_script import SENTINEL
+
+MACHINES = Path(__file__).parent
+_SAMPLES = MACHINES.parent / "samples"
+_MERGED = ("env", "commands", "files", "nodes", "folders", "links", "values")
+_BRACES = re.compile(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}")
+
+
+def names() -> list[str]:
+    return sorted(place.parent.name for place in MACHINES.glob("*/machine.yaml"))
+
+
+def build(name: str, folder: Path) -> Path:
+    """Write a machine as a plain recording into a new folder."""
+    if (MACHINES / name / "root").is_dir():
+        return Path(shutil.copytree(MACHINES / name, folder))
+    spec = _spec(name)
+    files = spec.pop("files", {})
+    spec["commands"] = [
+        {"name": one, **_completed(answer)} for one, answer in spec.get("commands", {}).items()
+    ]
+    if python := spec.pop("python", None):
+        spec["commands"].append({"name": "interpreter", "stdout": _interpreter(python)})
+    folder.mkdir(parents=True)
+    for path, text in files.items():
+        place = folder / "root" / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(_text(text), "utf-8")
+    (folder / "machine.yaml").write_text(yaml.safe_dump(spec, sort_keys=False), "utf-8")
+    return folder
+
+
+def _spec(name: str) -> dict[str, Any]:
+    """The machine with its bases below it."""
+    own = yaml.safe_load((MACHINES / name / "machine.yaml").read_text("utf-8"))
+    for key in _MERGED:
+        own[key] = dict(_spread(own.get(key, {})))
+    base = own.pop("base", None)
+    if base is None:
+        return {key: own[key] for key in own}
+    below = _replaced(_spec(base), own.pop("replace", {}))
+    for key in _MERGED:
+        gone = [name for name, one in own[key].items() if one is None]
+        kept = {
+            name: one
+            for name, one in below[key].items()
+            if not any(fnmatch.fnmatchcase(name, pattern) for pattern in gone)
+        }
+        own[key] = {**kept, **{name: one for name, one in own[key].items() if one is not None}}
+    if "python" in below:
+        own["python"] = _packages(below["python"], own.get("python", {}))
+    return {**below, **own}
+
+
+def _replaced(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {_replaced(key, words): _replaced(one, words) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_replaced(one, words) for one in value]
+    for old, new in words.items() if isinstance(value, str) else ():
+        value = value.replace(old, new)
+    return value
+
+
+def _packages(below: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The interpreter with changed fields; its packages are changed one by one."""
+    both = {**below, **own}
+    for key in ("packages", "importable"):
+        mixed = {**below.get(key, {}), **own.get(key, {})}
+        both[key] = {name: one for name, one in mixed.items() if one is not None}
+    return both
+
+
+def _spread(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in found.items():
+        match = _BRACES.search(key)
+        if match is None:
+            yield key, value
+            continue
+        low, high, listed = match.groups()
+        parts = listed.split(",") if listed else map(str, range(int(low), int(high) + 1))
+        for part in parts:
+            expanded = key[: match.start()] + part + key[match.end() :]
+            yield from _spread({expanded: _filled(value, part)})
+
+
+def _filled(value: Any, part: str) -> Any:
+    if isinstance(value, str):
+        return value.replace("{}", part)
+    if isinstance(value, dict):
+        return {key: _filled(one, part) for key, one in value.items()}
+    return value
+
+
+def _completed(answer: Any) -> dict[str, Any]:
+    if isinstance(answer, dict) and "sample" not in answer:
+        return answer
+    rest = {} if isinstance(answer, str) else {**answer}
+    for key in ("sample", "replace"):
+        rest.pop(key, None)
+    return {"stdout": _text(answer), **rest}
+
+
+def _text(told: Any) -> str:
+    if isinstance(told, str):
+        return told
+    text = (_SAMPLES / told["sample"]).read_text("utf-8")
+    for old, new in told.get("replace", {}).items():
+        assert old in text, f"{old!r} is not in {told['sample']}"
+        text = text.replace(old, new)
+    return text
+
+
+def _interpreter(python: Mapping[str, Any]) -> str:
+    """What the interpreter says; ``packages`` are versions, or fields, by name."""
+    answer = {key: value for key, value in python.items() if key not in ("site", "packages")}
+    told = {
+        name: one if isinstance(one, dict) else {"version": one}
+        for name, one in python["packages"].items()
+    }
+    answer["distributions"] = [
+        {"name": name, "location": python["site"], "installer": "pip", **fields}
+        for name, fields in told.items()
+    ]
+    return f"\n{SENTINEL}{json.dumps(answer)}\n"
