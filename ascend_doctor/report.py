@@ -143,7 +143,7 @@ def assemble(
         python=facts.python.executable if facts.python else "",
         device=case.device,
         simulated=facts.simulated,
-        redacted=False,
+        redacted=facts.redacted,
         interrupted=interrupted,
         levels=levels,
         verdict=verdict(findings, fail_on=fail_on, levels=levels),

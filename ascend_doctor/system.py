@@ -308,11 +308,13 @@ class Recording(
 
     ``origin`` says honestly where it comes from. ``nodes`` are paths whose status cannot lie in
     ``root/`` (devices, owners, modes); ``folders`` listings; ``values`` answers by key;
-    ``links`` maps a path to where it leads.
+    ``links`` maps a path to where it leads. ``python`` is the interpreter that was asked for, ""
+    for that of the active environment.
     """
 
     schema: int = 1
     origin: str
+    python: str = ""
     env: dict[str, str] = {}
     commands: list[Command] = []
     nodes: dict[str, FileStatus] = {}
@@ -533,6 +535,7 @@ class RecordingMachine:
         folder: Path,
         *,
         origin: str,
+        python: str,
         clean: Callable[[str], str],
         env: Mapping[str, str],
     ) -> None:
@@ -544,6 +547,7 @@ class RecordingMachine:
 
         recording = Recording(
             origin=origin,
+            python=python,
             env=dict(env),
             commands=list(self._commands.values()),
             nodes=self._nodes,

@@ -117,10 +117,15 @@ def test_a_recording_replays_what_was_asked_and_nothing_else(tmp_path: Path) -> 
     live.status(folder)
     out = tmp_path / "recording"
     live.save(
-        out, origin="a test", clean=lambda text: text.replace("secret", "[hidden]"), env={"A": "1"}
+        out,
+        origin="a test",
+        python="/bin/python3",
+        clean=lambda text: text.replace("secret", "[hidden]"),
+        env={"A": "1"},
     )
 
     again = ReplayMachine(out)
+    assert again.recording.python == "/bin/python3"
     assert again.env == {"A": "1"}
     assert again.read(f"{folder}/a.txt") == "hello [hidden]\n"
     assert again.run(python("print('secret')"), name="print").stdout == "[hidden]\n"
@@ -140,7 +145,7 @@ def test_a_recording_replays_what_was_asked_and_nothing_else(tmp_path: Path) -> 
 def test_a_recording_never_replaces_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "keep").write_text("x")
     with pytest.raises(DataError, match="not empty"):
-        RecordingMachine(LiveMachine()).save(tmp_path, origin="x", clean=str, env={})
+        RecordingMachine(LiveMachine()).save(tmp_path, origin="x", python="", clean=str, env={})
     assert (tmp_path / "keep").read_text() == "x"
 
 

@@ -57,6 +57,7 @@ class Examination:
         recording.save(
             self._record,
             origin=f"recorded by ascend-doctor {facts.tool_version} at {facts.taken_at}, redacted",
+            python=self._python or "",
             clean=hidden.text,
             env={**env, **shown},
         )
@@ -69,9 +70,12 @@ def examined_options(command: F) -> F:
     def gather(*, python: str | None, record: str | None, replay: str | None, **others: Any) -> Any:
         if record and replay:
             raise click.UsageError("--record and --replay exclude each other")
-        machine: Machine = ReplayMachine(Path(replay)) if replay else LiveMachine()
+        recorded = ReplayMachine(Path(replay)) if replay else None
         examination = Examination(
-            machine, python=python, record=record, replayed=replay is not None
+            recorded or LiveMachine(),
+            python=python or (recorded.recording.python if recorded else "") or None,
+            record=record,
+            replayed=recorded is not None,
         )
         return command(examination=examination, **others)
 
