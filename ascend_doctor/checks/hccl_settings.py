@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.bounds import ports
-from ascend_doctor.checks.installed import npu_only
 from ascend_doctor.checks.machine import family_or_none
 from ascend_doctor.checks.settings import number, settings, shown, unset
 from ascend_doctor.facts import Environment
@@ -167,28 +166,4 @@ def variables_memory(case: Case) -> Iterator[Finding]:
             found=f"{shown(values, 'HCCL_BUFFSIZE')}: {size:g} MB x {_BUFFERS} x about {_GROUPS} "
             f"groups of {min(totals)} MB",
             refs=(f"{_HCCL}/HCCL_BUFFSIZE.md",),
-        )
-
-
-@check("rank-table", "No rank table is left over from another job")
-def rank_table(case: Case) -> Iterator[Finding]:
-    """RANK_TABLE_FILE describes a cluster to HCCL; torchrun jobs need none.
-
-    One that is left over from a MindSpore or MindIE job makes HCCL build its groups from a stale
-    description: wrong addresses (EI0014), wrong ranks, or a file that is gone (EI0004). Unset it
-    for torchrun.
-    """
-    npu_only(case)
-    environment = case.need(Environment)
-    if "RANK_TABLE_FILE" in {*environment.withheld, *environment.variables}:
-        yield warning(
-            "RANK_TABLE_FILE is set",
-            found="RANK_TABLE_FILE is set; its path is not kept",
-            wanted="unset for jobs that torchrun starts",
-            because="HCCL takes ranks and addresses from that file and not from the launcher.",
-            remedy=Remedy(
-                summary="Unset it, unless this job is described by that very file",
-                commands=("unset RANK_TABLE_FILE",),
-            ),
-            refs=(f"{_TORCH_NPU}/collective_communication/RANK_TABLE_FILE.md",),
         )

@@ -24,6 +24,7 @@ from ascend_doctor.facts import (
     NpuEcc,
     Npus,
     PciFunction,
+    RankTable,
     Snapshot,
     Topology,
     Usage,
@@ -158,6 +159,7 @@ def a2(**environment: str) -> Snapshot:
         ),
         hccn=Hccn(conf=conf(ports), tool="/usr/local/Ascend/driver/tools/hccn_tool", devices=ports),
         holders=Holders(),
+        rank_table=RankTable(),
     )
 
 

@@ -35,6 +35,7 @@ MODULES = (
     "npus",
     "ports",
     "processes",
+    "rank_table",
     "sockets",
     "torch_npu_settings",
     "variables",
@@ -43,7 +44,7 @@ MODULES = (
 MINE = sorted(
     name for name, one in CHECKS.items() if one.run.__module__.rpartition(".")[2] in MODULES
 )
-SECTIONS = ("host", "driver", "npus", "environment", "hccn", "holders")
+SECTIONS = ("host", "driver", "npus", "environment", "hccn", "holders", "rank_table")
 # Judged on any machine: what a variable may be, and what the operating system grants.
 ANYWHERE = {"shared-memory"}
 

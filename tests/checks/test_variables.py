@@ -307,8 +307,3 @@ def test_memory_of_buffers() -> None:
 def test_max_connections() -> None:
     only("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="1"), Level.OK, "tensor and sequence")
     only("max-connections", a2(CUDA_DEVICE_MAX_CONNECTIONS="2"), Level.OK, "suits FSDP")
-
-
-def test_rank_table() -> None:
-    facts = having(a2(), "environment", withheld=("RANK_TABLE_FILE",))
-    only("rank-table", facts, Level.WARNING, "RANK_TABLE_FILE is set")
