@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
-from ascend_doctor.checks.installed import cann_in_use, installed, npu_only, source
+from ascend_doctor.checks.installed import cann_in_use, distribution, installed, npu_only, source
 from ascend_doctor.checks.told import leading
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
@@ -44,6 +44,15 @@ def _of(cann: Cann, path: str | None) -> CannInstall | None:
         ),
         None,
     )
+
+
+def _meant(case: Case, cann: Cann) -> CannInstall | None:
+    """The CANN that the installed torch_npu is published for, else the one in use."""
+    try:
+        row = fit.release(case, "torch-npu", distribution(case, "torch-npu").version)
+    except (NotApplicable, Unknown):
+        row = None
+    return (fit.installed_cann(case, row) if row else None) or cann.in_use
 
 
 def _fresh(install: CannInstall | None) -> Remedy:
@@ -176,7 +185,7 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
             wanted="one release in all of them",
             because="Libraries of one release meet operators or Python modules of another: "
             "undefined symbols, operators that cannot be built.",
-            remedy=_fresh(cann.in_use),
+            remedy=_fresh(_meant(case, cann)),
             refs=("https://github.com/Ascend/samples/issues/21",),
         )
     elif len({one.version for one in behind if one}) > 1:

@@ -11,7 +11,7 @@ from ascend_doctor.checks.installed import cann_version, declared, distribution,
 from ascend_doctor.checks.told import held, leading
 from ascend_doctor.checks.trees import core_version, megatron, mindspeed
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Driver, Host, Npus, Python
+from ascend_doctor.facts import Cann, CannInstall, Driver, Host, Npus, Python
 from ascend_doctor.judge import Case
 from ascend_doctor.stacks import Need, Release, Source
 from ascend_doctor.versions import VersionError, key
@@ -187,6 +187,17 @@ def _there(
         if need.component in components and applies(case, need):
             with contextlib.suppress(NotApplicable):
                 yield need, present(case, need.component)
+
+
+def installed_cann(case: Case, row: Release) -> CannInstall | None:
+    """The CANN on this machine that a release is published for, the one in use first."""
+    cann = case.need(Cann)
+    needs = [need for need in row.requires if need.component == "cann"]
+    for one in sorted(cann.installs, key=lambda one: one.root != cann.active):
+        with contextlib.suppress(Unknown):  # a version that is none
+            if any(relation(case, need, one.version or "").fit == "fits" for need in needs):
+                return one
+    return None
 
 
 def asked(case: Case, name: str, other: str) -> str | None:

@@ -11,6 +11,7 @@ from ascend_doctor.checks.installed import (
     pip,
     variable,
 )
+from ascend_doctor.checks.packages import hazards
 from ascend_doctor.checks.trees import copies, core, documented_megatron, winner
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import ImportPath, PackageCopy
@@ -160,6 +161,8 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
     npu_only(case)
     core(case)
     path = case.need(ImportPath)
+    if any(one.name == "mindspeed" for one, _ in hazards(case)):
+        raise NotApplicable("mindspeed-placeholder tells what is there in its place")
     if not path.find("mindspeed").copies and not path.find("megatron_adaptor").copies:
         yield warning(
             "MindSpeed is not installed",

@@ -19,7 +19,7 @@ from ascend_doctor.stacks import Hazard
 _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 
 
-def _hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
+def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
     """Installed distributions that are on the list of stand-ins and namesakes.
 
     A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name. The
@@ -44,13 +44,13 @@ def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
     The packages of those names on PyPI are placeholders (0.0.1.dev1) without the code. pip
     installs them without complaint, and the import or the training fails later.
     """
-    for hazard, found in _hazards(case):
+    for hazard, found in hazards(case):
         if hazard.name in _MINDSPEED:
             yield error(
                 f"{found.name} {found.version} is a placeholder without the code",
                 found=f"{found.name} {found.version} in {found.location}",
                 wanted="an installation from the git repository",
-                because=hazard.what,
+                because="pip takes it for the real one, and there is nothing in it to import.",
                 remedy=Remedy(
                     summary=f"Remove it, then install {hazard.want or 'the checkout'} at the "
                     "branch that fits your Megatron-LM",
@@ -67,7 +67,7 @@ def package_namesakes(case: Case) -> Iterator[Finding]:
     `pip install twinkle` brings a Twitter tool, `swift` a part of OpenStack, `apex` a web
     toolkit, `acl` a parser. Some of them hide the module that CANN brings under the same name.
     """
-    for hazard, found in _hazards(case):
+    for hazard, found in hazards(case):
         if hazard.name not in _MINDSPEED:
             want = f"; what you need is {hazard.want}" if hazard.want else ""
             yield warning(

@@ -90,7 +90,7 @@ def soc_910b_confusion(case: Case) -> Iterator[Finding]:
     generation: it has no bfloat16 and needs other operator packages.
     """
     npu_only(case)
-    if "Ascend910B" in names(case):
+    if family(case).id == "ascend910" and "Ascend910B" in names(case):
         yield note(
             "Ascend910B without a digit is a first-generation chip, not Atlas A2",
             found="Ascend910B",

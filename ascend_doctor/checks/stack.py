@@ -10,6 +10,7 @@ from ascend_doctor.checks.installed import (
     distribution,
     npu_only,
     pip,
+    source,
 )
 from ascend_doctor.checks.told import held, leading
 from ascend_doctor.errors import Unknown
@@ -94,7 +95,13 @@ def _neighbours(case: Case, version: str) -> str:
 
 
 def _pair(case: Case, row: Release, cann: str) -> Remedy:
-    """The package of the same PyTorch line for this CANN, else the CANN for this package."""
+    """The CANN for this package if it is here, the package for this CANN, or what to install."""
+    here = fit.installed_cann(case, row)
+    if here is not None and here.set_env is not None:
+        return Remedy(
+            summary=f"CANN {here.version} is installed too; source its set_env.sh in a new shell",
+            commands=(source(here.set_env),),
+        )
     base = leading(row.version, 3)
     fitting = [
         one

@@ -195,6 +195,8 @@ def driver_library(case: Case) -> Iterator[Finding]:
         driver = case.need(Driver)
         if not driver.present:
             raise NotApplicable("there is no trace of an NPU on this machine")
+        if case.facts.host is not None and case.facts.host.container is not None:
+            raise NotApplicable("container-driver looks for it in a container")
         yield error(
             "The driver's library libascend_hal.so is not on the loader's path",
             found="libascend_hal.so: not found",

@@ -70,6 +70,9 @@ def _with_details(table: Table, tool: Tool, done: Completed) -> Npus:
     ]
     cards = dict.fromkeys(npu.npu_id for npu in table.devices)
     boards = [parse_board(ask("-t", "board", "-i", str(card)), card) for card in cards]
+    if table.layout == "a3":  # the table calls every A3 "Ascend910"; the board of a chip knows
+        first = table.devices[0]
+        boards.append(parse_board(about("board", first), first.npu_id))
     topology = parse_topology(ask("-t", "topo"))
     ecc = [parse_ecc(about("ecc", npu), npu.npu_id, npu.chip_id) for npu in table.devices]
     failed = error_of(done, "npu-smi info", _INFO_DEADLINE) if done.exit_code != 0 else None

@@ -89,6 +89,21 @@ def test_a_nested_root_is_told_from_its_parent() -> None:
     assert run("cann-mixed", facts)[0].level is Level.OK
 
 
+def test_of_two_releases_the_one_of_torch_npu_is_offered() -> None:
+    facts = healthy()
+    assert facts.cann is not None
+    ours = facts.cann.installs[0]
+    old = msgspec.structs.replace(
+        ours, root="/old", version="8.1.RC1", set_env="/old/set_env.sh", layout="old"
+    )
+    facts = having(facts, "cann", installs=(old, ours), active="/old")
+    mixed = shell(facts, home="/old", opp="/old/opp", library_roots=("/old",))
+    for identity, level in (("cann-mixed", Level.ERROR), ("torch-npu-cann", Level.WARNING)):
+        found = only(identity, mixed, level, "8.1.RC1")
+        assert found.remedy is not None
+        assert found.remedy.commands[-1] == f"source {ours.set_env}"
+
+
 def test_the_stand_in_of_the_driver_library() -> None:
     facts = shell(healthy(), devlib=True)
     only("cann-devlib", facts, Level.WARNING, "devlib")

@@ -98,5 +98,7 @@ def test_megatron_core_alone() -> None:
 def test_mindspeed_is_missing() -> None:
     facts = imports(healthy(), "mindspeed")
     only("mindspeed-installed", facts, Level.WARNING, "MindSpeed is not installed")
+    placeholder = packages(facts, dist("mindspeed", "0.0.1.dev1"))
+    assert run("mindspeed-installed", placeholder)[0].level is Level.SKIPPED, "told elsewhere"
     layered = imports(facts, "megatron_adaptor", copy("/a/megatron_adaptor", "/a"))
     assert run("mindspeed-installed", layered)[0].level is Level.OK

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_doctor.facts import (
+    Container,
     Library,
     MissingSymbol,
     Needed,
@@ -177,6 +178,8 @@ def test_the_driver_library_must_be_found() -> None:
             "/usr/local/Ascend/driver/lib64/driver"
         ),
     )
+    inside = having(facts, "host", container=Container(kind="docker"))
+    assert run("driver-library", inside)[0].level is Level.SKIPPED, "container-driver tells"
     assert run("driver-library", having(facts, "native", hal=None))[0].level is Level.UNKNOWN
     empty = having(without(facts, "npus"), "driver", version=None, nodes=(), pci=None)
     assert run("driver-library", empty)[0].level is Level.SKIPPED
