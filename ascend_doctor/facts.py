@@ -436,7 +436,12 @@ class MissingSymbol(Part, frozen=True, kw_only=True):
 
 
 class Native(Section, frozen=True, kw_only=True):
-    """ELF facts of the installed torch_npu; nothing was loaded."""
+    """ELF facts of the installed torch_npu; nothing was loaded.
+
+    ``torch_npu`` is its folder, "" where there is none; ``libraries`` the number of its shared
+    objects. ``needed`` stands in the loader's order. A symbol that no library has is only told
+    where the library that should have it was found; ``symbols_checked`` counts those.
+    """
 
     torch_npu: str | None = None
     machine: str | None = None

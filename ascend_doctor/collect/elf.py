@@ -1,161 +1,212 @@
-"""Headers and symbols of shared objects, read without loading them.
+"""What the loader reads of a shared library: its dynamic section and its symbols, by elf(5).
 
-Everything comes from the dynamic segment, as the loader reads it (System V ABI, and the GNU hash
-table), because level 0 has no time for the tables of libtorch_cpu.so.
+Both processors that CANN exists for are 64 bit, little endian. The files are large (0.4 GB of
+libtorch_cpu.so), the questions small: a symbol is looked up in the hash table of the library, as
+the loader does. elftools takes longer to import than all of this takes to run.
 """
 
 from __future__ import annotations
 
-import functools
 import mmap
 import struct
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_TAG = struct.Struct("<qQ")
+MACHINES = {62: "x86_64", 183: "aarch64"}  # EM_X86_64, EM_AARCH64
+_LOAD, _DYNAMIC = 1, 2  # program headers
+_DYNSYM = 11  # section header
+_NEEDED, _HASH, _STRTAB, _SYMTAB, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 14, 15, 29
+_GNU_HASH = 0x6FFFFEF5
+_GLOBAL = 1
+_U16, _U32, _U64 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
+_SEGMENT = struct.Struct("<IIQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
-_PT_LOAD, _PT_DYNAMIC = 1, 2
-_DT_NEEDED, _DT_STRTAB, _DT_SYMTAB, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 6, 14, 15, 29
-_DT_GNU_HASH, _DT_VERSYM = 0x6FFFFEF5, 0x6FFFFFF0
-_UNDEFINED, _GLOBAL, _UNVERSIONED, _HIDDEN = 0, 1, 1, 0x7FFF
-_MACHINES = {62: "x86_64", 183: "aarch64"}
-_LONGEST_NAME = 1 << 16
+_TAG = struct.Struct("<qQ")
+_GNU_HEAD = struct.Struct("<IIII")
+_NAME_LIMIT = 8192
 
 
-class NotElf(Exception):  # noqa: N818 - a file of another kind is an answer
-    """The file is no readable 64-bit little-endian ELF object; the message says why."""
+class NotElf(Exception):  # noqa: N818 - what the file is
+    """The file is no shared object of a 64-bit little-endian machine, or is damaged."""
+
+
+class Symbol(NamedTuple):
+    """A name with its hash of the GNU table."""
+
+    name: bytes
+    hash: int
 
 
 class Elf:
-    """One shared object, as a context manager. Raises NotElf, OSError."""
+    """An open library. Raises OSError and NotElf."""
 
     def __init__(self, path: str) -> None:
-        self.path = path
         with open(path, "rb") as file:
             try:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            except ValueError as error:  # an empty file
-                raise NotElf(f"{path}: {error}") from error
-        try:
-            self._read()
-        except (struct.error, IndexError, KeyError, OverflowError) as error:
-            self._data.close()
-            raise NotElf(f"{path}: damaged: {error}") from error
-        except NotElf:
-            self._data.close()
-            raise
+            except ValueError as empty:
+                raise NotElf(f"{path}: {empty}") from empty
+        if self._data[:6] != b"\x7fELF\x02\x01":
+            raise NotElf(f"{path}: no ELF file of 64 bit, little endian")
+        self._loads, dynamic = self._segments()
+        self._tags = self._dynamic(dynamic)
+        # Without tables the end of the file stands for them: there is nothing to read.
+        self._table, self._names = (
+            len(self._data) if (place := self._offset(tag)) is None else place
+            for tag in (_SYMTAB, _STRTAB)
+        )
+        machine = self._number(_U16, 18)
+        self.machine = MACHINES.get(machine, str(machine))
 
-    def __enter__(self) -> Elf:  # noqa: PYI034 - Self is newer than Python 3.10
+    def __enter__(self) -> Elf:  # noqa: PYI034 - typing has Self from 3.11 on
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._data.close()
 
-    def _read(self) -> None:
-        data = self._data
-        if data[:6] != b"\x7fELF\x02\x01":
-            raise NotElf(f"{self.path}: not a 64-bit little-endian ELF object")
-        machine, at, size, count = struct.unpack_from("<18xH12xQ14xHH", data)
-        self.machine = _MACHINES.get(machine, str(machine))
-        segments = [_SEGMENT.unpack_from(data, at + size * place) for place in range(count)]
-        self._loads = [(one[3], one[2], one[5]) for one in segments if one[0] == _PT_LOAD]
-        self._tags: dict[int, list[int]] = {}
-        for one in segments:
-            if one[0] == _PT_DYNAMIC:
-                for place in range(one[5] // _TAG.size):
-                    tag, value = _TAG.unpack_from(data, one[2] + place * _TAG.size)
-                    if tag == 0:
-                        break
-                    self._tags.setdefault(tag, []).append(value)
-        self._strings = self._place(_DT_STRTAB)
-        self._symbols = self._place(_DT_SYMTAB)
-        self._versions = self._place(_DT_VERSYM)
-        self._hash = self._place(_DT_GNU_HASH)
-        if self._hash is not None:
-            head = struct.unpack_from("<4I", data, self._hash)
-            self._buckets, self._first, self._words, self._shift = head
+    @property
+    def needed(self) -> list[str]:
+        return self._texts(_NEEDED)
 
-    def _place(self, tag: int) -> int | None:
-        """The file offset of the address that a tag holds."""
-        address = self._tags.get(tag, [None])[0]
-        for start, offset, size in self._loads:
-            if address is not None and start <= address < start + size:
-                return address - start + offset
-        return None
+    @property
+    def soname(self) -> str:
+        return next(iter(self._texts(_SONAME)), "")
 
-    def _text(self, offset: int) -> bytes:
-        if self._strings is None:
-            raise NotElf(f"{self.path}: no string table")
-        start = self._strings + offset
-        end = self._data.find(b"\0", start, start + _LONGEST_NAME)
-        return self._data[start : max(end, start)]
+    @property
+    def rpath(self) -> list[str]:
+        return [one for text in self._texts(_RPATH) for one in text.split(":") if one]
 
-    def headers(self) -> dict[str, Any]:
-        """Needed libraries, search paths, soname and machine, as JSON holds them."""
-
-        def texts(tag: int) -> list[str]:
-            return [self._text(one).decode("utf-8", "replace") for one in self._tags.get(tag, ())]
-
-        return {
-            "machine": self.machine,
-            "soname": next(iter(texts(_DT_SONAME)), ""),
-            "needed": texts(_DT_NEEDED),
-            "rpath": [one for text in texts(_DT_RPATH) for one in text.split(":") if one],
-            "runpath": [one for text in texts(_DT_RUNPATH) for one in text.split(":") if one],
-        }
+    @property
+    def runpath(self) -> list[str]:
+        return [one for text in self._texts(_RUNPATH) for one in text.split(":") if one]
 
     def undefined(self) -> Iterator[bytes]:
-        """Names that must be found elsewhere: global, not weak, and without a version.
+        """Names that another library has to define; weak ones may stay open."""
+        for name, info, section in self._symbols():
+            if section == 0 and info >> 4 == _GLOBAL and name:
+                yield self._text(self._names + name)
 
-        Versioned ones belong to the C library and its companions. Undefined symbols stand before
-        the hashed ones, so an object without a GNU hash table has none to tell.
-        """
-        if self._hash is None or self._symbols is None:
-            return
-        for index in range(1, self._first):
-            at = self._symbols + index * _SYMBOL.size
-            name, info, _, section, _, _ = _SYMBOL.unpack_from(self._data, at)
-            if section != _UNDEFINED or info >> 4 != _GLOBAL or not name:
-                continue
-            if self._versions is not None:
-                (version,) = struct.unpack_from("<H", self._data, self._versions + 2 * index)
-                if version & _HIDDEN > _UNVERSIONED:
-                    continue
-            yield self._text(name)
+    def without(self, wanted: Iterable[Symbol]) -> list[Symbol]:
+        """Those of the symbols that this library does not define."""
+        gnu = self._offset(_GNU_HASH)
+        if gnu is None:
+            defined = self._defined()
+            return [one for one in wanted if one.name not in defined]
+        return [one for one in wanted if not self._defines(gnu, one)]
 
-    def defines(self, name: bytes) -> bool:
-        """Whether the object exports the symbol; False where it has no GNU hash table."""
-        if self._hash is None or self._symbols is None or not self._buckets or not self._words:
+    def _defines(self, table: int, wanted: Symbol) -> bool:
+        """A look-up as in the GNU hash table's own description: filter, bucket, chain."""
+        count, first, words, shift = self._numbers(_GNU_HEAD, table)
+        if not count or not words:
             return False
-        value = gnu_hash(name)
-        bloom = self._hash + 16
-        (word,) = struct.unpack_from("<Q", self._data, bloom + 8 * (value // 64 % self._words))
-        mask = 1 << value % 64 | 1 << (value >> self._shift) % 64
-        if word & mask != mask:
+        bloom = table + 16
+        word = self._number(_U64, bloom + 8 * ((wanted.hash >> 6) % words))
+        if not (word >> (wanted.hash & 63)) & (word >> ((wanted.hash >> shift) & 63)) & 1:
             return False
-        buckets = bloom + 8 * self._words
-        (index,) = struct.unpack_from("<I", self._data, buckets + 4 * (value % self._buckets))
-        chains = buckets + 4 * self._buckets
-        while index >= self._first:
-            (chain,) = struct.unpack_from("<I", self._data, chains + 4 * (index - self._first))
-            if chain | 1 == value | 1:
-                at = self._symbols + index * _SYMBOL.size
-                if self._text(struct.unpack_from("<I", self._data, at)[0]) == name:
-                    return True
+        buckets = bloom + 8 * words
+        index = self._number(_U32, buckets + 4 * (wanted.hash % count))
+        chains = buckets + 4 * count
+        while index >= first:
+            chain = self._number(_U32, chains + 4 * (index - first))
+            if chain | 1 == wanted.hash | 1 and self._is(index, wanted.name):
+                return True
             if chain & 1:
                 return False
             index += 1
         return False
 
+    def _is(self, index: int, name: bytes) -> bool:
+        place, _, _, section, _, _ = self._numbers(_SYMBOL, self._table + index * _SYMBOL.size)
+        start = self._names + place
+        return bool(section) and self._data[start : start + len(name) + 1] == name + b"\0"
 
-@functools.cache
-def gnu_hash(name: bytes) -> int:
-    """The hash of the GNU symbol table (Bernstein's, 32 bits)."""
+    def _defined(self) -> set[bytes]:
+        """All defined names, for a library with the old hash table alone."""
+        return {self._text(self._names + name) for name, _, section in self._symbols() if section}
+
+    def _symbols(self) -> Iterator[tuple[int, int, int]]:
+        """(place of the name, binding and type, section) of all dynamic symbols."""
+        end = min(self._table + self._symbol_count() * _SYMBOL.size, len(self._data))
+        whole = max(end - self._table, 0) // _SYMBOL.size * _SYMBOL.size
+        for name, info, _, section, _, _ in _SYMBOL.iter_unpack(
+            self._data[self._table : self._table + whole]
+        ):
+            yield name, info, section
+
+    def _symbol_count(self) -> int:
+        """By the section header, which stripping leaves in place, else by the old hash table."""
+        start, size, count = (
+            self._number(_U64, 40),
+            self._number(_U16, 58),
+            self._number(_U16, 60),
+        )
+        for place in range(start, start + size * count, size or 1):
+            if self._number(_U32, place + 4) == _DYNSYM:
+                return self._number(_U64, place + 32) // _SYMBOL.size
+        old = self._offset(_HASH)
+        return self._number(_U32, old + 4) if old is not None else 0
+
+    def _segments(self) -> tuple[list[tuple[int, int, int]], tuple[int, int]]:
+        """(address, size, offset) of what is loaded, and (offset, size) of the dynamic section."""
+        start, size, count = (
+            self._number(_U64, 32),
+            self._number(_U16, 54),
+            self._number(_U16, 56),
+        )
+        loads, dynamic = [], (0, 0)
+        for index in range(count):
+            kind, _, offset, address, _, length = self._numbers(_SEGMENT, start + index * size)
+            if kind == _LOAD:
+                loads.append((address, length, offset))
+            elif kind == _DYNAMIC:
+                dynamic = (offset, length)
+        return loads, dynamic
+
+    def _dynamic(self, place: tuple[int, int]) -> list[tuple[int, int]]:
+        offset, length = place
+        found = []
+        for at in range(offset, min(offset + length, len(self._data)) - 15, 16):
+            tag, value = self._numbers(_TAG, at)
+            if tag == 0:
+                break
+            found.append((tag, value))
+        return found
+
+    def _offset(self, tag: int) -> int | None:
+        """Where in the file the table of a tag stands. Tags hold addresses in memory."""
+        address = next((value for one, value in self._tags if one == tag), None)
+        if address is None:
+            return None
+        for start, size, offset in self._loads:
+            place = address - start + offset
+            if start <= address < start + size and place < len(self._data):
+                return place
+        return None
+
+    def _texts(self, tag: int) -> list[str]:
+        return [
+            self._text(self._names + value).decode("utf-8", "replace")
+            for one, value in self._tags
+            if one == tag
+        ]
+
+    def _text(self, start: int) -> bytes:
+        end = self._data.find(b"\0", start, start + _NAME_LIMIT)
+        return self._data[start : end if end >= 0 else start + _NAME_LIMIT]
+
+    def _number(self, form: struct.Struct, place: int) -> int:
+        return self._numbers(form, place)[0]
+
+    def _numbers(self, form: struct.Struct, place: int) -> tuple[int, ...]:
+        try:
+            return form.unpack_from(self._data, place)
+        except (struct.error, OverflowError) as damaged:
+            raise NotElf(f"damaged: {damaged}") from damaged
+
+
+def symbol(name: bytes) -> Symbol:
+    """The hash is Bernstein's: h * 33 + c, from 5381, in 32 bits."""
     value = 5381
     for byte in name:
         value = value * 33 + byte & 0xFFFFFFFF
-    return value
+    return Symbol(name, value)

@@ -2,64 +2,165 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ascend_doctor.collect.elf import Elf, NotElf
-from ascend_doctor.collect.loader import find, places
+from ascend_doctor.collect.elf import Elf, NotElf, symbol
+from ascend_doctor.collect.linking import Linker
+from ascend_doctor.collect.package_copies import copies
+from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, Python
-from ascend_doctor.system import Machine, exists, is_directory
+from ascend_doctor.system import Machine, matches
 
-# The interpreter itself exports these.
-_OF_PYTHON = re.compile(rb"_?Py[A-Z_]")
-# Mangled names whose outermost namespace is one of torch's (Itanium C++ ABI).
-_OF_TORCH = re.compile(rb"_Z(?:T[ISTV])?N?[KR]*(?:2at|3c10|5torch|6caffe2|8pybind11)")
+# Mangled names whose outermost namespace is one of torch's (Itanium C++ ABI), and its C names.
+_OF_TORCH = re.compile(
+    r"_Z(?:T[VITS]|GV)?N?[KVrRO]*(?:2at|3c10|4c10d|5torch|6caffe2)|(?:_ZN?K?\d+)?TH[A-Z]"
+)
+# Interfaces and namespaces that torch_npu 2.13.0 takes from CANN and NNAL: its undefined names.
+_OF_CANN = re.compile(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*(?:2ge|3atb)")
+_OF_PYTHON = re.compile(r"_?Py[A-Z_]")
+_TORCH_LIBRARY = re.compile(r"lib(?:torch|c10|shm)")
 _FILES_LIMIT = 500
 
 
 def native(machine: Machine, python: Python) -> Native:
-    """ELF facts of the torch_npu that this interpreter would import; "" where there is none."""
-    folders = (f"{entry}/torch_npu" for entry in python.sys_path)
-    folder = next((one for one in folders if is_directory(machine, one)), None)
-    if folder is None:
-        return Native(torch_npu="")
-    objects = [
-        f"{folder}/{name}" for name in machine.value(f"objects:{folder}", lambda: _objects(folder))
-    ]
-    closure = _Closure(machine, search=places(machine), torch=f"{_parent(folder)}/torch/lib")
+    """The libraries and symbols of the torch_npu that this interpreter would import.
+
+    Raises Unknown where torch_npu has no extension module for this Python.
+    """
+    found = copies(machine, python.sys_path, ("torch", "torch_npu"))
+    torch, package = (next(iter(found[name]), None) for name in ("torch", "torch_npu"))
+    packages = ((torch, "torch"), (package, "torch_npu"))
+    linker = Linker(machine, [(f"{one.path}/lib", rule) for one, rule in packages if one])
+    linker.link(_real(machine, python.executable), "the interpreter")
+    if package is None:
+        return Native(torch_npu="", hal=_library(linker, "libascend_hal.so"))
+    folder = package.path
+    module = _module(machine, python, folder)
+    if module is None:
+        raise Unknown(f"{folder} has no extension module for Python {python.version}")
+    header = linker.link(module, "torch_npu")
+    early = frozenset(linker.files)
+    objects = _objects(machine, folder)
     for path in objects:
-        closure.add(path)
-    closure.follow()
-    loaded = closure.at_import()
-    absent = [name for name, place in closure.found.items() if place is None]
-    symbols = machine.value(
-        f"symbols:{folder}", lambda: _missing(objects, [*closure.headers], absent)
-    )
+        if path not in linker.files:
+            linker.link(path, "torch_npu")
+    symbols = _symbols(machine, linker, folder, module)
     return Native(
         source=folder,
         torch_npu=folder,
-        machine=next((one["machine"] for one in closure.headers.values()), None),
+        machine=header.machine or None,
         libraries=len(objects),
-        needed=closure.needed(loaded),
+        needed=tuple(_needed(linker, folder, early)),
         missing_symbols=tuple(
-            MissingSymbol(name=name, wanted_by=path, owner=owner, at_import=path in loaded)
+            MissingSymbol(name=name, wanted_by=path, owner=owner, at_import=path in early)
             for name, path, owner in symbols["missing"]
         ),
         symbols_checked=symbols["checked"],
-        hal=_library(machine, "libascend_hal.so", closure.search),
-        atb=_library(machine, "libatb.so", closure.search),
+        hal=_library(linker, "libascend_hal.so"),
+        atb=_library(linker, "libatb.so"),
     )
 
 
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
+def _needed(linker: Linker, folder: str, early: frozenset[str]) -> Iterator[Needed]:
+    """What objects of torch_npu ask for, and whatever else is not found."""
+    for name, asking in linker.wanted.items():
+        own = [path for path in asking if path.startswith(f"{folder}/")]
+        if own or name in linker.missing:
+            one = linker.loaded.get(name)
+            wanted_by = tuple(dict.fromkeys(own or asking))
+            yield Needed(
+                name=name,
+                path=one.path if one else None,
+                by=one.by if one else linker.missing.get(name, ""),
+                wanted_by=wanted_by,
+                at_import=not early.isdisjoint(wanted_by),
+            )
 
 
-def _objects(folder: str) -> list[str]:
+def _symbols(machine: Machine, linker: Linker, folder: str, module: str) -> dict[str, Any]:
+    """``checked`` and ``missing`` (name, file that wants it, owner), asked and recorded as one."""
+    # An object may take from the libraries of those that are loaded with it.
+    lacking = {
+        path: linker.lacking(path) | linker.lacking(module)
+        for path in linker.files
+        if path.startswith(f"{folder}/")
+    }
+    found: dict[str, Any] = machine.value(
+        f"symbols:{folder}", lambda: compare(lacking, linker.files)
+    )
+    return found
+
+
+def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
+    """Look up every name that the objects leave open. ``lacking``: libraries not found, by object.
+
+    A name that no library has tells nothing while the library that should have it is not there.
+    Versions of symbols are not compared.
+    """
+    wanted: dict[bytes, str] = {}
+    for path in lacking:
+        for raw in _undefined(path):
+            wanted.setdefault(raw, path)
+    left = [symbol(raw) for raw in wanted]
+    for path in libraries:
+        left = _without(path, left)
+    missing = []
+    for one in left:
+        name, path = one.name.decode("utf-8", "replace"), wanted[one.name]
+        if _answered(name, lacking[path]):
+            missing.append([name, path, owner(name)])
+    return {"checked": len(wanted) - len(left) + len(missing), "missing": sorted(missing)}
+
+
+def owner(name: str) -> str:
+    """Whose symbol this is, as far as its name tells: torch, cann, or "" for neither."""
+    if _OF_TORCH.match(name):
+        return "torch"
+    return "cann" if _OF_CANN.match(name) else ""
+
+
+def _answered(name: str, lacking: Iterable[str]) -> bool:
+    of_torch = {bool(_TORCH_LIBRARY.match(one)) for one in lacking}
+    kind = owner(name)
+    if kind:
+        return (kind == "torch") not in of_torch
+    return not of_torch and not _OF_PYTHON.match(name)
+
+
+def _undefined(path: str) -> list[bytes]:
+    try:
+        with Elf(path) as elf:
+            return list(elf.undefined())
+    except (OSError, NotElf):
+        return []
+
+
+def _without(path: str, wanted: list[Any]) -> list[Any]:
+    try:
+        with Elf(path) as elf:
+            return elf.without(wanted)
+    except (OSError, NotElf):
+        return wanted
+
+
+def _module(machine: Machine, python: Python, package: str) -> str | None:
+    """``_C`` of a package for this Python: with its tag, or without any."""
+    tag = "".join(python.version.split(".")[:2])
+    paths = matches(machine, package, "_C.*so")
+    tagged = [path for path in paths if f"cpython-{tag}-" in path]
+    plain = [path for path in paths if "cpython-" not in os.path.basename(path)]
+    return next(iter((*tagged, *plain)), None)
+
+
+def _objects(machine: Machine, folder: str) -> tuple[str, ...]:
+    names = machine.value(f"objects:{folder}", lambda: _walk(folder))
+    return tuple(f"{folder}/{name}" for name in names)
+
+
+def _walk(folder: str) -> list[str]:
     """Relative paths of the shared objects below a folder."""
     found = [
         os.path.relpath(os.path.join(place, name), folder)
@@ -70,152 +171,17 @@ def _objects(folder: str) -> list[str]:
     return sorted(found)[:_FILES_LIMIT]
 
 
-def _library(machine: Machine, name: str, search: Iterable[tuple[str, str]]) -> Library:
-    path, by = find(machine, name, tuple(search)) or (None, "")
-    return Library(name=name, path=path, by=by)
+def _library(linker: Linker, name: str) -> Library:
+    one = linker.look_up(name)
+    return Library(
+        name=name,
+        path=one.path if one else None,
+        by=one.by if one else linker.missing.get(name, ""),
+    )
 
 
-@dataclass
-class _Closure:
-    """All objects that would be loaded with torch_npu. ``found`` maps a name to (path, rule)."""
-
-    machine: Machine
-    search: tuple[tuple[str, str], ...]
-    torch: str
-    headers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    found: dict[str, tuple[str, str] | None] = field(default_factory=dict)
-    wanted_by: dict[str, list[str]] = field(default_factory=dict)
-    own: dict[str, str] = field(default_factory=dict)
-
-    def add(self, path: str) -> None:
-        """An object of torch_npu itself."""
-        if self._read(path):
-            self.own[path.rpartition("/")[2]] = path
-
-    def _read(self, path: str) -> bool:
-        if path not in self.headers:
-            try:
-                self.headers[path] = self.machine.value(f"elf:{path}", lambda: _headers(path))
-            except (OSError, NotElf):
-                return False
-        return True
-
-    def follow(self) -> None:
-        """Look up what is needed, and what that needs, until nothing new comes.
-
-        Breadth first from the extension module on, so that ``found`` has the loader's order.
-        """
-        waiting = sorted(self.headers, key=lambda path: not _is_extension(path))
-        for path in waiting:
-            for name in self.headers[path]["needed"]:
-                self.wanted_by.setdefault(name, []).append(path)
-                if name in self.found:
-                    continue
-                place = self.found[name] = self._place(name, path)
-                if place and place[0] not in self.headers and self._read(place[0]):
-                    waiting.append(place[0])
-
-    def _place(self, name: str, wanted_by: str) -> tuple[str, str] | None:
-        """The file that answers, in the order of ld.so(8); what is loaded already comes first."""
-        if name in self.own:
-            return self.own[name], "torch_npu"
-        if exists(self.machine, f"{self.torch}/{name}"):
-            return f"{self.torch}/{name}", "torch"
-        head = self.headers[wanted_by]
-        origin = _parent(wanted_by)
-        old = [] if head["runpath"] else [(_expand(one, origin), "RPATH") for one in head["rpath"]]
-        new = [(_expand(one, origin), "RUNPATH") for one in head["runpath"]]
-        paths = [one for one in self.search if one[1] == "LD_LIBRARY_PATH"]
-        others = [one for one in self.search if one[1] != "LD_LIBRARY_PATH"]
-        return find(self.machine, name, (*old, *paths, *new, *others))
-
-    def at_import(self) -> frozenset[str]:
-        """The objects that ``import torch_npu`` loads: its extension module and what that needs.
-
-        Others (ATB operators, torchair) are loaded when they are used.
-        """
-        waiting = [path for path in self.own.values() if _is_extension(path)]
-        for path in waiting:
-            places = (self.found.get(name) for name in self.headers[path]["needed"])
-            paths = (place[0] for place in places if place and place[0] in self.headers)
-            waiting.extend(one for one in paths if one not in waiting)
-        return frozenset(waiting)
-
-    def needed(self, loaded: frozenset[str]) -> tuple[Needed, ...]:
-        rows = []
-        for name, place in self.found.items():
-            path, by = place or (None, "")
-            wanted_by = tuple(self.wanted_by[name])
-            rows.append(
-                Needed(
-                    name=name,
-                    path=path,
-                    by=by,
-                    wanted_by=wanted_by,
-                    at_import=not loaded.isdisjoint(wanted_by),
-                )
-            )
-        return tuple(rows)
-
-
-def _is_extension(path: str) -> bool:
-    """Whether this is ``torch_npu._C``."""
-    return path.rpartition("/")[2].startswith("_C.")
-
-
-def _headers(path: str) -> dict[str, Any]:
-    with Elf(path) as elf:
-        return elf.headers()
-
-
-def _expand(path: str, origin: str) -> str:
-    return path.replace("${ORIGIN}", origin).replace("$ORIGIN", origin).rstrip("/")
-
-
-def _missing(
-    objects: Iterable[str], loaded: Iterable[str], absent: Iterable[str]
-) -> Mapping[str, Any]:
-    """Symbols of ``objects`` that no loaded object exports, with their owner.
-
-    A symbol that is not torch's is only told of an object whose libraries are all there: what a
-    missing library would have exported cannot be known.
-    """
-    elves: dict[str, Elf] = {}
-    missing: list[tuple[str, str, str]] = []
-    checked = 0
-    gone = set(absent)
+def _real(machine: Machine, path: str) -> str:
     try:
-        for path in loaded:
-            with contextlib.suppress(OSError, NotElf):
-                elves[path] = Elf(path)
-        wanted: dict[bytes, str] = {}
-        for path in objects:
-            for name in elves[path].undefined() if path in elves else ():
-                if not _OF_PYTHON.match(name):
-                    wanted.setdefault(name, path)
-        for name, path in wanted.items():
-            torch = bool(_OF_TORCH.match(name))
-            if not torch and gone & _all_needed(path, elves):
-                continue
-            checked += 1
-            if not any(elf.defines(name) for elf in elves.values()):
-                missing.append(
-                    (name.decode("utf-8", "replace"), path, "torch" if torch else "cann")
-                )
-    finally:
-        for elf in elves.values():
-            elf.close()
-    return {"checked": checked, "missing": sorted(missing)}
-
-
-def _all_needed(path: str, elves: Mapping[str, Elf]) -> set[str]:
-    """Names that an object needs, itself or through other objects of the same folder tree."""
-    by_name = {one.rpartition("/")[2]: one for one in elves}
-    waiting, seen = [path], set[str]()
-    for one in waiting:
-        for name in elves[one].headers()["needed"]:
-            if name not in seen:
-                seen.add(name)
-                if name in by_name:
-                    waiting.append(by_name[name])
-    return seen
+        return machine.status(path).target or path
+    except OSError:
+        return path

@@ -382,7 +382,7 @@ def test_two_names_of_one_checkout_ask_git_once(
     examined = python(recorder, str(bare_venv / "bin" / "python"))
     seen = import_path(recorder, examined)
     assert len([one for one in seen.names if one.copies[0].git]) == 2
-    recorder.save(tmp_path / "machine", origin="a test", clean=str, env=env)
+    recorder.save(tmp_path / "machine", origin="a test", python="", clean=str, env=env)
     text = (tmp_path / "machine" / "machine.yaml").read_text()
     assert text.count("name: git status") == 1
     assert import_path(ReplayMachine(tmp_path / "machine"), examined) == seen

@@ -300,7 +300,7 @@ def test_an_answer_is_replayed(bare_venv: Path, site: Path, tmp_path: Path) -> N
     dist_info(site, "torch", "2.13.0+cpu")
     recorder = RecordingMachine(LiveMachine({"PATH": os.environ["PATH"]}))
     seen = python(recorder, str(bare_venv / "bin" / "python"))
-    recorder.save(tmp_path / "machine", origin="a test", clean=str, env={})
+    recorder.save(tmp_path / "machine", origin="a test", python="", clean=str, env={})
     replayed = python(ReplayMachine(tmp_path / "machine"), str(bare_venv / "bin" / "python"))
     assert replayed == seen
 

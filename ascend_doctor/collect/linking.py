@@ -1,0 +1,151 @@
+"""Which files the dynamic loader would load for a shared object, by ld.so(8), without loading."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from ascend_doctor.collect.elf import Elf, NotElf
+from ascend_doctor.collect.loader import configured, library_path
+from ascend_doctor.system import Machine, NotRecorded, exists
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the loader reads first. ``error`` says why the file is no library, "" where it is."""
+
+    machine: str = ""
+    soname: str = ""
+    needed: tuple[str, ...] = ()
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    error: str = ""
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A loaded file, the rule that found it, and the one that asked for it first."""
+
+    path: str
+    by: str
+    header: Header
+    parent: Loaded | None = None
+
+
+class Linker:
+    """The libraries of one process. Objects that are linked later see those of earlier ones.
+
+    ``preloaded`` are (folder, rule) of libraries that are loaded already, as torch's are when
+    torch_npu is. ``missing`` says by name why no file could be taken, "" where there is none.
+    """
+
+    def __init__(self, machine: Machine, preloaded: Iterable[tuple[str, str]] = ()) -> None:
+        self._machine = machine
+        self._library_path = library_path(machine)
+        self._configured = configured(machine)
+        self._preloaded = tuple(preloaded)
+        self._processor = ""
+        self.loaded: dict[str, Loaded] = {}
+        self.missing: dict[str, str] = {}
+        self.wanted: dict[str, list[str]] = {}
+
+    @property
+    def files(self) -> dict[str, Loaded]:
+        """All that is loaded, by path, in order."""
+        return {one.path: one for one in self.loaded.values()}
+
+    def link(self, path: str, by: str) -> Header:
+        """Load a file and, breadth first as the loader does, all that it needs."""
+        header = self.header(path)
+        self._processor = self._processor or header.machine
+        first = Loaded(path=path, by=by, header=header)
+        self._keep(os.path.basename(path), first)
+        waiting = [first]
+        for one in waiting:
+            for name in one.header.needed:
+                self.wanted.setdefault(name, []).append(one.path)
+                found = None if name in self.loaded else self._find(name, one)
+                if found is not None:
+                    self._keep(name, found)
+                    waiting.append(found)
+        return header
+
+    def lacking(self, path: str) -> frozenset[str]:
+        """Names that a loaded file needs, itself or through others, and that were not found."""
+        waiting, seen = [path], set[str]()
+        files = self.files
+        for one in waiting:
+            fresh = set(files[one].header.needed) - seen
+            seen |= fresh
+            waiting.extend(self.loaded[name].path for name in fresh if name in self.loaded)
+        return frozenset(seen & self.missing.keys())
+
+    def look_up(self, name: str) -> Loaded | None:
+        """What dlopen would give to a program that the first linked file belongs to."""
+        first = next(iter(self.loaded.values()))
+        return self.loaded.get(name) or self._find(name, first)
+
+    def header(self, path: str) -> Header:
+        """The header of a file. One that a recording lacks counts as a library without needs."""
+        try:
+            found = self._machine.value(f"elf:{path}", lambda: msgspec.to_builtins(_header(path)))
+        except NotRecorded:
+            return Header()
+        return msgspec.convert(found, Header)
+
+    def _keep(self, name: str, one: Loaded) -> None:
+        """The loader knows a library by the name that it was asked for and by its own."""
+        for known in (name, one.header.soname):
+            if known:
+                self.loaded.setdefault(known, one)
+                self.missing.pop(known, None)
+
+    def _find(self, name: str, asking: Loaded) -> Loaded | None:
+        if name in self.missing:
+            return None
+        refused = ""
+        for path, rule in self._places(name, asking):
+            if not exists(self._machine, path):
+                continue
+            header = self.header(path)
+            if not header.error and header.machine in ("", self._processor):
+                return Loaded(path=path, by=rule, header=header, parent=asking)
+            refused = refused or f"{path}: {header.error or f'for {header.machine}'}"
+        self.missing[name] = refused
+        return None
+
+    def _places(self, name: str, asking: Loaded) -> Iterator[tuple[str, str]]:
+        """Paths in the order of the loader: RPATH is inherited, and void beside a RUNPATH."""
+        if "/" in name:
+            yield name, "path"
+            return
+        yield from ((f"{folder}/{name}", rule) for folder, rule in self._preloaded)
+        one: Loaded | None = asking
+        while one is not None and not asking.header.runpath:
+            if not one.header.runpath:
+                yield from _joined(one, one.header.rpath, name, "RPATH")
+            one = one.parent
+        yield from ((f"{folder}/{name}", "LD_LIBRARY_PATH") for folder in self._library_path)
+        yield from _joined(asking, asking.header.runpath, name, "RUNPATH")
+        yield from ((f"{folder}/{name}", "loader configuration") for folder in self._configured)
+
+
+def _joined(one: Loaded, folders: Iterable[str], name: str, rule: str) -> Iterator[tuple[str, str]]:
+    origin = os.path.dirname(one.path)
+    for folder in folders:
+        whole = folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+        yield os.path.normpath(f"{whole}/{name}"), rule
+
+
+def _header(path: str) -> Header:
+    try:
+        with Elf(path) as elf:
+            return Header(
+                machine=elf.machine,
+                soname=elf.soname,
+                needed=tuple(elf.needed),
+                rpath=tuple(elf.rpath),
+                runpath=tuple(elf.runpath),
+            )
+    except (OSError, NotElf) as error:
+        return Header(error=getattr(error, "strerror", None) or str(error))

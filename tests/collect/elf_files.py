@@ -1,0 +1,32 @@
+"""Small shared objects, compiled for a test."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+def shared_object(path: Path, text: str, *options: str, needs: tuple[Path, ...] = ()) -> Path:
+    """Compile C text; skips the test where there is no compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soname = () if any("-soname" in one for one in options) else (f"-Wl,-soname,{path.name}",)
+    command = [
+        *(compiler, "-shared", "-fPIC", "-nostdlib", "-x", "c", "-", "-o", path),
+        *("-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-all", *soname, *options),
+        *(argument for one in needs for argument in (f"-L{one.parent}", f"-l:{one.name}")),
+    ]
+    subprocess.run(command, input=text, text=True, check=True, capture_output=True)
+    return path
+
+
+def functions(*names: str, calls: tuple[str, ...] = ()) -> str:
+    """C text that defines and calls functions."""
+    declared = "".join(f"int {name}(void);\n" for name in calls)
+    sums = " + ".join(f"{name}()" for name in calls) or "0"
+    return declared + "".join(f"int {name}(void) {{ return {sums}; }}\n" for name in names)

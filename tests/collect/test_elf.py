@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.collect.elf import Elf, NotElf, symbol
+from tests.collect.elf_files import functions, shared_object
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("elf")
+    text = functions("first", "second", calls=("outside", "elsewhere"))
+    text += "extern int __attribute__((weak)) perhaps(void); int (*p)(void) = perhaps;\n"
+    needed = shared_object(folder / "libneeded.so.2", functions("x"))
+    return shared_object(folder / "small.so", text, "-Wl,-rpath,$ORIGIN/lib:/opt", needs=(needed,))
+
+
+def by_elftools(path: Path) -> tuple[set[str], set[str]]:
+    """(defined, undefined and not weak) global names, as elftools reads them."""
+    defined, undefined = set(), set()
+    with path.open("rb") as file:
+        for one in ELFFile(file).get_section_by_name(".dynsym").iter_symbols():
+            if one.entry.st_info.bind == "STB_LOCAL":
+                continue
+            if one.entry.st_shndx != "SHN_UNDEF":
+                defined.add(one.name)
+            elif one.entry.st_info.bind == "STB_GLOBAL":
+                undefined.add(one.name)
+    return defined, undefined
+
+
+def check_against_elftools(path: Path) -> None:
+    defined, undefined = by_elftools(path)
+    invented = {f"{name}_" for name in sorted(defined)[:500]}
+    with Elf(str(path)) as elf:
+        assert {name.decode() for name in elf.undefined()} == undefined
+        wanted = [symbol(name.encode()) for name in (*defined, *invented - defined)]
+        assert {one.name.decode() for one in elf.without(wanted)} == invented - defined
+
+
+def test_headers_are_those_that_the_linker_wrote(small: Path) -> None:
+    with Elf(str(small)) as elf:
+        assert elf.machine in {"x86_64", "aarch64"}
+        assert elf.soname == "small.so"
+        assert elf.needed == ["libneeded.so.2"]
+        assert elf.rpath + elf.runpath == ["$ORIGIN/lib", "/opt"]
+        assert set(elf.undefined()) == {b"outside", b"elsewhere"}, "weak ones may stay open"
+
+
+@pytest.mark.parametrize("tag", ["--disable-new-dtags", "--enable-new-dtags"])
+def test_rpath_and_runpath_are_told_apart(tmp_path: Path, tag: str) -> None:
+    path = shared_object(tmp_path / "a.so", functions("a"), f"-Wl,{tag}", "-Wl,-rpath,/opt")
+    with Elf(str(path)) as elf:
+        assert (elf.rpath, elf.runpath) == ((["/opt"], []) if "disable" in tag else ([], ["/opt"]))
+
+
+@pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
+def test_symbols_are_found_with_every_hash_table(tmp_path: Path, style: str) -> None:
+    names = [f"function_{number}" for number in range(300)]
+    text = functions(*names, calls=("outside",))
+    check_against_elftools(shared_object(tmp_path / "a.so", text, f"-Wl,--hash-style={style}"))
+
+
+def test_an_object_without_symbols_of_its_own(tmp_path: Path) -> None:
+    text = 'extern int outside; __attribute__((visibility("hidden"))) int *p = &outside;'
+    check_against_elftools(shared_object(tmp_path / "a.so", text))
+
+
+def test_the_interpreter_and_what_it_has_loaded_agree_with_elftools() -> None:
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    files = {Path(line.split(None, 5)[5]) for line in maps if ".so" in line and "/" in line}
+    for path in sorted(one for one in {*files, Path(sys.executable).resolve()} if one.is_file())[
+        :12
+    ]:
+        check_against_elftools(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x7fELF", b"#!/bin/sh\n", b"\x7fELF\x02\x01" + b"\xff" * 90]
+)
+def test_another_file_is_no_elf(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.so").write_bytes(content)
+    with pytest.raises(NotElf), Elf(str(tmp_path / "a.so")) as elf:
+        elf.without([symbol(b"a")])
+
+
+def read_all(path: Path) -> None:
+    with Elf(str(path)) as elf:
+        assert isinstance([elf.needed, elf.soname, elf.rpath, elf.runpath], list)
+        list(elf.undefined())
+        elf.without([symbol(b"first"), symbol(b"absent")])
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_damaged_file_is_read_or_refused(
+    small: Path, tmp_path: Path, data: st.DataObject
+) -> None:
+    content = bytearray(small.read_bytes())
+    head = st.integers(0, 1023) | st.integers(0, len(content) - 1)
+    for place in data.draw(st.lists(head, max_size=8)):
+        content[place] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+    copy = tmp_path / "damaged.so"
+    copy.write_bytes(content[: data.draw(st.just(len(content)) | st.integers(0, len(content)))])
+    with contextlib.suppress(NotElf):
+        read_all(copy)
