@@ -160,10 +160,10 @@ def npu_topology(case: Case) -> Iterator[Finding]:
     """
     npus = shown(case)
     family = family_or_none(case)
-    if npus.topology is None:
-        raise Unknown("npu-smi told no topology")
     if family is None or family.id not in {"ascend910b", "ascend910_93"}:
         raise NotApplicable("no topology is expected of this chip")
+    if npus.topology is None:
+        raise Unknown("npu-smi told no topology")
     bad = list(_slow_pairs(npus.topology, a3=family.id == "ascend910_93"))
     if bad:
         pairs = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
