@@ -42,7 +42,8 @@ def results(lines: list[str], mark: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("script", "at_least"), [("basics.py", 31), ("fused.py", 91), ("training.py", 12)]
+    ("script", "at_least"),
+    [("basics.py", 31), ("fused.py", 91), ("training.py", 12), ("mindspeed_builders.py", 7)],
 )
 def test_scripts_find_nothing_wrong(
     examined_python: Path, tree: Tree, script: str, at_least: int
@@ -79,7 +80,7 @@ def test_megatron_core_trains_as_on_the_cpu(
     examined_python: Path, tree: Tree, processes: int, sizes: str
 ) -> None:
     plain = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    importable = [
+    importable: list[str | Path] = [
         examined_python,
         "-c",
         "import einops, importlib.metadata as m; m.version('megatron-core')",

@@ -19,7 +19,10 @@ import torch
 import torch_npu
 
 Tensor = torch.Tensor
-BUILDERS = "mindspeed.op_builder.builder"
+BUILDERS = {
+    "mindspeed.op_builder.builder": "MindSpeedOpBuilder",
+    "mindspeed.op_builder.atb_builder": "AtbOpBuilder",
+}  # modules and their classes that have a `load` of their own
 BY_ROWS, BY_INNER = 0, 2
 
 
@@ -81,6 +84,10 @@ def _permute(
     return torch_npu.npu_moe_token_permute(tokens, indices, num_out_tokens, padded_mode)
 
 
+def _unpermute(*args: Any, **kwargs: Any) -> Tensor:
+    return torch_npu.npu_moe_token_unpermute(*args, **kwargs)
+
+
 OPERATORS = {
     "grouped_matmul": {
         "npu_gmm": _gmm,
@@ -91,7 +98,7 @@ OPERATORS = {
     "npu_matmul_add_fp32": {"npu_matmul_add_fp32": _matmul_add},
     "npu_rotary_position_embedding": {"npu_rotary_position_embedding": _rotary},
     "npu_moe_token_permute": {"npu_moe_token_permute": _permute},
-    "npu_moe_token_unpermute": {"npu_moe_token_unpermute": torch_npu.npu_moe_token_unpermute},
+    "npu_moe_token_unpermute": {"npu_moe_token_unpermute": _unpermute},
     "rms_norm": {"rms_norm": lambda x, gamma, eps: torch_npu.npu_rms_norm(x, gamma, eps)[0]},
     "swiglu": {"swiglu": lambda x, dim=-1: torch_npu.npu_swiglu(x, dim=dim)},
 }
@@ -119,7 +126,8 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
-        module.MindSpeedOpBuilder.load = _loading(module.MindSpeedOpBuilder.load)
+        builder = getattr(module, BUILDERS[module.__name__])
+        builder.load = _loading(builder.load)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -129,7 +137,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != BUILDERS:
+        if fullname not in BUILDERS:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
