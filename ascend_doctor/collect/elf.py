@@ -88,32 +88,42 @@ class Elf:
 
     def without(self, wanted: Iterable[Symbol]) -> list[Symbol]:
         """Those of the symbols that this library does not define."""
-        gnu = self._offset(_GNU_HASH)
-        if gnu is None:
+        table = self._offset(_GNU_HASH)
+        if table is None:
             defined = self._defined()
             return [one for one in wanted if one.name not in defined]
-        return [one for one in wanted if not self._defines(gnu, one)]
+        return self._without(table, list(wanted))
 
-    def _defines(self, table: int, wanted: Symbol) -> bool:
-        """A look-up as in the GNU hash table's own description: filter, bucket, chain."""
+    def _without(self, table: int, wanted: list[Symbol]) -> list[Symbol]:
+        """The GNU hash table: a Bloom filter, which turns nearly all away, buckets and chains."""
         count, first, words, shift = self._numbers(_GNU_HEAD, table)
+        buckets = table + _GNU_HEAD.size + 8 * words
+        content = self._data[buckets - 8 * words : buckets]
         if not count or not words:
-            return False
-        bloom = table + 16
-        word = self._number(_U64, bloom + 8 * ((wanted.hash >> 6) % words))
-        if not (word >> (wanted.hash & 63)) & (word >> ((wanted.hash >> shift) & 63)) & 1:
-            return False
-        buckets = bloom + 8 * words
-        index = self._number(_U32, buckets + 4 * (wanted.hash % count))
-        chains = buckets + 4 * count
-        while index >= first:
-            chain = self._number(_U32, chains + 4 * (index - first))
-            if chain | 1 == wanted.hash | 1 and self._is(index, wanted.name):
+            return wanted
+        if len(content) != 8 * words:
+            raise NotElf("damaged: its hash table is cut off")
+        bloom = memoryview(content).cast("Q")
+        found = set()
+        for one in wanted:
+            name, value = one
+            word = bloom[(value >> 6) % words]
+            if word >> (value & 63) & word >> ((value >> shift) & 63) & 1:
+                index = self._number(_U32, buckets + 4 * (value % count))
+                chains = buckets + 4 * (count - first)
+                if index >= first and self._in_chain(chains, index, one):
+                    found.add(name)
+        return [one for one in wanted if one.name not in found]
+
+    def _in_chain(self, chains: int, index: int, wanted: Symbol) -> bool:
+        """Whether the chain from this symbol on has the name; the lowest bit marks its end."""
+        while True:
+            value = self._number(_U32, chains + 4 * index)
+            if value | 1 == wanted.hash | 1 and self._is(index, wanted.name):
                 return True
-            if chain & 1:
+            if value & 1:
                 return False
             index += 1
-        return False
 
     def _is(self, index: int, name: bytes) -> bool:
         place, _, _, section, _, _ = self._numbers(_SYMBOL, self._table + index * _SYMBOL.size)

@@ -105,7 +105,7 @@ def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> 
         for raw in _undefined(path):
             wanted.setdefault(raw, path)
     left = [symbol(raw) for raw in wanted]
-    for path in libraries:
+    for path in sorted(libraries, key=_size, reverse=True):  # large ones have most of the names
         left = _without(path, left)
     missing = []
     for one in left:
@@ -128,6 +128,13 @@ def _answered(name: str, lacking: Iterable[str]) -> bool:
     if kind:
         return (kind == "torch") not in of_torch
     return not of_torch and not _OF_PYTHON.match(name)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _undefined(path: str) -> list[bytes]:
