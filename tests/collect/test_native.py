@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ascend_doctor.collect.cann import cann
 from ascend_doctor.collect.linking import Linker
 from ascend_doctor.collect.native import native, owner
 from ascend_doctor.collect.python import python
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Native, Python
+from ascend_doctor.simulator import build
 from ascend_doctor.system import LiveMachine, RecordingMachine, ReplayMachine
 from tests.collect.elf_files import functions, shared_object
 
@@ -291,3 +293,19 @@ def test_the_wheel_needs_what_python_says_it_needs(examined_python: Path) -> Non
         env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PATH": os.environ["PATH"]},
     )
     assert f"ImportError: {found.missing[0]}: cannot open shared object" in done.stderr
+
+
+def test_the_wheel_finds_all_in_the_stand_in_tree(
+    examined_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tree = build(examined_python, cache=tmp_path_factory.mktemp("simulator"))
+    env = tree.environment(os.environ, soc="Ascend910B3", devices=1, memory_bytes=1 << 30)
+    machine = LiveMachine(env)
+    found = native(machine, python(machine, str(examined_python)))
+    assert [one.name for one in found.needed if one.path is None] == []
+    assert found.missing_symbols == ()
+    assert found.atb is not None
+    assert (found.atb.path or "").startswith(str(tree.home))
+    seen = cann(machine)
+    assert seen.active == str(tree.home)
+    assert [one.simulated for one in seen.installs] == [True]
