@@ -20,7 +20,9 @@ from ascend_doctor.report import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 COMMANDS = {
     "check": "Collect, judge, probe and report whether this machine is able to train.",
     "snapshot": "Write the facts about this machine as redacted JSON.",
+    "rehearse": "Run the whole check on a simulated NPU, with the real torch_npu.",
     "judge": "Judge a saved snapshot as check -l 0 would have done there.",
+    "matrix": "Show which versions go together and why, and check the rows.",
     "list": "List every check and probe.",
     "explain": "Say what a check or probe looks at, why, and what to do.",
     "schema": "Print the JSON Schema of the JSON report.",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ascend_doctor.data import Catalog
+from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.redact import Redactor, redactor
 from ascend_doctor.system import LiveMachine, Machine, RecordingMachine, ReplayMachine
@@ -27,10 +27,11 @@ class Examination:
         *,
         python: str | None = None,
         record: str | None = None,
+        overlays: tuple[str, ...] = (),
         replayed: bool = False,
         simulated: bool = False,
     ) -> None:
-        self.catalog = Catalog()
+        self.catalog = catalog(overlays)
         self.machine = machine
         self.home = machine.env.get("HOME", "")
         self.replayed = replayed
@@ -67,7 +68,14 @@ class Examination:
 def examined_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``examination: Examination``."""
 
-    def gather(*, python: str | None, record: str | None, replay: str | None, **others: Any) -> Any:
+    def gather(
+        *,
+        python: str | None,
+        record: str | None,
+        replay: str | None,
+        overlays: tuple[str, ...],
+        **others: Any,
+    ) -> Any:
         if record and replay:
             raise click.UsageError("--record and --replay exclude each other")
         recorded = ReplayMachine(Path(replay)) if replay else None
@@ -75,6 +83,7 @@ def examined_options(command: F) -> F:
             recorded or LiveMachine(),
             python=python or (recorded.recording.python if recorded else "") or None,
             record=record,
+            overlays=overlays,
             replayed=recorded is not None,
         )
         return command(examination=examination, **others)
@@ -83,6 +92,7 @@ def examined_options(command: F) -> F:
     gather.__doc__ = command.__doc__
     gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
+        matrix_option,
         click.option("--replay", metavar="DIR", help="Examine a recorded machine (level 0)."),
         click.option(
             "--record",

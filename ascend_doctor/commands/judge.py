@@ -7,9 +7,9 @@ import time
 import click
 import msgspec
 
+from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import choose, selection_options
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA, Snapshot
 from ascend_doctor.judge import Case
@@ -21,16 +21,24 @@ _LIMIT = 256 << 20
 
 @click.command("judge")
 @click.argument("snapshot", metavar="SNAPSHOT")
+@matrix_option
 @selection_options
 @output_options
-def command(snapshot: str, only: tuple[str, ...], skip: tuple[str, ...], output: Output) -> int:
+def command(
+    *,
+    snapshot: str,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    overlays: tuple[str, ...],
+    output: Output,
+) -> int:
     """Judge a saved SNAPSHOT, or the one inside a JSON report, on any machine.
 
     Gives the verdict that `check -l 0` gave where the snapshot was taken.
     """
     start = time.monotonic()
     facts = read_snapshot(snapshot)
-    case = Case(facts=facts, catalog=Catalog())
+    case = Case(facts=facts, catalog=catalog(overlays))
     level = 3 if facts.probes else 0
     report = assemble(
         case,

@@ -122,7 +122,8 @@ class _Page:
                     [(Text(f"level {one.level}", style="dim"), Text(one_line(text), style="dim"))]
                 )
             )
-        mark, style = self._mark(report.verdict.worst)
+        fine = report.verdict.worst is Level.SKIPPED and report.verdict.judged
+        mark, style = self._mark(Level.OK if fine else report.verdict.worst)
         line = Text(f"{mark} ", style=style)
         line.append(report.verdict.text(), style="bold")
         line.append(f" in {report.seconds:.1f} s", style="dim")

@@ -1,0 +1,260 @@
+"""``ascend-doctor matrix``: the versions that go together, why, and a stack that fits."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.matrix import choose, staleness, why
+from ascend_doctor.matrix_lint import lint as lint_matrix
+from ascend_doctor.render.json import pretty
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.report import EXIT_FINDINGS
+from ascend_doctor.stacks import Component, Need, Release, Source, Stack
+
+if TYPE_CHECKING:
+    from ascend_doctor.data import Catalog
+    from ascend_doctor.provision.refusal import Refusal
+    from ascend_doctor.provision.solve import Question, Solution
+
+_shape = click.option(
+    "--format", "shape", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+
+
+@click.group("matrix")
+def command() -> None:
+    """Show which versions go together and why, and find a stack that fits."""
+
+
+@command.command("list")
+@matrix_option
+@_shape
+def list_rows(overlays: tuple[str, ...], shape: str) -> int:
+    """List the documented stacks and the components with their releases."""
+    rows = catalog(overlays)
+    if shape == "json":
+        components = {one.id: [row.version for row in one.releases] for one in rows.components}
+        _say(pretty({"schema": 1, "stacks": rows.stacks, "components": components}))
+        return 0
+    _say("Stacks")
+    for stack in rows.stacks:
+        _say(f"  {stack.id:<28} {stack.status:<12} {stack.title}")
+    _say("", "Components")
+    for one in rows.components:
+        versions = ", ".join(row.version for row in one.releases) or "not listed; bounds only"
+        _say(f"  {one.id:<22} {_cut(versions, 90)}")
+    note = staleness(rows, dt.datetime.now(dt.timezone.utc).date())
+    if note:
+        click.echo(note, err=True)
+    return 0
+
+
+@command.command("show")
+@click.argument("identity", metavar="ID")
+@matrix_option
+@_shape
+def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:
+    """Show the stack ID, or the component ID (or ID==VERSION), with every row and source."""
+    rows = catalog(overlays)
+    stack = next((one for one in rows.stacks if one.id == identity), None)
+    if stack is not None:
+        _say(pretty(stack) if shape == "json" else "\n".join(_stack(stack)))
+        return 0
+    chosen = choose(rows, identity)
+    if shape == "json":
+        _say(pretty(chosen.component if chosen.version is None else chosen.releases))
+        return 0
+    if chosen.version is None:
+        _say(*_component(chosen.component))
+    for release in chosen.releases:
+        _say("", *_release(release))
+    if not chosen.releases and chosen.version is not None:
+        _say("", f"no row speaks for {chosen.version}")
+    return 0
+
+
+@command.command("why")
+@click.argument("one")
+@click.argument("other")
+@matrix_option
+def why_bound(one: str, other: str, overlays: tuple[str, ...]) -> int:
+    """Show the rows that bind ONE and OTHER: components, or versions as ID==VERSION."""
+    rows = catalog(overlays)
+    bonds = why(rows, choose(rows, one), choose(rows, other))
+    for bond in bonds:
+        _say(f"{bond.kind}: {bond.row}: {bond.text}", *_sources(bond.sources, indent="    "))
+    if not bonds:
+        _say(f"no row binds {one} and {other}")
+    return 0
+
+
+@command.command("lint")
+@matrix_option
+def lint(overlays: tuple[str, ...]) -> int:
+    """Check every matrix file: shape, references, ranges, cycles, sources, contradictions."""
+    problems = lint_matrix(catalog(overlays))
+    for one in problems:
+        _say(str(one))
+    count = len(problems)
+    click.echo(f"{count} problem{'s' * (count != 1)} in the matrix", err=True)
+    return EXIT_FINDINGS if problems else 0
+
+
+@command.command("solve")
+@click.option("--megatron", required=True, metavar="X", help="0.15.3, 0.15, or a ref.")
+@click.option("--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V.")
+@click.option(
+    "--on",
+    "given",
+    multiple=True,
+    metavar="NAME=VERSION",
+    help="A machine fact (cann, driver, python, arch, soc) instead of this machine's; repeatable.",
+)
+@click.option("--anywhere", is_flag=True, help="Leave this machine out of the question.")
+@matrix_option
+@_shape
+def solve_stack(
+    *,
+    megatron: str,
+    framework: str | None,
+    given: tuple[str, ...],
+    anywhere: bool,
+    overlays: tuple[str, ...],
+    shape: str,
+) -> int:
+    """Find the stack for a Megatron-LM on this machine, or say why there is none."""
+    from ascend_doctor.provision.refusal import refusal  # noqa: PLC0415 - resolvelib is slow
+    from ascend_doctor.provision.solve import Question, solve  # noqa: PLC0415
+    from ascend_doctor.provision.wishes import wishes  # noqa: PLC0415
+
+    rows = catalog(overlays)
+    machine = {} if anywhere else _this_machine(rows)
+    for one in given:
+        name, mark, version = one.partition("=")
+        if not mark or name not in _FACTS:
+            raise click.UsageError(f"--on {one}: give NAME=VERSION with one of {', '.join(_FACTS)}")
+        machine[name] = version
+    question = Question(wishes=wishes(rows, megatron, framework), machine=machine)
+    found = solve(rows, question)
+    if shape == "json":
+        result = found or refusal(rows, question)
+        _say(
+            pretty({"schema": 1, "machine": machine, "found": found is not None, "result": result})
+        )
+    elif found is not None:
+        _say(*_solution(found, machine))
+    else:
+        _say(*_refusal(refusal(rows, question), question))
+    return 0 if found is not None else EXIT_FINDINGS
+
+
+_FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
+
+
+def _this_machine(rows: Catalog) -> dict[str, str]:
+    """What this machine is, as versions of components; what could not be told is left out."""
+    from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only to solve
+    from ascend_doctor.system import LiveMachine  # noqa: PLC0415
+
+    facts = take(LiveMachine(), rows)
+    cann = facts.cann.in_use if facts.cann else None
+    names = {one.name for one in facts.npus.devices} if facts.npus else set()
+    families = {family.id for name in names if (family := rows.family_of(name))}
+    python = ".".join(facts.python.version.split(".")[:2]) if facts.python else None
+    known = {
+        "arch": facts.host.arch if facts.host else None,
+        "glibc": facts.host.glibc if facts.host else None,
+        "driver": facts.driver.version if facts.driver else None,
+        "cann": cann.version if cann else None,
+        "python": python,
+        "soc": families.pop() if len(families) == 1 else None,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _solution(found: Solution, machine: dict[str, str]) -> Iterable[str]:
+    yield "machine: " + (", ".join(f"{k} {v}" for k, v in machine.items()) or "any")
+    for name, version in sorted(found.versions.items()):
+        yield f"  {name:<22} {version}"
+    for name, ranges in sorted(found.ranges.items()):
+        yield f"  {name:<22} {', '.join(one for one in ranges if one) or 'any'}"
+    for doubt in found.doubts:
+        got = f"got {doubt.version}" if doubt.version else "another range is needed"
+        yield f"doubt: {doubt.by} is documented with {_need(doubt.need)}; {got}"
+    yield from (f"stack: {name}" for name in found.stacks)
+
+
+def _refusal(refused: Refusal, question: Question) -> Iterable[str]:
+    wanted = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
+    given = [f"{name} {question.machine[name]}" for name in refused.machine]
+    here = f" on a machine with {' and '.join(given)}" if given else ""
+    yield f"no stack has {' and '.join(wanted)}{here}"
+    yield from (f"because {one}" for one in refused.reasons)
+    yield from (f"instead {one}" for one in refused.changes)
+
+
+def _stack(stack: Stack) -> Iterable[str]:
+    yield f"{stack.id}: {stack.title}"
+    yield f"status: {stack.status}"
+    for name, versions in stack.components.items():
+        yield f"  {name:<22} {versions}"
+    for name, value in stack.environment.items():
+        yield f"  export {name}={value}"
+    yield from (f"note: {note}" for note in stack.notes)
+    yield from _sources(stack.sources)
+
+
+def _component(component: Component) -> Iterable[str]:
+    yield f"{component.id}: {component.title}"
+    obtain = component.obtain
+    yield f"obtained: {obtain.kind} {obtain.url or obtain.distribution}".rstrip()
+    if component.note:
+        yield f"note: {component.note}"
+    for ref in component.refs:
+        state = "exists" if ref.exists else "does not exist"
+        use = f"; use {ref.use}" if ref.use else ""
+        yield f"ref {ref.ref}: {state}{use}{f' ({ref.note})' if ref.note else ''}"
+    yield from _sources(component.sources)
+
+
+def _release(release: Release) -> Iterable[str]:
+    marks = [release.status, release.released, "moving branch" if release.moving else ""]
+    tail = ", ".join(one for one in marks if one)
+    yield f"{release.version}{f'  ({tail})' if tail else ''}"
+    if release.reports:
+        yield f"  says of itself: {release.reports}"
+    if release.commit:
+        yield f"  commit: {release.commit}"
+    for word, needs in (("needs", release.requires), ("conflicts with", release.conflicts)):
+        yield from (f"  {word} {_need(one)}" for one in needs)
+    if release.note:
+        yield f"  note: {release.note}"
+    yield from _sources(release.sources, indent="  ")
+
+
+def _need(need: Need) -> str:
+    when = "".join(f" where {name} is {value}" for name, value in need.when.items())
+    force = "" if need.hard else " (documented together)"
+    because = f": {need.because}" if need.because else ""
+    return f"{need.component} {need.versions or 'any'}{when}{force}{because}"
+
+
+def _sources(sources: Iterable[Source], *, indent: str = "") -> Iterable[str]:
+    for source in sources:
+        date = f", read {source.date}" if source.date else ""
+        yield f"{indent}source: {source.url}{date}"
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 3].rstrip(', ')} …"
+
+
+def _say(*rows: str) -> None:
+    for row in rows:
+        for line in row.rstrip("\n").split("\n"):
+            click.echo(one_line(line))

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conftest import Command
+
+
+def test_lint_of_the_shipped_matrix_finds_nothing(doctor: Command) -> None:
+    done = doctor("matrix", "lint")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "0 problems" in done.stderr
+
+
+def test_lint_names_file_and_place_of_a_broken_overlay(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "components").mkdir()
+    (tmp_path / "components" / "cann.yaml").write_text(
+        "schema: 1\nid: cann\nreleases: [{version: 9.1}]\n"
+    )
+    done = doctor("matrix", "lint", "--matrix", str(tmp_path))
+    assert done.returncode in {1, 2}
+    assert "cann.yaml" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_list_names_the_stacks_and_their_status(doctor: Command) -> None:
+    text = doctor("matrix", "list").stdout
+    assert "mindspeed-core-0.15.3" in text
+    assert "documented" in text
+    loaded = json.loads(doctor("matrix", "list", "--format", "json").stdout)
+    assert loaded["schema"] == 1
+    assert "core_v0.15.3" in loaded["components"]["megatron-lm"]
+
+
+def test_show_gives_a_release_with_its_needs_and_sources(doctor: Command) -> None:
+    text = doctor("matrix", "show", "torch-npu==2.7.1.post4").stdout
+    assert "needs cann ==9.0.0 (documented together)" in text
+    assert "source: Ascend/pytorch@master:COMPATIBILITY.en.md" in text
+    assert "use core_v0.16.0" in doctor("matrix", "show", "megatron-lm").stdout
+    assert "core_v0.15.3" in doctor("matrix", "show", "mindspeed-core-0.15.3").stdout
+
+
+def test_why_shows_the_rows_that_bind_two(doctor: Command) -> None:
+    text = doctor("matrix", "why", "mindspeed==core_r0.15.3", "cann").stdout
+    assert "cann ==9.0.0" in text
+    assert "source: " in text
+
+
+def test_solve_finds_the_documented_stack(doctor: Command) -> None:
+    done = doctor(
+        "matrix", "solve", "--megatron", "0.15.3", "--framework", "ms-swift", "--anywhere"
+    )
+    assert done.returncode == 0
+    rows = dict(line.split(None, 1) for line in done.stdout.splitlines() if line.startswith("  "))
+    assert rows["megatron-lm"] == "core_v0.15.3"
+    assert rows["mindspeed"] == "core_r0.15.3"
+    assert rows["torch-npu"] == "2.7.1.post4"
+    assert rows["cann"] == "9.0.0"
+
+
+def test_solve_says_what_rules_out_and_what_to_change(doctor: Command) -> None:
+    done = doctor(
+        *("matrix", "solve", "--megatron", "0.15.3", "--framework", "ms-swift"),
+        *("--anywhere", "--on", "cann=8.2.RC1"),
+    )
+    assert done.returncode == 1
+    first = done.stdout.splitlines()[0]
+    assert "core_v0.15.3" in first
+    assert "cann 8.2.RC1" in first
+    assert "instead CANN 9.0.0 instead of 8.2.RC1" in done.stdout
+
+
+def test_a_ref_that_documents_name_and_that_does_not_exist_is_explained(doctor: Command) -> None:
+    done = doctor("matrix", "solve", "--megatron", "v0.16.0", "--anywhere")
+    assert done.returncode == 2
+    assert "use core_v0.16.0" in done.stderr
+
+
+def test_unknown_names_are_one_line_and_exit_2(doctor: Command) -> None:
+    for arguments in (
+        ("show", "no-such-thing"),
+        ("why", "cann", "no-such-thing"),
+        ("solve", "--megatron", "99.99", "--anywhere"),
+        ("solve", "--megatron", "0.15.3", "--on", "moon=full"),
+        ("list", "--matrix", "/no/such/folder"),
+    ):
+        done = doctor("matrix", *arguments)
+        assert done.returncode == 2, arguments
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_overlay_adds_a_row(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "our-site.yaml").write_text(
+        "schema: 1\nid: our-site\ntitle: What we run\nstatus: verified\n"
+        'components: {megatron-lm: "==core_v0.15.3", cann: "==9.0.1"}\n'
+        "sources: [{url: https://wiki.example.com/stack, date: '2026-11-01'}]\n"
+    )
+    text = doctor("matrix", "list", "--matrix", str(tmp_path)).stdout
+    assert "our-site" in text
