@@ -21,6 +21,7 @@ from ascend_doctor.matrix import (
 )
 from ascend_doctor.matrix_lint import lint
 from ascend_doctor.stacks import Need
+from ascend_doctor.versions import key
 
 CATALOG = Catalog()
 SOURCE = 'sources: [{url: "our own wiki", date: "2026-12-01"}]'
@@ -292,3 +293,13 @@ def test_staleness() -> None:
     note = staleness(CATALOG, read + dt.timedelta(days=181))
     assert note is not None
     assert read.isoformat() in note
+
+
+def test_chips_are_known_from_the_same_train_in_both_files() -> None:
+    (train,) = CATALOG.family("ascend950").first_torch_npu.values()
+    for row in CATALOG.component("torch-npu").releases:
+        if "train" in row.attributes:
+            early = key("ascend", row.attributes["train"]) < key("ascend", train)
+            assert early == any(need.component == "soc" for need in row.conflicts) or (
+                row.status == "prerelease"
+            )

@@ -230,7 +230,13 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             if component.id in one.components
             and satisfies(component.scheme, version, one.components[component.id])
         ]
-        weak = sum(_strain(component, one, version) for one in demands)
+        weak = sum(_strain(component, one, version) for one in demands) + sum(
+            _strain(
+                self.catalog.component(one.component), one, self.question.machine[one.component]
+            )
+            for one in self._dependencies(component.id, version)
+            if one.component in self.question.machine
+        )
         row = _row(component, version)
         place = [one.version for one in component.releases].index(version)
         return min(matching, default=_OUTSIDE_STACKS), weak, row.status == "end-of-life", place
