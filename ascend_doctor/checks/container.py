@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from ascend_doctor.checks.docker import REF, managers, pci_devices, start_again
+from ascend_doctor.checks.docker import REF, managers, mounted, pci_devices, start_again
 from ascend_doctor.checks.installed import npu_only
 from ascend_doctor.checks.machine import container, numbers
 from ascend_doctor.errors import NotApplicable
@@ -114,7 +114,7 @@ def container_driver(case: Case) -> Iterator[Finding]:
         found=f"not found: {', '.join(lacking)}",
         wanted="/usr/local/Ascend/driver/lib64 of the host, mounted at the same place",
         because=because,
-        remedy=start_again(case, "Start the container again with the driver mounted"),
+        remedy=mounted(case, "Start the container again with the driver mounted"),
         refs=(_HAL,),
     )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ascend_doctor.checks.docker import managers, start_again
+from ascend_doctor.checks.docker import managers, mounted, start_again
 from ascend_doctor.checks.machine import ascend, container
 from ascend_doctor.facts import Npus, ToolError
 from ascend_doctor.findings import Finding, Remedy
@@ -161,7 +161,7 @@ def _missing(case: Case) -> Finding:
         found="npu-smi is neither on PATH nor in /usr/local/bin or /usr/local/sbin",
         wanted="npu-smi of the driver",
         because="Health, processes and the chip itself cannot be told without it.",
-        remedy=start_again(case, "Mount npu-smi and /usr/local/dcmi when you start the container")
+        remedy=mounted(case, "Mount npu-smi and /usr/local/dcmi when you start the container")
         if inside
         else Remedy(summary="It is part of the driver; have the driver installed in full"),
         refs=(_SOURCE,),
@@ -232,7 +232,7 @@ def _inner_error(case: Case) -> _Cause:
 
 def _library(case: Case) -> _Cause:
     if container(case) is not None:
-        remedy = start_again(case, "Mount the driver's lib64 when you start the container")
+        remedy = mounted(case, "Mount the driver's lib64 when you start the container")
     else:
         remedy = Remedy(
             summary="Let the loader know the driver's folders",

@@ -19,13 +19,16 @@ _CARDS_OF_A_GROUP = 8
 
 
 def shown(case: Case) -> Npus:
-    """What npu-smi shows. Raises Unknown where it shows no device, as npu-smi may explain."""
+    """What npu-smi shows. Raises Unknown for no device, NotApplicable where that is explained."""
     ascend(case)
     npus = case.need(Npus)
     if npus.devices:
         return npus
     if npus.error is not None:
         raise NotApplicable("npu-smi shows no device (see npu-smi)")
+    driver = case.facts.driver
+    if not npus.tool and driver is not None and not driver.nodes:
+        raise NotApplicable("no device is here to look at")
     raise Unknown("npu-smi is not there" if not npus.tool else "npu-smi shows no device")
 
 

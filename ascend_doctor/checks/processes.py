@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ascend_doctor.checks.machine import ascend, container, family_or_none, npu_name, numbers
 from ascend_doctor.checks.npus import shown
@@ -70,7 +70,7 @@ def _used(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
     devices |= {npu.device for npu, _ in rows if npu.device is not None}
     pids = [str(one.pid) for one in owners]
     return warning(
-        f"NPUs are in use: devices {numbers(devices)}" if devices else "NPUs are in use",
+        f"NPUs are in use: {_devices(devices)}" if devices else "NPUs are in use",
         found="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
         wanted="no process on the devices that you mean to use",
         because="Two jobs on one NPU run out of memory or stop with EJ0001.",
@@ -84,6 +84,10 @@ def _used(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
         refs=(_TABLE, _LEFT),
         devices=tuple(sorted(devices)),
     )
+
+
+def _devices(found: Collection[int]) -> str:
+    return f"device{'s' if len(found) > 1 else ''} {numbers(found)}"
 
 
 def _owner(one: Holder) -> str:
@@ -137,8 +141,8 @@ def npu_memory(case: Case) -> Iterator[Finding]:
         devices = tuple(one.device for one in full if one.device is not None)
         inside = container(case) is not None
         yield warning(
-            f"Memory is held on {len(full)} NPUs, and no process shows"
-            + (f" (devices {numbers(devices)})" if devices else ""),
+            "Memory is held, and no process shows"
+            + (f": {_devices(devices)}" if devices else f" on {len(full)} NPUs"),
             found=places,
             wanted=f"at most {family.idle_hbm_mb} MB, as idle chips of {family.title} use",
             because="It belongs to a job in another container, to another user, or to a process "

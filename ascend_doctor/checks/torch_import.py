@@ -158,10 +158,11 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
     missing = absent(native)
     undefined = (*symbols(native, "cann"), *symbols(native, "torch"))
     if missing or undefined:
+        cause = "torch-npu-libraries" if missing else f"torch-npu-{undefined[0].owner}-symbols"
         lacks = (
             f"needs libraries that are not found: {', '.join(one.name for one in missing)}"
             if missing
-            else f"has {len(undefined)} undefined symbols, the first of them {undefined[0].name}"
+            else f"has names undefined: {len(undefined)}, the first of them {undefined[0].name}"
         )
         yield error(
             "`import torch` itself will fail, because it imports torch_npu automatically",
@@ -170,8 +171,8 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
             because="The message will be: Failed to load the backend extension: torch_npu. "
             "The real reason stands above it in the traceback.",
             remedy=Remedy(
-                summary="Repair torch_npu. To use torch without the NPU meanwhile, switch the "
-                "automatic import off",
+                summary=f"Do what {cause} says. To use torch without the NPU "
+                "meanwhile, switch the automatic import off",
                 commands=(f"export {_AUTOLOAD}=0",),
             ),
             refs=(_AUTOLOAD_REF,),
