@@ -8,7 +8,7 @@
 - a text may be ``{sample: FILE, replace: {old: new}}`` of tests/samples;
 - a key with ``{0..7}`` or ``{a,b}`` stands for several, as in a shell; ``{}`` in its texts is
   what the brace became;
-- ``python`` is the answer of the interpreter as YAML.
+- ``interpreter`` is what the examined interpreter tells, its packages by name.
 
 A folder that a user recorded (machine.yaml and root/) is a machine as it is.
 """
@@ -46,8 +46,8 @@ def build(name: str, folder: Path) -> Path:
     spec["commands"] = [
         {"name": one, **_completed(answer)} for one, answer in spec.get("commands", {}).items()
     ]
-    if python := spec.pop("python", None):
-        spec["commands"].append({"name": "interpreter", "stdout": _interpreter(python)})
+    if told := spec.pop("interpreter", None):
+        spec["commands"].append({"name": "interpreter", "stdout": _interpreter(told)})
     folder.mkdir(parents=True)
     for path, text in files.items():
         place = folder / "root" / path.lstrip("/")
@@ -64,7 +64,7 @@ def _spec(name: str) -> dict[str, Any]:
         own[key] = dict(_spread(own.get(key, {})))
     base = own.pop("base", None)
     if base is None:
-        return {key: own[key] for key in own}
+        return dict(own)
     below = _replaced(_spec(base), own.pop("replace", {}))
     for key in _MERGED:
         gone = [name for name, one in own[key].items() if one is None]
@@ -74,8 +74,8 @@ def _spec(name: str) -> dict[str, Any]:
             if not any(fnmatch.fnmatchcase(name, pattern) for pattern in gone)
         }
         own[key] = {**kept, **{name: one for name, one in own[key].items() if one is not None}}
-    if "python" in below:
-        own["python"] = _packages(below["python"], own.get("python", {}))
+    if "interpreter" in below:
+        own["interpreter"] = _packages(below["interpreter"], own.get("interpreter", {}))
     return {**below, **own}
 
 
@@ -131,22 +131,22 @@ def _completed(answer: Any) -> dict[str, Any]:
 def _text(told: Any) -> str:
     if isinstance(told, str):
         return told
-    text = (_SAMPLES / told["sample"]).read_text("utf-8")
+    text: str = (_SAMPLES / told["sample"]).read_text("utf-8")
     for old, new in told.get("replace", {}).items():
         assert old in text, f"{old!r} is not in {told['sample']}"
         text = text.replace(old, new)
     return text
 
 
-def _interpreter(python: Mapping[str, Any]) -> str:
+def _interpreter(told: Mapping[str, Any]) -> str:
     """What the interpreter says; ``packages`` are versions, or fields, by name."""
-    answer = {key: value for key, value in python.items() if key not in ("site", "packages")}
-    told = {
+    answer = {key: value for key, value in told.items() if key not in ("site", "packages")}
+    packages = {
         name: one if isinstance(one, dict) else {"version": one}
-        for name, one in python["packages"].items()
+        for name, one in told["packages"].items()
     }
     answer["distributions"] = [
-        {"name": name, "location": python["site"], "installer": "pip", **fields}
-        for name, fields in told.items()
+        {"name": name, "location": told["site"], "installer": "pip", **fields}
+        for name, fields in packages.items()
     ]
     return f"\n{SENTINEL}{json.dumps(answer)}\n"

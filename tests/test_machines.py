@@ -1,0 +1,266 @@
+"""Every machine of tests/machines gets the report that its expected.yaml has.
+
+After a change, read the difference that the failed test prints. If it is what was meant:
+
+    python -m tests.test_machines --accept NAME...    writes what the doctor says now
+    python -m tests.test_machines --write NAME DIR    writes the machine for check --replay DIR
+
+A new machine is a folder with machine.yaml, see machines/compose.py, or what --record wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.checks import every
+from ascend_doctor.cli import run
+from ascend_doctor.collect.snapshot import take
+from ascend_doctor.data import Catalog
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.system import (
+    Completed,
+    FileStatus,
+    NotRecorded,
+    ProgramMissing,
+    RecordingMachine,
+    ReplayMachine,
+)
+from tests.conftest import Command
+from tests.machines.compose import MACHINES, build, names
+
+NAMES = names()
+HEALTHY = ("healthy-a2", "healthy-a3", "laptop")
+
+
+@functools.cache
+def folder_of(name: str) -> Path:
+    """The machine as a recording, written once for all tests."""
+    kept = tempfile.TemporaryDirectory()
+    _KEPT.append(kept)
+    return build(name, Path(kept.name) / name)
+
+
+_KEPT: list[tempfile.TemporaryDirectory[str]] = []
+CATALOG = functools.cache(Catalog)
+
+
+def told(report: dict[str, Any]) -> dict[str, Any]:
+    """What expected.yaml has of a JSON report."""
+    levels = [one["level"] for one in report["findings"]]
+    found = {
+        "exit_code": report["verdict"]["exit_code"],
+        **{level: levels.count(level) for level in ("error", "unknown", "warning")},
+        "findings": [
+            {"check": one["check"], "level": one["level"], "title": one["title"]}
+            for one in report["findings"]
+            if one["level"] not in ("ok", "skipped")
+        ],
+    }
+    assert all(report["verdict"][level] == found[level] for level in ("error", "unknown"))
+    return found
+
+
+def asked(*arguments: str) -> tuple[int, Any]:
+    """Exit code and JSON of a command that runs in this process."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        code = run([*arguments, "--format", "json"])
+    return code, json.loads(out.getvalue())
+
+
+@functools.cache
+def check(name: str, *arguments: str) -> tuple[int, Any]:
+    return asked(
+        "check", "-l", "0", "--replay", str(folder_of(name)), "--no-redact", "-q", *arguments
+    )
+
+
+def expected(name: str) -> Any:
+    return yaml.safe_load((MACHINES / name / "expected.yaml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_report_is_the_expected_one(name: str) -> None:
+    code, report = check(name)
+    assert told(report) == expected(name)
+    assert code == report["verdict"]["exit_code"]
+    assert not report["redacted"]
+
+
+def test_the_installed_command_says_the_same(doctor: Command) -> None:
+    done = doctor(
+        "check", "-l", "0", "--replay", str(folder_of(NAMES[0])), "--format", "json", "--no-redact"
+    )
+    assert told(json.loads(done.stdout)) == expected(NAMES[0])
+    assert done.returncode == expected(NAMES[0])["exit_code"]
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_machines_are_well(name: str) -> None:
+    assert expected(name)["exit_code"] == expected(name)["error"] == expected(name)["unknown"] == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_machine_has_an_honest_origin(name: str) -> None:
+    origin = ReplayMachine(folder_of(name)).recording.origin
+    assert len(origin) > 40
+    assert name in HEALTHY or told(check(name)[1])["findings"], "a machine with nothing to find"
+
+
+@pytest.mark.parametrize("redact", ["--redact", "--no-redact"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_snapshot_is_judged_as_the_machine_was(name: str, redact: str, tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.json"
+    assert run(["snapshot", "--replay", str(folder_of(name)), redact, "-o", str(file)]) == 0
+    code, report = asked("judge", str(file))
+    assert _levels(report) == _levels(check(name)[1])
+    assert code == expected(name)["exit_code"]
+
+
+def _levels(report: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["check"], one["level"]) for one in report["findings"]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_check_alone_says_what_it_says_among_all(name: str) -> None:
+    one = next((found["check"] for found in expected(name)["findings"]), "shared-memory")
+    _, report = check(name, "--only", one)
+    assert {found["check"] for found in report["findings"]} == {one}
+    among = [found for found in check(name)[1]["findings"] if found["check"] == one]
+    assert report["findings"] == among
+
+
+# ---------------------------------------------------------------- holes
+
+
+class Holed(ReplayMachine):
+    """A machine that gives no answer to some questions: refused files, programs that are gone."""
+
+    def __init__(self, folder: Path, holes: frozenset[str]) -> None:
+        super().__init__(folder)
+        self.holes = holes
+
+    def run(self, argv: list[str], *, name: str = "", **options: Any) -> Completed:
+        if f"run {name}" in self.holes:
+            raise ProgramMissing(name)
+        return super().run(argv, name=name, **options)
+
+    def read(self, path: str, **options: Any) -> str:
+        self._refuse(f"read {path}")
+        return super().read(path, **options)
+
+    def status(self, path: str) -> FileStatus:
+        self._refuse(f"status {path}")
+        return super().status(path)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        self._refuse(f"names {path}")
+        return super().names(path)
+
+    def _refuse(self, question: str) -> None:
+        if question in self.holes:
+            raise PermissionError(13, "Permission denied", question)
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:
+        if f"value {key}" in self.holes:
+            raise NotRecorded(key)
+        return super().value(key, ask)
+
+
+@functools.cache
+def questions(name: str) -> tuple[str, ...]:
+    """Everything that is asked of a machine and has an answer there."""
+    seen = RecordingMachine(ReplayMachine(folder_of(name)))
+    take(seen, CATALOG())
+    asked_of = {
+        "run": [key for key, one in seen._commands.items() if not one.missing],
+        "read": seen._files,
+        "status": seen._nodes,
+        "names": seen._folders,
+        "value": seen._values,
+    }
+    return tuple(sorted(f"{kind} {key}" for kind, keys in asked_of.items() for key in keys))
+
+
+def judged(name: str, holes: frozenset[str] = frozenset()) -> dict[str, list[Finding]]:
+    """Findings by check. Collecting and judging never raise."""
+    facts = take(Holed(folder_of(name), holes), CATALOG())
+    by_check: dict[str, list[Finding]] = {}
+    for one in judge(Case(facts=facts, catalog=CATALOG()), [c for c in every() if c.level == 0]):
+        by_check.setdefault(one.check, []).append(one)
+    return by_check
+
+
+@st.composite
+def holed(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
+    """A machine and what cannot be asked there: single questions, or all of one kind."""
+    name = draw(st.sampled_from(NAMES))
+    known = questions(name)
+    kinds = draw(st.sets(st.sampled_from(["run", "read", "status", "names", "value"]), max_size=2))
+    single = draw(st.sets(st.sampled_from(known), max_size=8))
+    return name, frozenset(single | {one for one in known if one.split(" ", 1)[0] in kinds})
+
+
+@settings(max_examples=60)
+@given(holed())
+def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> None:
+    crashes = [
+        f"{one.title}: {one.found}"
+        for found in judged(*case).values()
+        for one in found
+        if "the check itself failed" in one.title
+    ]
+    assert crashes == []
+
+
+# What npu-smi, hccn_tool and /proc alone can tell: without them nothing is OK.
+ONLY_TOLD_BY = {
+    "run npu-smi": ("npu-table", "npu-health", "npu-ecc", "npu-topology", "npu-memory"),
+    "run hccn_tool": ("hccn-conf", "hccn-addresses", "hccn-gateway", "hccn-link", "hccn-tls"),
+    "run interpreter": ("torch-npu-base-mismatch", "numpy-bound", "megatron-mindspeed-pair"),
+    "value objects:": ("torch-npu-libraries",),
+    "value symbols:": ("torch-npu-cann-symbols", "torch-npu-torch-symbols"),
+    "value statvfs:": ("shared-memory",),
+    "read /proc/net/tcp": ("ports-free",),
+}
+
+
+@pytest.mark.parametrize("told_by", ONLY_TOLD_BY)
+@pytest.mark.parametrize("name", [one for one in NAMES if one != "laptop"])
+def test_what_was_not_seen_is_not_well(name: str, told_by: str) -> None:
+    holes = frozenset(one for one in questions(name) if one.startswith(told_by))
+    found = judged(name, holes)
+    well = [one for one in ONLY_TOLD_BY[told_by] if found[one][0].level is Level.OK]
+    assert well == []
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--accept", nargs="+", metavar="NAME", default=[])
+    parser.add_argument("--write", nargs=2, metavar=("NAME", "DIR"))
+    wish = parser.parse_args()
+    for accepted in wish.accept:
+        place = MACHINES / accepted / "expected.yaml"
+        comments = [
+            line
+            for line in (place.read_text("utf-8").splitlines() if place.exists() else ())
+            if line.startswith("#")
+        ]
+        text = yaml.safe_dump(told(check(accepted)[1]), sort_keys=False, width=100)
+        place.write_text("\n".join([*comments, text]), "utf-8")
+    if wish.write:
+        build(wish.write[0], Path(wish.write[1]))
