@@ -30,6 +30,8 @@ BY_MASK = frozenset({"index", "index_put", "index_put_", "_index_put_impl_", "no
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "matmul", "npu_linear"})
 SOFTMAX = frozenset({"npu_scaled_masked_softmax", "npu_scaled_masked_softmax_backward"})
 AICPU_EXCEPTION = 507018
+COPIES = frozenset({"_to_copy", "_copy_from", "clone", "contiguous"})
+ZEROS = frozenset({"zeros", "zeros_like", "zero_"})
 _optimizer_steps = 0
 
 
@@ -68,6 +70,8 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
 
 def _aclnn(operator: str) -> str:
     """The name in CANN, as far as a rule can tell it: add_ -> InplaceAdd, npu_swiglu -> Swiglu."""
+    if operator in COPIES or operator in ZEROS:
+        return "InplaceCopy" if operator in COPIES else "InplaceZero"
     words = operator.removeprefix("npu_").strip("_").split("_")
     prefix = "Inplace" if operator.endswith("_") else ""
     return prefix + "".join(w[:1].upper() + w[1:] for w in words)
