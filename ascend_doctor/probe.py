@@ -17,21 +17,32 @@ LEAST_SECONDS = 1.0
 
 
 class _Entry(NamedTuple):
-    """A shipped probe: its first level, and its deadline on an accelerator and on the CPU."""
+    """A shipped probe: its first level, and its deadline on an accelerator and on the CPU.
+
+    ``needs`` are the probes without which it would fail for their reasons.
+    """
 
     probe: str
     level: int
     seconds: float
     seconds_cpu: float
     torchrun: bool = False
+    needs: tuple[str, ...] = ("inspect-env", "device")
 
 
-# In the order in which they build on each other. The deadlines are those of the specifications:
-# HCCL needs 140 s to report a failed link, and operators compile at their first call.
+_LINKED = ("inspect-env", "device", "allreduce")
+
+# In the order in which they run. The deadlines are those of the specifications: HCCL needs 140 s
+# to report a failed link, and operators compile at their first call.
 _PROBES = (
-    _Entry("inspect-env", 1, 300.0, 300.0),
-    _Entry("device", 2, 300.0, 90.0),
+    _Entry("inspect-env", 1, 300.0, 300.0, needs=()),
+    _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
+    _Entry("bool-index", 2, 300.0, 90.0),
+    _Entry("fused-softmax", 2, 300.0, 90.0),
     _Entry("allreduce", 3, 300.0, 90.0, torchrun=True),
+    _Entry("collectives", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
+    _Entry("parallel-groups", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("smoke-train", 3, 600.0, 180.0, torchrun=True, needs=_LINKED),
 )
 
 
@@ -49,6 +60,7 @@ def plan(
             level=one.level,
             world_size=nproc if one.torchrun else 1,
             torchrun=one.torchrun,
+            needs=one.needs,
             deadline=one.seconds_cpu if device == "cpu" else one.seconds,
         )
         for one in _PROBES
@@ -59,15 +71,16 @@ def plan(
 def run_all(
     requests: Iterable[ProbeRequest], *, total: float | None = None, watch: Watch | None = None
 ) -> tuple[ProbeRun, ...]:
-    """Run probes in order within ``total`` seconds; what builds on a failed one is not started."""
+    """Run probes in order within ``total`` seconds; what needs a failed one is not started."""
     watch = watch or Unwatched()
     end = None if total is None else time.monotonic() + total
     runs: list[ProbeRun] = []
-    blocked = ""
+    reasons: dict[str, str] = {}
     for request in requests:
         left = request.deadline if end is None else end - time.monotonic()
+        blocked = [reasons[one] for one in request.needs if reasons.get(one)]
         if blocked:
-            run = not_started(request, blocked)
+            run = not_started(request, blocked[0])
         elif left < LEAST_SECONDS:
             run = not_started(request, f"the total time-out of {total:g} s was used up before")
         else:
@@ -76,6 +89,6 @@ def run_all(
                 request, deadline=min(left, request.deadline), shortened=short
             )
             run = launch(timed, watch=watch)
-        blocked = blocked or run.blocks
+        reasons[request.probe] = run.blocks
         runs.append(run)
     return tuple(runs)

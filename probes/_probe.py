@@ -34,11 +34,6 @@ BEAT_SECONDS = 1.0
 WRONG_KEPT = 20
 PR_SET_PDEATHSIG = 1
 
-# Probes carry the names of what they examine (triton.py), so their folder must not stay first on
-# sys.path, where it would hide the real packages.
-_HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [one for one in sys.path if os.path.abspath(one or os.curdir) != _HERE]
-
 
 class Skip(Exception):  # noqa: N818 - a probe without a subject is a result
     """The probe has no subject here; the message names the missing precondition."""
@@ -61,7 +56,7 @@ class Probe:
         self._start: float = time.monotonic()
         self._end: float = self._start + options.deadline
         self._closers: list[Callable[[], Any]] = []
-        self._fault = _fault(self.rank)
+        self._fault = fault_of(self.rank)
         self._record: Any = None
         if not self.alone:
             self._attach(options.records, options.deadline)
@@ -95,7 +90,7 @@ class Probe:
 
     def _event(self, kind: str, **fields: Any) -> None:
         if self._record is not None:
-            line = {"event": kind, "time": time.time(), **_plain(fields)}
+            line = {"event": kind, "time": time.time(), **plain(fields)}
             self._record.write(json.dumps(line, default=str) + "\n")
 
     @contextlib.contextmanager
@@ -103,7 +98,7 @@ class Probe:
         """Name what comes next; it is written at once, so that a hang can be placed."""
         self.stage_name = name
         self._event("stage", name=name)
-        self._fail_on_purpose(name)
+        fail_on_purpose(self._fault, name)
         yield
 
     def measure(self, key: str, value: Any) -> None:
@@ -132,12 +127,7 @@ class Probe:
     def torch(self) -> Any:
         """Torch with this rank's device set. Never falls back to another device."""
         with self.stage("import"):
-            if self.device == "cpu":
-                os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-            import torch
-
-            if self.device == "npu":
-                import torch_npu  # noqa: F401 - registers torch.npu
+            torch = import_torch(self.device)
         with self.stage("device"):
             if self.device != "cpu":
                 accelerator = getattr(torch, self.device)
@@ -187,7 +177,7 @@ class Probe:
         """Run the body, write the result, take down. Returns the exit code."""
         fields: dict[str, Any] = {"ok": True}
         try:
-            self._fail_on_purpose("start")
+            fail_on_purpose(self._fault, "start")
             body(self)
         except Skip as reason:
             fields = {"ok": True, "skipped": str(reason) or "no reason given"}
@@ -223,7 +213,7 @@ class Probe:
             outcome = f"FAILED in {self.stage_name}: {fields['error']}"
         elif self.wrong:
             outcome = f"WRONG: {'; '.join(self.wrong[:5])}"
-        values = json.dumps(_plain(self.values), default=str)
+        values = json.dumps(plain(self.values), default=str)
         where = f"rank {self.rank}/{self.world_size} on {self.device}"
         return f"{self.name} {where} {seconds:.2f} s {outcome}\n  {values}"
 
@@ -233,24 +223,37 @@ class Probe:
         """Whether a test asks this rank to spoil a value in this stage."""
         return self._fault.get("do") == "value" and stage.startswith(self._fault["stage"])
 
-    def _fail_on_purpose(self, stage: str) -> None:
-        act = self._fault.get("do")
-        if act is None or not stage.startswith(self._fault["stage"]):
-            return
-        if act == "hang":
-            time.sleep(1 << 20)
-        elif act == "exit":
-            os._exit(int(self._fault.get("code", "3")))
-        elif act in {"segv", "kill", "stop"}:
-            os.kill(os.getpid(), getattr(signal, f"SIG{act.upper()}"))
-        elif act == "raise":
-            raise RuntimeError(f"on purpose in {stage}")
-        elif act == "spam":
-            for _ in range(1 << 10):
-                os.write(1, b"spam \x1b[31m[red] " * 4096)
+
+def fail_on_purpose(fault: dict[str, str], stage: str) -> None:
+    """Do what a test asks for in this stage."""
+    act = fault.get("do")
+    if act is None or not stage.startswith(fault["stage"]):
+        return
+    if act == "hang":
+        time.sleep(1 << 20)
+    elif act == "exit":
+        os._exit(int(fault.get("code", "3")))
+    elif act in {"segv", "kill", "stop"}:
+        os.kill(os.getpid(), getattr(signal, f"SIG{act.upper()}"))
+    elif act == "raise":
+        raise RuntimeError(f"on purpose in {stage}")
+    elif act == "spam":
+        for _ in range(1 << 10):
+            os.write(1, b"spam \x1b[31m[red] " * 4096)
 
 
-def _fault(rank: int) -> dict[str, str]:
+def import_torch(device: str) -> Any:
+    """Torch, with torch_npu for NPUs and without it on the CPU."""
+    if device == "cpu":
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    import torch
+
+    if device == "npu":
+        import torch_npu  # noqa: F401 - registers torch.npu
+    return torch
+
+
+def fault_of(rank: int) -> dict[str, str]:
     """What tests ask for: ASCEND_DOCTOR_PROBE_FAULT="rank=1,stage=sum,do=hang"."""
     text = os.environ.get("ASCEND_DOCTOR_PROBE_FAULT", "")
     found = dict(one.split("=", 1) for one in text.split(",") if "=" in one)
@@ -274,12 +277,12 @@ def _beat(path: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no NaN and no infinity."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
@@ -300,8 +303,21 @@ def _traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, error.__traceback__))[-8000:]
 
 
+def leave_folder() -> None:
+    """Take the folder of the probes off sys.path.
+
+    Probes carry the names of what they examine (triton.py) and would hide the real packages.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [one for one in sys.path if os.path.abspath(one or os.curdir) != here]
+
+
 def main(body: Callable[[Probe], None], *, name: str) -> None:
-    """Take the arguments away from sys.argv, run ``body(probe)`` and exit."""
+    """Take the arguments away from sys.argv, run ``body(probe)`` and exit.
+
+    A probe imports its neighbours before this and everything else after it.
+    """
+    leave_folder()
     parser = argparse.ArgumentParser(prog=name, description=(body.__doc__ or "").strip())
     parser.add_argument("--device", choices=sorted(BACKENDS), default="npu")
     parser.add_argument("--records", metavar="DIR", help="write one record a rank into this folder")

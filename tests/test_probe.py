@@ -49,9 +49,17 @@ def script(tmp_path: Path, body: str) -> str:
     return str(path)
 
 
-def request(tmp_path: Path, body: str, *, deadline: float = 30.0, python: str = "") -> ProbeRequest:
+def request(
+    tmp_path: Path,
+    body: str,
+    *,
+    deadline: float = 30.0,
+    python: str = "",
+    needs: tuple[str, ...] = (),
+) -> ProbeRequest:
     return ProbeRequest(
         probe="one",
+        needs=needs,
         device="cpu",
         python=python or sys.executable,
         script=script(tmp_path, body),
@@ -215,27 +223,40 @@ def test_temporary_files_of_a_probe_go_with_its_records(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the order of probes
 
 
+LEVEL_1 = ["inspect-env"]
+LEVEL_2 = ["device", "bool-index", "fused-softmax"]
+LEVEL_3 = ["allreduce", "collectives", "parallel-groups", "smoke-train"]
+
+
 @pytest.mark.parametrize(
     ("level", "wanted"),
     [
         (0, []),
-        (1, ["inspect-env"]),
-        (2, ["inspect-env", "device"]),
-        (4, ["inspect-env", "device", "allreduce"]),
+        (1, LEVEL_1),
+        (2, LEVEL_1 + LEVEL_2),
+        (4, LEVEL_1 + LEVEL_2 + LEVEL_3),
     ],
 )
 def test_the_plan_of_a_level(level: int, wanted: list[str]) -> None:
     requests = plan(level, device="cpu", nproc=4, python="python")
     assert [one.probe for one in requests] == wanted
     assert all(Path(one.script).is_file() for one in requests)
-    assert [one.world_size for one in requests if one.torchrun] == [4] * (level > 2)
+    assert [one.world_size for one in requests if one.torchrun] == [4] * 4 * (level > 2)
 
 
-def test_what_builds_on_a_failed_probe_does_not_run(tmp_path: Path) -> None:
+def test_needs_come_first() -> None:
+    names = [*LEVEL_1, *LEVEL_2, *LEVEL_3]
+    for one in plan(4, device="npu", nproc=2, python="python"):
+        assert all(names.index(need) < names.index(one.probe) for need in one.needs)
+
+
+def test_only_what_needs_a_failed_probe_does_not_run(tmp_path: Path) -> None:
     body = "probe.measure('blocks', 'torch does not import')"
-    first, second = run_all([request(tmp_path, body)] * 2)
+    one = request(tmp_path, body)
+    first, second, third = run_all([one, request(tmp_path, body, needs=("other", "one")), one])
     assert first.ranks[0].ok
     assert second.not_started == "torch does not import"
+    assert third.not_started == ""
 
 
 def test_the_total_time_out_is_shared(tmp_path: Path) -> None:
@@ -243,7 +264,7 @@ def test_the_total_time_out_is_shared(tmp_path: Path) -> None:
     first, second = run_all([hang, hang], total=1.5)
     assert first.timed_out
     assert first.shortened
-    assert second.not_started == "the probe one failed"
+    assert second.not_started == "the total time-out of 1.5 s was used up before"
     (late,) = run_all([hang], total=0.5)
     assert late.not_started == "the total time-out of 0.5 s was used up before"
 
@@ -314,7 +335,8 @@ def test_a_tail_keeps_the_end() -> None:
 
 def allreduce(python: Path, *, ranks: int, fault: str = "", deadline: float = 60.0) -> ProbeRun:
     env = {**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault}
-    (one,) = plan(3, device="cpu", nproc=ranks, python=str(python), env=env)[2:]
+    requests = plan(3, device="cpu", nproc=ranks, python=str(python), env=env)
+    (one,) = [one for one in requests if one.probe == "allreduce"]
     total = deadline if deadline < one.deadline else None
     (run,) = run_all([one], total=total)
     return run
@@ -377,7 +399,7 @@ def test_a_wrong_value_is_seen_by_every_rank(examined_python: Path) -> None:
 
 
 def test_one_device_computes(examined_python: Path) -> None:
-    (one,) = plan(2, device="cpu", nproc=1, python=str(examined_python))[1:]
+    one = plan(2, device="cpu", nproc=1, python=str(examined_python))[1]
     (rank,) = launch(one).ranks
     assert rank.ok
     assert set(rank.values["matmul"]) == {"float32", "float16", "bfloat16"}

@@ -14,6 +14,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
 
     ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
+    ``needs`` are probes that must have passed, where they ran;
     ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own;
     ``env`` is the examined environment, None for that of this process. ``script`` is the
     probe's file.
@@ -26,6 +27,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 1
     world_size: int = 1
     torchrun: bool = False
+    needs: tuple[str, ...] = ()
     deadline: float = 90.0
     shortened: bool = False
     env: Mapping[str, str] | None = None

@@ -1,0 +1,174 @@
+"""Runs the cases of a probe in processes that a crash, a hang or a poisoned device may take.
+
+One process runs cases as long as they end well. A case that fails after others is repeated as the
+first of a fresh process, and only what it does there counts, so that no case is blamed for what
+another one did to the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import _probe
+from _probe import Probe
+
+CHILD = "--run-cases"
+IMPORT_SECONDS = 120.0
+KEPT = 2000
+
+# A case gets torch and its device string, and gives measurements.
+Case = Callable[[Any, str], dict[str, Any]]
+Outcomes = dict[str, dict[str, Any]]
+
+
+def run(probe: Probe, script: str, names: Sequence[str], *, limit: float) -> Outcomes:
+    """Measurements of every case by name; ``error`` says how one ended that failed.
+
+    ``limit`` are the seconds for one case. The outcomes so far are recorded as ``cases``.
+    """
+    outcomes: Outcomes = {}
+    pending = list(names)
+    while pending:
+        for place, (name, outcome) in enumerate(_child(probe, script, pending, limit)):
+            outcomes[name] = outcome
+            probe.measure("cases", outcomes)
+            if "error" in outcome:
+                # Only the first case of a process had the device as it should be.
+                pending = pending[place or 1 :]
+                break
+        else:
+            pending = []
+    return outcomes
+
+
+def _child(
+    probe: Probe, script: str, names: Sequence[str], limit: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The outcomes of one process, in order, until one has an error."""
+    reader, writer = os.pipe()
+    child = subprocess.Popen(  # noqa: S603 - argument list, no shell
+        [sys.executable, script, CHILD, probe.device, str(writer), *names],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        pass_fds=(writer,),
+        start_new_session=True,
+    )
+    os.close(writer)
+    answers = _Answers(child, reader)
+    try:
+        with probe.stage(f"import for case {names[0]}"):
+            ready = answers.next(min(IMPORT_SECONDS, probe.left()))
+        if "error" in ready:
+            yield names[0], ready
+            return
+        for name in names:
+            with probe.stage(f"case {name}"):
+                outcome = answers.next(min(limit, max(probe.left() - 5, 1)))
+            yield name, outcome
+            if "error" in outcome:
+                return
+    finally:
+        answers.close()
+
+
+class _Answers:
+    """JSON lines of a child, and how it ended should there be none."""
+
+    def __init__(self, child: subprocess.Popen[bytes], reader: int) -> None:
+        self._child = child
+        self._lines = b""
+        self._printed = b""
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(reader, selectors.EVENT_READ, "answer")
+        assert child.stderr is not None  # noqa: S101 - it is a pipe
+        self._selector.register(child.stderr.fileno(), selectors.EVENT_READ, "print")
+        self._reader = reader
+
+    def next(self, seconds: float) -> dict[str, Any]:
+        """The next answer; an end or a time-out is an answer, too."""
+        end = time.monotonic() + seconds
+        while b"\n" not in self._lines:
+            left = end - time.monotonic()
+            if left <= 0:
+                return self._error(f"TimeoutError: no end after {seconds:.0f} s")
+            if not self._selector.get_map():
+                return self._error(f"ChildProcessError: the process {self._ending()}")
+            for key, _ in self._selector.select(left):
+                data = os.read(key.fd, 65536)
+                if not data:
+                    self._selector.unregister(key.fd)
+                elif key.data == "answer":
+                    self._lines += data
+                else:
+                    self._printed = (self._printed + data)[-KEPT:]
+        line, self._lines = self._lines.split(b"\n", 1)
+        return dict(json.loads(line))
+
+    def _error(self, text: str) -> dict[str, Any]:
+        output = self._printed.decode("utf-8", "replace")
+        return {"error": text, "output": output}
+
+    def _ending(self) -> str:
+        code = self._child.wait()
+        if code >= 0:
+            return f"ended with exit code {code}"
+        return f"crashed with {signal.Signals(-code).name}"
+
+    def close(self) -> None:
+        """End the child and all that it started; compilers of operators are its children."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+        self._selector.close()
+        os.close(self._reader)
+        assert self._child.stderr is not None  # noqa: S101 - it is a pipe
+        self._child.stderr.close()
+
+
+def answer(cases: Mapping[str, Case]) -> None:
+    """Run the cases that the arguments name and end, where this process is such a child."""
+    if sys.argv[1:2] == [CHILD]:
+        _, _, device, writer, *names = sys.argv
+        sys.argv[1:] = []
+        _probe.leave_folder()
+        _answer(cases, device, int(writer), names)
+
+
+def _answer(cases: Mapping[str, Case], device: str, writer: int, names: Sequence[str]) -> NoReturn:
+    ctypes.CDLL(None).prctl(_probe.PR_SET_PDEATHSIG, signal.SIGKILL)
+    faulthandler.enable()
+    fault = _probe.fault_of(0)
+    try:
+        torch = _probe.import_torch(device)
+        place = "cpu" if device == "cpu" else f"{device}:0"
+        if device != "cpu":
+            getattr(torch, device).set_device(0)
+        _say(writer, {})
+        for name in names:
+            _probe.fail_on_purpose(fault, f"inside {name}")
+            start = time.monotonic()
+            outcome = cases[name](torch, place)
+            # Calls only enqueue: what fails on the device shows up here.
+            if device != "cpu":
+                getattr(torch, device).synchronize()
+            _say(writer, {**outcome, "seconds": time.monotonic() - start})
+    except BaseException as error:  # noqa: BLE001 - SystemExit of a library is a result, too
+        _say(writer, {"error": _probe.innermost(error)})
+    # The exit handlers of a broken accelerator may hang.
+    os._exit(0)
+
+
+def _say(writer: int, outcome: dict[str, Any]) -> None:
+    os.write(writer, json.dumps(_probe.plain(outcome)).encode() + b"\n")

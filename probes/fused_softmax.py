@@ -1,0 +1,99 @@
+"""Runs the fused masked softmax of torch_npu forwards and backwards, and compares with torch.
+
+Run it alone: ``python probes/fused_softmax.py --device npu``. MindSpeed calls
+npu_scaled_masked_softmax where ``masked_softmax_fusion`` is set; on chips before Ascend950 it needs
+the built-in kernels of the chip or a compilation by CANN's Python packages tbe and te, which may
+fail or never end. ``plain`` is the unfused softmax, which is what remains without the fusion.
+Recorded: ``cases`` with the largest errors, and ``packages``, what a compilation imports.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import _cases
+import _probe
+from _probe import Probe
+
+SHAPE = (1, 2, 64, 64)
+SCALE = 0.5
+MASKED = -10000.0
+# A first call may compile.
+CASE_SECONDS = 180.0
+DTYPES = ("float16", "bfloat16", "float32")
+# What compiles, and what its Python part imports first.
+PACKAGES = ("tbe", "te", "attr", "decorator", "psutil", "scipy", "cloudpickle")
+
+Softmax = Callable[[Any, Any], Any]
+
+
+def body(probe: Probe) -> None:
+    """The fused softmax of torch_npu, by value and gradient."""
+    if probe.device != "npu":
+        probe.skip(f"npu_scaled_masked_softmax is an operator of NPUs, not of {probe.device}")
+    with probe.stage("packages"):
+        probe.measure("packages", {name: installed(name) for name in PACKAGES})
+    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
+
+
+def installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def fused(torch: Any, place: str, dtype: str) -> dict[str, Any]:
+    import torch_npu
+
+    def softmax(scores: Any, mask: Any) -> Any:
+        # Only fixed_triu_mask=False is documented.
+        return torch_npu.npu_scaled_masked_softmax(scores, mask, SCALE, False)  # noqa: FBT003
+
+    return compare(torch, place, dtype, softmax)
+
+
+def plain(torch: Any, place: str) -> dict[str, Any]:
+    """As Megatron computes without the fusion."""
+
+    def softmax(scores: Any, mask: Any) -> Any:
+        return torch.softmax((scores * SCALE).masked_fill(mask, MASKED), dim=-1)
+
+    return compare(torch, place, "float32", softmax)
+
+
+def compare(torch: Any, place: str, dtype: str, softmax: Softmax) -> dict[str, Any]:
+    """The largest errors of values, row sums, masked entries and gradients."""
+    generator = torch.Generator().manual_seed(1234)
+    scores = torch.randn(SHAPE, generator=generator).to(getattr(torch, dtype))
+    weight = torch.randn(SHAPE, generator=generator)
+    mask = torch.ones(1, 1, *SHAPE[2:], dtype=torch.bool).triu(1)
+    leaf = scores.to(place, copy=True).requires_grad_()
+    output = softmax(leaf, mask.to(place))
+    (output.float() * weight.to(place)).sum().backward()
+    exact = scores.double().requires_grad_()
+    wanted = torch.softmax((exact * SCALE).masked_fill(mask, float("-inf")), dim=-1)
+    (wanted * weight.double()).sum().backward()
+    got, gradient = output.detach().cpu().double(), leaf.grad.cpu().double()
+    return {
+        "value": (got - wanted).abs().max().item(),
+        "row_sum": (got.sum(-1) - 1).abs().max().item(),
+        "masked": got.masked_select(mask).abs().max().item(),
+        "gradient": (gradient - exact.grad).abs().max().item(),
+    }
+
+
+CASES: dict[str, _cases.Case] = {
+    "plain": plain,
+    **{
+        f"fused {one}": lambda torch, place, dtype=one: fused(torch, place, dtype)  # type: ignore[misc]
+        for one in DTYPES
+    },
+}
+
+
+if __name__ == "__main__":
+    _cases.answer(CASES)
+    _probe.main(body, name="fused-softmax")

@@ -1,0 +1,29 @@
+"""Starts a shipped probe as the doctor does, with a mutation in every process of its."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ascend_doctor.probe import plan
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.launching import launch
+
+
+def started(
+    python: Path,
+    probe: str,
+    *,
+    ranks: int = 1,
+    fault: str = "",
+    mutation: str = "",
+    folder: Path | None = None,
+) -> ProbeRun:
+    """Run a probe on the CPU. ``mutation`` is code that runs in ``folder`` before its own."""
+    env = {**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault}
+    if mutation:
+        assert folder is not None
+        (folder / "sitecustomize.py").write_text(mutation, "utf-8")
+        env |= {"PYTHONPATH": str(folder), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    requests = plan(3, device="cpu", nproc=ranks, python=str(python), env=env)
+    return launch(next(one for one in requests if one.probe == probe))
