@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
+import os
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import yaml
+import platformdirs
+from packaging.utils import canonicalize_name
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.stacks import Component, Family, Hazards, Rows, Stack, Variables
 
 T = TypeVar("T")
+
+_DISTRIBUTION = re.compile(r"^obtain:.*\bdistribution: *[\"']?([\w.-]+)", re.MULTILINE)
 
 
 def folder(name: str) -> Path:
@@ -30,11 +38,58 @@ def folder(name: str) -> Path:
 
 
 def load(path: Path, shape: type[T]) -> T:
-    """A YAML file as a strict struct. Raises DataError that names file and place."""
-    return _shaped(path, _read(path), shape)
+    """A YAML file as a strict struct. Raises DataError that names file and place.
+
+    What was read well once is kept in the user's cache: YAML takes ten times as long to read.
+    """
+    kept = Kept.of(path)
+    found = kept.get() if kept else None
+    if found is not None:
+        return _shaped(path, found, shape)
+    read = _read(path)
+    whole = _shaped(path, read, shape)
+    if kept:
+        kept.put(read)
+    return whole
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The cached content of a file, valid for one time stamp and size of it."""
+
+    place: Path
+    stamp: tuple[int, int]
+
+    @classmethod
+    def of(cls, path: Path) -> Kept | None:
+        """None where there is no such file."""
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        name = hashlib.blake2b(str(path.resolve()).encode(), digest_size=12).hexdigest()
+        folder_ = Path(platformdirs.user_cache_dir("ascend-doctor")) / "matrix"
+        return cls(folder_ / f"{name}.msgpack", (status.st_mtime_ns, status.st_size))
+
+    def get(self) -> object | None:
+        try:
+            stamp, content = msgspec.msgpack.decode(self.place.read_bytes())
+        except (OSError, ValueError, TypeError, msgspec.MsgspecError):
+            return None
+        return content if tuple(stamp) == self.stamp else None
+
+    def put(self, content: object) -> None:
+        """Keep it whole or not at all; a cache that cannot be written is none."""
+        scratch = self.place.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError, TypeError, msgspec.MsgspecError):
+            self.place.parent.mkdir(parents=True, exist_ok=True)
+            scratch.write_bytes(msgspec.msgpack.encode((self.stamp, content)))
+            scratch.replace(self.place)
 
 
 def _read(path: Path) -> object:
+    import yaml  # noqa: PLC0415 - seldom needed, see load
+
     try:
         return yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
     except OSError as error:
@@ -82,6 +137,18 @@ class Catalog:
     @functools.cached_property
     def component_ids(self) -> tuple[str, ...]:
         return tuple(self.files("components"))
+
+    @functools.cached_property
+    def distributions(self) -> frozenset[str]:
+        """Normalised names of the distributions that bring components.
+
+        Read from the heads of the files: parsing all rows takes longer than a whole level 0 may.
+        """
+        heads = (
+            path.read_text("utf-8") for paths in self.files("components").values() for path in paths
+        )
+        named = (_DISTRIBUTION.search(head) for head in heads)
+        return frozenset(canonicalize_name(found[1]) for found in named if found)
 
     @functools.cache  # noqa: B019 - a catalog lives as long as the process
     def component(self, identity: str) -> Component:

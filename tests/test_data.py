@@ -6,8 +6,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.utils import canonicalize_name
 
-from ascend_doctor.data import Catalog, load
+from ascend_doctor.data import Catalog, Kept, load
 from ascend_doctor.errors import DataError
 from ascend_doctor.stacks import Component, Hazards
 
@@ -201,3 +202,46 @@ def test_hazards_load_strictly(tmp_path: Path) -> None:
     path = written(tmp_path / "hazards.yaml", "schema: 1\nhazards: [{name: x, kind: bad}]")
     with pytest.raises(DataError, match="kind"):
         load(path, Hazards)
+
+
+def test_distributions_are_told_without_parsing_as_with_it() -> None:
+    catalog = Catalog()
+    assert catalog.distributions == {
+        canonicalize_name(one.obtain.distribution)
+        for one in catalog.components
+        if one.obtain.distribution
+    }
+
+
+def test_a_file_that_changed_is_read_again_and_a_damaged_cache_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "hazards.yaml"
+    path.write_text("schema: 1\nhazards: []\n")
+    assert load(path, Hazards).schema == 1
+    kept = Kept.of(path)
+    assert kept is not None
+    assert kept.get() == {"schema": 1, "hazards": []}
+    kept.place.write_bytes(b"\xc1 damaged")
+    assert load(path, Hazards).schema == 1
+    path.write_text("schema: 22\nhazards: []\n")
+    assert load(path, Hazards).schema == 22
+
+
+def test_what_is_wrong_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "hazards.yaml"
+    path.write_text("schema: one\nhazards: []\n")
+    for _ in range(2):
+        with pytest.raises(DataError, match="schema"):
+            load(path, Hazards)
+    kept = Kept.of(path)
+    assert kept is not None
+    assert kept.get() is None
+
+
+def test_a_cache_that_cannot_be_written_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    path = tmp_path / "hazards.yaml"
+    path.write_text("schema: 1\nhazards: []\n")
+    assert load(path, Hazards).schema == 1

@@ -164,11 +164,7 @@ def declared_requirements(case: Case) -> Iterator[Finding]:
     missing are not reported: stacks for NPUs are often installed without dependencies on purpose.
     """
     python = case.need(Python)
-    known = {
-        canonicalize_name(one.obtain.distribution)
-        for one in case.catalog.components
-        if one.obtain.distribution
-    }
+    known = case.catalog.distributions
     names = [one for one in python.distributions if one.name in known and not one.shadowed]
     if not names:
         raise NotApplicable("no package of a training stack is installed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import resource
 from typing import Any
@@ -132,9 +131,18 @@ def _uname() -> dict[str, Any]:
         "name": found.nodename,
         "arch": found.machine,
         "kernel": found.release,
-        "glibc": platform.libc_ver()[1] or None,
+        "glibc": _glibc(),
         "page_size": os.sysconf("SC_PAGE_SIZE"),
     }
+
+
+def _glibc() -> str | None:
+    """The version of glibc, None on another C library."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (OSError, ValueError):
+        return None
+    return version if name == "glibc" else None
 
 
 def _user() -> dict[str, Any]:

@@ -28,17 +28,20 @@ def take(
     python: str | None = None,
     deadline: float = SECTION_DEADLINE,
     simulated: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Snapshot:
     """All sections of this machine. ``python`` is the interpreter to examine.
 
+    ``meanwhile`` is called once while the first collectors wait for the machine.
     Raises DataError where ``python`` was given and cannot be run; nothing else.
     """
     taken_at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
     sections: dict[str, Section] = {}
     gaps: list[Gap] = []
     end = time.monotonic() + deadline
-    for wave in _waves(machine, catalog, python):
-        _collect(wave, sections, gaps, end)
+    first, second = _waves(machine, catalog, python)
+    _collect(first, sections, gaps, end, meanwhile)
+    _collect(second, sections, gaps, end)
     found: dict[str, Any] = dict(sections)
     return Snapshot(
         tool_version=__version__,
@@ -51,7 +54,7 @@ def take(
 
 def _waves(
     machine: Machine, catalog: Catalog, interpreter: str | None
-) -> tuple[dict[str, Collector], ...]:
+) -> tuple[dict[str, Collector], dict[str, Collector]]:
     """Collectors by section; a later wave may read the sections of the earlier ones."""
     from ascend_doctor.collect.cann import cann  # noqa: PLC0415 - a broken collector is a gap
     from ascend_doctor.collect.driver import driver  # noqa: PLC0415
@@ -70,11 +73,11 @@ def _waves(
     misses = {one.wrong: one.right for one in variables.near_misses}
     return (
         {
+            "python": lambda _: python(machine, interpreter),  # first, for it runs elsewhere
+            "npus": lambda _: npus(machine),
             "host": lambda _: host(machine),
             "driver": lambda _: driver(machine),
-            "npus": lambda _: npus(machine),
             "cann": lambda _: cann(machine),
-            "python": lambda _: python(machine, interpreter),
             "environment": lambda _: environment(machine, shown, misses),
             "rank_table": lambda _: rank_table(machine),
             "holders": lambda _: holders(machine),
@@ -94,7 +97,11 @@ def _done(sections: dict[str, Section], name: str) -> Any:
 
 
 def _collect(
-    wave: dict[str, Collector], sections: dict[str, Section], gaps: list[Gap], end: float
+    wave: dict[str, Collector],
+    sections: dict[str, Section],
+    gaps: list[Gap],
+    end: float,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Run a wave's collectors side by side; one that does not return in time is left behind."""
     before = dict(sections)
@@ -112,6 +119,7 @@ def _collect(
     }
     for thread in threads.values():
         thread.start()
+    meanwhile()
     for name, thread in threads.items():
         thread.join(max(end - time.monotonic(), 0))
         outcome = outcomes.get(name)

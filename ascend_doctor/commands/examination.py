@@ -39,9 +39,10 @@ class Examination:
         self._python = python
         self._record = Path(record) if record else None
 
-    def collect(self) -> tuple[Snapshot, Redactor]:
+    def collect(self, meanwhile: Callable[[], None] = lambda: None) -> tuple[Snapshot, Redactor]:
         """Collect every section, and know what is to be hidden of it.
 
+        ``meanwhile`` is called while the machine is asked.
         Raises DataError where the interpreter that was named is none, or where the recording
         that was asked for cannot be written.
         """
@@ -49,7 +50,13 @@ class Examination:
 
         recording = RecordingMachine(self.machine)
         machine: Machine = recording if self._record else self.machine
-        facts = take(machine, self.catalog, python=self._python, simulated=self.simulated)
+        facts = take(
+            machine,
+            self.catalog,
+            python=self._python,
+            simulated=self.simulated,
+            meanwhile=meanwhile,
+        )
         hidden = redactor(facts, home=self.home)
         if self._record is None:
             return facts, hidden

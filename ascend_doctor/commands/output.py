@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Level
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render import FORMATS, SUFFIXES
@@ -44,6 +45,11 @@ class Output:
 
     def write(self, report: Report, hidden: Redactor) -> None:
         """Render every target. Files are replaced whole. Raises DataError."""
+        if {name for name, _ in self.targets} == {"text"}:
+            # People are shown two sections; redacting all of them would take the longest.
+            facts = report.snapshot
+            told = {"redacted": facts.redacted, "host": facts.host, "python": _brief(facts.python)}
+            report = msgspec.structs.replace(report, snapshot=Snapshot(**told))
         if self.redact and not report.snapshot.redacted:
             report = hidden.apply(report)
             facts = msgspec.structs.replace(report.snapshot, redacted=True)
@@ -69,6 +75,10 @@ class Output:
             verbose=self.verbose,
         )
         return text
+
+
+def _brief(python: Python | None) -> Python | None:
+    return python and Python(version=python.version, executable=python.executable)
 
 
 def write_whole(path: str, text: str) -> None:

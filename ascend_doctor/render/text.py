@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterator
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from click import style
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.plain import lines, one_line
@@ -16,13 +13,14 @@ from ascend_doctor.report import Report
 
 # Symbols differ in shape as well as in colour; the second set is for terminals without Unicode.
 _MARKS = {
-    Level.ERROR: ("✗", "x", "bold red"),
-    Level.UNKNOWN: ("?", "?", "bold magenta"),
-    Level.WARNING: ("!", "!", "bold yellow"),
-    Level.OK: ("✓", "+", "green"),
-    Level.SKIPPED: ("·", "-", "dim"),
+    Level.ERROR: ("✗", "x", {"fg": "red", "bold": True}),
+    Level.UNKNOWN: ("?", "?", {"fg": "magenta", "bold": True}),
+    Level.WARNING: ("!", "!", {"fg": "yellow", "bold": True}),
+    Level.OK: ("✓", "+", {"fg": "green"}),
+    Level.SKIPPED: ("·", "-", {"dim": True}),
 }
 _SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
+_FIELD = "  {label:<7}"
 
 
 def render(
@@ -34,17 +32,7 @@ def render(
     verbose: bool = False,
 ) -> str:
     """The whole report. Errors come first, then warnings, then what could not be told."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
-    page = _Page(console, ascii_only=ascii_only)
+    page = _Page(color=color, width=max(width, 40), ascii_only=ascii_only)
     page.head(report)
     for level in _SHOWN:
         for finding in report.findings:
@@ -52,17 +40,33 @@ def render(
                 page.finding(finding)
     page.rest(report, verbose=verbose)
     page.foot(report)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    text = "\n".join(line.rstrip() for line in page.rows) + "\n"
+    return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
 
 
 class _Page:
-    def __init__(self, console: Console, *, ascii_only: bool) -> None:
-        self._console = console
+    def __init__(self, *, color: bool, width: int, ascii_only: bool) -> None:
+        self.rows: list[str] = []
+        self._color = color
+        self._width = width
         self._ascii = ascii_only
 
-    def _mark(self, level: Level) -> tuple[str, str]:
-        fancy, simple, style = _MARKS[level]
-        return (simple if self._ascii else fancy), style
+    def _styled(self, text: str, **how: object) -> str:
+        return style(text, **how) if self._color else text  # type: ignore[arg-type]
+
+    def _mark(self, level: Level) -> str:
+        fancy, simple, how = _MARKS[level]
+        return self._styled(simple if self._ascii else fancy, **how)
+
+    def _wrapped(self, text: str, indent: int) -> list[str]:
+        """The lines of a text in what is left of the width; the first is not indented."""
+        room = max(self._width - indent, 20)
+        found = [
+            part
+            for line in lines(text)
+            for part in textwrap.wrap(line, room, break_on_hyphens=False) or [""]
+        ]
+        return [found[0], *(" " * indent + part for part in found[1:])]
 
     def head(self, report: Report) -> None:
         host, python = report.snapshot.host, report.snapshot.python
@@ -72,98 +76,69 @@ class _Page:
         if python is not None:
             parts.append(f"Python {python.version} at {python.executable}")
         separator = " - " if self._ascii else " · "
-        self._console.print(Text(one_line(separator.join(parts)), style="bold"))
+        for row in self._wrapped(separator.join(map(one_line, parts)), 0):
+            self.rows.append(self._styled(row, bold=True))
         if report.simulated:
-            self._console.print(
-                Text(
-                    "SIMULATED: no NPU was touched; this says nothing about hardware.",
-                    style="bold yellow",
-                )
-            )
+            told = "SIMULATED: no NPU was touched; this says nothing about hardware."
+            self.rows.append(self._styled(told, fg="yellow", bold=True))
         ran = ", ".join(str(one.level) for one in report.levels if one.ran)
-        self._console.print(Text(f"levels {ran}; device {one_line(report.device)}", style="dim"))
+        self.rows.append(self._styled(f"levels {ran}; device {one_line(report.device)}", dim=True))
 
     def finding(self, finding: Finding) -> None:
-        mark, style = self._mark(finding.level)
-        title = Text()
-        title.append(f"{finding.level.value}: ", style=style)
-        title.append(one_line(finding.title), style="bold")
-        title.append(f"  [{finding.check}]", style="dim")
-        self._console.print()
-        self._console.print(_rows([(Text(mark, style=style), title)]))
-        fields = [(Text(label, style="dim"), text) for label, text in _fields(finding)]
-        if fields:
-            self._console.print(Padding(_rows(fields, width=6), (0, 0, 0, 2)))
+        word = finding.level.value
+        title, *more = self._wrapped(f"{word}: {finding.title}  [{finding.check}]", 2)
+        how = _MARKS[finding.level][2]
+        head = self._styled(f"{word}:", **how) + title[len(word) + 1 :]
+        self.rows += ["", f"{self._mark(finding.level)} {head}", *more]
+        for label, text in _fields(finding):
+            name = _FIELD.format(label=label)
+            first, *rest = self._wrapped(text, len(name))
+            self.rows += [self._styled(name, dim=True) + first, *rest]
         for command in finding.remedy.commands if finding.remedy else ():
             for number, line in enumerate(lines(command)):
-                text = Text(f"         {'> ' if number else '$ '}{line}", style="cyan")
-                self._console.print(text, soft_wrap=True)
+                prompt = "> " if number else "$ "
+                self.rows.append(" " * 9 + self._styled(prompt + line, fg="cyan"))
 
     def rest(self, report: Report, *, verbose: bool) -> None:
         """What is well and what did not apply: lines with ``verbose``, else counts and notes."""
-        self._console.print()
+        self.rows.append("")
         for level in (Level.OK, Level.SKIPPED):
             found = [one for one in report.findings if one.level is level]
-            mark, style = self._mark(level)
             if found and not verbose:
-                self._console.print(Text(f"{mark} {len(found)} {level.value}", style=style))
-            shown = [one for one in found if verbose or (level is Level.OK and one.found)]
-            self._console.print(
-                _rows([(Text(mark if verbose else " ", style=style), _line(one)) for one in shown])
-            )
+                self.rows.append(f"{self._mark(level)} {len(found)} {level.value}")
+            for one in found:
+                if verbose or (level is Level.OK and one.found):
+                    tail = f": {one.found}" if one.found else ""
+                    first, *more = self._wrapped(f"{one.title}{tail}  [{one.check}]", 2)
+                    self.rows += [f"{self._mark(level) if verbose else ' '} {first}", *more]
 
     def foot(self, report: Report) -> None:
         for one in report.levels:
-            if one.ran:
-                continue
-            text = f"did not run: {one.reason}" if one.asked else f"would add {one.adds}"
-            self._console.print(
-                _rows(
-                    [(Text(f"level {one.level}", style="dim"), Text(one_line(text), style="dim"))]
-                )
-            )
+            if not one.ran:
+                told = f"did not run: {one.reason}" if one.asked else f"would add {one.adds}"
+                for row in self._wrapped(f"level {one.level} {told}", 8):
+                    self.rows.append(self._styled(row, dim=True))
         fine = report.verdict.worst is Level.SKIPPED and report.verdict.judged
-        mark, style = self._mark(Level.OK if fine else report.verdict.worst)
-        line = Text(f"{mark} ", style=style)
-        line.append(report.verdict.text(), style="bold")
-        line.append(f" in {report.seconds:.1f} s", style="dim")
-        if report.simulated:
-            line.append(" (simulated)", style="bold yellow")
-        if report.interrupted:
-            line.append(" (interrupted)", style="bold red")
-        self._console.print(line)
+        mark = self._mark(Level.OK if fine else report.verdict.worst)
+        verdict = self._styled(report.verdict.text(), bold=True)
+        tail = "".join(
+            self._styled(f" ({word})", fg="yellow", bold=True)
+            for word, true in (("simulated", report.simulated), ("interrupted", report.interrupted))
+            if true
+        )
+        self.rows.append(f"{mark} {verdict} in {report.seconds:.1f} s{tail}")
         if report.redacted:
-            self._console.print(
-                Text("Names and addresses are pseudonyms; --no-redact shows them.", style="dim")
-            )
+            told = "Names and addresses are pseudonyms; --no-redact shows them."
+            self.rows.append(self._styled(told, dim=True))
 
 
-def _fields(finding: Finding) -> Iterator[tuple[str, Text]]:
-    numbers = {"ranks": finding.ranks, "device": finding.devices}
-    for label, values in numbers.items():
+def _fields(finding: Finding) -> Iterator[tuple[str, str]]:
+    for label, values in (("ranks", finding.ranks), ("device", finding.devices)):
         if values:
-            yield label, Text(", ".join(map(str, values)))
+            yield label, ", ".join(map(str, values))
     texts = {"found": finding.found, "wanted": finding.wanted, "why": finding.because}
-    for label, text in texts.items():
-        if text:
-            yield label, Text("\n".join(lines(text)))
+    yield from ((label, text) for label, text in texts.items() if text)
     for number, ref in enumerate(finding.refs):
-        yield "" if number else "source", Text(one_line(ref))
+        yield "" if number else "source", ref
     if finding.remedy is not None:
-        yield "do", Text(one_line(finding.remedy.summary))
-
-
-def _line(finding: Finding) -> Text:
-    line = Text(one_line(finding.title + (f": {finding.found}" if finding.found else "")))
-    line.append(f"  [{finding.check}]", style="dim")
-    return line
-
-
-def _rows(rows: Iterable[tuple[Text, Text]], *, width: int | None = None) -> Table:
-    """Two columns; what wraps stays in its column."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=width, no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, text in rows:
-        table.add_row(label, text)
-    return table
+        yield "do", finding.remedy.summary
