@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.collect.environment import (
+    environment,
+    misspelt,
+    parse_listening,
+    parse_port_range,
+)
+from ascend_doctor.collect.host import (
+    host,
+    parse_capabilities,
+    parse_container_kind,
+    parse_glibcxx,
+    parse_meminfo,
+    parse_os_release,
+    parse_selected,
+)
+from ascend_doctor.collect.loader import configured, find_library, library_path, places
+from ascend_doctor.system import LiveMachine, ReplayMachine
+
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:EA60 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
+   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1
+   2: 0100007F:C350 0100007F:EA60 01 00000000:00000000 00:00000000 00000000     0        0 3 1
+"""
+
+
+def test_os_release_loses_its_quotes() -> None:
+    found = parse_os_release('NAME="openEuler"\nID=\'openEuler\'\nVERSION_ID="22.03"\n# no\n')
+    assert (found["ID"], found["VERSION_ID"]) == ("openEuler", "22.03")
+
+
+def test_meminfo_is_bytes() -> None:
+    assert parse_meminfo("MemTotal:       16 kB\nHugePages_Total:  3\n") == {"MemTotal": 16384}
+
+
+def test_capabilities_are_the_effective_ones_that_matter() -> None:
+    status = "CapInh:\t0000000000000000\nCapEff:\t0000000000204000\nCapBnd:\tffffffffffffffff\n"
+    assert parse_capabilities(status) == ("CAP_IPC_LOCK", "CAP_SYS_ADMIN")
+    assert parse_capabilities("CapEff:\t0000000000000000\n") == ()
+    assert parse_capabilities("nothing") is None
+
+
+def test_the_chosen_word_stands_in_brackets() -> None:
+    assert parse_selected("always [madvise] never\n") == "madvise"
+    assert parse_selected("always madvise never\n") is None
+
+
+def test_the_newest_glibcxx_is_by_number() -> None:
+    assert parse_glibcxx("GLIBCXX_3.4.9\0GLIBCXX_3.4.30\0GLIBCXX_3.4\0") == "GLIBCXX_3.4.30"
+    assert parse_glibcxx("GLIBC_2.36") is None
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "mounts", "kind"),
+    [
+        ("0::/kubepods.slice/pod1", "", "kubernetes"),
+        ("12:cpu:/docker/abc", "", "docker"),
+        ("0::/", "/var/lib/containers/libpod/x", "podman"),
+        ("0::/init.scope", "", None),
+    ],
+)
+def test_a_container_is_known_by_its_cgroup_or_mounts(
+    cgroup: str, mounts: str, kind: str | None
+) -> None:
+    assert parse_container_kind(cgroup, mounts) == kind
+
+
+def test_only_listening_ports_count() -> None:
+    assert parse_listening(TCP) == (22, 60000)
+
+
+def test_the_port_range_is_two_numbers() -> None:
+    assert parse_port_range("32768\t60999\n") == (32768, 60999)
+    assert parse_port_range("32768") is None
+
+
+def test_near_misses_are_named() -> None:
+    assert misspelt(["PATH", "HCCL_BUFFER_SIZE"], {"HCCL_BUFFER_SIZE": "HCCL_BUFFSIZE"}) == (
+        "HCCL_BUFFER_SIZE",
+    )
+
+
+@given(st.text())
+def test_no_parser_raises_on_any_text(text: str) -> None:
+    for parse in (
+        parse_os_release,
+        parse_meminfo,
+        parse_capabilities,
+        parse_selected,
+        parse_glibcxx,
+        parse_listening,
+        parse_port_range,
+    ):
+        parse(text)
+    parse_container_kind(text, text)
+
+
+def test_the_live_host_is_told() -> None:
+    found = host(LiveMachine())
+    assert found.arch == os.uname().machine
+    assert found.kernel == os.uname().release
+    assert found.uid == os.geteuid()
+    assert found.cpus
+    assert found.memory
+    assert {limit.name for limit in found.limits} >= {"nofile", "memlock"}
+
+
+def test_values_are_kept_by_an_allow_list_only() -> None:
+    machine = LiveMachine(
+        env={"HCCL_BUFFSIZE": "200", "HCCL_SECRET": "x", "HF_TOKEN": "hf_x", "HOME": "/h"}
+    )
+    found = environment(machine, ["HCCL_BUFFSIZE"], {})
+    assert found.variables == {"HCCL_BUFFSIZE": "200"}
+    assert found.withheld == ("HCCL_SECRET",)
+    assert "hf_x" not in repr(found)
+    assert found.interfaces
+
+
+def recorded(tmp_path: Path, files: dict[str, str], env: str = "{}") -> ReplayMachine:
+    for path, text in files.items():
+        place = tmp_path / "root" / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    (tmp_path / "machine.yaml").write_text(f"origin: a test\nenv: {env}\n")
+    return ReplayMachine(tmp_path)
+
+
+def test_the_loader_looks_where_its_configuration_says(tmp_path: Path) -> None:
+    machine = recorded(
+        tmp_path,
+        {
+            "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n# no\n/opt/a\n",
+            "/etc/ld.so.conf.d/ascend_driver_so.conf": "/usr/local/Ascend/driver/lib64\n",
+            "/etc/ld.so.conf.d/circle.conf": "include /etc/ld.so.conf\n",
+            "/usr/local/Ascend/driver/lib64/libascend_hal.so": "",
+            "/own/libascend_hal.so": "",
+        },
+    )
+    assert configured(machine)[:2] == ("/usr/local/Ascend/driver/lib64", "/opt/a")
+    assert find_library(machine, "libascend_hal.so") == (
+        "/usr/local/Ascend/driver/lib64/libascend_hal.so"
+    )
+    assert find_library(machine, "libno.so") is None
+    machine.env = {"LD_LIBRARY_PATH": "/nowhere:/own"}
+    assert find_library(machine, "libascend_hal.so") == "/own/libascend_hal.so"
+    assert places(machine)[0] == ("/nowhere", "LD_LIBRARY_PATH")
+
+
+def test_an_empty_entry_of_the_library_path_is_the_current_folder(tmp_path: Path) -> None:
+    machine = recorded(tmp_path, {}, env='{LD_LIBRARY_PATH: "/a::/b"}')
+    assert library_path(machine) == ("/a", ".", "/b")
+    assert library_path(recorded(tmp_path, {})) == ()
