@@ -48,8 +48,8 @@ class Output:
         if {name for name, _ in self.targets} == {"text"}:
             # People are shown two sections; redacting all of them would take the longest.
             facts = report.snapshot
-            told = {"redacted": facts.redacted, "host": facts.host, "python": _brief(facts.python)}
-            report = msgspec.structs.replace(report, snapshot=Snapshot(**told))
+            brief = Snapshot(redacted=facts.redacted, host=facts.host, python=_brief(facts.python))
+            report = msgspec.structs.replace(report, snapshot=brief)
         if self.redact and not report.snapshot.redacted:
             report = hidden.apply(report)
             facts = msgspec.structs.replace(report.snapshot, redacted=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 from click import style
 
@@ -12,7 +13,7 @@ from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
 # Symbols differ in shape as well as in colour; the second set is for terminals without Unicode.
-_MARKS = {
+_MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
     Level.ERROR: ("✗", "x", {"fg": "red", "bold": True}),
     Level.UNKNOWN: ("?", "?", {"fg": "magenta", "bold": True}),
     Level.WARNING: ("!", "!", {"fg": "yellow", "bold": True}),
@@ -51,8 +52,8 @@ class _Page:
         self._width = width
         self._ascii = ascii_only
 
-    def _styled(self, text: str, **how: object) -> str:
-        return style(text, **how) if self._color else text  # type: ignore[arg-type]
+    def _styled(self, text: str, **how: Any) -> str:
+        return style(text, **how) if self._color else text
 
     def _mark(self, level: Level) -> str:
         fancy, simple, how = _MARKS[level]
