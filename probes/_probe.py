@@ -30,6 +30,10 @@ BACKENDS = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}
 # (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_CONNECT_TIMEOUT.md).
 GROUP_SECONDS = {"npu": 200, "cuda": 200, "cpu": 60}
 HCCL_LIMITS = {"HCCL_CONNECT_TIMEOUT": "120", "HCCL_EXEC_TIMEOUT": "136"}
+# What HCCL's AllReduce does not add up, by torch_npu's number of the SoC
+# (https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/850/API/hcclapiref/hcclcpp_07_0020.html):
+# the first generation has no bfp16, 310P neither bfp16 nor int64.
+LACKING = ((range(100, 105), {"bfloat16"}), (range(200, 206), {"bfloat16", "int64"}))
 BEAT_SECONDS = 1.0
 WRONG_KEPT = 20
 PR_SET_PDEATHSIG = 1
@@ -251,6 +255,16 @@ def import_torch(device: str) -> Any:
     if device == "npu":
         import torch_npu  # noqa: F401 - registers torch.npu
     return torch
+
+
+def lacking(device: str) -> set[str]:
+    """Names of the dtypes that the backend of this device does not add up."""
+    if device != "npu":
+        return set()
+    from torch_npu.npu.utils import get_soc_version
+
+    number = get_soc_version()
+    return {one for numbers, names in LACKING if number in numbers for one in names}
 
 
 def fault_of(rank: int) -> dict[str, str]:

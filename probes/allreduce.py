@@ -19,10 +19,6 @@ SIZES = (("1 element", 0), ("1 KiB", 1024), ("1 MiB", MIB), ("9 MiB and 3 elemen
 # The largest whole number up to which all whole numbers are exact.
 EXACT = {"float32": 1 << 24, "bfloat16": 1 << 8, "float16": 1 << 11, "int64": 1 << 62}
 REPEATS = 5
-# What HCCL's AllReduce does not add up, by torch_npu's number of the SoC
-# (https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/850/API/hcclapiref/hcclcpp_07_0020.html):
-# the first generation has no bfp16, 310P neither bfp16 nor int64.
-LACKING = ((range(100, 105), {"bfloat16"}), (range(200, 206), {"bfloat16", "int64"}))
 
 
 def weights(world_size: int, exact: int) -> tuple[list[int], int]:
@@ -39,7 +35,7 @@ def body(probe: Probe) -> None:
     dist = probe.join()
     with probe.stage("link"):
         probe.measure("first_call_s", timed(probe, torch, dist, repeats=1))
-    absent = lacking(probe.device)
+    absent = _probe.lacking(probe.device)
     probe.measure("left_out", sorted(absent))
     for dtype in (one for one in EXACT if one not in absent):
         with probe.stage(f"sum {dtype}"):
@@ -53,16 +49,6 @@ def body(probe: Probe) -> None:
         probe.measure("barrier_s", time.monotonic() - start)
     with probe.stage("group"):
         further_group(probe, torch, dist)
-
-
-def lacking(device: str) -> set[str]:
-    """The dtypes that the backend of this device does not add up."""
-    if device != "npu":
-        return set()
-    from torch_npu.npu.utils import get_soc_version
-
-    number = get_soc_version()
-    return {one for numbers, names in LACKING if number in numbers for one in names}
 
 
 def timed(probe: Probe, torch: Any, dist: Any, *, repeats: int) -> float:

@@ -108,6 +108,29 @@ def allreduce(case: Case) -> Iterator[Finding]:
         )
 
 
+@check("collectives", "Every collective moves the right values", level=3, probe="collectives")
+def collectives(case: Case) -> Iterator[Finding]:
+    """Every collective of a training step, with values that tell rank, receiver and position apart.
+
+    All-gather, reduce-scatter, minimum and maximum, broadcast, all-to-all with even, uneven and
+    empty pieces, a ring of sends and receives, and a barrier, in three dtypes and two lengths.
+    Tensor parallelism lives from the first two, experts from all-to-all, pipelines from sends.
+
+    If all-reduce works and one of these does not, the links are sound: look at the version of
+    HCCL, that is, of CANN, and at the settings that choose its algorithms (HCCL_ALGO,
+    HCCL_OP_EXPANSION_MODE).
+    """
+    run = ran(case, "collectives")
+    findings = [*failures(run)]
+    yield from findings
+    if not findings:
+        compared = sum(one.compared for one in run.ranks)
+        yield note(
+            "Every collective moves the right values",
+            found=f"{run.world_size} ranks on {run.device}, {compared} results compared",
+        )
+
+
 def _seconds(result: ProbeResult, key: str) -> float:
     value = result.values.get(key)
     return value if isinstance(value, float) else 0.0

@@ -1,0 +1,192 @@
+"""Moves and reduces distinguishing values with every collective that a training step uses.
+
+Run it alone: ``torchrun --nproc-per-node 4 probes/collectives.py --device cpu``. Whoever sends
+marks each element with its rank, the receiver's rank and the position, in whole numbers that are
+exact in every dtype; a swapped, missing or stale piece changes them, and every element is compared.
+Tried are all-gather, reduce-scatter, minimum and maximum, broadcast from the last rank, all-to-all
+with even and uneven pieces (also empty ones, as experts get them), a ring of sends and receives,
+and a barrier, which must not end before its last rank has come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import _probe
+from _probe import Probe
+from allreduce import EXACT, weights
+
+# Experts get int64 indices and bfloat16 tokens; float32 are gradients.
+DTYPES = ("float32", "bfloat16", "int64")
+LENGTHS = (1, 5003)
+# Prime, so that neighbours, ranks and positions differ; all are exact in bfloat16.
+MODULUS = 251
+STALE = 255
+LATE_SECONDS = 0.2
+
+
+class Ranks:
+    """One rank among all: what it sends, and what it should get."""
+
+    def __init__(self, probe: Probe, torch: Any, dist: Any) -> None:
+        self.probe, self.torch, self.dist = probe, torch, dist
+        self.rank, self.size = probe.rank, probe.world_size
+
+    def piece(self, kind: Any, length: int, source: int, to: int = 0) -> Any:
+        """What the rank ``source`` has for the rank ``to``, on the CPU."""
+        marks = self.torch.arange(length) * 3 + source * 31 + to * 7
+        return (marks % MODULUS + 1).to(kind)
+
+    def addend(self, kind: Any, length: int, source: int, to: int) -> Any:
+        """What the rank ``source`` adds to the piece of the rank ``to``; all sums are exact."""
+        values, period = weights(self.size, EXACT[str(kind).removeprefix("torch.")])
+        marks = self.torch.arange(length) * 3 + to * 5
+        return ((marks % period + 1) * values[source]).to(kind)
+
+    def mine(self, kind: Any, length: int, to: int = 0) -> Any:
+        """What this rank sends, on the device."""
+        return self.there(self.piece(kind, length, self.rank, to))
+
+    def there(self, piece: Any) -> Any:
+        if self.probe.tampers(self.probe.stage_name) and len(piece):
+            piece[-1] = STALE
+        return piece.to(self.probe.place())
+
+    def empty(self, kind: Any, length: int) -> Any:
+        """Memory to receive in; what is not overwritten shows."""
+        return self.torch.full((length,), STALE, dtype=kind, device=self.probe.place())
+
+    def compare(self, what: str, got: Any, pieces: Iterable[Any]) -> None:
+        wanted = self.torch.cat(list(pieces))
+        found = got.reshape(-1).cpu()
+        differs = (found != wanted).nonzero().flatten()
+        place = int(differs[0]) if len(differs) else 0
+        name = str(wanted.dtype).removeprefix("torch.")
+        self.probe.expect(
+            f"{what} of {len(wanted)} {name}, element {place} ({len(differs)} differ)",
+            found[place].item() if len(found) else None,
+            wanted[place].item() if len(wanted) else None,
+        )
+
+
+def body(probe: Probe) -> None:
+    """Every collective of a training step, by value."""
+    torch = probe.torch()
+    dist = probe.join()
+    ranks = Ranks(probe, torch, dist)
+    absent = _probe.lacking(probe.device)
+    probe.measure("left_out", sorted(absent & set(DTYPES)))
+    for dtype in (one for one in DTYPES if one not in absent):
+        kind = getattr(torch, dtype)
+        for name, run in COLLECTIVES.items():
+            with probe.stage(f"{name} {dtype}"):
+                for length in LENGTHS:
+                    run(ranks, kind, length)
+                probe.synchronise(torch)
+    with probe.stage("barrier"):
+        barrier(ranks)
+
+
+def all_gather(ranks: Ranks, kind: Any, length: int) -> None:
+    got = ranks.empty(kind, length * ranks.size)
+    ranks.dist.all_gather_into_tensor(got, ranks.mine(kind, length))
+    wanted = [ranks.piece(kind, length, one) for one in range(ranks.size)]
+    ranks.compare("all-gather", got, wanted)
+    several = [ranks.empty(kind, length) for _ in range(ranks.size)]
+    ranks.dist.all_gather(several, ranks.mine(kind, length))
+    ranks.compare("all-gather into a list", ranks.torch.cat(several), wanted)
+
+
+def reduce_scatter(ranks: Ranks, kind: Any, length: int) -> None:
+    """Sums, of which each rank gets one piece."""
+    everyone = range(ranks.size)
+    sent = [ranks.there(ranks.addend(kind, length, ranks.rank, to)) for to in everyone]
+    got = ranks.empty(kind, length)
+    ranks.dist.reduce_scatter_tensor(got, ranks.torch.cat(sent))
+    given = [ranks.addend(kind, length, source, ranks.rank) for source in everyone]
+    ranks.compare("reduce-scatter", got, [sum(given[1:], given[0])])
+
+
+def extremes(ranks: Ranks, kind: Any, length: int) -> None:
+    given = [ranks.piece(kind, length, one) for one in range(ranks.size)]
+    for name, index in (("MIN", 0), ("MAX", -1)):
+        tensor = ranks.mine(kind, length)
+        ranks.dist.all_reduce(tensor, op=getattr(ranks.dist.ReduceOp, name))
+        ranks.compare(f"all-reduce {name}", tensor, [ranks.torch.stack(given).sort(0)[0][index]])
+
+
+def broadcast(ranks: Ranks, kind: Any, length: int) -> None:
+    source = ranks.size - 1
+    tensor = ranks.mine(kind, length) if ranks.rank == source else ranks.empty(kind, length)
+    ranks.dist.broadcast(tensor, src=source)
+    ranks.compare(f"broadcast from rank {source}", tensor, [ranks.piece(kind, length, source)])
+
+
+def all_to_all(ranks: Ranks, kind: Any, length: int) -> None:
+    sent = ranks.torch.cat([ranks.mine(kind, length, to) for to in range(ranks.size)])
+    got = ranks.empty(kind, len(sent))
+    ranks.dist.all_to_all_single(got, sent)
+    given = [ranks.piece(kind, length, one, ranks.rank) for one in range(ranks.size)]
+    ranks.compare("all-to-all", got, given)
+
+
+def uneven(ranks: Ranks, kind: Any, length: int) -> None:
+    """Pieces of no, single and double length."""
+
+    def share(source: int, to: int) -> int:
+        return (source + 2 * to) % 3 * length
+
+    give = [share(ranks.rank, to) for to in range(ranks.size)]
+    take = [share(source, ranks.rank) for source in range(ranks.size)]
+    sent = ranks.torch.cat([ranks.mine(kind, count, to) for to, count in enumerate(give)])
+    got = ranks.empty(kind, sum(take))
+    ranks.dist.all_to_all_single(got, sent, output_split_sizes=take, input_split_sizes=give)
+    given = [ranks.piece(kind, count, source, ranks.rank) for source, count in enumerate(take)]
+    ranks.compare("uneven all-to-all", got, given)
+
+
+def ring(ranks: Ranks, kind: Any, length: int) -> None:
+    """To the next rank, from the one before, as pipelines and ring attention do."""
+    if ranks.size == 1:
+        return
+    after, before = (ranks.rank + 1) % ranks.size, (ranks.rank - 1) % ranks.size
+    got = ranks.empty(kind, length)
+    both = [
+        ranks.dist.P2POp(ranks.dist.isend, ranks.mine(kind, length, after), after),
+        ranks.dist.P2POp(ranks.dist.irecv, got, before),
+    ]
+    for work in ranks.dist.batch_isend_irecv(both):
+        work.wait()
+    ranks.compare("ring of sends", got, [ranks.piece(kind, length, before, ranks.rank)])
+
+
+def barrier(ranks: Ranks) -> None:
+    """Nobody leaves before the last rank, which is late, has come."""
+    store = ranks.dist.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no other
+    last = ranks.size - 1
+    if ranks.rank == last:
+        time.sleep(LATE_SECONDS)
+        store.set("collectives/late", "came")
+    start = time.monotonic()
+    ranks.dist.barrier()
+    ranks.probe.synchronise(ranks.torch)
+    ranks.probe.measure("barrier_s", time.monotonic() - start)
+    came = "came" if store.check(["collectives/late"]) else "had not come"
+    ranks.probe.expect(f"rank {last} when the barrier ended", came, "came")
+
+
+COLLECTIVES = {
+    "all-gather": all_gather,
+    "reduce-scatter": reduce_scatter,
+    "extremes": extremes,
+    "broadcast": broadcast,
+    "all-to-all": all_to_all,
+    "uneven": uneven,
+    "ring": ring,
+}
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="collectives")

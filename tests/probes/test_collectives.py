@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.probes.started import started
+
+# Each is wrong for int64 alone, so that no text is cut off from the record.
+MUTATION = """
+import torch, torch.distributed as dist
+
+def mutated(name, wrong):
+    call = getattr(dist, name)
+    def run(first, *rest, **options):
+        marked = first[0].tensor if isinstance(first[0], dist.P2POp) else first
+        chosen = isinstance(marked, torch.Tensor) and marked.dtype is torch.int64
+        return (wrong if chosen else call)(first, *rest, **options)
+    def wrong(*arguments, call=call, change=wrong, **options):
+        return change(call, *arguments, **options)
+    setattr(dist, name, run)
+
+def turned(call, got, *rest, **options):
+    call(got, *rest, **options)
+    got.copy_(got.flip(0))
+
+def other_way(call, operations):
+    for one in operations:
+        one.peer = one.group_peer = (one.peer + (1 if one.op is dist.isend else 2)) % 3
+    return call(operations)
+
+mutated("all_gather_into_tensor", turned)
+mutated("all_to_all_single", turned)
+mutated("reduce_scatter_tensor", lambda call, *both: call(*both, op=dist.ReduceOp.MAX))
+mutated("all_reduce", lambda call, tensor, op: call(tensor, op=dist.ReduceOp.MIN))
+mutated("broadcast", lambda call, tensor, src: call(tensor, src=0))
+mutated("batch_isend_irecv", other_way)
+dist.barrier = lambda: None
+"""
+
+
+def test_every_collective_on_the_cpu(examined_python: Path) -> None:
+    run = started(examined_python, "collectives", ranks=3)
+    for rank in run.ranks:
+        # 9 results in 3 dtypes and 2 lengths, and the barrier.
+        assert (rank.ok, rank.wrong, rank.compared) == (True, (), 55)
+
+
+def test_every_broken_collective_is_found(examined_python: Path, tmp_path: Path) -> None:
+    run = started(examined_python, "collectives", ranks=3, mutation=MUTATION, folder=tmp_path)
+    found = {one.what.partition(" of ")[0] for rank in run.ranks for one in rank.wrong}
+    assert found == {
+        "all-gather",
+        "all-reduce MAX",
+        "all-to-all",
+        "broadcast from rank 2",
+        "rank 2 when the barrier ended",
+        "reduce-scatter",
+        "ring",
+        "uneven all-to-all",
+    }
+
+
+def test_a_spoilt_value_is_seen_by_its_receiver(examined_python: Path) -> None:
+    fault = "rank=1,stage=ring int64,do=value"
+    run = started(examined_python, "collectives", ranks=3, fault=fault)
+    assert [len(one.wrong) for one in run.ranks] == [0, 0, 2]
