@@ -227,6 +227,23 @@ def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> 
     assert crashes == []
 
 
+@st.composite
+def silenced(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
+    """A machine, and commands and values that give no answer there."""
+    name = draw(st.sampled_from(NAMES))
+    known = [one for one in questions(name) if one.startswith(("run ", "value "))]
+    return name, draw(st.frozensets(st.sampled_from(known), min_size=1, max_size=3))
+
+
+@settings(max_examples=60)
+@given(silenced())
+def test_what_was_wrong_is_not_well_once_it_is_not_told(case: tuple[str, frozenset[str]]) -> None:
+    name, holes = case
+    found = judged(name, holes)
+    wrong = [one["check"] for one in expected(name)["findings"]]
+    assert [one for one in wrong if found[one][0].level is Level.OK] == []
+
+
 # What npu-smi, hccn_tool and /proc alone can tell: without them nothing is OK.
 ONLY_TOLD_BY = {
     "run npu-smi": ("npu-table", "npu-health", "npu-ecc", "npu-topology", "npu-memory"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
@@ -10,7 +9,7 @@ from ascend_doctor.checks.installed import distribution, installed, npu_only
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, unknown, warning
-from ascend_doctor.stacks import Release
+from ascend_doctor.stacks import Need
 
 # Components of the matrix and their distributions.
 _FRAMEWORKS = {
@@ -46,7 +45,9 @@ def framework_stack(case: Case) -> Iterator[Finding]:
                 because="What its documents name is not known.",
             )
             continue
-        other = list(_differences(case, row))
+        found_out = [_difference(case, need) for need in row.requires]
+        other = [one for one in found_out if isinstance(one, fit.Relation)]
+        untold = dict.fromkeys(one for one in found_out if isinstance(one, str))
         if other:
             yield warning(
                 f"{name} {found.version} is documented with other versions: "
@@ -60,18 +61,28 @@ def framework_stack(case: Case) -> Iterator[Finding]:
                 ),
                 refs=fit.refs(row.sources),
             )
+        if untold:
+            yield unknown(
+                f"Whether this is the stack that {name} {found.version} documents could not be "
+                "told in full",
+                found="; ".join(untold),
+            )
     if not there:
         raise NotApplicable("no framework of the matrix is installed")
 
 
-def _differences(case: Case, row: Release) -> Iterator[fit.Relation]:
-    """Relations outside of the documents; what could not be told is left out."""
-    for need in row.requires:
-        with contextlib.suppress(Unknown, NotApplicable):
-            if fit.applies(case, need):
-                one = fit.relation(case, need, fit.present(case, need.component))
-                if one.fit in ("doubt", "bad") and not one.allowed:
-                    yield one
+def _difference(case: Case, need: Need) -> fit.Relation | str | None:
+    """A relation outside of the documents, why it could not be told, or None for neither."""
+    try:
+        if not fit.applies(case, need):
+            return None
+        one = fit.relation(case, need, fit.present(case, need.component))
+    except NotApplicable:
+        return None
+    except Unknown as reason:
+        # What binds only where it is there, as the checkout of Megatron-LM, may not be there.
+        return None if need.optional else str(reason)
+    return one if one.fit in ("doubt", "bad") and not one.allowed else None
 
 
 @check("twinkle-mindspeed-numpy", "MindSpeed and twinkle agree on a NumPy")

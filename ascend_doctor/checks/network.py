@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.machine import ascend, container, family_or_none, numbers
 from ascend_doctor.checks.sockets import address
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Hccn, HccnDevice
+from ascend_doctor.facts import Driver, Hccn, HccnDevice
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, note, unknown, warning
 
@@ -49,6 +49,8 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
         if driver is not None and not driver.devices:
             raise NotApplicable("there is no device to ask")
         raise Unknown("hccn_tool is not there" + (", mount it" if container(case) else ""))
+    if hccn.error is None and not hccn.devices and case.need(Driver).devices:
+        raise Unknown(f"{hccn.tool} could not be started")
     if hccn.error is not None:
         permission = hccn.error.kind == "permission"
         yield unknown(
@@ -83,6 +85,11 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
     hccn = case.need(Hccn)
     if hccn.conf is None:
         raise NotApplicable("there is no /etc/hccn.conf")
+    untold = [
+        one.device
+        for one in devices
+        if one.address is None and hccn.conf.get(f"address_{one.device}")
+    ]
     for one in devices:
         for key, active in (
             ("address", one.address),
@@ -104,6 +111,8 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
                 refs=(_STALE, _VERIFY),
                 devices=(one.device,),
             )
+    if untold:
+        raise Unknown(f"hccn_tool did not tell the addresses of devices {numbers(untold)}")
 
 
 def _same(written: str, active: str) -> bool:

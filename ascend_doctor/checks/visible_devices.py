@@ -131,15 +131,17 @@ def process_count(case: Case) -> Iterator[Finding]:
     """
     ascend(case)
     values = settings(case)
+    wishes = {"--nproc": case.nproc} if case.nproc is not None else {}
+    for name in ("NPROC_PER_NODE", "NPUS_PER_NODE"):
+        if re.fullmatch("[0-9]{1,6}", values.get(name, "")):
+            wishes[name] = int(values[name])
+    if not wishes:
+        raise NotApplicable("no number of processes is asked for")
     count = known(device_count(case), "how many devices there are")
     listed = case.need(Environment).variables.get(_NAME)
     usable = count if listed is None else len(visible(listed, count))
-    wishes = {"--nproc": case.nproc}
-    for name in ("NPROC_PER_NODE", "NPUS_PER_NODE"):
-        text = values.get(name, "")
-        wishes[name] = int(text) if re.fullmatch("[0-9]{1,6}", text) else None
     for name, wish in wishes.items():
-        if wish is not None and wish > usable:
+        if wish > usable:
             of = "" if listed is None else f" of {count}, by {_NAME}={listed!r}"
             yield error(
                 f"{name} asks for {wish} processes, and {usable} devices are visible",
@@ -149,7 +151,7 @@ def process_count(case: Case) -> Iterator[Finding]:
                 remedy=_fewer(name, usable),
                 refs=(_OUT_OF_RANGE,),
             )
-        elif wish is not None and name != "--nproc" and wish < usable:
+        elif name != "--nproc" and wish < usable:
             yield note(
                 f"{name}={wish} leaves {usable - wish} of {usable} devices idle",
                 found=shown(values, name),

@@ -28,7 +28,7 @@ _FILES_LIMIT = 500
 def native(machine: Machine, python: Python) -> Native:
     """The libraries and symbols of the torch_npu that this interpreter would import.
 
-    Raises Unknown where torch_npu has no extension module for this Python.
+    Raises Unknown where torch_npu has no extension module for this Python that can be read.
     """
     found = copies(machine, python.sys_path, ("torch", "torch_npu"))
     torch, package = (next(iter(found[name]), None) for name in ("torch", "torch_npu"))
@@ -42,6 +42,8 @@ def native(machine: Machine, python: Python) -> Native:
     if module is None:
         raise Unknown(f"{folder} has no extension module for Python {python.version}")
     header = linker.link(module, "torch_npu")
+    if not header.needed:
+        raise Unknown(f"{module}: {header.error or 'what it needs could not be told'}")
     early = frozenset(linker.files)
     objects = _objects(machine, folder)
     for path in objects:

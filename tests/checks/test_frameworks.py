@@ -30,8 +30,10 @@ def test_a_framework_that_no_table_has() -> None:
     only("framework-stack", facts, Level.UNKNOWN, "No table has ms-swift 99.0")
 
 
-def test_what_cannot_be_told_is_left_out() -> None:
-    assert run("framework-stack", without(healthy(), "cann"))[0].level is Level.OK
+def test_what_cannot_be_told_is_said() -> None:
+    found = run("framework-stack", without(healthy(), "cann"))
+    assert [one.level for one in found] == [Level.UNKNOWN]
+    assert found[0].found == "cann: not collected"
     none = packages(healthy(), gone=("ms-swift",))
     assert run("framework-stack", none)[0].level is Level.SKIPPED
 

@@ -50,6 +50,7 @@ def test_other_settings_of_hccn_conf() -> None:
     assert "-netdetect -s address 192.0.2.3" in text
     same = having(a2(), "hccn", conf={"address_0": "192.0.2.10", "address_1": "word"})
     assert len(run("hccn-conf", same)) == 1
+    only("hccn-conf", changed(3, address=None), Level.UNKNOWN, "did not tell", "devices 3")
     assert run("hccn-conf", having(a2(), "hccn", conf=None))[0].level is Level.SKIPPED
 
 
@@ -304,7 +305,7 @@ def test_processes_of_launch_scripts() -> None:
     found = only("process-count", a2(NPROC_PER_NODE="16"), Level.ERROR, "NPROC_PER_NODE")
     assert "export NPROC_PER_NODE=8" in commands(found)
     only("process-count", a3(NPUS_PER_NODE="8"), Level.OK, "leaves 8 of 16 devices idle")
-    assert run("process-count", a2(NPROC_PER_NODE="gpu"))[0].level is Level.OK
+    assert run("process-count", a2(NPROC_PER_NODE="gpu"))[0].level is Level.SKIPPED
     empty = a2(ASCEND_RT_VISIBLE_DEVICES="", NPROC_PER_NODE="8")
     assert "unset NPROC_PER_NODE" in commands(only("process-count", empty, Level.ERROR))
     (found,) = ask("process-count", a2(ASCEND_RT_VISIBLE_DEVICES=""), nproc=1)
