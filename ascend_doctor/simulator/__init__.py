@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_doctor.simulator.tree import CANN, Tree, build
+from ascend_doctor.simulator.faults import FAULTS, Fault, Injection, parse
+from ascend_doctor.simulator.tree import CANN, KERNELS, Tree, build
 
-__all__ = ["CANN", "Tree", "build"]
+__all__ = ["CANN", "FAULTS", "KERNELS", "Fault", "Injection", "Tree", "build", "parse"]

@@ -1,9 +1,11 @@
-"""Compiles the stand-in CANN libraries: our runtime, and stubs for all else that the wheel needs."""
+"""Compiles the stand-in CANN libraries: our runtime, and stubs for all else the wheel needs."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -18,12 +20,19 @@ SOURCES = Path(__file__).parent / "runtime"
 PARTS = {
     "libopapi.so": ("aclnn",),
     "libascend_hal.so": ("hal",),
-    "libhccl.so": ("hccl", "hccl_collectives", "hccl_faults", "hccl_link", "hccl_p2p", "hccl_reduce"),
+    "libhccl.so": (
+        "hccl",
+        "hccl_collectives",
+        "hccl_faults",
+        "hccl_link",
+        "hccl_p2p",
+        "hccl_reduce",
+    ),
 }
 # Names that torch_npu opens at run time and that only lead to another library of ours.
 FORWARDS = {"libhcomm.so": "hccl", "libacl_op_compiler.so": "ascendcl", "libnnopbase.so": "opapi"}
 FIRST = ("libascendcl.so", "libhccl.so", "libopapi.so")  # the others are linked with these
-FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-pthread", "-Wall", "-Wextra")
+FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-pthread", "-Wall", "-Wextra")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g", "-O1")
 NO_COMPILER = (
     "the simulated NPU is built on this machine and needs a C compiler; none of cc, gcc, clang is "
@@ -62,20 +71,22 @@ def libraries(needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool)
     wanted = dict(needs.libraries)
     for name in (*ours, *FORWARDS, "libatb.so"):
         wanted.setdefault(name, frozenset())
-    defined = {symbol for parts in ours.values() for one in parts for symbol in read_elf(one).defined}
+    defined = {
+        symbol for parts in ours.values() for one in parts for symbol in read_elf(one).defined
+    }
     for name in (*FIRST, *sorted(wanted.keys() - set(FIRST))):
         source = folder / f"{name}.c"
         text = stubs.library(wanted[name] - defined)
         if name == "libopapi.so":
-            operators = {one for one in needs.operators if one not in defined}
-            text += stubs.kernels(operators).removeprefix(stubs.HEADER)
+            text += stubs.kernels(needs.operators - defined)
         source.write_text(text, "utf-8")
-        link = ["-Wl,--no-as-needed", f"-l{FORWARDS.get(name, 'ascendcl')}", "-lascendcl"]
+        others = (FORWARDS.get(name, "ascendcl"), "ascendcl") if name != FIRST[0] else ()
         _run(
             compiler,
             [*FLAGS, "-fno-builtin", "-w", *extra, "-shared", f"-Wl,-soname,{name}"],
             ["-o", str(folder / name), str(source), *map(str, ours.get(name, ()))],
-            [f"-L{folder}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", *(link if name != FIRST[0] else ())],
+            [f"-L{folder}", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs", "-Wl,--no-as-needed"],
+            [f"-l{other}" for other in others],
         )
         source.unlink()
     for path in folder.glob("*.o"):
@@ -83,11 +94,24 @@ def libraries(needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool)
 
 
 def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str, Path]:
-    made = {}
-    for source in sorted(SOURCES.glob("*.c")):
-        made[source.stem] = folder / f"{source.stem}.o"
-        _run(compiler, FLAGS, extra, ["-c", str(source), "-o", str(made[source.stem])])
+    made = {path.stem: folder / f"{path.stem}.o" for path in sorted(SOURCES.glob("*.c"))}
+
+    def one(name: str) -> None:
+        source = str(SOURCES / f"{name}.c")
+        _run(compiler, FLAGS, extra, ["-c", source, "-o", str(made[name])])
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(one, made))
     return made
+
+
+def preloads(compiler: Compiler) -> tuple[Path, ...]:
+    """What a process must preload for sanitized libraries; C++ exceptions need the second."""
+    found = []
+    for name in ("libasan.so", "libstdc++.so.6"):
+        done = LiveMachine().run([compiler.path, f"-print-file-name={name}"])
+        found.append(Path(done.stdout.strip()).resolve())
+    return tuple(found)
 
 
 def _run(compiler: Compiler, *arguments: Sequence[str]) -> None:

@@ -30,17 +30,19 @@ def cann_folder(root: Path, version: str) -> Path:
     return root / f"cann-{version}"
 
 
-def prepare(root: Path, final: Path, *, version: str, machine: str) -> Path:
+def prepare(root: Path, final: Path, *, version: str, machine: str, kernels: str) -> Path:
     """Folders of a CANN install below ``root``; the folder for its libraries is returned.
 
     ``final`` is where ``root`` will be in the end: version files name their own place.
+    ``kernels`` is the chip family whose operator package is installed.
     """
     cann = cann_folder(root, version)
     libraries = cann / f"{machine}-linux" / "lib64"
     libraries.mkdir(parents=True)
     (root / "cann").symlink_to(cann.name)
     (cann / "lib64").symlink_to(f"{machine}-linux/lib64")
-    for name in ("bin", "conf", KERNELS, "python/site-packages"):
+    marker = f"{KERNELS}/{kernels}/{MARK}"
+    for name in ("bin", "conf", marker, f"{KERNELS}/config/{kernels}", "python/site-packages"):
         (cann / name).mkdir(parents=True)
     (cann / "SIMULATED").write_text(NOTICE, "utf-8")
     (cann / "set_env.sh").write_text(SET_ENV, "utf-8")

@@ -26,7 +26,7 @@ def library(symbols: Iterable[str]) -> str:
 
 def kernels(names: Iterable[str]) -> str:
     """Stubs of aclnn operators: both halves of each, which fail like a kernel that is missing."""
-    return HEADER + "".join(
+    return "".join(
         f'int {name}GetWorkspaceSize(void) {{ return sim_no_kernel("{name}"); }}\n'
         f'int {name}(void) {{ return sim_no_kernel("{name}"); }}\n'
         for name in sorted(names)

@@ -19,6 +19,7 @@ from ascend_doctor.simulator.soc import properties
 from ascend_doctor.simulator.wheel import Wheel, find_wheel, needs
 
 CANN = "9.1.0"
+KERNELS = "ascend910b"
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,8 +27,8 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
 
     root: Path
     cann: str
-    torch_npu: str
-    sanitized: bool = False
+    kernels: str
+    preload: tuple[Path, ...] = ()  # of a sanitized tree
 
     @property
     def home(self) -> Path:
@@ -42,10 +43,12 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
         devices: int,
         memory_bytes: int,
         faults: Sequence[str] = (),
+        haste: float = 1.0,
     ) -> dict[str, str]:
         """The whole environment of a child process on a simulated machine.
 
-        ``memory_bytes`` is the memory of one device. ``faults`` are lines of ``Fault.line()``.
+        ``memory_bytes`` is the memory of one device. ``faults`` are what ``Injection.line``
+        gives. HCCL's time limits are divided by ``haste``, so that a rehearsal need not wait.
         Processes that get the same result, or a result made from it, share one machine and the
         memory of its devices.
         Raises DataError for a SoC that the matrix does not know.
@@ -64,30 +67,42 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
             "ASCEND_SIMULATOR_DEVICES": str(devices),
             "ASCEND_SIMULATOR_MEMORY": str(memory_bytes),
             "ASCEND_SIMULATOR_CANN": self.cann,
+            "ASCEND_SIMULATOR_HASTE": str(haste),
             "ASCEND_SIMULATOR_LEDGER": base.get("ASCEND_SIMULATOR_LEDGER") or str(new_ledger()),
         }
         env |= properties(soc)
+        if self.preload:
+            env["LD_PRELOAD"] = ":".join(map(str, self.preload))
+            env["ASAN_OPTIONS"] = "detect_leaks=0"  # the interpreter itself never frees all
         if faults:
             env["ASCEND_SIMULATOR_FAULTS"] = ";".join(faults)
         return env
 
 
 def build(
-    python: Path, *, cache: Path | None = None, sanitize: bool = False, cann: str = CANN
+    python: Path,
+    *,
+    cache: Path | None = None,
+    sanitize: bool = False,
+    cann: str = CANN,
+    kernels: str = KERNELS,
 ) -> Tree:
     """The tree for the torch_npu of an interpreter, built when the cache does not have it yet.
 
-    ``cann`` is the version that the tree claims to be. Raises DataError where torch_npu is
+    ``cann`` is the version that the tree claims to be, ``kernels`` the chip family whose operator
+    package it holds. Raises DataError where torch_npu is
     missing and DoctorError where there is no C compiler.
     """
     wheel = find_wheel(python)
     compiler = compiling.find_compiler()
     place = cache or Path(platformdirs.user_cache_dir("ascend-doctor")) / "simulator"
-    key = _key(wheel, compiler, cann, sanitize=sanitize)
-    tree = Tree(root=place / key, cann=cann, torch_npu=wheel.version, sanitized=sanitize)
+    key = _key(wheel, compiler, cann, kernels, sanitize)
+    root = place / f"{wheel.version}-{key}"
+    preload = compiling.preloads(compiler) if sanitize else ()
+    tree = Tree(root=root, cann=cann, kernels=kernels, preload=preload)
     if not tree.root.is_dir():
         place.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(place / f"{key}.lock"):
+        with filelock.FileLock(place / f"{tree.root.name}.lock"):
             if not tree.root.is_dir():
                 _make(tree, wheel, compiler)
     return tree
@@ -97,8 +112,10 @@ def _make(tree: Tree, wheel: Wheel, compiler: compiling.Compiler) -> None:
     """Build beside the final place and move it there whole, so that no half tree is ever seen."""
     work = Path(tempfile.mkdtemp(prefix=f"{tree.root.name}-", dir=tree.root.parent))
     try:
-        folder = layout.prepare(work, tree.root, version=tree.cann, machine=wheel.machine)
-        compiling.libraries(needs(wheel), compiler, folder, sanitize=tree.sanitized)
+        folder = layout.prepare(
+            work, tree.root, version=tree.cann, machine=wheel.machine, kernels=tree.kernels
+        )
+        compiling.libraries(needs(wheel), compiler, folder, sanitize=bool(tree.preload))
         layout.add_python(layout.cann_folder(work, tree.cann))
         work.chmod(0o755)
         work.rename(tree.root)
@@ -107,17 +124,16 @@ def _make(tree: Tree, wheel: Wheel, compiler: compiling.Compiler) -> None:
         raise
 
 
-def _key(wheel: Wheel, compiler: compiling.Compiler, cann: str, *, sanitize: bool) -> str:
+def _key(wheel: Wheel, *parts: object) -> str:
+    """A hash of all that the tree is made of: the wheel, the compiler, our sources, the options."""
     here = Path(__file__).parent
-    digest = hashlib.sha256()
-    library = wheel.folder / "lib" / "libtorch_npu.so"
-    size = library.stat().st_size if library.exists() else 0
-    for part in (*(wheel.version, wheel.machine, size, cann, sanitize), *msgspec.structs.astuple(compiler)):
-        digest.update(f"{part}\0".encode())
+    digest = hashlib.sha256(repr((wheel, *parts)).encode())
+    for path in sorted(wheel.folder.glob("lib/*.so")):
+        digest.update(f"{path.name} {path.stat().st_size}\0".encode())
     for path in sorted(here.rglob("*")):
         if path.suffix in {".py", ".c", ".h"}:
             digest.update(str(path.relative_to(here)).encode() + path.read_bytes())
-    return f"{wheel.version}-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
 
 
 def _first(entry: str, rest: str | None) -> str:

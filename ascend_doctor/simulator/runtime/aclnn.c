@@ -5,7 +5,6 @@
 #include "simulator.h"
 #include "tensors.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,7 +128,7 @@ static aclError do_copy(void *arguments, aclError failed, char *message) {
     const copy *c = arguments;
     aclError code = failed ? ACL_SUCCESS : sim_copy(&c->target, &c->source);
     if (code)
-        snprintf(message, SIM_MESSAGE, "EZ9999: the simulated copy refused its tensors\n");
+        sim_compose(message, "EZ9999", "The simulated copy refuses the shapes or types of its tensors.");
     return code;
 }
 

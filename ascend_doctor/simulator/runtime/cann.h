@@ -135,6 +135,15 @@ typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
 typedef struct aclrtMallocConfig aclrtMallocConfig;
+typedef enum { ACL_PKG_NAME_CANN } aclCANNPackageName;
+typedef struct aclCANNPackageVersion {
+    char version[128];
+    char majorVersion[64];
+    char minorVersion[64];
+    char releaseVersion[64];
+    char patchVersion[64];
+    char reserved[128];
+} aclCANNPackageVersion;
 
 /* hccl_types.h */
 typedef enum {

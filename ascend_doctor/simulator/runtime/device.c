@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+aclError aclrtSetDevice(int32_t device);
+
 static _Thread_local int current = -1;
 static char contexts[SIM_MAX_DEVICES];
 static atomic_bool active[SIM_MAX_DEVICES];
@@ -21,8 +23,26 @@ static struct {
 } failed[SIM_MAX_DEVICES];
 static pthread_mutex_t failing = PTHREAD_MUTEX_INITIALIZER;
 
+static atomic_int default_device = -1;
+
+/* A thread that has set no device works on the default one of aclInit's file, if that names one. */
 int sim_device(void) {
+    if (current < 0 && default_device >= 0)
+        aclrtSetDevice(default_device);
     return current;
+}
+
+/* {"defaultDevice": {"default_device": "0"}}, as in the wheel's acl_default.json */
+static int read_default_device(const char *path) {
+    char text[4096];
+    FILE *file = path && *path ? fopen(path, "r") : NULL;
+    if (!file)
+        return -1;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const char *found = strstr(text, "\"default_device\"");
+    found = found ? strpbrk(found + strlen("\"default_device\""), "0123456789") : NULL;
+    return found ? atoi(found) : -1;
 }
 
 void sim_device_fail(int device, aclError code, const char *message) {
@@ -34,30 +54,32 @@ void sim_device_fail(int device, aclError code, const char *message) {
     pthread_mutex_unlock(&failing);
 }
 
-aclError sim_device_error(int device) {
-    if (device < 0)
-        return ACL_SUCCESS;
-    aclError code = failed[device].code;
-    if (code)
+aclError sim_device_error(int device, char *message) {
+    aclError code = device < 0 ? ACL_SUCCESS : failed[device].code;
+    if (code && message)
+        memcpy(message, failed[device].message, SIM_MESSAGE);
+    else if (code)
         sim_report_text(failed[device].message);
     return code;
 }
 
 /* Called by the operators: the device of the calling thread is broken from here on. */
-void sim_fail(aclError code, const char *message) {
-    sim_report(code, "EZ9999", "%s", message);
-    const char *text = message;
+void sim_fail(aclError code, const char *text) {
+    char message[SIM_MESSAGE];
+    sim_compose(message, "EH9999", "%s", text);
     if (current >= 0)
-        sim_device_fail(current, code, text);
+        sim_device_fail(current, code, message);
 }
 
 aclError aclInit(const char *config) {
-    (void)config;
     const sim_fault *fault = sim_fault_due("acl-init", -1);
     if (fault)
         return sim_report((aclError)sim_fault_number(fault, "code", ACL_ERROR_FAILURE), "EE9999",
                           "%s", "aclInit failed.");
-    return atomic_exchange(&initialised, true) ? ACL_ERROR_REPEAT_INITIALIZE : ACL_SUCCESS;
+    if (atomic_exchange(&initialised, true))
+        return ACL_ERROR_REPEAT_INITIALIZE;
+    default_device = read_default_device(config);
+    return ACL_SUCCESS;
 }
 
 aclError aclFinalize(void) {
@@ -120,7 +142,7 @@ aclError aclrtGetDevice(int32_t *device) {
 }
 
 aclError aclrtGetCurrentContext(aclrtContext *context) {
-    if (current < 0)
+    if (sim_device() < 0)
         return ACL_ERROR_RT_CONTEXT_NULL;
     *context = &contexts[current];
     return ACL_SUCCESS;

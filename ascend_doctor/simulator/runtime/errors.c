@@ -15,22 +15,33 @@ static _Thread_local char handed_out[SIM_MESSAGE];
 static _Thread_local aclError last_error;
 
 /* "EE1001: [PID: 2228607] 2025-08-06-16:15:27.377.593 The argument is invalid. ..." as in captures */
-aclError sim_report(aclError code, const char *prefix, const char *format, ...) {
+static void compose(char *message, const char *code, const char *format, va_list arguments) {
     struct timeval now;
     struct tm local;
     gettimeofday(&now, NULL);
     localtime_r(&now.tv_sec, &local);
     char stamp[64], text[SIM_MESSAGE - 128];
     strftime(stamp, sizeof stamp, "%Y-%m-%d-%H:%M:%S", &local);
+    vsnprintf(text, sizeof text, format, arguments);
+    snprintf(message, SIM_MESSAGE, "%s: [PID: %d] %s.%03d.%03d %s\n", code, (int)getpid(), stamp,
+             (int)(now.tv_usec / 1000), (int)(now.tv_usec % 1000), text);
+    sim_trace("%s", message);
+}
+
+void sim_compose(char *message, const char *code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    compose(message, code, format, arguments);
     va_end(arguments);
-    snprintf(recent, sizeof recent, "%s: [PID: %d] %s.%03d.%03d %s\n", prefix, (int)getpid(), stamp,
-             (int)(now.tv_usec / 1000), (int)(now.tv_usec % 1000), text);
-    sim_trace("%s", recent);
-    last_error = code;
-    return code;
+}
+
+aclError sim_report(aclError error, const char *code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    compose(recent, code, format, arguments);
+    va_end(arguments);
+    last_error = error;
+    return error;
 }
 
 void sim_report_text(const char *text) {

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "hccl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct operation operation;
@@ -164,10 +163,10 @@ static aclError all_to_all(const operation *o, char *message) {
             const slot *theirs = sim_published(c, rank);
             uint64_t wanted = o->receive_counts[rank];
             if (theirs->bytes[c->rank] != wanted * o->size) {
-                snprintf(message, SIM_MESSAGE,
-                         "EI0005: The arguments for collective communication are inconsistent between "
-                         "ranks:parameter count, local end %llu, remote end %llu\n",
-                         (unsigned long long)wanted, (unsigned long long)(theirs->bytes[c->rank] / o->size));
+                sim_compose(message, "EI0005",
+                            "The arguments for collective communication are inconsistent between "
+                            "ranks:parameter count, local end %llu, remote end %llu",
+                            (unsigned long long)wanted, (unsigned long long)(theirs->bytes[c->rank] / o->size));
                 return ACL_ERROR_RT_FFTS_PLUS_EXCEPTION;
             }
             rounds = theirs->rounds > rounds ? theirs->rounds : rounds;

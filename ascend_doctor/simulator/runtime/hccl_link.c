@@ -81,9 +81,9 @@ char *sim_mail(const communicator *c, uint32_t from, uint32_t to, uint32_t messa
 }
 
 aclError sim_execution_timeout(char *message, uint32_t rank) {
-    snprintf(message, SIM_MESSAGE,
-             "EI0002: The wait execution of the Notify register times out. Reason: The Notify register "
-             "has not received the Notify record from remote rank [%u].\n", rank);
+    sim_compose(message, "EI0002",
+                "The wait execution of the Notify register times out. Reason: The Notify register "
+                "has not received the Notify record from remote rank [%u].", rank);
     return ACL_ERROR_RT_FFTS_PLUS_TIMEOUT;
 }
 
@@ -134,7 +134,7 @@ aclError sim_meet(communicator *c, const signature *what, char *message) {
     char text[SIM_MESSAGE / 2];
     for (uint32_t rank = 0; rank < c->ranks; rank++)
         if (disagree(what, &sim_published(c, rank)->what, text)) {
-            snprintf(message, SIM_MESSAGE, "EI0005: %s\n", text);
+            sim_compose(message, "EI0005", "%s", text);
             return ACL_ERROR_RT_FFTS_PLUS_EXCEPTION;
         }
     return ACL_SUCCESS;

@@ -12,22 +12,31 @@ bool sim_reducible(HcclDataType type) {
 }
 
 /* Integers wrap as they do in two's complement; half precision is added in single precision and
- * rounded once. */
-#define COMBINE(ADD, MULTIPLY)                                   \
-    switch (op) {                                                \
-    case HCCL_REDUCE_SUM: sum = (ADD); break;                    \
-    case HCCL_REDUCE_PROD: sum = (MULTIPLY); break;              \
-    case HCCL_REDUCE_MAX: sum = next > sum ? next : sum; break;  \
-    default: sum = next < sum ? next : sum; break;               \
-    }
-#define REDUCE(T, W, LOAD, STORE, ADD, MULTIPLY)                 \
-    for (uint64_t i = 0; i < elements; i++) {                    \
-        W sum = LOAD(((const T *)in[0])[i]);                     \
-        for (uint32_t r = 1; r < count; r++) {                   \
-            W next = LOAD(((const T *)in[r])[i]);                \
-            COMBINE(ADD, MULTIPLY)                               \
+ * rounded once. Blocks stay in the cache and let the compiler use vectors. */
+enum { BLOCK = 512 };
+#define REDUCE(T, WIDE, LOAD, STORE, ADD, MULTIPLY)             \
+    for (uint64_t at = 0; at < elements; at += BLOCK) {          \
+        WIDE sums[BLOCK];                                        \
+        uint64_t n = elements - at < BLOCK ? elements - at : BLOCK; \
+        for (uint64_t i = 0; i < n; i++)                         \
+            sums[i] = LOAD(((const T *)in[0] + at)[i]);         \
+        for (uint32_t rank = 1; rank < count; rank++) {          \
+            const T *from = (const T *)in[rank] + at;            \
+            switch (op) {                                        \
+            case HCCL_REDUCE_SUM: LOOP(WIDE, LOAD, ADD)         \
+            case HCCL_REDUCE_PROD: LOOP(WIDE, LOAD, MULTIPLY)   \
+            case HCCL_REDUCE_MAX: LOOP(WIDE, LOAD, next > sum ? next : sum) \
+            default: LOOP(WIDE, LOAD, next < sum ? next : sum)  \
+            }                                                    \
         }                                                        \
-        ((T *)out)[i] = STORE(sum);                              \
+        for (uint64_t i = 0; i < n; i++)                         \
+            ((T *)out + at)[i] = STORE(sums[i]);                 \
+    }                                                            \
+    break;
+#define LOOP(WIDE, LOAD, EXPRESSION)                            \
+    for (uint64_t i = 0; i < n; i++) {                           \
+        WIDE next = LOAD(from[i]), sum = sums[i];               \
+        sums[i] = (EXPRESSION);                                  \
     }                                                            \
     break;
 #define PLAIN(x) (x)

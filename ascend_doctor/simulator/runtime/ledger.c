@@ -132,7 +132,7 @@ __attribute__((destructor)) static void leave(void) {
         for (int i = 0; i < ENTRIES; i++) {
             entry *e = &shared->entries[device][i];
             if (e->pid == getpid())
-                e->pid = 0, e->bytes = 0;
+                e->pid = 0;
             else
                 others = others || alive(e->pid);
         }

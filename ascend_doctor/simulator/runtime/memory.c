@@ -76,7 +76,7 @@ static aclError allocate(void **pointer, size_t size) {
         return ACL_ERROR_RT_CONTEXT_NULL;
     if (!pointer || !size)
         return ACL_ERROR_RT_PARAM_INVALID;
-    aclError code = sim_device_error(device);
+    aclError code = sim_device_error(device, NULL);
     if (code)
         return code;
     size = rounded(size);
@@ -211,7 +211,7 @@ aclError aclrtMemcpy(void *to, size_t room, const void *from, size_t size, aclrt
     (void)kind;
     if (size > room || (size && (!to || !from)))
         return ACL_ERROR_RT_PARAM_INVALID;
-    aclError code = sim_device_error(sim_device());
+    aclError code = sim_device_error(sim_device(), NULL);
     if (!code)
         memmove(to, from, size);
     return code;
@@ -220,7 +220,7 @@ aclError aclrtMemcpy(void *to, size_t room, const void *from, size_t size, aclrt
 aclError aclrtMemset(void *to, size_t room, int32_t value, size_t size) {
     if (size > room || (size && !to))
         return ACL_ERROR_RT_PARAM_INVALID;
-    aclError code = sim_device_error(sim_device());
+    aclError code = sim_device_error(sim_device(), NULL);
     if (!code)
         memset(to, value, size);
     return code;

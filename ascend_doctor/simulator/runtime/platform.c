@@ -8,27 +8,21 @@
 #include <string.h>
 #include <time.h>
 
-/* acl_rt.h: struct aclCANNPackageVersion begins with char version[128] and four parts of 64 */
-typedef struct {
-    char version[128];
-    char parts[4][64];
-    char reserved[128];
-} package_version;
-
 static const char *cann(void) {
     const char *text = getenv("ASCEND_SIMULATOR_CANN");
     return text && *text ? text : "0.0.0";
 }
 
-aclError aclsysGetCANNVersion(int package, package_version *version) {
+aclError aclsysGetCANNVersion(aclCANNPackageName package, aclCANNPackageVersion *version) {
     (void)package; /* from CANN 8.5 on every component has the version of the whole */
     memset(version, 0, sizeof *version);
     snprintf(version->version, sizeof version->version, "%s", cann());
+    char *parts[] = {version->majorVersion, version->minorVersion, version->releaseVersion, version->patchVersion};
     char copy[128], *rest = NULL;
     snprintf(copy, sizeof copy, "%s", cann());
     char *part = strtok_r(copy, ".", &rest);
     for (int i = 0; part && i < 4; i++, part = strtok_r(NULL, ".", &rest))
-        snprintf(version->parts[i], sizeof version->parts[i], "%s", part);
+        snprintf(parts[i], 64, "%s", part);
     return ACL_SUCCESS;
 }
 

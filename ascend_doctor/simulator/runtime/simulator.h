@@ -24,14 +24,16 @@ const sim_settings *sim_config(void);
 void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* errors.c: aclGetRecentErrMsg belongs to the calling thread */
-aclError sim_report(aclError code, const char *prefix, const char *format, ...)
+aclError sim_report(aclError error, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void sim_compose(char *message, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4))); /* for a task, whose message somebody else will read */
 void sim_report_text(const char *text);
 aclError sim_not_simulated(const char *name);
 
 /* device.c */
 int sim_device(void); /* of the calling thread, -1 without */
-aclError sim_device_error(int device);
+aclError sim_device_error(int device, char *message); /* message may be NULL: then it is reported */
 void sim_device_fail(int device, aclError code, const char *message);
 
 /* ledger.c: how much of each device the processes of one simulated machine use */

@@ -91,9 +91,11 @@ static stream *find(aclrtStream handle) {
 static void run(stream *s, sim_task task, void *arguments) {
     char message[SIM_MESSAGE] = "";
     s->running = true;
-    aclError failed = s->error ? s->error : sim_device_error(s->device);
-    if (s->error)
+    aclError failed = s->error;
+    if (failed)
         memcpy(message, s->message, sizeof message);
+    else
+        failed = sim_device_error(s->device, message);
     pthread_mutex_unlock(&s->lock);
     aclError code = task(arguments, failed, message);
     pthread_mutex_lock(&s->lock);
@@ -148,12 +150,15 @@ static bool enqueue(stream *s, sim_task task, const void *arguments, size_t size
 
 /* Faults that strike while a device works; they surface when somebody waits for it. */
 static void strike(int device) {
-    if (sim_fault_due("hbm-ecc", device))
-        sim_device_fail(device, ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR,
-                        "EZ9999: HBM multi-bit ECC error, runtime result = 507054.\n");
-    if (sim_fault_due("device-lost", device))
-        sim_device_fail(device, ACL_ERROR_RT_LOST_HEARTBEAT,
-                        "EE9999: The device lost its heartbeat, runtime result = 507010.\n");
+    char message[SIM_MESSAGE];
+    if (sim_fault_due("hbm-ecc", device)) {
+        sim_compose(message, "EZ9999", "HBM MULTI BIT ECC ERROR, runtime result = 507054.");
+        sim_device_fail(device, ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR, message);
+    }
+    if (sim_fault_due("device-lost", device)) {
+        sim_compose(message, "EL0001", "Device[%d] lost heartbeat, runtime result = 507010.", device);
+        sim_device_fail(device, ACL_ERROR_RT_LOST_HEARTBEAT, message);
+    }
 }
 
 aclError sim_launch(aclrtStream handle, sim_task task, const void *arguments, size_t size, bool blocks) {
@@ -196,12 +201,14 @@ static aclError drain(stream *s, int32_t milliseconds) {
     return code;
 }
 
+/* The operators wait for their stream before they compute, so waits count as work as well. */
 aclError sim_wait(aclrtStream handle, int32_t milliseconds) {
     stream *s = find(handle);
     if (!s)
         return ACL_ERROR_RT_CONTEXT_NULL;
+    strike(s->device);
     aclError code = drain(s, milliseconds);
-    return code ? code : sim_device_error(s->device);
+    return code ? code : sim_device_error(s->device, NULL);
 }
 
 aclError sim_wait_device(int device, int32_t milliseconds) {
@@ -212,7 +219,7 @@ aclError sim_wait_device(int device, int32_t milliseconds) {
     for (stream *s = all; s && !first; s = s->next)
         if (s->device == device)
             first = drain(s, milliseconds);
-    return first ? first : sim_device_error(device);
+    return first ? first : sim_device_error(device, NULL);
 }
 
 int sim_stream_device(aclrtStream handle) {

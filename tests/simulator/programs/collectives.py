@@ -1,0 +1,220 @@
+"""Every collective of torch_npu's ProcessGroupHCCL against values that are computed here.
+
+Each rank checks what it gets; the lines say how many combinations were right.
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+REDUCTIONS = {
+    "sum": dist.ReduceOp.SUM,
+    "product": dist.ReduceOp.PRODUCT,
+    "max": dist.ReduceOp.MAX,
+    "min": dist.ReduceOp.MIN,
+}
+TYPES = (
+    torch.int8,
+    torch.uint8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+)
+SIZES = (1, 1 << 10, 9 << 20)  # bytes; at least one element
+
+torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("hccl")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+everyone = range(ranks)
+checked = 0
+refused: set[str] = set()
+
+
+def repeated(pattern: torch.Tensor, count: int) -> torch.Tensor:
+    return pattern.repeat(-(-count // 3))[:count]
+
+
+@functools.cache
+def values(owner: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+    """1, 2, 3, 1 ... shifted by the rank: different for ranks and places, exact in every type."""
+    return repeated(((torch.arange(3) + owner) % 3 + 1).to(dtype), count)
+
+
+def allowed(what: str, dtype: torch.dtype, collective: Callable[[], object]) -> bool:
+    """Run a collective, unless torch_npu itself refuses the type of its elements."""
+    try:
+        collective()
+    except RuntimeError as error:
+        if "Unsupported data type" not in str(error):
+            raise
+        refused.add(f"{what}:{str(dtype).removeprefix('torch.')}")
+        return False
+    return True
+
+
+def reduced(name: str, parts: list[torch.Tensor]) -> torch.Tensor:
+    count = parts[0].numel()
+    few = torch.stack([part[:3].to(torch.int64) for part in parts])
+    result = {"sum": few.sum, "product": few.prod, "max": few.amax, "min": few.amin}[name](0)
+    return repeated(result.to(parts[0].dtype), count)
+
+
+def same(what: str, got: torch.Tensor, wanted: torch.Tensor) -> None:
+    global checked  # noqa: PLW0603 - this is a script
+    if not torch.equal(got.cpu(), wanted):
+        sys.exit(f"rank {rank}: {what}: got {got.flatten()[:8]}, wanted {wanted.flatten()[:8]}")
+    checked += 1
+
+
+def reductions(name: str, dtype: torch.dtype, count: int) -> None:
+    op, what = REDUCTIONS[name], f"{name} {dtype} {count}"
+    whole = reduced(name, [values(one, count, dtype) for one in everyone])
+    tensor = values(rank, count, dtype).npu()
+    if allowed("all_reduce", dtype, lambda: dist.all_reduce(tensor, op)):
+        same(f"all_reduce {what}", tensor, whole)
+    root = values(rank, count, dtype).npu()
+    if allowed("reduce", dtype, lambda: dist.reduce(root, ranks - 1, op)) and rank == ranks - 1:
+        same(f"reduce {what}", root, whole)
+    pieces = [values(rank + one, count, dtype).npu() for one in everyone]
+    mine = torch.empty_like(pieces[0])
+    wanted = reduced(name, [values(one + rank, count, dtype) for one in everyone])
+    if allowed("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
+        same(f"reduce_scatter {what}", mine, wanted)
+        dist.reduce_scatter_tensor(mine, torch.cat(pieces), op)
+        same(f"reduce_scatter_tensor {what}", mine, wanted)
+
+
+def uneven_reductions(name: str, dtype: torch.dtype) -> None:
+    counts = [5 * one + 1 for one in everyone]
+    pieces = [values(rank + one, counts[one], dtype).npu() for one in everyone]
+    mine = torch.empty_like(pieces[rank])
+    op = REDUCTIONS[name]
+    wanted = reduced(name, [values(one + rank, counts[rank], dtype) for one in everyone])
+    if allowed("reduce_scatter", dtype, lambda: dist.reduce_scatter(mine, pieces, op)):
+        same(f"uneven reduce_scatter {name} {dtype}", mine, wanted)
+
+
+def moves(dtype: torch.dtype, count: int) -> None:
+    what = f"{dtype} {count}"
+    mine = values(rank, count, dtype).npu()
+    all_values = [values(one, count, dtype) for one in everyone]
+    tensor = mine.clone()
+    dist.broadcast(tensor, ranks - 1)
+    same(f"broadcast {what}", tensor, all_values[-1])
+    gathered = [torch.empty_like(mine) for _ in everyone]
+    dist.all_gather(gathered, mine)
+    same(f"all_gather {what}", torch.stack(gathered), torch.stack(all_values))
+    together = torch.empty(ranks * count, dtype=dtype, device="npu")
+    dist.all_gather_into_tensor(together, mine)
+    same(f"all_gather_into_tensor {what}", together, torch.cat(all_values))
+    target = gathered if rank == 0 else None
+    dist.gather(mine, target, 0)
+    if rank == 0:
+        same(f"gather {what}", torch.stack(gathered), torch.stack(all_values))
+    tensor = torch.empty_like(mine)
+    dist.scatter(tensor, [one.npu() for one in all_values] if rank == 0 else None, 0)
+    same(f"scatter {what}", tensor, all_values[rank])
+    pieces = torch.cat([values(rank * 5 + one, count, dtype) for one in everyone]).npu()
+    dist.all_to_all_single(together, pieces)
+    wanted = torch.cat([values(one * 5 + rank, count, dtype) for one in everyone])
+    same(f"all_to_all_single {what}", together, wanted)
+    ring(mine, what)
+
+
+def ring(mine: torch.Tensor, what: str) -> None:
+    """Send to the next rank and receive from the last, at once and one after the other."""
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    wanted = values(before, mine.numel(), mine.dtype)
+    tensor = torch.empty_like(mine)
+    steps = [dist.P2POp(dist.isend, mine, after), dist.P2POp(dist.irecv, tensor, before)]
+    for work in dist.batch_isend_irecv(steps):
+        work.wait()
+    same(f"batch_isend_irecv {what}", tensor, wanted)
+    tensor = torch.empty_like(mine)
+    for sends in (rank % 2 == 0, rank % 2 == 1):
+        if sends:
+            dist.send(mine, after)
+        else:
+            dist.recv(tensor, before)
+    same(f"send and recv {what}", tensor, wanted)
+
+
+def uneven_moves(dtype: torch.dtype) -> None:
+    counts = [3 * one + 1 for one in everyone]
+    gathered = [torch.empty(count, dtype=dtype, device="npu") for count in counts]
+    dist.all_gather(gathered, values(rank, counts[rank], dtype).npu())
+    for one in everyone:
+        same(f"uneven all_gather {dtype}", gathered[one], values(one, counts[one], dtype))
+    # rank r sends s + 1 elements to rank s, and a rank may send nothing
+    sent = torch.cat([values(rank + one, one, dtype) for one in everyone]).npu()
+    got = torch.empty(rank * ranks, dtype=dtype, device="npu")
+    dist.all_to_all_single(got, sent, [rank] * ranks, list(everyone))
+    wanted = torch.cat([values(one + rank, rank, dtype) for one in everyone])
+    same(f"uneven all_to_all_single {dtype}", got, wanted)
+    pieces = [values(rank, one + 1, dtype).npu() for one in everyone]
+    outputs = [torch.empty(rank + 1, dtype=dtype, device="npu") for _ in everyone]
+    dist.all_to_all(outputs, pieces)
+    for one in everyone:
+        same(f"uneven all_to_all {dtype}", outputs[one], values(one, rank + 1, dtype))
+
+
+def groups() -> None:
+    """Groups of neighbours and of every second rank, made by all ranks in the same order."""
+    pairs = [[one, one + 1] for one in range(0, ranks, 2)]
+    strides = [list(range(first, ranks, 2)) for first in (0, 1)]
+    made = [(members, dist.new_group(members)) for members in (*pairs, *strides)]
+    for members, group in made:
+        if rank in members:
+            tensor = torch.full((1000,), float(rank)).npu()
+            dist.all_reduce(tensor, group=group)
+            same(f"all_reduce in {members}", tensor, torch.full((1000,), float(sum(members))))
+
+
+def objects_and_overlap() -> None:
+    found: list[object] = [None] * ranks
+    dist.all_gather_object(found, {"rank": rank, "pad": "x" * 100 * rank})
+    assert [one["rank"] for one in found] == list(everyone)  # type: ignore[index]
+    listed = [f"from {rank}"]
+    dist.broadcast_object_list(listed, 1)
+    assert listed == ["from 1"]
+    tensors = [torch.full((1 << 18,), float(rank + i)).npu() for i in range(4)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    for i, (work, tensor) in enumerate(zip(works, tensors, strict=True)):
+        work.wait()
+        wanted = float(sum(everyone) + i * ranks)
+        same("asynchronous all_reduce", tensor * 1, torch.full((1 << 18,), wanted))
+    dist.barrier()
+
+
+def each(step: Callable[..., None], *ways: tuple[object, ...]) -> None:
+    before = checked
+    for way in ways:
+        step(*way)
+    if rank == 0:
+        print(step.__name__, checked - before, flush=True)
+
+
+def elements(size: int, dtype: torch.dtype) -> int:
+    return max(1, size // int(dtype.itemsize))
+
+
+each(
+    reductions,
+    *((n, t, elements(s, t)) for n in REDUCTIONS for t in TYPES for s in SIZES),
+)
+each(uneven_reductions, *((n, t) for n in REDUCTIONS for t in TYPES))
+each(moves, *((t, elements(s, t)) for t in TYPES for s in SIZES))
+each(uneven_moves, *((t,) for t in TYPES))
+each(groups, ())
+each(objects_and_overlap, ())
+if rank == 0:
+    print("refused", *sorted(refused), flush=True)
+dist.destroy_process_group()

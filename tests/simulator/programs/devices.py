@@ -1,0 +1,23 @@
+"""Prints what torch_npu says of the devices, as JSON."""
+
+import json
+
+import torch
+import torch_npu
+
+said = {
+    "available": torch.npu.is_available(),
+    "count": torch.npu.device_count(),
+}
+if said["count"]:
+    properties = torch.npu.get_device_properties(0)
+    said |= {
+        "name": torch.npu.get_device_name(0),
+        "memory": properties.total_memory,
+        "cubes": properties.cube_core_num,
+        "vectors": properties.vector_core_num,
+        "l2": properties.L2_cache_size,
+        "cann": torch_npu.npu.utils.get_cann_version("CANN"),
+        "chip": torch_npu.npu.utils.get_soc_version(),
+    }
+print(json.dumps(said))

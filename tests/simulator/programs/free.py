@@ -1,0 +1,5 @@
+"""Prints the free MiB of device 0 and device 1."""
+
+import torch
+
+print(*(torch.npu.mem_get_info(device)[0] >> 20 for device in (0, 1)))

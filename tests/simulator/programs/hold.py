@@ -1,0 +1,9 @@
+"""Holds 600 MiB of device 0 until the standard input ends."""
+
+import sys
+
+import torch
+
+block = torch.empty(600 << 20, dtype=torch.uint8, device="npu:0")
+print("held", flush=True)
+sys.stdin.read()

@@ -1,0 +1,25 @@
+"""Four all_reduce of one element; every rank says how far it comes, and what stops it."""
+
+import os
+import time
+
+import torch
+import torch.distributed as dist
+
+torch.npu.set_device(int(os.environ.get("ONE_DEVICE", os.environ["LOCAL_RANK"])))
+try:
+    dist.init_process_group("hccl")
+    rank = dist.get_rank()
+    for step in range(4):
+        tensor = torch.ones(1).npu()
+        dist.all_reduce(tensor)
+        torch.npu.synchronize()
+        print(f"rank {rank} step {step} value {tensor.item():g}", flush=True)
+    found: list[object] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, rank)
+    print(f"rank {rank} objects {found}", flush=True)
+except RuntimeError as error:
+    print(f"rank {os.environ['RANK']} stopped: {error}", flush=True)
+    time.sleep(0.5)  # let the others say the same before the launcher ends them
+    os._exit(1)
+os._exit(0)

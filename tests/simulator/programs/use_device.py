@@ -1,0 +1,8 @@
+"""Selects the device of the argument and computes on it."""
+
+import sys
+
+import torch
+
+torch.npu.set_device(int(sys.argv[1]))
+print((torch.ones(3).npu() + 1).sum().item(), torch.npu.current_device())

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ascend_doctor.simulator import Tree
+from tests.simulator.conftest import PROGRAMS, Run
+
+
+def torchrun(python: Path, ranks: int, program: str) -> list[object]:
+    return [
+        python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}",
+        PROGRAMS / program,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_every_collective_gives_the_right_values(
+    simulate: Run, examined_python: Path, ranks: int
+) -> None:
+    """Collectives x types x reductions x sizes, through torch_npu's own ProcessGroupHCCL."""
+    done = simulate(*torchrun(examined_python, ranks, "collectives.py"), memory=4 << 30)
+    assert done.returncode == 0, done.stderr[-3000:]
+    counts = dict(re.findall(r"^(\w+) (\d+)$", done.stdout, re.MULTILINE))
+    assert {name: int(count) for name, count in counts.items()} == {
+        "reductions": 264,
+        "uneven_reductions": 36,
+        "moves": 216,
+        "uneven_moves": 9 * (2 * ranks + 1),
+        "groups": 2,
+        "objects_and_overlap": 4,
+    }
+    refused = next(line for line in done.stdout.splitlines() if line.startswith("refused"))
+    assert refused.split()[1:] == [
+        "all_reduce:float64",
+        "reduce:float64",
+        "reduce_scatter:float64",
+        "reduce_scatter:uint8",
+    ]
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 16])
+def test_any_number_of_ranks(simulate: Run, ranks: int) -> None:
+    done = simulate(sys.executable, PROGRAMS / "plain_hccl.py", ranks, devices=16)
+    assert done.stdout == "ok\n", done.stderr[-3000:]
+
+
+def test_collectives_with_sanitizers(simulate: Run, sanitized: Tree) -> None:
+    done = simulate(sys.executable, PROGRAMS / "plain_hccl.py", 4, tree=sanitized)
+    assert done.stdout == "ok\n", done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("fault", "texts"),
+    [
+        ("hccl-absent rank=1", ["rank 0 stopped", "EI0015", "Failed to connect agent[1]"]),
+        ("hccl-hangs rank=1", ["rank 0 stopped", "EI0006", "Getting socket times out"]),
+        (
+            "hccl-hangs rank=1 step=2",
+            ["rank 0 step 1 value 2", "error code is 507048", "EI0002", "from remote rank [1]"],
+        ),
+        ("hccl-port rank=0", ["rank 0 stopped", "EJ0003", "Failed to bind the IP port"]),
+        ("hccl-wrong rank=1 step=1", ["rank 0 step 1 value 2\n", "rank 1 step 0 value 2\n"]),
+        ("hccl-slow rank=1 seconds=0.1", ["rank 0 step 3 value 2"]),
+    ],
+)
+def test_faults_end_in_the_errors_of_hccl(
+    simulate: Run, examined_python: Path, fault: str, texts: list[str]
+) -> None:
+    done = simulate(*torchrun(examined_python, 2, "steps.py"), faults=(fault,), haste=200)
+    assert [text for text in texts if text not in done.stdout] == [], done.stdout
+    if fault.startswith("hccl-wrong"):
+        assert "rank 1 step 1 value 2\n" not in done.stdout
+
+
+def test_a_rank_that_dies_ends_the_job(simulate: Run, examined_python: Path) -> None:
+    done = simulate(
+        *torchrun(examined_python, 2, "steps.py"), faults=("hccl-dies rank=1 step=2",), haste=200
+    )
+    assert done.returncode != 0
+    assert "exitcode  : -9" in done.stderr
+
+
+def test_gathering_objects_can_hang_alone(simulate: Run, examined_python: Path) -> None:
+    fault = "hccl-hangs rank=1 on=AllGather:uint8"
+    done = simulate(*torchrun(examined_python, 2, "steps.py"), faults=(fault,), haste=500)
+    assert "rank 0 step 3 value 2" in done.stdout
+    assert "objects" not in done.stdout
+    assert "rank 0 stopped" in done.stdout
+
+
+def test_two_ranks_on_one_device_are_refused(simulate: Run, examined_python: Path) -> None:
+    done = simulate(*torchrun(examined_python, 2, "steps.py"), env={"ONE_DEVICE": "3"})
+    assert "EJ0001" in done.stdout
+    assert "Ranks 0 and 1 use device 3." in done.stdout
+
+
+def test_more_ranks_than_devices_are_refused(simulate: Run, examined_python: Path) -> None:
+    env = {"ASCEND_RT_VISIBLE_DEVICES": "0"}
+    done = simulate(*torchrun(examined_python, 2, "steps.py"), env=env)
+    assert "error code is 107001" in done.stderr
+
+
+def test_a_connect_timeout_out_of_range_is_refused(simulate: Run, examined_python: Path) -> None:
+    env = {"HCCL_CONNECT_TIMEOUT": "60"}
+    done = simulate(*torchrun(examined_python, 2, "steps.py"), env=env)
+    assert (
+        "Value 60 for environment variable HCCL_CONNECT_TIMEOUT is invalid. "
+        "Expected value : range[120, 7200]."
+    ) in done.stdout
+
+
+def test_nothing_is_left_of_killed_ranks(built: Tree, examined_python: Path) -> None:
+    """All ranks are killed in the middle of a job that hangs: no segment, no process stays."""
+    before = set(os.listdir("/dev/shm"))
+    env = built.environment(
+        os.environ, soc="Ascend910B3", devices=8, memory_bytes=1 << 30,
+        faults=("hccl-hangs rank=1 step=2",),
+    )  # fmt: skip
+    launcher = subprocess.Popen(
+        [str(one) for one in torchrun(examined_python, 2, "steps.py")],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    everybody: list[psutil.Process] = []
+    try:
+        assert launcher.stdout is not None
+        for line in launcher.stdout:
+            if line.startswith(b"rank 0 step 1"):
+                break
+        everybody = psutil.Process(launcher.pid).children(recursive=True)
+        assert len(everybody) >= 2
+    finally:
+        launcher.kill()
+        for process in everybody:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        launcher.communicate()
+    psutil.wait_procs(everybody, timeout=10)
+    assert not any(process.is_running() for process in everybody)
+    assert set(os.listdir("/dev/shm")) <= before
