@@ -1,4 +1,5 @@
 """Computes until the device breaks; every later use has to fail too."""
+# ruff: noqa: T201 - the test reads what it prints
 
 import sys
 

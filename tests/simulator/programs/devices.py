@@ -1,4 +1,5 @@
 """Prints what torch_npu says of the devices, as JSON."""
+# ruff: noqa: T201 - the test reads what it prints
 
 import json
 

@@ -1,4 +1,5 @@
 """Device memory: limits, statistics, and what is given back."""
+# ruff: noqa: T201 - the test reads what it prints
 
 import torch
 

@@ -1,4 +1,5 @@
 """The runtime without torch: memory, streams, events and copies, for the sanitizers."""
+# ruff: noqa: T201 - the test reads what it prints
 
 from __future__ import annotations
 
