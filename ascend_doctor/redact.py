@@ -10,7 +10,7 @@ import hashlib
 import ipaddress
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -33,7 +33,9 @@ _SECRETS = re.compile(
 _PRIVATE = re.compile(
     r"(?<![\w.])(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3}\.\d{1,3}(?![\w.]*\.\d)"
 )
-_OTHER_HOME = re.compile(r"(?<![\w.-])/home/(?P<user>[\w.-]+)")
+# The home folder in facts and recordings. They are judged again, where "~" would be no full path.
+_HOME = "/home/user"
+_OTHER_HOME = re.compile(r"(?<![\w.-])/home/(?!user(?![\w.-]))(?P<user>[\w.-]+)")
 _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
 
 
@@ -57,9 +59,12 @@ class Redactor:
         for address in addresses:
             self._names.setdefault(address, self.address(address))
         known = sorted(self._names, key=len, reverse=True)
-        # A colon ends a name or an IPv4 address (a port follows), but not an IPv6 address.
-        shapes = (re.escape(one) + ("(?!:)" if ":" in one else "") for one in known)
-        self._known = re.compile(rf"(?<![\w.:-])(?:{'|'.join(shapes) or '(?!)'})(?![\w-])")
+        # A colon may stand before and after a name or an IPv4 address (ipaddr:192.0.2.1, a port),
+        # but belongs to an IPv6 address.
+        shapes = (
+            rf"(?<!:){re.escape(one)}(?!:)" if ":" in one else re.escape(one) for one in known
+        )
+        self._known = re.compile(rf"(?<![\w.-])(?:{'|'.join(shapes) or '(?!)'})(?![\w-])")
 
     def _digest(self, text: str) -> str:
         return hashlib.blake2b(text.encode(), key=self._key, digest_size=3).hexdigest()
@@ -88,13 +93,23 @@ class Redactor:
         return str(type(found)(value))
 
     def text(self, text: str) -> str:
-        """The text without secrets, and with pseudonyms for names and addresses."""
+        """A text for people without secrets, and with pseudonyms for names and addresses.
+
+        The home folder becomes "~", so that commands can still be pasted.
+        """
+        if self._home and self._home != "/":
+            # Inside quotes a shell does not expand ~, so the quote moves behind it.
+            text = re.sub(rf"(['\"]){re.escape(self._home)}/", r"~/\1", text)
+        return self._redacted(text, "~")
+
+    def fact(self, text: str) -> str:
+        """The same for facts and recordings, whose paths stay full paths."""
+        return self._redacted(text, _HOME)
+
+    def _redacted(self, text: str, home: str) -> str:
         text = _SECRETS.sub(_hide, text)
         if self._home and self._home != "/":
-            home = re.escape(self._home)
-            # Inside quotes a shell does not expand ~, so the quote moves behind it.
-            text = re.sub(rf"(['\"]){home}/", r"~/\1", text)
-            text = re.sub(rf"(?<![\w.-]){home}(?![\w.-])", "~", text)
+            text = re.sub(rf"(?<![\w.-]){re.escape(self._home)}(?![\w.-])", home, text)
         text = _OTHER_HOME.sub(lambda one: f"/home/user-{self._digest(one['user'])}", text)
         text = self._known.sub(lambda one: self._names[one[0]], text)
         text = _PRIVATE.sub(lambda one: self._private(one[0]), text)
@@ -105,17 +120,18 @@ class Redactor:
 
     def apply(self, value: T) -> T:
         """The same struct with every text redacted; mapping keys stay, for they are names."""
-        plain = self._walk(msgspec.to_builtins(value))
-        return msgspec.convert(plain, type(value))
+        clean = self.fact if isinstance(value, Snapshot) else self.text
+        return msgspec.convert(_walk(msgspec.to_builtins(value), clean), type(value))
 
-    def _walk(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {key: self._walk(one) for key, one in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._walk(one) for one in value]
-        return value
+
+def _walk(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: _walk(one, clean) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_walk(one, clean) for one in value]
+    return value
 
 
 def _is_mask(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from ascend_doctor.checks import every
 from ascend_doctor.cli import run
 from ascend_doctor.collect.snapshot import take
+from ascend_doctor.commands.examination import Examination
 from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, judge
@@ -129,6 +130,24 @@ def test_a_snapshot_is_judged_as_the_machine_was(name: str, redact: str, tmp_pat
     code, report = asked("judge", str(file))
     assert _levels(report) == _levels(check(name)[1])
     assert code == expected(name)["exit_code"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_redacted_recording_replays_to_the_same_report(name: str, tmp_path: Path) -> None:
+    machine = ReplayMachine(folder_of(name))
+    machine.env = {**machine.env, "NPU_TOKEN": "withheld-value", "NPU_VISIBLE_DEVICES": "0"}
+    Examination(machine, record=str(tmp_path / "again")).collect()
+    saved = [one for one in (tmp_path / "again").rglob("*") if one.is_file()]
+    text = "\n".join(f"{one}\n{one.read_text('utf-8')}" for one in saved)
+    secret = ("withheld-value", "ipaddr:192.0.2.", "address_0=192.0.2.", "/home/ada")
+    assert [word for word in secret if word in text] == []
+    assert _findings(ReplayMachine(tmp_path / "again")) == _findings(machine)
+
+
+def _findings(machine: ReplayMachine) -> list[tuple[str, Level]]:
+    facts = take(machine, CATALOG())
+    found = judge(Case(facts=facts, catalog=CATALOG()), [one for one in every() if one.level == 0])
+    return [(one.check, one.level) for one in found]
 
 
 def _levels(report: dict[str, Any]) -> list[tuple[str, str]]:

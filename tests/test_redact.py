@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,23 @@ def test_home_host_and_other_users_are_hidden() -> None:
 def test_a_quoted_home_stays_a_path_that_a_shell_expands() -> None:
     hidden = Redactor(home="/home/alice", key=KEY)
     assert hidden.text("source '/home/alice/a b/set_env.sh'") == "source ~/'a b/set_env.sh'"
+
+
+def test_paths_of_facts_and_recordings_stay_full_paths() -> None:
+    hidden = Redactor(home="/home/alice", key=KEY)
+    told = hidden.fact('{"prefix": "/home/alice/venv", "base_prefix": "/home/alice2"}')
+    assert json.loads(told)["prefix"] == "/home/user/venv"
+    assert "alice" not in told
+
+
+def test_an_address_behind_a_colon_is_hidden_like_any_other() -> None:
+    hidden = Redactor(addresses=["192.0.2.10", "2001:db8::1"], key=KEY)
+    named = hidden.text("192.0.2.10")
+    assert named != "192.0.2.10"
+    assert hidden.text("ipaddr:192.0.2.10:60000") == f"ipaddr:{named}:60000"
+    assert hidden.text("a 2001:db8::1 b:2001:db8::1") == (
+        f"a {hidden.text('2001:db8::1')} b:2001:db8::1"
+    ), "what a colon begins may be a longer address"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +112,7 @@ def test_a_snapshot_is_redacted_throughout_and_still_a_snapshot() -> None:
     assert clean.hccn is not None
     assert clean.hccn.conf is not None
     assert clean.environment.interfaces is not None
-    assert clean.environment.variables["PYTHONPATH"] == "~/Megatron-LM"
+    assert clean.environment.variables["PYTHONPATH"] == "/home/user/Megatron-LM"
     assert (
         clean.environment.variables["MASTER_ADDR"] == clean.environment.interfaces[0].addresses[0]
     )

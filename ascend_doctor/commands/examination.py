@@ -15,7 +15,11 @@ from ascend_doctor.system import LiveMachine, Machine, RecordingMachine, ReplayM
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KEPT = ("PATH", "HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "KUBERNETES_SERVICE_HOST")
+# What the collectors follow; of other variables a recording has what the snapshot has.
+_KEPT = (
+    *("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX"),
+    *("RANK_TABLE_FILE", "KUBERNETES_SERVICE_HOST", "ASCEND_DOCKER_RUNTIME"),
+)
 
 
 class Examination:
@@ -60,14 +64,15 @@ class Examination:
         hidden = redactor(facts, home=self.home)
         if self._record is None:
             return facts, hidden
-        shown = facts.environment.variables if facts.environment else {}
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
+        if (told := facts.environment) is not None:
+            env = {**dict.fromkeys((*told.withheld, *told.misspelt), ""), **env, **told.variables}
         recording.save(
             self._record,
             origin=f"recorded by ascend-doctor {facts.tool_version} at {facts.taken_at}, redacted",
             python=self._python or "",
-            clean=hidden.text,
-            env={**env, **shown},
+            clean=hidden.fact,
+            env=env,
         )
         return facts, hidden
 

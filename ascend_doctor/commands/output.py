@@ -51,9 +51,8 @@ class Output:
             brief = Snapshot(redacted=facts.redacted, host=facts.host, python=_brief(facts.python))
             report = msgspec.structs.replace(report, snapshot=brief)
         if self.redact and not report.snapshot.redacted:
-            report = hidden.apply(report)
-            facts = msgspec.structs.replace(report.snapshot, redacted=True)
-            report = msgspec.structs.replace(report, redacted=True, snapshot=facts)
+            facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
+            report = msgspec.structs.replace(hidden.apply(report), redacted=True, snapshot=facts)
         for name, file in self.targets:
             text = self._render(name, report, to_file=file is not None)
             if file is None:
