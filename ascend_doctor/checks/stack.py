@@ -14,6 +14,7 @@ from ascend_doctor.checks.installed import (
 )
 from ascend_doctor.checks.told import held, leading
 from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Cann
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, unknown, warning
 from ascend_doctor.stacks import Release
@@ -31,6 +32,13 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     torch_npu, cann = distribution(case, "torch-npu"), cann_version(case)
+    install = case.need(Cann).in_use
+    if install is not None and install.simulated:
+        yield note(
+            f"The stand-in for CANN was built for torch_npu {torch_npu.version}",
+            found=f"simulated; it claims to be {cann}, which says nothing about a real CANN",
+        )
+        return
     row = fit.release(case, "torch-npu", torch_npu.version)
     if row is None:
         yield unknown(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -85,17 +86,25 @@ def command(  # noqa: PLR0913 - the options of the command
     Nothing that it says is about hardware, and everything it writes is marked as simulated.
     """
     from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
-    from ascend_doctor.simulator import build, machine  # noqa: PLC0415
+    from ascend_doctor.simulator import FAULTS, build, machine, parse  # noqa: PLC0415
 
+    if "list" in faults:
+        for fault in FAULTS:
+            click.echo(f"{fault.id:<22} {fault.title}")
+        return 0
+    injected = [parse(one) for one in faults]
     live = LiveMachine()
     interpreter = python or active(live)
     if interpreter is None:
         raise DataError("there is no active Python environment; name one with --python")
-    simulated = machine(kind)
-    tree = build(Path(interpreter))
-    env = simulated.environment(tree, os.environ, soc=soc, faults=faults)
+    server = machine(kind, soc=soc)
+    builds: dict[str, Any] = {
+        key: value for one in injected for key, value in one.fault.builds.items()
+    }
+    tree = build(Path(interpreter), **builds)
+    env = server.environment(tree, os.environ, injected)
     examination = Examination(
-        OverlayMachine(simulated.recording, live, env), python=interpreter, simulated=True
+        OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
     )
     wish = Wish(level=level, device="npu", nproc=nproc, timeout=timeout)
     return conduct(examination, output, wish, only=only, skip=skip)

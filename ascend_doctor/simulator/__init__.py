@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from ascend_doctor.simulator.faults import FAULTS, Fault, Injection, parse
+from ascend_doctor.simulator.machines import KINDS, SimulatedMachine, machine
 from ascend_doctor.simulator.tree import CANN, KERNELS, Tree, build
 
-__all__ = ["CANN", "FAULTS", "KERNELS", "Fault", "Injection", "Tree", "build", "parse"]
+__all__ = [
+    "CANN",
+    "FAULTS",
+    "KERNELS",
+    "KINDS",
+    "Fault",
+    "Injection",
+    "SimulatedMachine",
+    "Tree",
+    "build",
+    "machine",
+    "parse",
+]

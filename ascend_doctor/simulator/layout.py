@@ -15,6 +15,14 @@ KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 NOTICE = f"""This is not CANN. It is the stand-in of a {MARK} NPU, made by ascend-doctor.
 Its libraries compute on the host; nothing here drives an Ascend device.
 """
+ACL = f'''"""{MARK}: the part of CANN's module acl that MindSpeed asks for."""
+
+import sys
+
+from ascend_simulator import acl
+
+sys.modules[__name__] = acl
+'''
 SET_ENV = f"""# {MARK}: the environment of a stand-in CANN tree of ascend-doctor, not of CANN
 _root="$(cd "$(dirname "${{BASH_SOURCE[0]:-$0}}")" && pwd)"
 export ASCEND_TOOLKIT_HOME="$_root" ASCEND_HOME_PATH="$_root" ASCEND_OPP_PATH="$_root/opp"
@@ -57,6 +65,10 @@ def add_python(cann: Path) -> None:
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(here / "operators", site / "ascend_simulator", ignore=ignore)
     shutil.copy(here / "site" / "sitecustomize.py", site)
+    for name in ("tbe", "te"):
+        (site / name).mkdir()
+        (site / name / "__init__.py").write_text(f'"""{NOTICE}"""\n', "utf-8")
+    (site / "acl.py").write_text(ACL, "utf-8")
 
 
 def _versions(cann: Path, final: Path, *, version: str, machine: str) -> None:

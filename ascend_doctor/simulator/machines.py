@@ -1,0 +1,258 @@
+"""The machine around simulated NPUs: what npu-smi, hccn_tool and the driver's files say there.
+
+The texts have the forms of real ones (tests/samples); the figures are those of the simulation.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.simulator.faults import Injection
+from ascend_doctor.simulator.soc import find
+from ascend_doctor.simulator.tree import Tree
+from ascend_doctor.system import Command, FileStatus, Recording, ReplayMachine
+
+DRIVER = "25.5.1"
+FIRMWARE = "7.1.0.11.220"
+MEMORY = 4 << 30
+_DRIVER_ROOT = "/usr/local/Ascend/driver"
+_LIBRARIES = ("driver/libascend_hal.so", "driver/libdcmi.so", "driver/libdrvdsmi_host.so")
+_MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc")
+_IDLE_MB = 128
+_EDGE = "+---------------------------+---------------+" + "-" * 52 + "+"
+_HEAVY = _EDGE.replace("-", "=")
+_FULL = "+" + "-" * 96 + "+"
+_COUNTERS = (
+    *("DDR Single Bit Error Count", "DDR Double Bit Error Count"),
+    *("HBM Single Bit Error Count", "HBM Double Bit Error Count"),
+    *("HBM Single Bit Isolated Pages Count", "HBM Double Bit Isolated Pages Count"),
+)
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A server. ``chips`` devices make one card; ``pci`` is the device id of the chips."""
+
+    name: str
+    soc: str
+    shown: str
+    cards: int
+    chips: int
+    pci: str
+
+    @property
+    def devices(self) -> int:
+        return self.cards * self.chips
+
+
+KINDS = {
+    one.name: one
+    for one in (
+        Kind(name="a2-8", soc="Ascend910B3", shown="910B3", cards=8, chips=1, pci="0xd802"),
+        Kind(name="a3-16", soc="Ascend910_9391", shown="Ascend910", cards=8, chips=2, pci="0xd803"),
+    )
+}
+
+
+class SimulatedMachine:
+    """A server of a kind. The folder of its recording goes when nobody has the recording."""
+
+    def __init__(self, kind: Kind, soc: str, memory: int) -> None:
+        self.kind = kind
+        self.soc = soc
+        self.memory = memory
+        folder = Path(tempfile.mkdtemp(prefix="ascend-doctor-machine-"))
+        write(kind, folder, soc=soc, memory=memory)
+        self.recording = ReplayMachine(folder)
+        weakref.finalize(self.recording, shutil.rmtree, folder, ignore_errors=True)
+
+    def environment(
+        self, tree: Tree, base: Mapping[str, str], faults: Sequence[Injection] = ()
+    ) -> dict[str, str]:
+        """The environment of a shell on it in which CANN's set_env.sh was sourced."""
+        return tree.environment(
+            base,
+            soc=self.soc,
+            devices=self.kind.devices,
+            memory_bytes=self.memory,
+            faults=[one.line for one in faults if one.line],
+        )
+
+
+def machine(name: str, *, soc: str | None = None, memory: int = MEMORY) -> SimulatedMachine:
+    """A server by name, with its own chip or another one; ``memory`` is bytes a device.
+
+    Raises DataError for a name or a chip that is not known.
+    """
+    kind = KINDS.get(name)
+    if kind is None:
+        raise DataError(f"--machine {name}: there is no such one; known are {', '.join(KINDS)}")
+    chip = soc or kind.soc
+    find(chip)
+    if soc and kind.chips == 1:
+        kind = msgspec.structs.replace(kind, shown=chip.removeprefix("Ascend"))
+    return SimulatedMachine(kind, chip, memory)
+
+
+def write(kind: Kind, folder: Path, *, soc: str, memory: int) -> None:
+    """Write the server as a recorded machine."""
+    for path, text in _files(kind).items():
+        place = folder / "root" / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, "utf-8")
+    node = FileStatus(kind="char", mode="0666", uid=0, gid=0)
+    tool = FileStatus(kind="file", mode="0755", uid=0, gid=0)
+    paths = [f"/dev/davinci{number}" for number in range(kind.devices)]
+    nodes = dict.fromkeys((*paths, *(f"/dev/{name}" for name in _MANAGERS)), node)
+    nodes["/usr/local/bin/npu-smi"] = nodes[f"{_DRIVER_ROOT}/tools/hccn_tool"] = tool
+    recording = Recording(
+        origin=f"simulated {kind.name}; no such machine was seen",
+        commands=[Command(name=name, stdout=text) for name, text in _answers(kind, soc, memory)],
+        nodes=nodes,
+        values={"holders": {"processes": [], "complete": True}},
+    )
+    text = yaml.safe_dump(msgspec.to_builtins(recording), sort_keys=False)
+    (folder / "machine.yaml").write_text(text, "utf-8")
+
+
+def _files(kind: Kind) -> dict[str, str]:
+    files = {
+        f"{_DRIVER_ROOT}/version.info": (
+            f"Version={DRIVER}\nascendhal_version=7.35.19\nInnerversion=simulated\n"
+        ),
+        "/etc/ascend_install.info": (
+            "UserName=HwHiAiUser\nUserGroup=HwHiAiUser\nDriver_Install_Type=full\n"
+            "Driver_Install_Path_Param=/usr/local/Ascend\nDriver_Install_For_All=yes\n"
+            "Driver_Install_Mode=simulated\nDriver_Install_Status=complete\n"
+        ),
+        "/etc/hccn.conf": "".join(
+            f"address_{n}={_address(n)}\nnetmask_{n}=255.255.255.0\n" for n in range(kind.devices)
+        ),
+        "/etc/ld.so.conf": "include /etc/ld.so.conf.d/*.conf\n",
+        "/etc/ld.so.conf.d/ascend_driver_so.conf": (
+            f"{_DRIVER_ROOT}/lib64\n{_DRIVER_ROOT}/lib64/common\n{_DRIVER_ROOT}/lib64/driver\n"
+        ),
+        f"{_DRIVER_ROOT}/lib64/common/libc_sec.so": "",
+        "/proc/modules": "drv_davinci_intf 1 0 - Live 0x0000000000000000 (simulated)\n",
+        **{f"{_DRIVER_ROOT}/lib64/{name}": "" for name in _LIBRARIES},
+    }
+    for number in range(kind.devices):
+        place = f"/sys/bus/pci/devices/{_bus(number).lower()}"
+        files |= {
+            f"{place}/vendor": "0x19e5\n",
+            f"{place}/class": "0x120000\n",
+            f"{place}/device": f"{kind.pci}\n",
+        }
+    return files
+
+
+def _address(device: int) -> str:
+    """From the block for documentation (RFC 5737)."""
+    return f"192.0.2.{10 + device}"
+
+
+def _bus(device: int) -> str:
+    return f"0000:{0x81 + device:02X}:00.0"
+
+
+def _answers(kind: Kind, soc: str, memory: int) -> Iterator[tuple[str, str]]:
+    yield "npu-smi info", _table(kind, memory >> 20)
+    cards = (
+        "\n" + _pairs({"NPU ID": str(n), "Chip Count": str(kind.chips)}) for n in range(kind.cards)
+    )
+    yield "npu-smi info -l", _pairs({"Total Count": str(kind.cards)}) + "".join(cards)
+    yield "npu-smi info -t topo", _topology(kind)
+    for card in range(kind.cards):
+        pairs = {
+            "NPU ID": str(card),
+            "Software Version": DRIVER,
+            "Compatibility": "OK",
+            "PCI Vendor ID": "0x19E5",
+            "PCI Device ID": kind.pci.upper().replace("X", "x"),
+            "Chip Count": str(kind.chips),
+        }
+        yield f"npu-smi info -t board -i {card}", _pairs(pairs)
+        for chip in range(kind.chips):
+            named, _, sub = soc.partition("_")
+            board = {
+                "NPU ID": str(card),
+                "Chip ID": str(chip),
+                "Chip Name": named,
+                "Firmware Version": FIRMWARE,
+            }
+            if sub:
+                board["NPU Name"] = sub
+            yield f"npu-smi info -t board -i {card} -c {chip}", _pairs(board)
+            counted = dict.fromkeys(_COUNTERS, "0")
+            yield (
+                f"npu-smi info -t ecc -i {card} -c {chip}",
+                _pairs({"NPU ID": str(card), **counted, "Chip ID": str(chip)}),
+            )
+    for n in range(kind.devices):
+        tool = f"hccn_tool -i {n}"
+        yield f"{tool} -ip -g", f"ipaddr:{_address(n)}\nnetmask:255.255.255.0\n"
+        yield f"{tool} -link -g", "link status: UP\n"
+        yield f"{tool} -net_health -g", "net health status: Success\n"
+        yield f"{tool} -netdetect -g", "netdetect address: 192.0.2.1\n"
+        yield f"{tool} -gateway -g", "default gateway:192.0.2.1, Iface:eth0\n"
+        yield f"{tool} -tls -g", f"dev_id:{n}, tls switch[0](0:disable, 1:enable)\n"
+
+
+def _pairs(pairs: Mapping[str, str]) -> str:
+    return "".join(f"\t{key:<41}: {value}\n" for key, value in pairs.items())
+
+
+def _table(kind: Kind, megabytes: int) -> str:
+    """`npu-smi info` in the layout of A2 and A3 up to 25.5."""
+    second = "Chip  Phy-ID" if kind.chips > 1 else "Chip"
+    head = ("Power(W)    Temp(C)           Hugepages-Usage(page)", "AICore(%)   Memory-Usage(MB)")
+    rows = [
+        _FULL,
+        f"| npu-smi {DRIVER:<25}Version: {DRIVER:<53}|",
+        _EDGE,
+        _row(f"{'NPU   Name':<26}", f"{'Health':<14}", f"{head[0]:<51}"),
+        _row(f"{second:<26}", f"{'Bus-Id':<14}", f"{head[1] + '  HBM-Usage(MB)':<51}"),
+        _HEAVY,
+    ]
+    for device in range(kind.devices):
+        card, chip = divmod(device, kind.chips)
+        power = "-" if chip else "90.0"
+        place = f"{chip:<6}{device}" if kind.chips > 1 else str(chip)
+        memory = f"{_IDLE_MB:<5}/ {megabytes}"
+        first, later = f"{power:<12}{40:<18}0    / 0", f"{0:<12}{'0    / 0':<18}{memory}"
+        rows += [
+            _row(f"{f'{card:<6}{kind.shown}':<26}", f"{'OK':<14}", f"{first:<51}"),
+            _row(f"{place:<26}", f"{_bus(device):<14}", f"{later:<51}"),
+            _FULL if chip + 1 < kind.chips else _HEAVY,
+        ]
+    processes = (f"{'Process name':<25}", f"{'Process memory(MB)':<24}")
+    rows += [_EDGE, _row(f"{'NPU     Chip':<26}", f"{'Process id':<14}", *processes), _HEAVY]
+    for card in range(kind.cards):
+        rows += [_row(f"{f'No running processes found in NPU {card}':<95}"), _HEAVY]
+    return "\n".join(rows) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return "".join(f"| {cell}" for cell in cells) + "|"
+
+
+def _topology(kind: Kind) -> str:
+    """A2: HCCS between all cards; A3: SIO within a card, HCCS_SW between cards."""
+    word = "Phy-ID" if kind.chips > 1 else "NPU"
+    names = [f"{word}{n}" for n in range(kind.devices)]
+    far = "HCCS_SW" if kind.chips > 1 else "HCCS"
+    rows = ["\t" + "".join(f"{name:<11}" for name in names)]
+    for one in range(kind.devices):
+        links = (
+            "X" if one == two else "SIO" if one // kind.chips == two // kind.chips else far
+            for two in range(kind.devices)
+        )
+        rows.append(f"{names[one]:<11}" + "".join(f"{link:<11}" for link in links))
+    return "\n".join(rows) + "\n"
