@@ -15,7 +15,7 @@ from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.simulator import Tree, build, stubs
 from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator.ledger import new_ledger
-from ascend_doctor.simulator.wheel import find_wheel, needs, operators, read_elf
+from ascend_doctor.simulator.wheel import cann_symbols, find_wheel, needs, operators, read_elf
 
 RUNTIME = Path(compiling.__file__).parent / "runtime"
 Library = Callable[..., Path]
@@ -117,6 +117,11 @@ def test_every_symbol_of_the_wheel_is_there(examined_python: Path, built: Tree) 
     ours = {path.name: read_elf(path) for path in (built.home / "lib64").glob("*.so")}
     for name, symbols in needs(wheel).libraries.items():
         assert symbols <= ours[name].defined | ours["libascendcl.so"].defined, name
+
+
+def test_the_names_of_cann_tell_its_symbols(examined_python: Path) -> None:
+    wheel = find_wheel(examined_python)
+    assert cann_symbols(wheel.folder) == frozenset().union(*needs(wheel).libraries.values())
 
 
 def test_the_second_build_is_the_first(
