@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -89,7 +90,8 @@ def registered() -> tuple[Check, ...]:
 # NotApplicable, or stays silent, which means that all is well.
 
 
-def error(  # noqa: PLR0913 - the fields of a finding
+def _finding(  # noqa: PLR0913 - the fields of a finding
+    level: Level,
     title: str,
     *,
     found: str = "",
@@ -100,9 +102,8 @@ def error(  # noqa: PLR0913 - the fields of a finding
     ranks: tuple[int, ...] = (),
     devices: tuple[int, ...] = (),
 ) -> Finding:
-    """Training will fail, or give wrong results."""
     return Finding(
-        level=Level.ERROR,
+        level=level,
         title=title,
         found=found,
         wanted=wanted,
@@ -114,31 +115,10 @@ def error(  # noqa: PLR0913 - the fields of a finding
     )
 
 
-def warning(  # noqa: PLR0913 - the fields of a finding
-    title: str,
-    *,
-    found: str = "",
-    wanted: str = "",
-    because: str = "",
-    remedy: Remedy | None = None,
-    refs: tuple[str, ...] = (),
-    ranks: tuple[int, ...] = (),
-    devices: tuple[int, ...] = (),
-) -> Finding:
-    """Training may fail, be slow, or depends on what the doctor cannot see."""
-    return msgspec.structs.replace(
-        error(
-            title,
-            found=found,
-            wanted=wanted,
-            because=because,
-            remedy=remedy,
-            refs=refs,
-            ranks=ranks,
-            devices=devices,
-        ),
-        level=Level.WARNING,
-    )
+# Training will fail, or give wrong results.
+error = functools.partial(_finding, Level.ERROR)
+# Training may fail, be slow, or depends on what the doctor cannot see.
+warning = functools.partial(_finding, Level.WARNING)
 
 
 def unknown(

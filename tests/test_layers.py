@@ -14,7 +14,7 @@ PACKAGE = ROOT / "ascend_doctor"
 LAYERS = [
     {"errors", "findings", "versions", "probe_results", "__init__"},
     {"facts", "stacks", "system"},
-    {"data", "redact", "probing"},
+    {"data", "recorded", "redact", "probing"},
     {"matrix", "matrix_lint"},
     {"judge", "probe", "provision"},
     {"collect", "checks", "simulator", "report"},

@@ -32,14 +32,8 @@ from ascend_doctor.commands.examination import Examination
 from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, judge
-from ascend_doctor.system import (
-    Completed,
-    FileStatus,
-    NotRecorded,
-    ProgramMissing,
-    RecordingMachine,
-    ReplayMachine,
-)
+from ascend_doctor.recorded import RecordingMachine, ReplayMachine
+from ascend_doctor.system import Completed, FileStatus, NotRecorded, ProgramMissing
 from tests.conftest import Command
 from tests.machines.compose import MACHINES, build, names
 

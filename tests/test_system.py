@@ -9,16 +9,8 @@ import psutil
 import pytest
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.system import (
-    OUTPUT_LIMIT,
-    LiveMachine,
-    NotRecorded,
-    OverlayMachine,
-    ProgramMissing,
-    RecordingMachine,
-    ReplayMachine,
-    matches,
-)
+from ascend_doctor.recorded import OverlayMachine, RecordingMachine, ReplayMachine
+from ascend_doctor.system import OUTPUT_LIMIT, LiveMachine, NotRecorded, ProgramMissing, matches
 
 
 def python(code: str) -> list[str]:

@@ -10,8 +10,9 @@ import click
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.redact import Redactor, redactor
-from ascend_doctor.system import LiveMachine, Machine, RecordingMachine, ReplayMachine
+from ascend_doctor.system import LiveMachine, Machine
 
 F = TypeVar("F", bound=Callable[..., Any])
 

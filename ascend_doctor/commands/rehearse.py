@@ -13,7 +13,8 @@ from ascend_doctor.commands.examination import Examination
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.errors import DataError
-from ascend_doctor.system import LiveMachine, OverlayMachine
+from ascend_doctor.recorded import OverlayMachine
+from ascend_doctor.system import LiveMachine
 
 _LEVEL = 3
 _RANKS = 4

@@ -23,7 +23,8 @@ from ascend_doctor.collect.host import (
     parse_selected,
 )
 from ascend_doctor.collect.loader import configured, find_library, library_path, places
-from ascend_doctor.system import LiveMachine, ReplayMachine
+from ascend_doctor.recorded import ReplayMachine
+from ascend_doctor.system import LiveMachine
 
 TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

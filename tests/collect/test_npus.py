@@ -27,7 +27,8 @@ from ascend_doctor.collect.vendor_text import (
 )
 from ascend_doctor.collect.vendor_tool import parse_error
 from ascend_doctor.facts import Npus
-from ascend_doctor.system import Completed, LiveMachine, ReplayMachine
+from ascend_doctor.recorded import ReplayMachine
+from ascend_doctor.system import Completed, LiveMachine
 
 from .replayed import replayed
 

@@ -23,7 +23,8 @@ from ascend_doctor.collect.interpreter_script import (
 from ascend_doctor.collect.python import active, parse_interpreter, python
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import Python
-from ascend_doctor.system import LiveMachine, RecordingMachine, ReplayMachine
+from ascend_doctor.recorded import RecordingMachine, ReplayMachine
+from ascend_doctor.system import LiveMachine
 
 Program = Callable[[str], str]
 
