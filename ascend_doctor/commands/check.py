@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from ascend_doctor.checks import every
+from ascend_doctor.collect.snapshot import SECTION_DEADLINE
 from ascend_doctor.commands.examination import Examination, examined_options
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import choose, selection_options
@@ -46,7 +47,7 @@ _CPU_RANKS = 2
     "--nproc",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="Ranks of level 3.  [default: every visible device; 2 on cpu]",
+    help="Ranks of level 3.  [default: every visible NPU; 2 on cpu, 1 on cuda]",
 )
 @click.option(
     "--timeout",
@@ -91,7 +92,8 @@ def conduct(
     # Importing a hundred checks and asking the machine take about as long as each other.
     chosen: list[Check] = []
     facts, hidden = examination.collect(
-        meanwhile=lambda: chosen.extend(choose(only, skip, level=wish.level))
+        deadline=min(wish.timeout, SECTION_DEADLINE),
+        meanwhile=lambda: chosen.extend(choose(only, skip, level=wish.level)),
     )
     levels = wish.levels(facts, replayed=examination.replayed)
     ran = max((one.level for one in levels if one.ran), default=0)

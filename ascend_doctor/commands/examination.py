@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ascend_doctor.collect.snapshot import SECTION_DEADLINE, take
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.recorded import RecordingMachine, ReplayMachine
@@ -44,21 +45,25 @@ class Examination:
         self._python = python
         self._record = Path(record) if record else None
 
-    def collect(self, meanwhile: Callable[[], None] = lambda: None) -> tuple[Snapshot, Redactor]:
-        """Collect every section, and know what is to be hidden of it.
+    def collect(
+        self,
+        *,
+        deadline: float = SECTION_DEADLINE,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> tuple[Snapshot, Redactor]:
+        """Collect every section within ``deadline`` seconds, and know what is to be hidden of it.
 
         ``meanwhile`` is called while the machine is asked.
         Raises DataError where the interpreter that was named is none, or where the recording
         that was asked for cannot be written.
         """
-        from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - not for --help
-
         recording = RecordingMachine(self.machine)
         machine: Machine = recording if self._record else self.machine
         facts = take(
             machine,
             self.catalog,
             python=self._python,
+            deadline=deadline,
             simulated=self.simulated,
             meanwhile=meanwhile,
         )
