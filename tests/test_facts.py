@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import SCHEMA, SECTIONS, Snapshot, known
+from ascend_doctor.findings import Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.render import text as text_format
+from ascend_doctor.report import assemble
+from tests.checks.machine import healthy
+
+PLAIN: Any = msgspec.to_builtins(healthy())
+CHECKS = every()
+CATALOG = Catalog()
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Places of all texts."""
+    if isinstance(value, str):
+        return [place]
+    if isinstance(value, dict):
+        return [found for key, one in value.items() for found in leaves(one, (*place, key))]
+    if isinstance(value, list | tuple):
+        return [found for n, one in enumerate(value) for found in leaves(one, (*place, n))]
+    return []
+
+
+def replaced(value: Any, place: tuple[Any, ...], text: str) -> Any:
+    if not place:
+        return text
+    first, *rest = place
+    if isinstance(value, dict):
+        return {**value, first: replaced(value[first], tuple(rest), text)}
+    return [replaced(one, tuple(rest), text) if n == first else one for n, one in enumerate(value)]
+
+
+PLACES = leaves({name: PLAIN[name] for name in SECTIONS if PLAIN[name] is not None})
+TEXTS = st.text() | st.sampled_from(["\x1b[2J[red]\n", "8.5.0", "-1", "0" * 400, "../..", "a=b"])
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    """A healthy machine with sections knocked out and texts replaced by anything."""
+    plain = PLAIN
+    for place in draw(st.lists(st.sampled_from(PLACES), max_size=6)):
+        plain = replaced(plain, place, draw(TEXTS))
+    gone = draw(st.sets(st.sampled_from(sorted(SECTIONS)), max_size=4))
+    return msgspec.convert({**plain, **dict.fromkeys(gone)}, Snapshot)
+
+
+@given(snapshots())
+def test_snapshots_round_trip(facts: Snapshot) -> None:
+    again = msgspec.json.decode(msgspec.json.encode(facts), type=Snapshot)
+    assert again == facts
+    assert again.schema == SCHEMA
+
+
+@given(snapshots(), st.sampled_from(["npu", "cuda", "cpu"]), st.none() | st.integers(1, 64))
+def test_any_snapshot_is_judged_and_shown(facts: Snapshot, device: str, nproc: int | None) -> None:
+    case = Case(facts=facts, catalog=CATALOG, device=device, nproc=nproc)
+    findings = judge(case, CHECKS)
+    assert {one.check for one in findings} == {one.id for one in CHECKS}
+    assert not [one for one in findings if "the check itself failed" in one.title]
+    report = assemble(case, CHECKS, levels=(), fail_on=Level.ERROR, seconds=0.0)
+    text = text_format.render(report, verbose=True)
+    assert not [one for one in text if ord(one) < 32 and one != "\n"]
+
+
+def test_what_is_not_known_says_what_it_was() -> None:
+    assert known("24.1", "the driver's version") == "24.1"
+    with pytest.raises(Unknown, match="could not tell the driver's version"):
+        known(None, "the driver's version")
