@@ -638,6 +638,17 @@ class Holders(Section, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- snapshot
 
 
+class Launch(Section, frozen=True, kw_only=True):
+    """The launch command that is to be judged with the machine. ``given``: there is one.
+
+    ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
+    of flags without a value the value is "". Nothing else of the command is kept.
+    """
+
+    given: bool = False
+    options: dict[str, str] = {}
+
+
 class Gap(Part, frozen=True, kw_only=True):
     """A section that could not be collected, and why."""
 
@@ -664,6 +675,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     hccn: Hccn | None = None
     rank_table: RankTable | None = None
     holders: Holders | None = None
+    launch: Launch | None = None
     gaps: tuple[Gap, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
 
@@ -692,6 +704,7 @@ SECTIONS: dict[str, type[Section]] = {
     "hccn": Hccn,
     "rank_table": RankTable,
     "holders": Holders,
+    "launch": Launch,
 }
 _NAMES = {section: name for name, section in SECTIONS.items()}
 

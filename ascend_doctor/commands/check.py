@@ -58,9 +58,11 @@ _CPU_RANKS = 2
     help="Seconds for the whole run; what is left over then is reported as not run.",
 )
 @output_options
+@click.argument("launch", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(  # noqa: PLR0913 - the options of the command
     *,
     examination: Examination,
+    launch: tuple[str, ...],
     output: Output,
     level: int,
     only: tuple[str, ...],
@@ -71,11 +73,13 @@ def command(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Collect, judge, probe and report whether this machine is able to train.
 
+    A launch COMMAND behind -- is judged with the machine; it is not run.
+
     \b
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    wish = Wish(level=level, device=device, nproc=nproc, timeout=timeout)
+    wish = Wish(level=level, device=device, nproc=nproc, timeout=timeout, launch=launch)
     return conduct(examination, output, wish, only=only, skip=skip)
 
 
@@ -92,6 +96,7 @@ def conduct(
     # Importing a hundred checks and asking the machine take about as long as each other.
     chosen: list[Check] = []
     facts, hidden = examination.collect(
+        command=wish.launch,
         deadline=min(wish.timeout, SECTION_DEADLINE),
         meanwhile=lambda: chosen.extend(choose(only, skip, level=wish.level)),
     )
@@ -129,6 +134,7 @@ class Wish:
     device: str
     nproc: int | None
     timeout: float
+    launch: tuple[str, ...] = ()
 
     def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
         """Every level: whether it can run here, and why not."""

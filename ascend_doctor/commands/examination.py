@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
+from ascend_doctor.collect.launch import launch
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE, take
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.facts import Snapshot
@@ -48,12 +50,14 @@ class Examination:
     def collect(
         self,
         *,
+        command: Sequence[str] = (),
         deadline: float = SECTION_DEADLINE,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> tuple[Snapshot, Redactor]:
         """Collect every section within ``deadline`` seconds, and know what is to be hidden of it.
 
-        ``meanwhile`` is called while the machine is asked.
+        ``command`` is a launch command to judge with it; ``meanwhile`` is called while the
+        machine is asked.
         Raises DataError where the interpreter that was named is none, or where the recording
         that was asked for cannot be written.
         """
@@ -67,6 +71,7 @@ class Examination:
             simulated=self.simulated,
             meanwhile=meanwhile,
         )
+        facts = msgspec.structs.replace(facts, launch=launch(command))
         hidden = redactor(facts, home=self.home)
         if self._record is None:
             return facts, hidden

@@ -1,0 +1,130 @@
+"""A launch command against the machine and the stack: what the run itself would refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks import fit
+from ascend_doctor.checks.installed import family, variable
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Launch
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error, warning
+
+_EXPERTS = 128
+_OFF = {"false", "0", "none", "no"}
+
+
+def _options(case: Case) -> dict[str, str]:
+    launch = case.need(Launch)
+    if not launch.given:
+        raise NotApplicable("no launch command was given; put it behind --")
+    return launch.options
+
+
+def _size(options: dict[str, str], name: str) -> int:
+    """A parallel size; 1 where it is not given. Raises Unknown for what is no number."""
+    text = options.get(name, "1")
+    if not text.isdecimal() or not int(text[:9]) > 0:
+        raise Unknown(f"{name} is {text!r}, which is no size")
+    return int(text[:9])
+
+
+def _refs(case: Case, component: str, identity: str) -> tuple[str, ...]:
+    rows = case.catalog.component(component).behaviours
+    return tuple(one.url for row in rows if row.id == identity for one in row.sources)
+
+
+@check("gdn-zero-with-cp", "The gated delta net of transformers is not split by context parallel")
+def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
+    """With USE_MCORE_GDN=0 the gated delta net layers are those of transformers.
+
+    They know no context parallelism, so mcore-bridge refuses a context parallel size above 1 for
+    such models (Qwen3.5, Qwen3-Next). Give the launch command behind `--` to have it judged.
+    """
+    options = _options(case)
+    value = options.get("use_mcore_gdn") or variable(case, "USE_MCORE_GDN")
+    size = _size(options, "context_parallel_size")
+    if value == "0" and size > 1:
+        yield error(
+            f"USE_MCORE_GDN=0 and context parallel size {size} exclude each other",
+            found=f"USE_MCORE_GDN=0, context_parallel_size {size}",
+            wanted="context_parallel_size 1, or USE_MCORE_GDN=1 with Megatron-core 0.16 or newer",
+            because="The layers of transformers know no context parallelism. This concerns models "
+            "with gated delta net layers (Qwen3.5, Qwen3-Next) only.",
+            remedy=Remedy(summary="Set one of the two", commands=("export USE_MCORE_GDN=1",)),
+            refs=_refs(case, "mcore-bridge", "gdn-zero-no-cp"),
+        )
+
+
+@check("fp8-on-a2-a3", "FP8 is asked for only where the chip has it")
+def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
+    """FP8 options of Megatron-LM need a chip with FP8 matrix products.
+
+    The operator tables list FP8 types under Ascend 950 only; Atlas A2 and A3 have none. Give the
+    launch command behind `--` to have it judged.
+    """
+    options = _options(case)
+    asked = {
+        name: value
+        for name, value in options.items()
+        if name.startswith("fp8") and value.lower() not in _OFF
+    }
+    if not asked:
+        return
+    chip = family(case)
+    if chip.fp8 is None:
+        raise Unknown(f"no source says whether {chip.title} has FP8")
+    if not chip.fp8:
+        shown = ", ".join(f"--{name} {value}".rstrip() for name, value in asked.items())
+        yield error(
+            f"{chip.title} has no FP8",
+            found=shown,
+            wanted="BF16 on this chip, or Ascend 950",
+            because="The operator tables list FP8 types under Ascend 950 only.",
+            remedy=Remedy(summary="Take the FP8 options out, and convert FP8 weights to BF16"),
+            refs=fit.refs(chip.sources),
+        )
+
+
+@check("ep-expert-cap", "No rank holds more experts than MindSpeed takes")
+def ep_expert_cap(case: Case) -> Iterator[Finding]:
+    """MindSpeed takes at most 128 experts a rank of an expert parallel group on NPUs.
+
+    mcore-bridge warns where the number of experts divided by the expert parallel size is larger.
+    Give the launch command behind `--` to have it judged.
+    """
+    options = _options(case)
+    if "num_experts" not in options:
+        raise NotApplicable("the launch command does not say how many experts there are")
+    experts, size = _size(options, "num_experts"), _size(options, "expert_model_parallel_size")
+    if experts > _EXPERTS * size:
+        yield warning(
+            f"Each rank would hold {-(-experts // size)} experts, more than {_EXPERTS}",
+            found=f"num_experts {experts}, expert_model_parallel_size {size}",
+            wanted=f"expert_model_parallel_size {-(-experts // _EXPERTS)} or more",
+            because="The limit of MindSpeed for an expert parallel group.",
+            remedy=Remedy(summary="Raise the expert parallel size"),
+            refs=_refs(case, "mcore-bridge", "expert-cap"),
+        )
+
+
+@check("lora-etp", "LoRA on experts goes without expert tensor parallel")
+def lora_etp(case: Case) -> Iterator[Finding]:
+    """LoRA on expert layers needs an expert tensor parallel size of 1.
+
+    mcore-bridge, which ms-swift and twinkle train with, raises otherwise. Give the launch command
+    behind `--` to have it judged.
+    """
+    options = _options(case)
+    lora = "lora" in {options.get("train_type"), options.get("tuner_type")}
+    size = _size(options, "expert_tensor_parallel_size")
+    if lora and size > 1:
+        yield error(
+            f"LoRA with expert tensor parallel size {size} is refused",
+            found=f"LoRA, expert_tensor_parallel_size {size}",
+            wanted="expert_tensor_parallel_size 1",
+            because="mcore-bridge raises for LoRA on expert layers when the size is above 1.",
+            remedy=Remedy(summary="Set the size to 1; it defaults to the tensor parallel size"),
+            refs=_refs(case, "mcore-bridge", "lora-etp"),
+        )
