@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.simulator import Tree
+from ascend_doctor.simulator.wheel import read_elf
 from tests.simulator.conftest import PROGRAMS, Run
 
 
@@ -72,10 +73,14 @@ def test_select_a_device_that_is_not_there(simulate: Run, examined_python: Path)
     ) in done.stderr
 
 
+@pytest.mark.parametrize("checked", [False, True], ids=["plain", "sanitized"])
 @pytest.mark.parametrize("settings", ["expandable_segments:False", "expandable_segments:True"])
-def test_memory(simulate: Run, examined_python: Path, settings: str) -> None:
+def test_memory(
+    simulate: Run, examined_python: Path, sanitized: Tree, *, settings: str, checked: bool
+) -> None:
     env = {"PYTORCH_NPU_ALLOC_CONF": settings}
-    done = simulate(examined_python, PROGRAMS / "memory.py", env=env)
+    tree = sanitized if checked else None
+    done = simulate(examined_python, PROGRAMS / "memory.py", env=env, tree=tree)
     assert done.stdout == "ok\n", done.stderr
 
 
@@ -176,6 +181,13 @@ def test_the_kernels_come_with_torch_npu(
     assert done.stdout == "mine too\n[2.0, 2.0]\n", done.stderr
 
 
-def test_memory_with_sanitizers(simulate: Run, sanitized: Tree) -> None:
-    done = simulate(sys.executable, PROGRAMS / "plain_memory.py", tree=sanitized)
+@pytest.mark.parametrize("checked", [False, True], ids=["plain", "sanitized"])
+def test_the_runtime_without_torch(simulate: Run, sanitized: Tree, *, checked: bool) -> None:
+    tree = sanitized if checked else None
+    done = simulate(sys.executable, PROGRAMS / "plain_memory.py", tree=tree)
     assert done.stdout == "ok\n", done.stderr[-3000:]
+
+
+def test_a_sanitized_tree_is_one(sanitized: Tree) -> None:
+    needed = read_elf(sanitized.home / "lib64" / "libascendcl.so").needed
+    assert any(name.startswith("libasan") for name in needed)

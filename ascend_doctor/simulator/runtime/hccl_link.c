@@ -152,7 +152,6 @@ HcclResult sim_link(communicator *c, const signature *what) {
     if (c->linked)
         return HCCL_SUCCESS;
     s->first[c->rank] = *what;
-    atomic_store(&s->ready[c->rank], 1);
     double deadline = sim_now() + sim_connect_limit();
     atomic_fetch_add(&s->linked, 1);
     sim_word_wake(&s->linked);

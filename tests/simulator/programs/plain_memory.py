@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import array
 import ctypes
+import math
+import struct
 
 acl = ctypes.CDLL("libascendcl.so")
 ops = ctypes.CDLL("libopapi.so")
@@ -93,26 +95,53 @@ def tensor(
     return P(ops.aclCreateTensor(shape, len(sizes), kind, step, 0, 2, shape, len(sizes), pointer))
 
 
+def copy(to: ctypes.c_void_p, origin: ctypes.c_void_p) -> None:
+    size, executor = ctypes.c_uint64(), P()
+    places = ctypes.byref(size), ctypes.byref(executor)
+    good(ops.aclnnInplaceCopyGetWorkspaceSize(to, origin, *places))
+    good(ops.aclnnInplaceCopy(None, 0, executor, None))
+    ops.aclDestroyTensor(to)
+    ops.aclDestroyTensor(origin)
+    good(acl.aclrtSynchronizeStream(None))
+
+
+def converted(data: bytes, kind: int, wanted: int, size: int) -> bytes:
+    """Elements of one type (aclDataType) as those of another, of ``size`` bytes."""
+    count = len(data) // {0: 4, 1: 2, 27: 2}[kind]
+    source, target = malloc(len(data)), malloc(count * size)
+    good(acl.aclrtMemcpy(source, len(data), data, len(data), 1))
+    copy(tensor(target, [count], [1], wanted), tensor(source, [count], [1], kind))
+    out = ctypes.create_string_buffer(count * size)
+    good(acl.aclrtMemcpy(out, count * size, target, count * size, 2))
+    good(acl.aclrtFree(source))
+    good(acl.aclrtFree(target))
+    return out.raw
+
+
+def half_precision() -> None:
+    """Every fp16 number becomes the right float, and comes back; floats round to nearest even."""
+    halves = array.array("H", range(1 << 16))
+    floats = converted(halves.tobytes(), 1, 0, 4)
+    for bits, value in zip(halves, struct.iter_unpack("<f", floats), strict=True):
+        (wanted,) = struct.unpack("<e", struct.pack("<H", bits))
+        assert value[0] == wanted or (math.isnan(value[0]) and math.isnan(wanted)), hex(bits)
+    numbers = [value for (value,) in struct.iter_unpack("<f", floats) if abs(value) < 65504]
+    numbers += [value * (1 + step / 4096) for value in numbers[::7] for step in (1, 2, 3, -2)]
+    numbers = [value for value in numbers if abs(value) <= 65504]
+    back = converted(struct.pack(f"<{len(numbers)}f", *numbers), 0, 1, 2)
+    singles = struct.unpack(f"<{len(numbers)}f", struct.pack(f"<{len(numbers)}f", *numbers))
+    assert back == struct.pack(f"<{len(numbers)}e", *singles)
+    brains = converted(struct.pack("<4f", 1.00390625, 1.01171875, 3.4e38, math.inf), 0, 27, 2)
+    assert struct.unpack("<4H", brains) == (0x3F80, 0x3F82, 0x7F80, 0x7F80)
+
+
 def converting_copy() -> None:
     """A transposed int32 (kind 3) becomes a dense bf16 (27) and then a float (0)."""
     source, middle, target = malloc(24), malloc(12), malloc(24)
     values = array.array("i", range(6))
     good(acl.aclrtMemcpy(source, 24, values.buffer_info()[0], 24, 1))
-    steps = [
-        (tensor(middle, [3, 2], [2, 1], 27), tensor(source, [3, 2], [1, 3], 3)),
-        (tensor(target, [3, 2], [2, 1], 0), tensor(middle, [3, 2], [2, 1], 27)),
-    ]
-    for to, origin in steps:
-        size, executor = ctypes.c_uint64(), P()
-        good(
-            ops.aclnnInplaceCopyGetWorkspaceSize(
-                to, origin, ctypes.byref(size), ctypes.byref(executor)
-            )
-        )
-        good(ops.aclnnInplaceCopy(None, 0, executor, None))
-        ops.aclDestroyTensor(to)
-        ops.aclDestroyTensor(origin)
-    good(acl.aclrtSynchronizeStream(None))
+    copy(tensor(middle, [3, 2], [2, 1], 27), tensor(source, [3, 2], [1, 3], 3))
+    copy(tensor(target, [3, 2], [2, 1], 0), tensor(middle, [3, 2], [2, 1], 27))
     out = array.array("f", bytes(24))
     good(acl.aclrtMemcpy(out.buffer_info()[0], 24, target, 24, 2))
     assert list(out) == [0, 3, 1, 4, 2, 5], out
@@ -139,4 +168,5 @@ blocks()
 virtual_memory()
 order()
 converting_copy()
+half_precision()
 print("ok")
