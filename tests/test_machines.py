@@ -104,6 +104,16 @@ def test_the_installed_command_says_the_same(doctor: Command) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_error_and_warning_says_what_to_do(name: str) -> None:
+    _, report = check(name)
+    for one in report["findings"]:
+        if one["level"] in {"error", "warning"}:
+            assert one["found"], one["title"]
+            assert one["remedy"], one["title"]
+            assert one["because"], one["title"]
+
+
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_machines_are_well(name: str) -> None:
     assert expected(name)["exit_code"] == expected(name)["error"] == expected(name)["unknown"] == 0

@@ -171,6 +171,11 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
                     found=f"MindSpeed {row.version}",
                     wanted=f"a branch with {module}, or ms-swift 4.4.2 or newer",
                     because=f"The kernels are not patched in. {_ONLY}",
+                    remedy=Remedy(
+                        summary="For such a model take ms-swift 4.4.2 or newer, with the stack "
+                        "that belongs to it",
+                        commands=("ascend-doctor matrix show ms-swift",),
+                    ),
                     refs=(*fit.refs(found.sources), *fit.refs(row.sources)),
                 )
             return
