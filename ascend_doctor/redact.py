@@ -99,7 +99,7 @@ class Redactor:
         """
         if self._home and self._home != "/":
             # Inside quotes a shell does not expand ~, so the quote moves behind it.
-            text = re.sub(rf"(['\"]){re.escape(self._home)}/", r"~/\1", text)
+            text = re.sub(rf"'{re.escape(self._home)}/", "~/'", text)
         return self._redacted(text, "~")
 
     def fact(self, text: str) -> str:

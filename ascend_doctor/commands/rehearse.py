@@ -12,6 +12,7 @@ from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.examination import Examination
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
 from ascend_doctor.recorded import OverlayMachine
 from ascend_doctor.system import LiveMachine
@@ -99,9 +100,10 @@ def command(  # noqa: PLR0913 - the options of the command
     if interpreter is None:
         raise DataError("there is no active Python environment; name one with --python")
     server = machine(kind, soc=soc)
-    builds: dict[str, Any] = {
-        key: value for one in injected for key, value in one.fault.builds.items()
-    }
+    family = Catalog().family_of(server.soc)
+    builds: dict[str, Any] = {"kernels": family.id} if family else {}
+    for one in injected:
+        builds.update(one.fault.builds)
     tree = build(Path(interpreter), **builds)
     env = server.environment(tree, os.environ, injected)
     examination = Examination(
