@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import ctypes
 import faulthandler
+import importlib.util
 import json
 import math
 import os
@@ -324,6 +325,17 @@ def leave_folder() -> None:
     """
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or os.curdir) != here]
+
+
+def neighbour(name: str) -> Any:
+    """A module of this folder that imports torch, once ``main`` has begun."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # noqa: S101 - it ends in .py
+    assert spec.loader is not None  # noqa: S101
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def main(body: Callable[[Probe], None], *, name: str) -> None:

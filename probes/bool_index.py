@@ -138,7 +138,7 @@ def rows(torch: Any, place: str) -> dict[str, Any]:
 def backward(torch: Any, place: str) -> dict[str, Any]:
     """The gradient of a masked read, and a masked write while gradients are computed."""
 
-    class Masked(torch.autograd.Function):  # type: ignore[misc, name-defined]
+    class Masked(torch.autograd.Function):
         @staticmethod
         def forward(context: Any, tensor: Any, mask: Any) -> Any:
             context.save_for_backward(mask)

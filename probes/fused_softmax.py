@@ -88,8 +88,7 @@ def compare(torch: Any, place: str, dtype: str, softmax: Softmax) -> dict[str, A
 CASES: dict[str, _cases.Case] = {
     "plain": plain,
     **{
-        f"fused {one}": lambda torch, place, dtype=one: fused(torch, place, dtype)  # type: ignore[misc]
-        for one in DTYPES
+        f"fused {one}": lambda torch, place, dtype=one: fused(torch, place, dtype) for one in DTYPES
     },
 }
 

@@ -1,0 +1,222 @@
+"""Parallel groups and training steps of the real megatron.core, judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.run_failures import failures, ran, ranks_text
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding
+from ascend_doctor.judge import Case, check, error, note, warning
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+_MIB = 1 << 20
+
+
+@check("parallel-groups", "Megatron's parallel groups are right", level=3, probe="parallel-groups")
+def parallel_groups(case: Case) -> Iterator[Finding]:
+    """Megatron builds its groups for several layouts; members and a sum in each are compared.
+
+    The groups of tensor, context, data, pipeline, model, expert, expert tensor and expert data
+    parallelism are made by the initialize_model_parallel of the installed megatron.core, through
+    MindSpeed where it is installed. Their members are compared with lists computed without it, and
+    every group adds up numbers that tell its ranks apart.
+
+    If you leave the expert tensor parallel size out, Megatron takes the tensor parallel size for
+    it, and every expert group has other members than with 1. Give it both to
+    initialize_model_parallel and to the TransformerConfig, or to neither.
+    """
+    run = ran(case, "parallel-groups")
+    findings = [*failures(run)]
+    yield from findings
+    if findings:
+        return
+    layouts = _layouts(run.ranks[0])
+    several = sum(one.get("groups", 0) for one in layouts.values())
+    text = f"{run.world_size} ranks on {run.device}: {', '.join(layouts)}; {_stack(run)}"
+    used = sum(one.get("bytes", 0) for one in layouts.values())
+    if used > 0 and several:
+        text += f"; {used / several / _MIB:.0f} MiB of device memory for a group"
+    yield note("Megatron's parallel groups are right", found=text)
+
+
+# The losses of the probe's model on a CPU, equal to five digits for megatron.core 0.12.1, 0.15.3
+# and 0.16.1 on one rank and under every layout of 2, 3 and 4 ranks. Weights and data are drawn by
+# Python, so that they are the same everywhere.
+REFERENCE = (
+    4.87303,
+    4.76645,
+    4.69478,
+    4.64273,
+    4.56855,
+    4.51519,
+    4.48382,
+    4.43560,
+    4.39420,
+    4.35281,
+)
+# Wrong parallel mathematics is off by more than 0.05 within three steps (an unmarked adapter under
+# sequence parallelism); devices that round factors of products to 10 bits stay within this.
+_OFF = 0.02
+_FALL = 0.2
+_UNEQUAL = 1e-4
+_SLOW_STEP = 5.0
+
+
+@check("smoke-train", "A tiny model trains as it should", level=3, probe="smoke-train")
+def smoke_train(case: Case) -> Iterator[Finding]:
+    """A tiny GPT of the real megatron.core with experts and LoRA (r=8, alpha=32) trains ten steps.
+
+    Megatron's distributed optimizer, data parallelism and pipeline schedules run under layouts that
+    fit the number of ranks: experts with tensor parallelism, and the same with a pipeline. All
+    losses must be numbers and fall. Weights and data do not depend on the layout, the device or
+    random generators, so that all layouts must have the losses that are known from one CPU rank.
+    Gradient norms must be equal on all ranks, and so must adapters that ranks have in common.
+
+    If only the losses of one layout are wrong, its parallelism is; if all are, an operator is.
+    """
+    run = ran(case, "smoke-train")
+    findings = [*failures(run)]
+    for name in dict.fromkeys(name for one in run.ranks for name in _layouts(one)):
+        findings += _judged(run, name)
+    yield from findings
+    if findings:
+        return
+    layouts = list(_layouts(run.ranks[0]))
+    if not layouts:
+        raise Unknown("the probe recorded no layout")
+    losses = _losses(run, layouts[0])
+    yield note(
+        "A tiny model trains as it should",
+        found=f"{run.world_size} ranks on {run.device}: {', '.join(layouts)}; loss "
+        f"{losses[0]:.5f} to {losses[-1]:.5f} in {len(losses)} steps; {_stack(run)}",
+    )
+
+
+def _layouts(result: ProbeResult) -> Mapping[str, Mapping[str, Any]]:
+    found = result.values.get("layouts")
+    return found if isinstance(found, dict) else {}
+
+
+def _stack(run: ProbeRun) -> str:
+    values = run.ranks[0].values
+    return f"megatron.core {values.get('megatron')}, through {values.get('through')}"
+
+
+def _series(run: ProbeRun, name: str, key: str) -> dict[int, list[float]]:
+    """A series of each rank that has one; a NaN or an infinity was recorded as text."""
+    found: dict[int, list[float]] = {}
+    for one in run.ranks:
+        values = _layouts(one).get(name, {}).get(key)
+        if isinstance(values, list) and values and None not in values:
+            found[one.rank] = [float(value) for value in values]
+    return found
+
+
+def _losses(run: ProbeRun, name: str) -> list[float]:
+    """The losses of the first rank that has them: of the last stage of the pipeline."""
+    return next(iter(_series(run, name, "losses").values()), [])
+
+
+def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
+    losses = _losses(run, name)
+    if bad := _not_finite(run, name):
+        yield bad
+        return
+    if len(losses) == len(REFERENCE):
+        yield from _learned(name, losses)
+    yield from _unequal(run, name, "losses", "mean loss")
+    yield from _unequal(run, name, "grad_norms", "gradient norm")
+    yield from _adapters(run, name)
+    slowest = max(
+        (max(one[1:], default=0.0) for one in _series(run, name, "seconds").values()), default=0
+    )
+    if slowest > _SLOW_STEP:
+        yield warning(
+            f"smoke-train: a step of a tiny model under {name} takes {slowest:.1f} s",
+            found=f"slowest step after the first: {slowest:.1f} s",
+            wanted=f"at most {_SLOW_STEP:.0f} s",
+        )
+
+
+def _not_finite(run: ProbeRun, name: str) -> Finding | None:
+    """The first step in which a loss or a gradient norm is no number, and on which ranks."""
+    found: dict[tuple[int, str], list[int]] = {}
+    for key, what in (("losses", "loss"), ("grad_norms", "gradient norm")):
+        for rank, values in _series(run, name, key).items():
+            steps = [number for number, one in enumerate(values, 1) if not math.isfinite(one)]
+            if steps:
+                found.setdefault((steps[0], what), []).append(rank)
+    if not found:
+        return None
+    (step, what), ranks = min(found.items())
+    return error(
+        f"smoke-train: the {what} is not finite under {name}",
+        found=f"from step {step} on, {ranks_text(ranks)}",
+        wanted="a finite loss and gradient norm in every step",
+        because="The same operators and collectives turn a real training into NaN.",
+        ranks=tuple(ranks),
+    )
+
+
+def _learned(name: str, losses: list[float]) -> Iterator[Finding]:
+    shown = ", ".join(f"{one:.5f}" for one in losses)
+    if losses[-1] > losses[0] - _FALL:
+        yield error(
+            f"smoke-train: the loss does not fall under {name}",
+            found=shown,
+            wanted=f"at least {_FALL} less after {len(losses)} steps",
+            because="Gradients do not reach the weights, or the optimizer does not write them.",
+        )
+        return
+    off = [abs(one - known) for one, known in zip(losses, REFERENCE, strict=True)]
+    if max(off) > _OFF:
+        step = next(number for number, one in enumerate(off, 1) if one > _OFF)
+        yield error(
+            f"smoke-train: the loss is wrong under {name} from step {step} on",
+            found=shown,
+            wanted=", ".join(f"{one:.5f}" for one in REFERENCE),
+            because="The same weights and data give these losses on one CPU rank. "
+            + (
+                "An operator computes something else."
+                if step == 1
+                else "Forward it agrees, so gradients are wrong, or not reduced over all ranks."
+            ),
+        )
+
+
+def _unequal(run: ProbeRun, name: str, key: str, what: str) -> Iterator[Finding]:
+    """Whether ranks disagree about a number that they have in common."""
+    series = _series(run, name, key)
+    for number, values in enumerate(zip(*series.values(), strict=False), 1):
+        if max(values) - min(values) > _UNEQUAL * max(values):
+            by_rank = ", ".join(
+                f"rank {one} {value:.5f}" for one, value in zip(series, values, strict=True)
+            )
+            yield error(
+                f"smoke-train: ranks disagree about the {what} of step {number} under {name}",
+                found=by_rank,
+                wanted="the same number on every rank",
+                because="Ranks that should train one model train different ones.",
+            )
+            return
+
+
+def _adapters(run: ProbeRun, name: str) -> Iterator[Finding]:
+    for one in run.ranks:
+        found = _layouts(one).get(name, {}).get("differences") or {}
+        worst = {group: value for group, value in found.items() if float(value) > _UNEQUAL}
+        if worst:
+            group, value = max(worst.items(), key=lambda item: float(item[1]))
+            yield error(
+                f"smoke-train: {group} parallel ranks hold different adapters under {name}",
+                found=f"they differ by {float(value):.3g}, seen on rank {one.rank}",
+                wanted="equal adapters: what is not sharded over tensor parallel ranks, and all "
+                "over data parallel ranks",
+                because="Their gradients were not reduced over the group. The loss may even look "
+                "better.",
+                ranks=(one.rank,),
+            )
+            return

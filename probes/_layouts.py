@@ -1,0 +1,117 @@
+"""Which ranks share a parallel group of Megatron, computed without Megatron. Standard library only.
+
+Ranks count up along tensor, context, data and pipeline parallelism, in this order; for the experts
+along expert tensor, expert, expert data and pipeline parallelism
+(NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"). The group
+lists are the same from 0.12.1 to 0.19.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# By which coordinates the ranks of a group differ.
+DENSE = {
+    "tp": ("tp",),
+    "cp": ("cp",),
+    "dp": ("dp",),
+    "dp_cp": ("cp", "dp"),
+    "pp": ("pp",),
+    "mp": ("tp", "pp"),
+}
+EXPERT = {
+    "ep": ("ep",),
+    "etp": ("etp",),
+    "tp_ep": ("etp", "ep"),
+    "edp": ("edp",),
+}
+MOST_LAYOUTS = 6
+MOST_EXPERT_RANKS = 8
+
+
+class Layout(NamedTuple):
+    """Parallel sizes. ``etp`` None leaves the expert tensor parallel size to Megatron: TP."""
+
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    cp: int = 1
+    etp: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Such as TP2 EP2 ETP1; what is 1 anyhow is left out."""
+        sizes = self._asdict().items()
+        parts = [
+            f"{key.upper()}{size}"
+            for key, size in sizes
+            if size is not None and (size > 1 or key == "etp")
+        ]
+        return " ".join(parts) or "no parallelism but DP"
+
+    @property
+    def expert_tensor(self) -> int:
+        return self.tp if self.etp is None else self.etp
+
+    def fits(self, world_size: int) -> bool:
+        dense = self.tp * self.pp * self.cp
+        return not (world_size % dense or world_size % (self.expert_tensor * self.ep * self.pp))
+
+    def sizes(self, world_size: int, *, expert: bool) -> dict[str, int]:
+        """Size of each coordinate, the fastest first."""
+        if expert:
+            sizes = {"etp": self.expert_tensor, "ep": self.ep}
+            rest = world_size // (self.expert_tensor * self.ep * self.pp)
+            return {**sizes, "edp": rest, "pp": self.pp}
+        rest = world_size // (self.tp * self.cp * self.pp)
+        return {"tp": self.tp, "cp": self.cp, "dp": rest, "pp": self.pp}
+
+
+def layouts(world_size: int) -> tuple[Layout, ...]:
+    """The layouts to try with this many ranks: what people train with, as far as it fits."""
+    experts = min(max(world_size // 2, 1), MOST_EXPERT_RANKS)
+    wanted = (
+        Layout(tp=2),
+        Layout(tp=2, pp=2),
+        Layout(tp=2, ep=experts),
+        Layout(tp=2, ep=experts, etp=1),
+        Layout(tp=2, pp=2, ep=2, etp=1),
+        Layout(tp=8),
+        Layout(pp=2),
+        Layout(ep=2),
+        Layout(cp=2),
+        Layout(tp=world_size),
+    )
+    found: list[Layout] = []
+    for one in wanted:
+        # Where one of two says 1 and the other nothing, they are the same layout without experts.
+        plain = one._replace(etp=None) if one.ep == 1 else one
+        if plain.fits(world_size) and plain not in found:
+            found.append(plain)
+    return tuple(found[:MOST_LAYOUTS])
+
+
+def groups(layout: Layout, world_size: int) -> dict[str, list[list[int]]]:
+    """The lists of ranks of every kind of group, each sorted."""
+    dense, expert = (layout.sizes(world_size, expert=one) for one in (False, True))
+    return {
+        **{name: _lists(dense, along) for name, along in DENSE.items()},
+        **{name: _lists(expert, along) for name, along in EXPERT.items()},
+    }
+
+
+def _lists(sizes: dict[str, int], along: Iterable[str]) -> list[list[int]]:
+    """Ranks whose other coordinates are equal."""
+    world_size = 1
+    for size in sizes.values():
+        world_size *= size
+    found: dict[tuple[int, ...], list[int]] = {}
+    for rank in range(world_size):
+        rest, key = rank, []
+        for name, size in sizes.items():
+            if name not in along:
+                key.append(rest % size)
+            rest //= size
+        found.setdefault(tuple(key), []).append(rank)
+    return sorted(found.values())

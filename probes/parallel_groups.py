@@ -1,0 +1,114 @@
+"""Builds Megatron's parallel groups, checks who is in each, and adds up by value in each.
+
+Run it alone: ``torchrun --nproc-per-node 4 probes/parallel_groups.py --device cpu``. The groups are
+made by the initialize_model_parallel of the megatron.core that this interpreter imports, for
+several layouts that fit the number of ranks. The members of every group are compared with lists
+that are computed without Megatron, and each group adds up rank + 1, which also makes its links.
+Sizes alone would not do: with the expert tensor parallel size omitted, Megatron takes TP for it,
+and every expert group has other members.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import _megatron
+import _probe
+from _layouts import Layout, groups, layouts
+from _probe import GROUP_SECONDS, Probe
+
+GETTERS = {
+    "tp": "get_tensor_model_parallel_group",
+    "cp": "get_context_parallel_group",
+    "dp": "get_data_parallel_group",
+    "dp_cp": "get_data_parallel_group",
+    "pp": "get_pipeline_model_parallel_group",
+    "mp": "get_model_parallel_group",
+    "ep": "get_expert_model_parallel_group",
+    "etp": "get_expert_tensor_parallel_group",
+    "tp_ep": "get_expert_tensor_and_model_parallel_group",
+    "edp": "get_expert_data_parallel_group",
+}
+
+
+def body(probe: Probe) -> None:
+    """The members of Megatron's parallel groups, and a sum in each."""
+    if not _megatron.installed():
+        probe.skip(_megatron.ABSENT)
+    torch = probe.torch()
+    _megatron.load(probe, torch)
+    from megatron.core import parallel_state
+
+    dist = probe.join()
+    table: dict[str, Any] = {}
+    for layout in layouts(probe.world_size):
+        before = memory_free(probe, torch)
+        start = time.monotonic()
+        with probe.stage(f"groups of {layout.name}"):
+            initialise(parallel_state, layout, probe.device)
+        made = {
+            name: getattr(parallel_state, getter)(
+                **({"with_context_parallel": True} if name == "dp_cp" else {})
+            )
+            for name, getter in GETTERS.items()
+        }
+        with probe.stage(f"members of {layout.name}"):
+            members(probe, dist, layout, made)
+        with probe.stage(f"sums in {layout.name}"):
+            several = sums(probe, torch, dist, layout, made)
+        table[layout.name] = {"seconds": time.monotonic() - start, "groups": several}
+        if before is not None:
+            table[layout.name]["bytes"] = before - memory_free(probe, torch)
+        with probe.stage(f"teardown of {layout.name}"):
+            parallel_state.destroy_model_parallel()
+        probe.measure("layouts", table)
+
+
+def initialise(parallel_state: Any, layout: Layout, device: str) -> None:
+    """Let Megatron make its groups. What the layout leaves open is not passed."""
+    given = {} if layout.etp is None else {"expert_tensor_parallel_size": layout.etp}
+    parallel_state.initialize_model_parallel(
+        tensor_model_parallel_size=layout.tp,
+        pipeline_model_parallel_size=layout.pp,
+        context_parallel_size=layout.cp,
+        expert_model_parallel_size=layout.ep,
+        distributed_timeout_minutes=-(-GROUP_SECONDS[device] // 60),
+        **given,
+    )
+
+
+def members(probe: Probe, dist: Any, layout: Layout, made: dict[str, Any]) -> None:
+    wanted = groups(layout, probe.world_size)
+    for name, group in made.items():
+        (mine,) = [one for one in wanted[name] if probe.rank in one]
+        got = sorted(dist.get_process_group_ranks(group))
+        probe.expect(f"members of the {name} group of rank {probe.rank}, {layout.name}", got, mine)
+
+
+def sums(probe: Probe, torch: Any, dist: Any, layout: Layout, made: dict[str, Any]) -> int:
+    """Each group of several ranks adds up rank + 1; gives how many there are."""
+    wanted = groups(layout, probe.world_size)
+    several = 0
+    for name, group in made.items():
+        (mine,) = [one for one in wanted[name] if probe.rank in one]
+        if group.size() == 1:
+            continue
+        several += 1
+        addend = probe.rank + (2 if probe.tampers(probe.stage_name) else 1)
+        tensor = torch.full((1,), float(addend), device=probe.place())
+        dist.all_reduce(tensor, group=group)
+        total = float(sum(one + 1 for one in mine))
+        probe.expect(f"sum of rank + 1 over the {name} group, {layout.name}", tensor.item(), total)
+    return several
+
+
+def memory_free(probe: Probe, torch: Any) -> Any:
+    if probe.device == "cpu":
+        return None
+    probe.synchronise(torch)
+    return getattr(torch, probe.device).mem_get_info()[0]
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="parallel-groups")
