@@ -27,11 +27,15 @@ class Refusal:
 
 def refusal(catalog: Catalog, question: Question) -> Refusal:
     """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed."""
-    smallest = question
-    for fewer, name in _parts(question):
-        tried = fewer(smallest, name)
-        if not isinstance(pinned(catalog, tried), dict):
-            smallest = tried
+    smallest, before = question, None
+    # A wish for a checkout lifts needs of what it brings, so dropping one part can make another
+    # one dispensable that was not before.
+    while smallest != before:
+        before = smallest
+        for fewer, name in _parts(before):
+            tried = fewer(smallest, name)
+            if not isinstance(pinned(catalog, tried), dict):
+                smallest = tried
     return Refusal(
         wishes=tuple(smallest.wishes),
         machine=tuple(smallest.machine),

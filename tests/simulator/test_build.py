@@ -82,9 +82,11 @@ def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPat
         compiling.find_compiler()
 
 
-def test_without_torch_npu_it_says_what_to_install() -> None:
+def test_without_torch_npu_it_says_what_to_install(tmp_path: Path) -> None:
+    made = [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")]
+    subprocess.run(made, check=True, timeout=120)
     with pytest.raises(DataError, match="pip install torch torch_npu"):
-        find_wheel(Path(sys.executable))
+        find_wheel(tmp_path / "venv" / "bin" / "python")
 
 
 def test_what_is_no_interpreter_is_named(tmp_path: Path) -> None:
