@@ -151,7 +151,7 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
                 found.setdefault((steps[0], what), []).append(rank)
     if not found:
         return None
-    (step, what), ranks = min(found.items())
+    (step, what), ranks = min(found.items(), key=lambda item: item[0][0])
     return error(
         f"smoke-train: the {what} is not finite under {name}",
         found=f"from step {step} on, {ranks_text(ranks)}",

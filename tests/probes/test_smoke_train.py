@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import training
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Level
+from ascend_doctor.judge import Case, judge, registered
+from ascend_doctor.probe_results import ProbeRun
+from tests.probes.started import started
+
+
+def judged(run: ProbeRun) -> list[tuple[Level, str]]:
+    (one,) = [one for one in registered() if one.run is training.smoke_train]
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
+    return [(found.level, found.title) for found in judge(case, [one])]
+
+
+def test_two_ranks_train_what_one_would(examined_megatron: Path) -> None:
+    run = started(examined_megatron, "smoke-train", ranks=2)
+    assert [level for level, _ in judged(run)] == [Level.OK]
+    first, second = (one.values["layouts"] for one in run.ranks)
+    assert list(first) == ["TP2 EP2 ETP1", "PP2 ETP1"]
+    assert second["PP2 ETP1"]["losses"] == pytest.approx(training.REFERENCE, abs=1e-4)
+    assert first["TP2 EP2 ETP1"]["losses"] == pytest.approx(training.REFERENCE, abs=1e-4)
+    assert first["PP2 ETP1"]["losses"] == [None] * 10
+
+
+MUTATIONS = {
+    "an optimizer that writes nothing": (
+        "import torch\ntorch.optim.AdamW.step = lambda *_, **__: None",
+        {
+            "smoke-train: the loss does not fall under TP2 EP2 ETP1",
+            "smoke-train: the loss does not fall under PP2 ETP1",
+        },
+    ),
+    # What is marked as seen in parts is not added up over tensor parallel ranks.
+    "gradients of parts of a sequence": (
+        (
+            "import importlib\n"
+            "module = importlib.import_module('megatron.core.distributed.finalize_model_grads')\n"
+            "module._allreduce_non_tensor_model_parallel_grads = lambda *_, **__: None"
+        ),
+        {
+            "smoke-train: the loss is wrong under TP2 EP2 ETP1 from step 3 on",
+            "smoke-train: dense tensor parallel ranks hold different adapters under TP2 EP2 ETP1",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_training_is_found(examined_megatron: Path, tmp_path: Path, name: str) -> None:
+    mutation, wanted = MUTATIONS[name]
+    run = started(examined_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
+    assert {title for level, title in judged(run) if level is Level.ERROR} == wanted
+
+
+def test_a_weight_that_is_no_number_on_one_rank(examined_megatron: Path) -> None:
+    fault = "rank=1,stage=step 3 of TP2,do=value"
+    run = started(examined_megatron, "smoke-train", ranks=2, fault=fault)
+    assert judged(run) == [(Level.ERROR, "smoke-train: the loss is not finite under TP2 EP2 ETP1")]
