@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
 import sys
-import tempfile
 import traceback
 
 import click
@@ -69,6 +69,8 @@ def main() -> None:
     """Run the command line and exit with its code."""
     # A scheduler's SIGTERM ends a run as Ctrl-C does: children are ended, the report is written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Facts are made once and kept: looking for garbage among them is a tenth of a level 0.
+    gc.disable()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -105,7 +107,9 @@ def _say(message: str, *, hint: str = "") -> None:
 
 def _bug(arguments: list[str]) -> int:
     """Write the traceback to a file and say what to paste."""
-    from ascend_doctor.redact import Redactor  # noqa: PLC0415 - only for a bug
+    import tempfile  # noqa: PLC0415 - only for a bug
+
+    from ascend_doctor.redact import Redactor  # noqa: PLC0415 - as above
 
     clean = Redactor(home=os.path.expanduser("~")).text
     text = clean(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -209,6 +210,7 @@ class Probing:
         wanted = {one.probe for one in chosen if one.probe and one.level <= level}
         if not wanted or self.facts.python is None:
             return (), False
+        gc.enable()  # probes take minutes
         from ascend_doctor.live import Display  # noqa: PLC0415 - level 0 needs neither
         from ascend_doctor.probe import plan, run_all  # noqa: PLC0415
 

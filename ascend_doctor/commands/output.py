@@ -7,7 +7,6 @@ import importlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -82,6 +81,8 @@ def _brief(python: Python | None) -> Python | None:
 
 def write_whole(path: str, text: str) -> None:
     """Write a file through a temporary one beside it. Raises DataError with path and reason."""
+    import tempfile  # noqa: PLC0415 - only to write
+
     folder = os.path.dirname(path) or "."
     scratch = ""
     try:
