@@ -129,6 +129,11 @@ def test_a_bug_is_exit_70_with_a_file_to_paste(doctor: Command, tmp_path: Path) 
     assert "\x1b" not in text + done.stderr
 
 
+def _heed_interrupts() -> None:
+    """A background job of a shell without job control has SIGINT ignored, and passes that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_exit_130_and_leaves_no_process(
     tmp_path: Path, number: signal.Signals
@@ -139,7 +144,11 @@ def test_an_interrupted_run_is_exit_130_and_leaves_no_process(
     tool.chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     process = subprocess.Popen(
-        [PROGRAM, "check", "-l", "0"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [PROGRAM, "check", "-l", "0"],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=_heed_interrupts,  # noqa: PLW1509 - this process has no threads of ours
     )
     for _ in range(300):
         if note.exists() and note.read_text().strip():
