@@ -213,7 +213,7 @@ class Training:
         if not losses:
             return None
         group = parallel_state.get_data_parallel_group_gloo()
-        total = torch.tensor(sum(losses) / len(losses), dtype=torch.float64, device="cpu")
+        total = torch.tensor(sum(losses) / len(losses), device="cpu")
         torch.distributed.all_reduce(total, group=group)
         return total.item() / group.size()
 

@@ -41,6 +41,8 @@ def body(probe: Probe) -> None:
     from megatron.core import parallel_state
 
     dist = probe.join()
+    with probe.stage("float64"):
+        double(probe, torch, dist)
     table: dict[str, Any] = {}
     for layout in layouts(probe.world_size):
         before = memory_free(probe, torch)
@@ -63,6 +65,14 @@ def body(probe: Probe) -> None:
         with probe.stage(f"teardown of {layout.name}"):
             parallel_state.destroy_model_parallel()
         probe.measure("layouts", table)
+
+
+def double(probe: Probe, torch: Any, dist: Any) -> None:
+    """A float64 sum over gloo: the adaptor of MindSpeed loses it, whatever the group is."""
+    group = dist.new_group(backend="gloo")
+    tensor = torch.tensor([probe.rank + 1.0], dtype=torch.float64, device="cpu")
+    dist.all_reduce(tensor, group=group)
+    probe.measure("float64_sum", tensor.item())
 
 
 def initialise(parallel_state: Any, layout: Layout, device: str) -> None:

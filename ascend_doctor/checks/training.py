@@ -8,11 +8,12 @@ from typing import Any
 
 from ascend_doctor.checks.run_failures import failures, ran, ranks_text
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding
+from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _MIB = 1 << 20
+_DOUBLE = "Ascend/MindSpeed@core_r0.15.3:mindspeed/core/megatron_basic/requirements_basic.py:73"
 
 
 @check("parallel-groups", "Megatron's parallel groups are right", level=3, probe="parallel-groups")
@@ -40,6 +41,34 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
     if used > 0 and several:
         text += f"; {used / several / _MIB:.0f} MiB of device memory for a group"
     yield note("Megatron's parallel groups are right", found=text)
+
+
+@check("float64-allreduce", "Sums of float64 reach all ranks", level=3, probe="parallel-groups")
+def float64_allreduce(case: Case) -> Iterator[Finding]:
+    """A float64 tensor is summed over all ranks with the stack that trains.
+
+    MindSpeed replaces torch.distributed.all_reduce, because HCCL has no float64: the tensor is
+    copied to float32, the copy is summed, and the sum is never written back. Every rank keeps its
+    own number, on any backend, Gloo included, and no error shows. Metrics and token counts that are
+    summed as float64 are then wrong. float32 and integers are not touched.
+    """
+    run = ran(case, "parallel-groups")
+    sums = {one.rank: one.values.get("float64_sum") for one in run.ranks}
+    if not sums or None in sums.values():
+        raise Unknown("the probe parallel-groups did not come as far")
+    wanted = sum(range(1, run.world_size + 1))
+    lost = tuple(rank for rank, value in sums.items() if value != wanted)
+    if lost:
+        yield warning(
+            "An all-reduce of float64 is lost",
+            found=f"sum of rank + 1: {', '.join(f'{sums[one]:g} on rank {one}' for one in lost)}",
+            wanted=f"{wanted} on every rank",
+            because="Metrics and counts that are summed as float64 stay what each rank had, and "
+            "nothing says so.",
+            remedy=Remedy(summary="Sum float32 or int64 tensors instead of float64 ones"),
+            refs=(_DOUBLE,),
+            ranks=lost,
+        )
 
 
 # The losses of the probe's model on a CPU, equal to five digits for megatron.core 0.12.1, 0.15.3

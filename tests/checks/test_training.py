@@ -23,15 +23,15 @@ FIRST_STAGE = {**GOOD, "losses": [None] * 10}
 STACK = {"megatron": "0.15.3", "through": "nothing"}
 
 
-def judged(probe: str, *layouts: Any, **fields: Any) -> tuple[Finding, ...]:
+def judged(probe: str, *layouts: Any, check: str = "", **fields: Any) -> tuple[Finding, ...]:
     """One rank for each measurement."""
     ranks = tuple(
-        ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": one}, **fields)
+        ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": one, **one}, **fields)
         for rank, one in enumerate(layouts)
     )
     run = ProbeRun(probe=probe, device="npu", world_size=len(ranks), exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [one for one in registered() if one.probe == probe])
+    return judge(case, [one for one in registered() if one.id == (check or probe)])
 
 
 def trained(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
@@ -119,3 +119,15 @@ def test_groups_that_are_wrong() -> None:
     (finding,) = judged("parallel-groups", {}, wrong=wrong)
     assert finding.level is Level.ERROR
     assert finding.found == "rank 0: members of the ep group of rank 1, TP2: [0, 1]"
+
+
+@pytest.mark.parametrize(
+    ("sums", "level"),
+    [((3.0, 3.0), Level.OK), ((1.0, 2.0), Level.WARNING), ((3.0, None), Level.UNKNOWN)],
+)
+def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
+    measured = [{"float64_sum": one} for one in sums]
+    (finding,) = judged("parallel-groups", *measured, check="float64-allreduce")
+    assert finding.level is level
+    if level is Level.WARNING:
+        assert finding.found == "sum of rank + 1: 1 on rank 0, 2 on rank 1"

@@ -54,6 +54,7 @@ def test_the_groups_of_the_real_megatron(examined_megatron: Path) -> None:
     # 10 kinds of groups in 6 layouts, and sums where there are several ranks.
     sums = sum(one["groups"] for one in run.ranks[0].values["layouts"].values())
     assert [one.compared for one in run.ranks] == [60 + sums] * 4
+    assert [one.values["float64_sum"] for one in run.ranks] == [10.0] * 4
 
 
 def test_other_members_than_there_should_be(examined_megatron: Path, tmp_path: Path) -> None:
