@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,16 @@ from ascend_doctor.findings import Level
 from ascend_doctor.judge import Case, judge, registered
 from ascend_doctor.probe_results import ProbeRun
 from tests.probes.started import started
+
+PROBES = Path(__file__).parent.parent.parent / "probes"
+
+
+@pytest.mark.parametrize("device", ["npu", "cuda"])
+def test_the_cpu_answers_for_no_other_device(device: str) -> None:
+    torch = SimpleNamespace()
+    with pytest.raises(ValueError, match=f"not on {device}"):
+        runpy.run_path(str(PROBES / "_cuda_on_cpu.py"))["install"](device, torch)
+    assert not vars(torch)
 
 
 def judged(run: ProbeRun) -> list[tuple[Level, str]]:
