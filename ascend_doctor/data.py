@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import msgspec
 import platformdirs
-from packaging.utils import canonicalize_name
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.stacks import Component, Family, Hazards, Rows, Stack, Variables
+from ascend_doctor.versions import normalised
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ class Catalog:
             path.read_text("utf-8") for paths in self.files("components").values() for path in paths
         )
         named = (_DISTRIBUTION.search(head) for head in heads)
-        return frozenset(canonicalize_name(found[1]) for found in named if found)
+        return frozenset(normalised(found[1]) for found in named if found)
 
     @functools.cache  # noqa: B019 - a catalog lives as long as the process
     def component(self, identity: str) -> Component:

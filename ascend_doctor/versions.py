@@ -229,3 +229,8 @@ def _ref_matches(ref: str, wanted: str) -> bool:
             raise VersionError(f"{part[:_LONGEST]!r} is no choice of git refs (as ==core_r0.16.0)")
         results.append((ref == _ref(match[2])) == (match[1] == "=="))
     return all(results)
+
+
+def normalised(name: str) -> str:
+    """A distribution's name as PEP 503 compares it; packaging.utils takes too long to import."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -6,12 +6,14 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.utils import canonicalize_name
 
 from ascend_doctor.versions import (
     Scheme,
     VersionError,
     check_range,
     key,
+    normalised,
     numbers,
     parse,
     satisfies,
@@ -254,3 +256,8 @@ def test_any_text_is_a_version_or_a_version_error(scheme: Scheme, text: str, wan
     ):
         with contextlib.suppress(VersionError):
             step()
+
+
+@given(st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", fullmatch=True))
+def test_names_are_normalised_as_packaging_does(name: str) -> None:
+    assert normalised(name) == canonicalize_name(name)

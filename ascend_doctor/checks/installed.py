@@ -6,13 +6,13 @@ import re
 import shlex
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Distribution, Environment, Python
 from ascend_doctor.findings import Remedy
 from ascend_doctor.judge import Case
 from ascend_doctor.stacks import Family
+from ascend_doctor.versions import normalised
 
 
 def npu_only(case: Case) -> None:
@@ -112,6 +112,6 @@ def declared(one: Distribution, other: str) -> str | None:
         except InvalidRequirement:
             continue
         extra = requirement.marker is not None and "extra" in str(requirement.marker)
-        if canonicalize_name(requirement.name) == other and not extra:
+        if normalised(requirement.name) == other and not extra:
             return str(requirement.specifier)
     return None

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from ascend_doctor.checks.installed import installed, npu_only, pip
 from ascend_doctor.checks.told import held
@@ -15,6 +14,7 @@ from ascend_doctor.facts import Distribution, Python
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, warning
 from ascend_doctor.stacks import Hazard
+from ascend_doctor.versions import normalised
 
 _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 
@@ -186,9 +186,9 @@ def declared_requirements(case: Case) -> Iterator[Finding]:
 
 def _broken(python: Python, one: Distribution, text: str) -> bool:
     requirement = _requirement(python, text)
-    if requirement is None or (one.name, canonicalize_name(requirement.name)) in _JUDGED:
+    if requirement is None or (one.name, normalised(requirement.name)) in _JUDGED:
         return False
-    found = python.find(canonicalize_name(requirement.name))
+    found = python.find(normalised(requirement.name))
     if found is None or not requirement.specifier:
         return False
     try:
@@ -217,7 +217,7 @@ def _requirement(python: Python, text: str) -> Requirement | None:
 
 
 def _here(python: Python, text: str) -> str:
-    name = canonicalize_name(Requirement(text).name)
+    name = normalised(Requirement(text).name)
     found = python.find(name)
     return f"{name} {found.version if found else ''}".rstrip()
 
