@@ -55,7 +55,7 @@ def load(path: Path, shape: type[T]) -> T:
 
 @dataclass(frozen=True)
 class Kept:
-    """The cached content of a file, valid for one time stamp and size of it."""
+    """Cached content; that of a file is valid for one time stamp and size of it."""
 
     place: Path
     stamp: tuple[int, int]
@@ -68,8 +68,13 @@ class Kept:
         except OSError:
             return None
         name = hashlib.blake2b(str(path.resolve()).encode(), digest_size=12).hexdigest()
-        folder_ = Path(platformdirs.user_cache_dir("ascend-doctor")) / "matrix"
-        return cls(folder_ / f"{name}.msgpack", (status.st_mtime_ns, status.st_size))
+        return cls.named("matrix", name, (status.st_mtime_ns, status.st_size))
+
+    @classmethod
+    def named(cls, kind: str, name: str, stamp: tuple[int, int] = (0, 0)) -> Kept:
+        """A place in the user's cache."""
+        folder_ = Path(platformdirs.user_cache_dir("ascend-doctor")) / kind
+        return cls(folder_ / f"{name}.msgpack", stamp)
 
     def get(self) -> object | None:
         try:

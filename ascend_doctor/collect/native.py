@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from ascend_doctor.collect.elf import Elf, NotElf, symbol
 from ascend_doctor.collect.linking import Linker
 from ascend_doctor.collect.package_copies import copies
+from ascend_doctor.data import Kept
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, Python
 from ascend_doctor.system import Machine, matches
@@ -90,10 +92,31 @@ def _symbols(machine: Machine, linker: Linker, folder: str, module: str) -> dict
         for path in linker.files
         if path.startswith(f"{folder}/")
     }
-    found: dict[str, Any] = machine.value(
-        f"symbols:{folder}", lambda: compare(lacking, linker.files)
-    )
+    found: dict[str, Any] = machine.value(f"symbols:{folder}", lambda: _kept(lacking, linker.files))
     return found
+
+
+def _kept(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
+    """``compare``, whose answer is cached: it is half of level 0, and files seldom change."""
+    files = sorted(libraries)
+    stamps = [(path, *_stamp(path)) for path in files]
+    told = repr((stamps, sorted((path, sorted(one)) for path, one in lacking.items())))
+    name = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
+    kept = Kept.named("symbols", name)
+    found = kept.get()
+    if isinstance(found, dict):
+        return found
+    found = compare(lacking, files)
+    kept.put(found)
+    return found
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
 
 
 def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:

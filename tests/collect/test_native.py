@@ -4,11 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
+from ascend_doctor.collect import native as native_module
 from ascend_doctor.collect.cann import cann
 from ascend_doctor.collect.linking import Linker
 from ascend_doctor.collect.native import native, owner
@@ -310,3 +311,24 @@ def test_the_wheel_finds_all_in_the_stand_in_tree(
     seen = cann(machine)
     assert seen.active == str(tree.home)
     assert [one.simulated for one in seen.installs] == [True]
+
+
+def test_an_answer_about_symbols_is_kept_until_a_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def counted(_: object, libraries: Iterable[str]) -> dict[str, object]:
+        asked.append(list(libraries))
+        return {"checked": len(asked), "missing": []}
+
+    monkeypatch.setattr(native_module, "compare", counted)
+    library = tmp_path / "libone.so"
+    library.write_bytes(b"1")
+    lacking: dict[str, frozenset[str]] = {str(library): frozenset()}
+    ask = native_module._kept
+    assert ask(lacking, [str(library)]) == ask(lacking, [str(library)])
+    assert len(asked) == 1
+    library.write_bytes(b"22")
+    assert ask(lacking, [str(library)])["checked"] == 2
+    assert ask({str(library): frozenset({"liba.so"})}, [str(library)])["checked"] == 3
