@@ -194,12 +194,15 @@ def _objects(machine: Machine, folder: str) -> tuple[str, ...]:
 
 def _walk(folder: str) -> list[str]:
     """Relative paths of the shared objects below a folder."""
-    found = [
-        os.path.relpath(os.path.join(place, name), folder)
-        for place, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(".so") or ".so." in name
-    ]
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        # The C++ headers are most of the folders, and no library lies among them.
+        folders[:] = [one for one in folders if one not in {"include", "__pycache__"}]
+        found += (
+            os.path.relpath(os.path.join(place, name), folder)
+            for name in names
+            if name.endswith(".so") or ".so." in name
+        )
     return sorted(found)[:_FILES_LIMIT]
 
 
