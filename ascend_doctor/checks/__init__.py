@@ -12,4 +12,4 @@ def every() -> tuple[Check, ...]:
     """All checks, sorted by level, then in the order of their files and lines."""
     for module in sorted(one.name for one in pkgutil.iter_modules(__path__)):
         importlib.import_module(f"{__name__}.{module}")
-    return tuple(sorted(registered(), key=lambda one: one.level))
+    return tuple(sorted(registered(), key=lambda one: (one.level, one.run.__module__)))
