@@ -32,15 +32,19 @@ Case = Callable[[Any, str], dict[str, Any]]
 Outcomes = dict[str, dict[str, Any]]
 
 
-def run(probe: Probe, script: str, names: Sequence[str], *, limit: float) -> Outcomes:
+def run(
+    probe: Probe, script: str, names: Sequence[str], *, limit: float, apart: bool = False
+) -> Outcomes:
     """Measurements of every case by name; ``error`` says how one ended that failed.
 
-    ``limit`` are the seconds for one case. The outcomes so far are recorded as ``cases``.
+    ``limit`` are the seconds for one case, ``apart`` gives every case a process of its own. The
+    outcomes so far are recorded as ``cases``.
     """
     outcomes: Outcomes = {}
     pending = list(names)
     while pending:
-        for place, (name, outcome) in enumerate(_child(probe, script, pending, limit)):
+        together = pending[:1] if apart else pending
+        for place, (name, outcome) in enumerate(_child(probe, script, together, limit)):
             outcomes[name] = outcome
             probe.measure("cases", outcomes)
             if "error" in outcome:
@@ -48,7 +52,7 @@ def run(probe: Probe, script: str, names: Sequence[str], *, limit: float) -> Out
                 pending = pending[place or 1 :]
                 break
         else:
-            pending = []
+            pending = pending[len(together) :]
     return outcomes
 
 
@@ -137,32 +141,38 @@ class _Answers:
         self._child.stderr.close()
 
 
-def answer(cases: Mapping[str, Case]) -> None:
-    """Run the cases that the arguments name and end, where this process is such a child."""
+def answer(cases: Mapping[str, Case], *, bare: bool = False) -> None:
+    """Run the cases that the arguments name and end, where this process is such a child.
+
+    ``bare``: the cases import torch themselves, in an order that matters, and get None for it.
+    """
     if sys.argv[1:2] == [CHILD]:
         _, _, device, writer, *names = sys.argv
         sys.argv[1:] = []
         _probe.leave_folder()
-        _answer(cases, device, int(writer), names)
+        _answer(cases, device, int(writer), names, bare=bare)
 
 
-def _answer(cases: Mapping[str, Case], device: str, writer: int, names: Sequence[str]) -> NoReturn:
+def _answer(
+    cases: Mapping[str, Case], device: str, writer: int, names: Sequence[str], *, bare: bool
+) -> NoReturn:
     ctypes.CDLL(None).prctl(_probe.PR_SET_PDEATHSIG, signal.SIGKILL)
     faulthandler.enable()
     fault = _probe.fault_of(0)
     try:
-        torch = _probe.import_torch(device)
+        torch = None if bare else _probe.import_torch(device)
         place = "cpu" if device == "cpu" else f"{device}:0"
-        if device != "cpu":
-            getattr(torch, device).set_device(0)
+        accelerator = None if bare or device == "cpu" else getattr(torch, device)
+        if accelerator:
+            accelerator.set_device(0)
         _say(writer, {})
         for name in names:
             _probe.fail_on_purpose(fault, f"inside {name}")
             start = time.monotonic()
             outcome = cases[name](torch, place)
             # Calls only enqueue: what fails on the device shows up here.
-            if device != "cpu":
-                getattr(torch, device).synchronize()
+            if accelerator:
+                accelerator.synchronize()
             _say(writer, {**outcome, "seconds": time.monotonic() - start})
     except BaseException as error:  # noqa: BLE001 - SystemExit of a library is a result, too
         _say(writer, {"error": _probe.innermost(error)})
