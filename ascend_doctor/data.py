@@ -14,10 +14,19 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import platformdirs
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.stacks import Component, Family, Hazards, Rows, Stack, Variables
+from ascend_doctor.stacks import (
+    Component,
+    ErrorCodes,
+    Failures,
+    Family,
+    Hazards,
+    KnownFailure,
+    Rows,
+    Stack,
+    Variables,
+)
 from ascend_doctor.versions import normalised
 
 T = TypeVar("T")
@@ -35,6 +44,14 @@ def folder(name: str) -> Path:
         if place.is_dir():
             return place
     raise DataError(f"{name}/ is missing from this installation; reinstall ascend-doctor")
+
+
+def cache_folder() -> Path:
+    """What may be lost: ``$XDG_CACHE_HOME/ascend-doctor`` (XDG Base Directory Specification)."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification calls a relative path invalid.
+    base = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
+    return base / "ascend-doctor"
 
 
 def load(path: Path, shape: type[T]) -> T:
@@ -73,8 +90,7 @@ class Kept:
     @classmethod
     def named(cls, kind: str, name: str, stamp: tuple[int, int] = (0, 0)) -> Kept:
         """A place in the user's cache."""
-        folder_ = Path(platformdirs.user_cache_dir("ascend-doctor")) / kind
-        return cls(folder_ / f"{name}.msgpack", stamp)
+        return cls(cache_folder() / kind / f"{name}.msgpack", stamp)
 
     def get(self) -> object | None:
         try:
@@ -114,8 +130,8 @@ class Catalog:
     """The matrix. Files are read when they are asked for.
 
     ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks and
-    hardware add or replace whole files; those for components, hazards and variables add rows or
-    replace rows of the same version, ref, id or name.
+    hardware add or replace whole files; those for components, hazards, variables, failures and error
+    codes add rows or replace rows of the same version, ref, id, name or code.
     """
 
     def __init__(self, overlays: Sequence[Path] = ()) -> None:
@@ -211,6 +227,32 @@ class Catalog:
         for one in more:
             rows = _merged(whole.hazards, one.hazards, lambda row: row.name)
             whole = msgspec.structs.replace(whole, hazards=rows)
+        return whole
+
+    @functools.cached_property
+    def failures(self) -> dict[str, KnownFailure]:
+        """The known failures by id. Raises DataError for an id twice in one folder."""
+        found: dict[str, KnownFailure] = {}
+        for place in self._folders:
+            own: dict[str, KnownFailure] = {}
+            for path in sorted((place / "failures").glob("*.yaml")):
+                for one in load(path, Failures).failures:
+                    if one.id in own:
+                        raise DataError(f"{path}: two failures are called {one.id}")
+                    own[one.id] = one
+            found.update(own)
+        return found
+
+    @functools.cached_property
+    def error_codes(self) -> ErrorCodes:
+        whole, *more = (load(path, ErrorCodes) for path in self.single("error-codes.yaml"))
+        for one in more:
+            whole = msgspec.structs.replace(
+                whole,
+                reported={**whole.reported, **one.reported},
+                acl={**whole.acl, **one.acl},
+                hccl={**whole.hccl, **one.hccl},
+            )
         return whole
 
     def family_of(self, name: str) -> Family | None:

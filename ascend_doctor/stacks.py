@@ -296,3 +296,52 @@ class Hazards(Row, frozen=True, kw_only=True):
 
     schema: int
     hazards: tuple[Hazard, ...]
+
+
+class KnownFailure(Row, frozen=True, kw_only=True):
+    """A failure that a log shows, and what was behind it.
+
+    ``matches`` are regular expressions, one of which finds a line; ``unless`` takes back lines
+    that it finds as well. They are Hyperscan's: without look-around and back references, so that
+    the time they take grows with the text alone. ``secondary``: mostly a wrapper or a consequence
+    of another failure. ``victim``: told by a rank that waited, while another one is guilty.
+    ``beats``: ids of failures that this one explains better where both are found.
+    ``only_if_last``: a failure only where nothing follows the line. ``basis`` says where
+    ``example`` is from: a public log, a document, the source that prints it, or the usual form of
+    such a message. ``before`` is what to look at before a run, ``caught_by`` the checks that do.
+    """
+
+    id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+    title: str
+    severity: Literal["fatal", "degraded", "benign"]
+    matches: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    unless: str = ""
+    example: str
+    basis: Literal["log", "doc", "source", "format"]
+    cause: str
+    fix: str
+    affected: str = ""
+    before: str = ""
+    caught_by: tuple[str, ...] = ()
+    beats: tuple[str, ...] = ()
+    secondary: bool = False
+    victim: bool = False
+    only_if_last: bool = False
+    sources: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+class Failures(Row, frozen=True, kw_only=True):
+    """``matrices/failures/<area>.yaml``."""
+
+    schema: int
+    failures: tuple[KnownFailure, ...]
+
+
+class ErrorCodes(Row, frozen=True, kw_only=True):
+    """``matrices/error-codes.yaml``: what the codes of CANN, its runtime and HCCL mean."""
+
+    schema: int
+    reported: dict[str, str] = {}
+    acl: dict[int, str] = {}
+    hccl: dict[int, str] = {}
+    sources: Sources
