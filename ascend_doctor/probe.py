@@ -39,8 +39,12 @@ _PROBES = (
     _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("bool-index", 2, 300.0, 90.0),
     _Entry("fused-softmax", 2, 300.0, 90.0),
+    _Entry("single-process", 2, 300.0, 90.0),
+    _Entry("device-per-rank", 3, 120.0, 60.0, torchrun=True),
     _Entry("allreduce", 3, 300.0, 90.0, torchrun=True),
     _Entry("collectives", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
+    _Entry("bound-device-id", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
+    _Entry("object-collectives", 3, 600.0, 120.0, torchrun=True, needs=_LINKED),
     _Entry("parallel-groups", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
     _Entry("smoke-train", 3, 600.0, 180.0, torchrun=True, needs=_LINKED),
 )

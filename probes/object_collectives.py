@@ -1,0 +1,213 @@
+"""Gathers and broadcasts Python objects over Gloo, then over the backend of the device.
+
+Run it alone: ``torchrun --nproc-per-node 4 probes/object_collectives.py --device npu``. Objects of
+unequal sizes are moved by all_gather_object, gather_object and broadcast_object_list over a Gloo
+group, which is how metrics should travel, and, where there is a megatron.core, over its Gloo data
+parallel group. Over the backend of the device the same is done by child processes, because it may
+never end: torch moves the pickled bytes through tensors on the *current* device, which is 0 on all
+ranks that never called set_device (https://github.com/pytorch/pytorch/issues/75619). Recorded:
+``peers`` by name (``set``, and on accelerators ``unset``, where no device is set), with the last
+``step``, ``device``, the current device, and ``error``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import _megatron
+import _probe
+from _probe import Probe
+
+PEER = "--peer"
+# HCCL reports a failed link after 140 s at the earliest.
+PEER_SECONDS = {"npu": 150.0, "cuda": 60.0, "cpu": 30.0}
+GATHERED, BROADCAST, COLLECTED = "all_gather_object", "broadcast_object_list", "gather_object"
+
+
+def body(probe: Probe) -> None:
+    """Python objects over a Gloo group, and over the group of the device."""
+    torch = probe.torch()
+    dist = probe.join()
+    with probe.stage("gloo"):
+        start = time.monotonic()
+        group = dist.new_group(backend="gloo")
+        compare(probe, "a Gloo group", move(dist, group, probe))
+        probe.measure("gloo_s", time.monotonic() - start)
+        dist.destroy_process_group(group)
+    if _megatron.installed():
+        metrics(probe, torch, dist)
+    peers: dict[str, Any] = {}
+    for name in ("set", "unset") if probe.device != "cpu" else ("set",):
+        with probe.stage(f"peers {name}"):
+            peers[name] = peer(probe, name)
+            probe.measure("peers", peers)
+            got = peers[name].pop("objects", None)
+        if got is not None:
+            compare(probe, f"the group of the device, device {name}", got)
+
+
+def described(rank: int) -> dict[str, Any]:
+    """An object of a length that no other rank has."""
+    return {"r": rank, "s": "x" * (17 * rank)}
+
+
+def move(dist: Any, group: Any, probe: Any) -> dict[str, Any]:
+    """What the three object collectives gave this rank; the last rank broadcasts."""
+    rank, size = probe.rank, probe.world_size
+    mine = described(rank)
+    if probe.tampers("gloo"):
+        mine["r"] = -1
+    gathered: list[Any] = [None] * size
+    dist.all_gather_object(gathered, mine, group=group)
+    told = [described(rank) if rank == size - 1 else None]
+    dist.broadcast_object_list(told, src=size - 1, group=group)
+    collected: list[Any] | None = [None] * size if rank == 0 else None
+    dist.gather_object(mine, collected, dst=0, group=group)
+    return {GATHERED: gathered, BROADCAST: told, COLLECTED: collected}
+
+
+def compare(probe: Probe, where: str, got: dict[str, Any]) -> None:
+    everyone = [described(one) for one in range(probe.world_size)]
+    wanted = {GATHERED: everyone, BROADCAST: everyone[-1:], COLLECTED: everyone}
+    for name, objects in got.items():
+        if objects is not None:
+            probe.expect(f"{name} over {where}", objects, wanted[name])
+
+
+def metrics(probe: Probe, torch: Any, dist: Any) -> None:
+    """Megatron's Gloo data parallel group, the one that metrics should use."""
+    _megatron.load(probe, torch)
+    from megatron.core import parallel_state
+
+    with probe.stage("Megatron's Gloo group"):
+        parallel_state.initialize_model_parallel()
+        group = parallel_state.get_data_parallel_group_gloo()
+        probe.measure("metrics_backend", str(dist.get_backend(group)))
+        gathered: list[Any] = [None] * probe.world_size
+        dist.all_gather_object(gathered, described(probe.rank), group=group)
+        compare(probe, "Megatron's Gloo group", {GATHERED: gathered})
+        parallel_state.destroy_model_parallel()
+
+
+# ---------------------------------------------------------------- the children
+
+
+def peer(probe: Probe, name: str) -> dict[str, Any]:
+    """What a child of this rank came to, together with those of the other ranks."""
+    limit = min(PEER_SECONDS[probe.device], max(probe.left() - 10, 1))
+    reader, writer = os.pipe()
+    with subprocess.Popen(  # noqa: S603 - argument list, no shell
+        [sys.executable, __file__, PEER, probe.device, str(writer), name, str(limit)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(writer,),
+        start_new_session=True,
+    ) as child:
+        os.close(writer)
+        try:
+            return followed(reader, limit)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            os.close(reader)
+
+
+def followed(reader: int, limit: float) -> dict[str, Any]:
+    """All that the child says until it is done, goes, or the limit passes."""
+    start, text = time.monotonic(), b""
+    found: dict[str, Any] = {"step": "import"}
+    ready = select.poll()
+    ready.register(reader, select.POLLIN | select.POLLHUP)
+    while not {"seconds", "error"} & found.keys():
+        left = limit - (time.monotonic() - start)
+        if left <= 0:
+            found["error"] = f"TimeoutError: no end after {limit:.0f} s"
+        elif ready.poll(left * 1000):
+            data = os.read(reader, 65536)
+            if not data:
+                found["error"] = "ChildProcessError: the process ended without a word"
+            *lines, text = (text + data).split(b"\n")
+            for line in lines:
+                found.update(json.loads(line))
+    return found
+
+
+class Peer:
+    """What ``move`` wants to know, of a child."""
+
+    def __init__(self) -> None:
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
+
+    def tampers(self, _: str) -> bool:
+        return False
+
+
+def answer() -> NoReturn:
+    """Be such a child: move objects over the backend of the device, and say how far it came."""
+    device, writer, name, limit = sys.argv[2:6]
+    sys.argv[1:] = []
+    _probe.leave_folder()
+    ctypes.CDLL(None).prctl(_probe.PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def say(**fields: Any) -> None:
+        os.write(int(writer), json.dumps(_probe.plain(fields)).encode() + b"\n")
+
+    try:
+        work(Peer(), device, name, float(limit), say)
+    except BaseException as error:  # noqa: BLE001 - SystemExit of a library is a result, too
+        say(error=_probe.innermost(error))
+    # The exit handlers of a broken accelerator may hang.
+    os._exit(0)
+
+
+def work(me: Peer, device: str, name: str, limit: float, say: Callable[..., None]) -> None:
+    from datetime import timedelta
+
+    fault = _probe.fault_of(me.rank)
+    torch = _probe.import_torch(device)
+    import torch.distributed as dist
+
+    accelerator = None if device == "cpu" else getattr(torch, device)
+    if accelerator is not None:
+        if name == "set":
+            accelerator.set_device(me.local_rank)
+        say(device=accelerator.current_device())
+    say(step="rendezvous")
+    store: Any = dist.HashStore()
+    if "MASTER_ADDR" in os.environ:
+        store = dist.TCPStore(
+            os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False
+        )
+    dist.init_process_group(
+        _probe.BACKENDS[device],
+        store=dist.PrefixStore(f"object-collectives/{name}", store),
+        rank=me.rank,
+        world_size=me.world_size,
+        timeout=timedelta(seconds=limit),
+    )
+    say(step="objects")
+    _probe.fail_on_purpose(fault, f"inside {name}")
+    start = time.monotonic()
+    objects = move(dist, None, me)
+    if accelerator is not None:
+        accelerator.synchronize()
+    say(objects=objects, seconds=time.monotonic() - start, step="done")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [PEER]:
+        answer()
+    _probe.main(body, name="object-collectives")
