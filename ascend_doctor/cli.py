@@ -7,7 +7,6 @@ import importlib
 import os
 import signal
 import sys
-import traceback
 
 import click
 
@@ -108,6 +107,7 @@ def _say(message: str, *, hint: str = "") -> None:
 def _bug(arguments: list[str]) -> int:
     """Write the traceback to a file and say what to paste."""
     import tempfile  # noqa: PLC0415 - only for a bug
+    import traceback  # noqa: PLC0415 - as above
 
     from ascend_doctor.redact import Redactor  # noqa: PLC0415 - as above
 

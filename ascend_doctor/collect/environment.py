@@ -71,20 +71,6 @@ def _listening(machine: Machine) -> tuple[int, ...] | None:
 
 
 def _interfaces() -> list[dict[str, Any]]:
-    import socket  # noqa: PLC0415 - psutil is slow to import and only the live machine needs it
+    from ascend_doctor.collect.interfaces import interfaces  # noqa: PLC0415 - of a live machine only
 
-    import psutil  # noqa: PLC0415 - as above
-
-    states = psutil.net_if_stats()
-    return [
-        {
-            "name": name,
-            "addresses": [
-                one.address.partition("%")[0]
-                for one in addresses
-                if one.family in {socket.AF_INET, socket.AF_INET6}
-            ],
-            "up": states[name].isup if name in states else None,
-        }
-        for name, addresses in sorted(psutil.net_if_addrs().items())
-    ]
+    return interfaces()

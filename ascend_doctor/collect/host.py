@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import resource
@@ -177,10 +178,10 @@ def _limits() -> dict[str, tuple[int, int]]:
 def _newest_glibcxx(path: str | None) -> str | None:
     if path is None:
         return None
-    with open(path, "rb") as file:
-        data = file.read()
-    start = data.find(b"GLIBCXX_3")
-    return parse_glibcxx(data[start : start + (1 << 18)].decode("latin-1")) if start > 0 else None
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(b"GLIBCXX_3")
+        names = data[start : start + (1 << 18)] if start > 0 else b""
+    return parse_glibcxx(names.decode("latin-1")) if names else None
 
 
 def _memory_limit(machine: Machine) -> int | None:

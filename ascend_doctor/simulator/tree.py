@@ -10,8 +10,8 @@ from pathlib import Path
 
 import filelock
 import msgspec
-import platformdirs
 
+from ascend_doctor.data import cache_folder
 from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator import layout
 from ascend_doctor.simulator.ledger import new_ledger
@@ -95,7 +95,7 @@ def build(
     """
     wheel = find_wheel(python)
     compiler = compiling.find_compiler()
-    place = cache or Path(platformdirs.user_cache_dir("ascend-doctor")) / "simulator"
+    place = cache or cache_folder() / "simulator"
     key = _key(wheel, compiler, cann, kernels, sanitize)
     root = place / f"{wheel.version}-{key}"
     preload = compiling.preloads(compiler) if sanitize else ()
