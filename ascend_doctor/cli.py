@@ -12,8 +12,8 @@ import click
 
 from ascend_doctor import __version__
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from ascend_doctor.render.plain import lines, one_line
-from ascend_doctor.report import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 
 # Name and one line of help; the module of a command is imported when it is called.
 COMMANDS = {

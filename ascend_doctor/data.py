@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
-import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.loading import load, read_yaml, shaped
 from ascend_doctor.stacks import (
     Component,
     ErrorCodes,
@@ -46,92 +43,12 @@ def folder(name: str) -> Path:
     raise DataError(f"{name}/ is missing from this installation; reinstall ascend-doctor")
 
 
-def cache_folder() -> Path:
-    """What may be lost: ``$XDG_CACHE_HOME/ascend-doctor`` (XDG Base Directory Specification)."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification calls a relative path invalid.
-    base = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
-    return base / "ascend-doctor"
-
-
-def load(path: Path, shape: type[T]) -> T:
-    """A YAML file as a strict struct. Raises DataError that names file and place.
-
-    What was read well once is kept in the user's cache: YAML takes ten times as long to read.
-    """
-    kept = Kept.of(path)
-    found = kept.get() if kept else None
-    if found is not None:
-        return _shaped(path, found, shape)
-    read = _read(path)
-    whole = _shaped(path, read, shape)
-    if kept:
-        kept.put(read)
-    return whole
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Cached content; that of a file is valid for one time stamp and size of it."""
-
-    place: Path
-    stamp: tuple[int, int]
-
-    @classmethod
-    def of(cls, path: Path) -> Kept | None:
-        """None where there is no such file."""
-        try:
-            status = path.stat()
-        except OSError:
-            return None
-        name = hashlib.blake2b(str(path.resolve()).encode(), digest_size=12).hexdigest()
-        return cls.named("matrix", name, (status.st_mtime_ns, status.st_size))
-
-    @classmethod
-    def named(cls, kind: str, name: str, stamp: tuple[int, int] = (0, 0)) -> Kept:
-        """A place in the user's cache."""
-        return cls(cache_folder() / kind / f"{name}.msgpack", stamp)
-
-    def get(self) -> object | None:
-        try:
-            stamp, content = msgspec.msgpack.decode(self.place.read_bytes())
-        except (OSError, ValueError, TypeError, msgspec.MsgspecError):
-            return None
-        return content if tuple(stamp) == self.stamp else None
-
-    def put(self, content: object) -> None:
-        """Keep it whole or not at all; a cache that cannot be written is none."""
-        scratch = self.place.with_suffix(f".{os.getpid()}")
-        with contextlib.suppress(OSError, TypeError, msgspec.MsgspecError):
-            self.place.parent.mkdir(parents=True, exist_ok=True)
-            scratch.write_bytes(msgspec.msgpack.encode((self.stamp, content)))
-            scratch.replace(self.place)
-
-
-def _read(path: Path) -> object:
-    import yaml  # noqa: PLC0415 - seldom needed, see load
-
-    try:
-        return yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: {error}") from error
-
-
-def _shaped(path: Path, read: object, shape: type[T]) -> T:
-    try:
-        return msgspec.convert(read, shape)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise DataError(f"{path}: {error}") from error
-
-
 class Catalog:
     """The matrix. Files are read when they are asked for.
 
     ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks and
-    hardware add or replace whole files; those for components, hazards, variables, failures and error
-    codes add rows or replace rows of the same version, ref, id, name or code.
+    hardware add or replace whole files; those for components, hazards, variables, failures and
+    error codes add rows or replace rows of the same version, ref, id, name or code.
     """
 
     def __init__(self, overlays: Sequence[Path] = ()) -> None:
@@ -265,12 +182,12 @@ class Catalog:
 
 def _overlaid(path: Path, whole: Component) -> Component:
     """The component with an overlay's file: a whole component replaces the head as well."""
-    read = _read(path)
+    read = read_yaml(path)
     if isinstance(read, dict) and "title" in read:
-        head: Component = _shaped(path, read, Component)
+        head: Component = shaped(path, read, Component)
         rows: Component | Rows = head
     else:
-        head, rows = whole, _shaped(path, read, Rows)
+        head, rows = whole, shaped(path, read, Rows)
     return msgspec.structs.replace(
         head,
         releases=_merged(whole.releases, rows.releases, lambda row: row.version),

@@ -7,18 +7,12 @@ from collections.abc import Collection
 import msgspec
 
 from ascend_doctor import __version__
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, Check, judge
 
 SCHEMA = 1
-
-EXIT_OK = 0
-EXIT_FINDINGS = 1
-EXIT_USAGE = 2
-EXIT_UNKNOWN = 3
-EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
 
 LEVELS = (
     "static facts: files, metadata, ELF headers; nothing is imported",

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
-from ascend_doctor.data import Catalog, Kept, load
+from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
+from ascend_doctor.loading import Kept, load
 from ascend_doctor.stacks import Component, Hazards
 
 COMPONENT = """

@@ -12,8 +12,8 @@ PACKAGE = ROOT / "ascend_doctor"
 
 # Imports go down only, or to siblings in the same sub-folder.
 LAYERS = [
-    {"errors", "findings", "versions", "probe_results", "__init__"},
-    {"facts", "stacks", "system"},
+    {"errors", "exits", "findings", "versions", "probe_results", "__init__"},
+    {"facts", "loading", "stacks", "system"},
     {"data", "recorded", "redact", "probing"},
     {"matrix", "matrix_lint"},
     {"judge", "probe", "provision"},

@@ -11,9 +11,9 @@ from typing import Any
 from ascend_doctor.collect.elf import Elf, NotElf, symbol
 from ascend_doctor.collect.linking import Linker
 from ascend_doctor.collect.package_copies import copies
-from ascend_doctor.data import Kept
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, Python
+from ascend_doctor.loading import Kept
 from ascend_doctor.system import Machine, matches
 
 # Mangled names whose outermost namespace is one of torch's (Itanium C++ ABI), and its C names.

@@ -15,10 +15,11 @@ from ascend_doctor.collect.snapshot import SECTION_DEADLINE
 from ascend_doctor.commands.examination import Examination, examined_options
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.judge import Case, Check
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.report import EXIT_INTERRUPTED, LEVELS, LevelRun, assemble
+from ascend_doctor.report import LEVELS, LevelRun, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
 _NO_PROBE = "this version has no probe of this level"

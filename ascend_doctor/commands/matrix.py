@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.matrix import choose, staleness, why
 from ascend_doctor.matrix_lint import lint as lint_matrix
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.report import EXIT_FINDINGS
 from ascend_doctor.stacks import Component, Need, Release, Source, Stack
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import Annotated
 import msgspec
 import platformdirs
 
-from ascend_doctor.data import load
 from ascend_doctor.errors import DataError
+from ascend_doctor.loading import load
 
 FILE = "ascend-doctor.lock"
 SCHEMA = 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import filelock
 import msgspec
 
-from ascend_doctor.data import cache_folder
+from ascend_doctor.loading import cache_folder
 from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator import layout
 from ascend_doctor.simulator.ledger import new_ledger
