@@ -1,0 +1,194 @@
+"""Imports MindSpeed before Megatron as a training does, and sees what it did, case by case.
+
+Run it alone: ``python probes/mindspeed_patches.py --device npu``. MindSpeed replaces functions of
+megatron.core when ``mindspeed.megatron_adaptor`` is imported, and again in its ``repatch``. Each
+case is a process of its own, because a second import is none:
+
+``import``: torch, torch_npu, MindSpeed, Megatron; what Megatron decided while it was imported.
+``arguments``: the arguments of a plan are there before the import.
+``repatch``: the same arguments, set after the import, as frameworks do.
+``again``: a repatch with arguments that did not change.
+``argv``: what MindSpeed takes from the command line of whoever imports it.
+
+Recorded: ``cases``, and ``line``, the line of Megatron that this MindSpeed is written for, told by
+what its source has (its version says 0.12.1 on branches for 0.17, too).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import _cases
+import _probe
+from _patches import ADAPTOR, Order, bound, changed, decisions, patched
+from _probe import Probe
+
+CASE_SECONDS = 120.0
+# Sizes and features whose patches depend on arguments. Registration reads some of the others
+# without a default as soon as a feature is on.
+PLAN: dict[str, Any] = {
+    "tensor_model_parallel_size": 2,
+    "pipeline_model_parallel_size": 1,
+    "context_parallel_size": 2,
+    "expert_model_parallel_size": 2,
+    "expert_tensor_parallel_size": 1,
+    "sequence_parallel": True,
+    "num_experts": 4,
+    "moe_grouped_gemm": True,
+    "moe_token_dispatcher_type": "alltoall",
+    "use_flash_attn": True,
+    "bf16": True,
+    "fp16": False,
+}
+# Ascend/MindSpeed@core_r0.15.3:mindspeed/args_utils.py parses the whole command line.
+COMMAND_LINE = ("--tensor-model-parallel-size", "2", "--ascend-doctor-flag")
+
+
+def body(probe: Probe) -> None:
+    """What MindSpeed does to megatron.core when it is imported, and when it patches again."""
+    if probe.device != "npu":
+        probe.skip(f"MindSpeed is for NPUs; the device is {probe.device}")
+    with probe.stage("find"):
+        root = folder("mindspeed")
+        if root is None or importlib.util.find_spec("megatron") is None:
+            probe.skip("MindSpeed is not installed" if root is None else "there is no megatron")
+        probe.measure("line", line(root))
+        probe.measure("plan", PLAN)
+    outcomes = _cases.run(probe, __file__, ["import"], limit=CASE_SECONDS)
+    if "error" not in outcomes["import"]:
+        others = [one for one in CASES if one != "import"]
+        outcomes |= _cases.run(probe, __file__, others, limit=CASE_SECONDS, apart=True)
+    before, after = (outcomes.get(one, {}).pop("bound", None) for one in ("arguments", "repatch"))
+    if before and after:
+        # What is patched only as long as an argument has its default stays known by name.
+        both = {name: after[name] for name in before if name in after}
+        probe.measure("differ", changed(before, both))
+        probe.measure("absent", sorted(set(before) - set(after)))
+    probe.measure("cases", outcomes)
+
+
+def folder(name: str) -> str | None:
+    spec = importlib.util.find_spec(name)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return places[0] if places else None
+
+
+def line(root: str) -> str:
+    """The line of Megatron that MindSpeed's source is written for, "0.17 or newer" from then on."""
+
+    def has(*parts: str) -> bool:
+        return os.path.exists(os.path.join(root, *parts))
+
+    if has("features_manager", "npu_enhancement"):
+        return "0.17 or newer"
+    if has("core", "ssm", "gated_delta_net.py"):
+        return "0.16"
+    groups = any("ModelCommProcessGroups" in text for text in sources(root))
+    if not groups:
+        return "0.12"
+    with open(os.path.join(root, "patch_utils.py"), encoding="utf-8") as file:
+        return "0.15" if "isclass" in file.read() else "0.14"
+
+
+def sources(root: str) -> Iterator[str]:
+    for place, _, names in os.walk(root):
+        for name in names:
+            if name.endswith(".py"):
+                with open(os.path.join(place, name), encoding="utf-8", errors="replace") as file:
+                    yield file.read()
+
+
+def arguments() -> Any:
+    return importlib.import_module("mindspeed.args_utils").get_full_args()
+
+
+def planned(found: argparse.Namespace) -> dict[str, str]:
+    """The fields of the plan that are absent or have another value or type, as text."""
+    values = vars(found)
+    absent = object()
+    return {
+        name: "absent" if values.get(name, absent) is absent else repr(values[name])
+        for name, wanted in PLAN.items()
+        if repr(values.get(name, absent)) != repr(wanted)
+    }
+
+
+# ---------------------------------------------------------------- the cases
+
+
+def import_(_: Any, __: str) -> dict[str, Any]:
+    order = Order()
+    patched()
+    import megatron.core
+
+    manager = importlib.import_module("mindspeed.patch_utils").MindSpeedPatchesManager
+    every = list(manager.patches_info.values())
+    given = vars(arguments())
+    return {
+        "megatron": str(getattr(megatron.core, "__version__", "")),
+        "training": "megatron.training" in sys.modules,
+        "order": order.first,
+        "decisions": decisions(),
+        "patches": len(every),
+        "applied": sum(bool(one.is_applied) for one in every),
+        "fields": len(given),
+        "planned": [name for name in PLAN if name in given],
+        "optimization_level": given.get("optimization_level"),
+    }
+
+
+def arguments_first(_: Any, __: str) -> dict[str, Any]:
+    importlib.import_module("torch")
+    importlib.import_module("torch_npu")
+    args = importlib.import_module("mindspeed.args_utils")
+    given = args.get_mindspeed_args(get_defaults=True)
+    vars(given).update(PLAN)
+    args._MINDSPEED_ARGS = given  # noqa: SLF001 - what frameworks set
+    importlib.import_module(ADAPTOR)
+    return {"bound": bound(), "off": planned(arguments())}
+
+
+def repatch(_: Any, __: str) -> dict[str, Any]:
+    adaptor = patched()
+    before = bound()
+    adaptor.repatch(dict(PLAN))
+    after = bound()
+    return {"changed": sorted(changed(before, after)), "bound": after, "off": planned(arguments())}
+
+
+def again(_: Any, __: str) -> dict[str, Any]:
+    adaptor = patched()
+    before = bound()
+    adaptor.repatch(dict(vars(arguments())))
+    return {"changed": changed(before, bound())}
+
+
+def argv(_: Any, __: str) -> dict[str, Any]:
+    importlib.import_module("torch")
+    importlib.import_module("torch_npu")
+    sys.argv[1:] = COMMAND_LINE
+    importlib.import_module(ADAPTOR)
+    given = vars(arguments())
+    names = [re.sub("^--", "", one).replace("-", "_") for one in COMMAND_LINE]
+    return {"taken": {one: repr(given[one]) for one in names if one in given}}
+
+
+CASES: dict[str, _cases.Case] = {
+    "import": import_,
+    "arguments": arguments_first,
+    "repatch": repatch,
+    "again": again,
+    "argv": argv,
+}
+
+
+if __name__ == "__main__":
+    _cases.answer(CASES, bare=True)
+    _probe.main(body, name="mindspeed-patches")
