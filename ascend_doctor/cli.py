@@ -22,6 +22,7 @@ COMMANDS = {
     "rehearse": "Run the whole check on a simulated NPU, with the real torch_npu.",
     "judge": "Judge a saved snapshot as check -l 0 would have done there.",
     "matrix": "Show which versions go together and why, and check the rows.",
+    "plan": "Rank the parallel layouts of a model, with the memory that each NPU needs.",
     "list": "List every check and probe.",
     "explain": "Say what a check or probe looks at, why, and what to do.",
     "schema": "Print the JSON Schema of the JSON report.",
