@@ -31,6 +31,8 @@ from _patches import ADAPTOR, Order, bound, changed, decisions, patched
 from _probe import Probe
 
 CASE_SECONDS = 120.0
+# Fields that the command line of a probe or of a case would become.
+OWN = ("device", "records", "deadline", "run_cases")
 # Sizes and features whose patches depend on arguments. Registration reads some of the others
 # without a default as soon as a feature is on.
 PLAN: dict[str, Any] = {
@@ -140,6 +142,7 @@ def import_(_: Any, __: str) -> dict[str, Any]:
         "applied": sum(bool(one.is_applied) for one in every),
         "fields": len(given),
         "planned": [name for name in PLAN if name in given],
+        "leaked": [name for name in OWN if name in given],
         "optimization_level": given.get("optimization_level"),
     }
 
