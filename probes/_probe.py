@@ -38,6 +38,8 @@ LACKING = ((range(100, 105), {"bfloat16"}), (range(200, 206), {"bfloat16", "int6
 BEAT_SECONDS = 1.0
 WRONG_KEPT = 20
 PR_SET_PDEATHSIG = 1
+# Processes that ranks have started meet over the store of the ranks under this prefix of its keys.
+PREFIX = "ASCEND_DOCTOR_STORE_PREFIX"
 
 
 class Skip(Exception):  # noqa: N818 - a probe without a subject is a result
@@ -165,16 +167,26 @@ class Probe:
             for name, value in HCCL_LIMITS.items():
                 os.environ.setdefault(name, value)
         with self.stage("rendezvous"):
-            single = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
             dist.init_process_group(
                 BACKENDS[self.device],
                 timeout=timedelta(seconds=GROUP_SECONDS[self.device]),
-                **({} if "MASTER_ADDR" in os.environ else single),
+                **self._meeting(dist),
             )
         self._closers.append(dist.destroy_process_group)
         # A rank that leaves first makes the take-down of the others fail.
         self._closers.append(dist.barrier)
         return dist
+
+    def _meeting(self, dist: Any) -> dict[str, Any]:
+        """Where the ranks meet, if it is not where the launcher says."""
+        if "MASTER_ADDR" not in os.environ:
+            return {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+        if PREFIX not in os.environ:
+            return {}
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        store = dist.TCPStore(address, port, is_master=False)
+        ranks = {"rank": self.rank, "world_size": self.world_size}
+        return {"store": dist.PrefixStore(os.environ[PREFIX], store), **ranks}
 
     # ------------------------------------------------------------ running
 
