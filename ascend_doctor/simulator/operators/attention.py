@@ -63,7 +63,7 @@ def forward(
     if problem.layout == "TND":
         joined = [_padded(torch.cat(x, 1), tensors[0].shape[0]) for x in (outputs, maxima, sums)]
     else:
-        joined = [torch.stack(x) for x in (outputs, maxima, sums)]
+        joined = [x[0] for x in (outputs, maxima, sums)]
     output, top, total = joined
     output = from_heads_first(output.to(tensors[0].dtype), problem.layout)
     return output, _softmax_out(problem, top), _softmax_out(problem, total)
@@ -85,10 +85,10 @@ def _softmax_out(problem: Problem, value: Tensor) -> Tensor:
 
 
 def _softmax_in(problem: Problem, value: Tensor, heads: int) -> list[Tensor]:
-    """Per sequence (N,S,1), the reverse of `_softmax_out`."""
+    """Per piece (...,N,S,1), the reverse of `_softmax_out`."""
     value = value[..., :1]
     if problem.layout != "TND":
-        return list(value)
+        return [value]
     if problem.softmax_layout == "TND":
         value = value.transpose(0, 1)
     else:
@@ -115,7 +115,7 @@ def backward(
         spans = spans_of(problem.query_ends)
         pairs = [(both[0][:, a:b], both[1][:, a:b]) for a, b in spans]
     else:
-        pairs = list(zip(*both, strict=True))
+        pairs = [(both[0], both[1])]
     grads: list[list[Tensor]] = [[], [], [], [], []]
     for piece, top, total, (gradient, output) in zip(pieces, tops, totals, pairs, strict=True):
         weights = (_scores(problem, piece) - top).exp() / total.masked_fill(total == 0, 1)
@@ -128,22 +128,29 @@ def backward(
         grads[3].append(d_scores * (problem.scale if problem.pse_type == 1 else 1.0))
         if sink is not None:
             at_sink = (sink.float().view(-1, 1, 1) - top).exp() / total
-            grads[4].append(-(at_sink * delta).sum((1, 2)))
+            grads[4].append(-(at_sink * delta).sum((-2, -1)).view(-1, problem.head_num).sum(0))
     results = []
     for found, like in zip(grads[:3], (q, k, v), strict=True):
         if problem.layout == "TND":
             joined = _padded(torch.cat(found, 1), like.shape[0])
         else:
-            joined = torch.stack(found)
+            joined = found[0]
         results.append(from_heads_first(joined.to(like.dtype), problem.layout))
     pse = extra[0]
-    d_pse = None if pse is None else torch.stack(grads[3]).sum_to_size(pse.shape).to(pse.dtype)
+    d_pse = None if pse is None else _whole(problem, grads[3]).sum_to_size(pse.shape).to(pse.dtype)
     d_sink = None if sink is None else torch.stack(grads[4]).sum(0).to(sink.dtype)
     return results[0], results[1], results[2], d_pse, d_sink
 
 
+def _whole(problem: Problem, pieces: list[Tensor]) -> Tensor:
+    """(B,N,Sq,Sk) of what each piece has."""
+    return torch.stack(pieces) if problem.layout == "TND" else pieces[0]
+
+
 def _ungrouped(x: Tensor, heads: int) -> Tensor:
-    return x.unflatten(0, (heads, x.shape[0] // heads)).sum(1)
+    """The sum over the query heads that share a key head."""
+    count = x.shape[-3]
+    return x if count == heads else x.unflatten(-3, (heads, count // heads)).sum(-3)
 
 
 _POSITIONAL = (

@@ -1,4 +1,4 @@
-"""One call of fused attention taken apart into sequences, in heads-first layout.
+"""One call of fused attention in heads-first layout, packed sequences taken apart.
 
 Semantics: op-plugin, docs/zh/custom_APIs/torch_npu/torch_npu-npu_fusion_attention.md, shapes and
 checks: op_plugin/ops/opapi/FlashAttentionKernelNpuOpApi.cpp.
@@ -38,7 +38,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Piece:
-    """One sequence: q (N,Sq,D), k and v (N,Sk,D), what is masked, what dropout keeps."""
+    """One sequence, or a whole batch: q (...,N,Sq,D), k and v (...,N,Sk,D).
+
+    ``masked`` scores take no part, ``kept`` weights survive the dropout.
+    """
 
     q: Tensor
     k: Tensor
@@ -74,10 +77,13 @@ def key_heads(problem: Problem, q: Tensor, k: Tensor) -> int:
     return k.shape[{"BNSD": 1, "BSND": 2, "TND": 1}[problem.layout]]
 
 
-def _masked(problem: Problem, mask: Tensor | None, batch: int, sq: int, sk: int) -> Tensor | None:
-    """True where a score takes no part, (Sq,Sk) or (1 or N,Sq,Sk); None: all take part.
+def _masked(
+    problem: Problem, mask: Tensor | None, batch: int | None, sq: int, sk: int
+) -> Tensor | None:
+    """True where a score takes no part, to be broadcast to (...,N,Sq,Sk); None: all take part.
 
-    Without a mask the sparse mode and the two token counts have no effect.
+    ``batch`` is the number of one sequence, None for all of a batch. Without a mask the sparse
+    mode and the two token counts have no effect.
     """
     if mask is None:
         return None
@@ -94,52 +100,59 @@ def _masked(problem: Problem, mask: Tensor | None, batch: int, sq: int, sk: int)
             return column > row + shift
         return (column > row + shift + problem.after) | (column < row + shift - problem.before)
     if mode == PREFIX_COMPRESSED:
-        prefixes = problem.prefix or []
-        return (column > row + sk - sq) & (column >= prefixes[batch])
+        prefixes = torch.tensor(problem.prefix or []).view(-1, 1, 1, 1)
+        allowed = prefixes if batch is None else prefixes[batch]
+        return (column > row + sk - sq) & (column >= allowed)
     given = mask.bool()
-    if given.dim() == 4:  # noqa: PLR2004  B or 1, N or 1, Sq, Sk
+    if given.dim() == 4 and batch is not None:  # noqa: PLR2004  B or 1, N or 1, Sq, Sk
         given = given[batch if given.shape[0] > 1 else 0]
     given = given[..., :sq, :sk]
     if mode == 0:
-        given = given | (column > row + problem.after) | (column < row - problem.before)
+        if problem.after < sk or problem.before < sq:
+            given = given | (column > row + problem.after) | (column < row - problem.before)
     elif mode not in (ALL, PREFIX):
         raise NotImplementedError(f"npu_fusion_attention: sparse_mode {mode} is not simulated")
     return given
 
 
-def _pse(problem: Problem, pse: Tensor | None, batch: int) -> Tensor | None:
+def _pse(problem: Problem, pse: Tensor | None, batch: int | None) -> Tensor | None:
     if pse is None:
         return None
     if problem.pse_type not in (0, 1):
         raise NotImplementedError(f"npu_fusion_attention: pse_type {problem.pse_type}")
-    return pse[batch if pse.shape[0] > 1 else 0].float()
+    return pse.float() if batch is None else pse[batch if pse.shape[0] > 1 else 0].float()
 
 
 def pieces_of(problem: Problem, tensors: tuple[Tensor, Tensor, Tensor], extra: Any) -> list[Piece]:
-    """The sequences of a call in single precision, key and value repeated for grouped heads."""
+    """The whole batch, or each of the packed sequences.
+
+    In single precision, with key and value repeated for grouped heads.
+    """
     q, k, v = tensors
     pse, mask = extra
     heads = key_heads(problem, q, k)
     q = heads_first(q, problem.layout, problem.head_num)
     k, v = (heads_first(x, problem.layout, heads) for x in (k, v))
     group = q.shape[-3] // heads
-    k, v = (x.repeat_interleave(group, -3) for x in (k, v))
+    if group > 1:
+        k, v = (x.repeat_interleave(group, -3) for x in (k, v))
+    parts: list[tuple[int | None, Tensor, Tensor, Tensor]] = [(None, q, k, v)]
     if problem.layout == "TND":
         spans = zip(spans_of(problem.query_ends), spans_of(problem.key_ends), strict=True)
-        parts = [(q[:, a:b], k[:, c:d], v[:, c:d]) for (a, b), (c, d) in spans]
-    else:
-        parts = list(zip(q, k, v, strict=True))
-    random = torch.Generator().manual_seed((problem.seed + (problem.offset << 32)) % 2**63)
+        parts = [
+            (batch, q[:, a:b], k[:, c:d], v[:, c:d]) for batch, ((a, b), (c, d)) in enumerate(spans)
+        ]
+    random = None
+    if problem.keep_prob < 1:
+        random = torch.Generator().manual_seed((problem.seed + (problem.offset << 32)) % 2**63)
     pieces = []
-    for batch, (one, two, three) in enumerate(parts):
-        size = (one.shape[0], one.shape[1], two.shape[1])
-        kept = None
-        if problem.keep_prob < 1:
-            kept = torch.rand(size, generator=random) < problem.keep_prob
+    for batch, one, two, three in parts:
+        size = (*one.shape[:-1], two.shape[-2])
+        kept = None if random is None else torch.rand(size, generator=random) < problem.keep_prob
         pieces.append(
             Piece(
                 one.float(), two.float(), three.float(), _pse(problem, pse, batch),
-                _masked(problem, mask, batch, size[1], size[2]), kept,
+                _masked(problem, mask, batch, *size[-2:]), kept,
             )
         )  # fmt: skip
     return pieces

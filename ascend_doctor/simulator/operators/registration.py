@@ -18,6 +18,7 @@ from . import (
     optimizers,
     ring_attention,
     softmax,
+    triangles,
 )
 from .faults import count_optimizer_steps, declared, with_faults
 from .kernels import kernel_for
@@ -37,6 +38,7 @@ TABLED = (
     optimizers,
     ring_attention,
     softmax,
+    triangles,
 )  # fmt: skip  importing them has filled the table
 
 

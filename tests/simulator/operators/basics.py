@@ -28,6 +28,24 @@ def copies_between_host_and_device() -> None:
 
 
 @case
+def operators_are_not_compiled_at_their_first_call() -> None:
+    assert torch.npu.is_jit_compile_false()
+
+
+@case
+def large_triangles() -> None:
+    x = torch.rand(2, 1100, 1000) > 0.1
+    for diagonal in (0, 1, -3):
+        assert torch.equal(x.to(NPU).triu(diagonal).cpu(), x.triu(diagonal))
+    causal = F.scaled_dot_product_attention
+    q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
+    close(
+        causal(q.to(NPU), k.to(NPU), v.to(NPU), is_causal=True),
+        causal(q, k, v, is_causal=True),
+    )
+
+
+@case
 def copies_between_devices() -> None:
     x = torch.randn(3, 4, device="npu:1")
     y = x.to("npu:0")

@@ -1,0 +1,43 @@
+"""Large boolean triangles: torch_npu makes one of 2048 x 2048 at each causal attention.
+
+Source: op-plugin, op_plugin/ops/opapi/ScaledDotProductAttentionKernelNpuOpApi.cpp,
+convert_boolean_attn_mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from .table import implements
+
+LARGE = 1 << 20
+
+
+@implements("aten::ones")
+def ones(size: Sequence[int], **named: Any) -> torch.Tensor:
+    """Ones; large boolean ones are kept on the host, and only copied."""
+    if named.get("dtype") != torch.bool or torch.Size(size).numel() < LARGE:
+        return torch.ones(size, **named)
+    return _ones(tuple(size))
+
+
+@implements("aten::triu")
+def triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
+    """The upper triangle; a large boolean one by a mask that is kept."""
+    if x.dtype != torch.bool or x.numel() < LARGE:
+        return torch.triu(x, diagonal)
+    return x & _upper(x.shape[-2], x.shape[-1], diagonal)
+
+
+@lru_cache(maxsize=4)
+def _ones(size: tuple[int, ...]) -> torch.Tensor:
+    return torch.ones(size, dtype=torch.bool)
+
+
+@lru_cache(maxsize=4)
+def _upper(rows: int, columns: int, diagonal: int) -> torch.Tensor:
+    return torch.ones(rows, columns, dtype=torch.bool).triu(diagonal)
