@@ -44,9 +44,19 @@ static void *opaque(void) {
     return calloc(1, 1);
 }
 
-void *aclCreateIntArray(const int64_t *values, uint64_t size) {
-    (void)values, (void)size;
-    return opaque();
+typedef struct {
+    uint64_t size;
+    int64_t values[];
+} integers;
+
+integers *aclCreateIntArray(const int64_t *values, uint64_t size) {
+    integers *made = malloc(sizeof *made + size * sizeof *values);
+    if (made) {
+        made->size = size;
+        if (size)
+            memcpy(made->values, values, size * sizeof *values);
+    }
+    return made;
 }
 
 void *aclCreateFloatArray(const float *values, uint64_t size) {
@@ -189,4 +199,52 @@ int sim_no_kernel(const char *name) {
     sim_report(ACLNN_ERR_INNER_NULLPTR, "EZ9999", "%s is not simulated: the simulated NPU has no kernel for it.",
                name);
     return ACLNN_ERR_INNER_NULLPTR;
+}
+
+/* The whole is filled with one value, then the source is copied into the window that it has there. */
+typedef struct {
+    sim_tensor whole, window, source;
+    number value;
+} padding;
+
+static aclError do_pad(void *arguments, aclError failed, char *message) {
+    padding *p = arguments;
+    sim_tensor value = {.type = p->value.type, .dims = 0, .data = p->value.value};
+    aclError code = failed ? ACL_SUCCESS : sim_copy(&p->whole, &value);
+    if (!failed && !code)
+        code = sim_copy(&p->window, &p->source);
+    if (code)
+        sim_compose(message, "EZ9999", "The simulated padding refuses the shapes or types of its tensors.");
+    return code;
+}
+
+/* The amounts are (before, after) of the last dimension, then of the one before it, and so on. */
+int aclnnConstantPadNdGetWorkspaceSize(const sim_tensor *source, const integers *amounts, const number *value,
+                                       sim_tensor *whole, uint64_t *workspace, void **executor) {
+    if (amounts->size > 2 * (uint64_t)source->dims || source->dims != whole->dims)
+        return ACLNN_ERR_PARAM_INVALID;
+    padding *p = malloc(sizeof *p);
+    if (!p)
+        return ACLNN_ERR_INNER_NULLPTR;
+    *p = (padding){*whole, *whole, *source, *value};
+    for (uint64_t i = 0; i < amounts->size; i++) {
+        int dim = source->dims - 1 - (int)(i / 2);
+        if (amounts->values[i] < 0) {
+            free(p);
+            return sim_no_kernel("aclnnConstantPadNd with an amount below zero");
+        }
+        if (i % 2 == 0)
+            p->window.data += amounts->values[i] * whole->strides[dim] * (int64_t)sim_element_size(whole->type);
+        p->window.sizes[dim] = source->sizes[dim];
+    }
+    *workspace = 0;
+    *executor = p;
+    return ACL_SUCCESS;
+}
+
+int aclnnConstantPadNd(void *workspace, uint64_t size, void *executor, aclrtStream stream) {
+    (void)workspace, (void)size;
+    aclError code = sim_launch(stream, do_pad, executor, sizeof(padding), false);
+    free(executor);
+    return code;
 }

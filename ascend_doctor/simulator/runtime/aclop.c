@@ -120,14 +120,23 @@ ACCEPT(aclopSetAttrListFloat, int n __attribute__((unused)), const float *v __at
 ACCEPT(aclopSetAttrListListInt, int n __attribute__((unused)), const int *c __attribute__((unused)),
        const int64_t *const v[] __attribute__((unused)))
 
+/* What an option is before it is set: torch_npu expects "must_keep_origin_dtype" and "disable" of
+ * Ascend910B and newer (torch_npu/csrc/framework/LazyInitAclops.cpp, interface/EnvVariables.cpp).
+ * Unknown options have no value. */
+static const char *default_of(aclCompileOpt option) {
+    return option == ACL_PRECISION_MODE   ? "must_keep_origin_dtype"
+           : option == ACL_OP_JIT_COMPILE ? "disable"
+                                          : "";
+}
+
 size_t aclGetCompileoptSize(aclCompileOpt option) {
-    (void)option;
-    return 16;
+    return strlen(default_of(option)) + 1;
 }
 
 aclError aclGetCompileopt(aclCompileOpt option, char *value, size_t length) {
-    (void)option;
-    snprintf(value, length, "must_keep_origin");
+    if (!value || length < aclGetCompileoptSize(option))
+        return ACL_ERROR_INVALID_PARAM;
+    strcpy(value, default_of(option));
     return ACL_SUCCESS;
 }
 

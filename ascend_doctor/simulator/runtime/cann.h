@@ -43,6 +43,7 @@ enum {
     ACL_ERROR_RT_FFTS_PLUS_TIMEOUT = 507048,
     ACL_ERROR_RT_FFTS_PLUS_EXCEPTION = 507049,
     ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR = 507054,
+    ACLNN_ERR_PARAM_INVALID = 161002, /* catalogue: aclnn-param-invalid-161002 */
     ACLNN_ERR_INNER_NULLPTR = 561103, /* catalogue: aclnn-basic-op-561103 */
 };
 
@@ -73,7 +74,7 @@ typedef struct aclDataBuffer aclDataBuffer;
 typedef struct aclopAttr aclopAttr;
 typedef enum { ACL_ENGINE_SYS } aclopEngineType;
 typedef enum { ACL_COMPILE_SYS } aclopCompileType;
-typedef enum { ACL_PRECISION_MODE } aclCompileOpt;
+typedef enum { ACL_PRECISION_MODE, ACL_OP_JIT_COMPILE = 10 } aclCompileOpt;
 typedef enum { ACL_OPT_DETERMINISTIC = 0 } aclSysParamOpt;
 typedef enum { ACL_CANN_ATTR_INF_NAN = 0 } aclCannAttr;
 
