@@ -55,16 +55,19 @@ static aclError do_record(void *arguments, aclError failed, char *message) {
     return ACL_SUCCESS;
 }
 
+/* Whoever waits for a stream that failed does not get what it waits for, and fails likewise. */
 static aclError do_wait(void *arguments, aclError failed, char *message) {
-    (void)message;
     const mark *m = arguments;
     event *e = m->event;
     pthread_mutex_lock(&e->lock);
     while (!failed && e->passed < m->number)
         pthread_cond_wait(&e->changed, &e->lock);
+    aclError code = failed ? ACL_SUCCESS : e->error;
+    if (code)
+        snprintf(message, SIM_MESSAGE, "%s", e->message);
     pthread_mutex_unlock(&e->lock);
     release(e);
-    return ACL_SUCCESS;
+    return code;
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent *handle, uint32_t flag) {
@@ -101,7 +104,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent handle) {
     event *e = handle;
     pthread_mutex_lock(&e->lock);
     mark m = {e, e->recorded};
-    bool waits = e->passed < e->recorded;
+    bool waits = e->passed < e->recorded || e->error;
     e->holders += waits;
     pthread_mutex_unlock(&e->lock);
     return waits ? launch(stream, do_wait, m, true) : ACL_SUCCESS;
