@@ -70,9 +70,8 @@ def body(probe: Probe) -> None:
     before, after = (outcomes.get(one, {}).pop("bound", None) for one in ("arguments", "repatch"))
     if before and after:
         # What is patched only as long as an argument has its default stays known by name.
-        both = {name: after[name] for name in before if name in after}
-        probe.measure("differ", changed(before, both))
-        probe.measure("absent", sorted(set(before) - set(after)))
+        late = {name: after.get(name, "not patched") for name in before}
+        probe.measure("differ", changed(before, late))
     probe.measure("cases", outcomes)
 
 

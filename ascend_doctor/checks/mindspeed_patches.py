@@ -204,17 +204,19 @@ def mindspeed_args(case: Case) -> Iterator[Finding]:
     vocabulary-parallel layers are left out.
     """
     base = _outcome(case, "import")
+    off: dict[str, str] = {}
     for name in ("arguments", "repatch"):
         outcome = _outcome(case, name)
         yield from _failed(outcome, f"MindSpeed stops at the arguments of a plan ({name})")
-        if outcome.get("off"):
-            yield error(
-                "MindSpeed does not see the arguments that were set",
-                found=", ".join(f"{key} {value}" for key, value in outcome["off"].items()),
-                wanted="the values of the plan, with their types",
-                because="Features are patched in by these values.",
-                refs=(_ARGS_UTILS,),
-            )
+        off |= outcome.get("off") or {}
+    if off:
+        yield error(
+            "MindSpeed does not see the arguments that were set",
+            found=", ".join(f"{key} {value}" for key, value in off.items()),
+            wanted="the values of the plan, with their types",
+            because="Features are patched in by these values.",
+            refs=(_ARGS_UTILS,),
+        )
     if base.get("optimization_level") != 2:  # noqa: PLR2004 - MindSpeed's own default
         yield warning(
             f"MindSpeed's optimization level is {base.get('optimization_level')}",
@@ -250,14 +252,12 @@ def first_repatch(case: Case) -> Iterator[Finding]:
     values = _values(case)
     # What a repatch loses anyhow is the subject of repatch-keeps-patches.
     lost = set(same.get("changed") or {})
-    differ = _real(
-        {**{one: ["", ""] for one in values.get("absent") or ()}, **values.get("differ", {})}
-    )
+    differ = _real(values.get("differ") or {})
     missing = sorted(set(differ) - lost)
     if missing:
         yield error(
             "MindSpeed's first repatch does not apply the plan",
-            found=_listed({one: differ[one][::-1] for one in missing}),
+            found=_listed({one: differ[one] for one in missing}),
             wanted="what is bound where the arguments are there before the import",
             because="The features that the run asks for are those of plain Megatron.",
             remedy=Remedy(

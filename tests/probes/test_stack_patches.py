@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.findings import Level
+from ascend_doctor.probe_results import ProbeRun
+from tests.probes.standins import FILES, findings, ran, written
+
+PROBE = "mindspeed-patches"
+CHECKS = [one.id for one in every() if one.probe == PROBE]
+ADAPTOR = "mindspeed/megatron_adaptor.py"
+ARGS = "mindspeed/args_utils.py"
+PATCHES = "mindspeed/patch_utils.py"
+
+
+def mutated(folder: Path, file: str, old: str, new: str) -> ProbeRun:
+    """The run with one piece of a stand-in replaced."""
+    assert old in FILES[file]
+    return ran(PROBE, written(folder, {file: FILES[file].replace(old, new)}))
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> ProbeRun:
+    return ran(PROBE, written(tmp_path_factory.mktemp("good")))
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_sound_mindspeed_has_no_complaint(good: ProbeRun, check: str) -> None:
+    (finding,) = findings(good, check)
+    assert finding.level is Level.OK, finding
+
+
+def test_what_is_measured(good: ProbeRun) -> None:
+    (rank,) = good.ranks
+    cases = rank.values["cases"]
+    assert rank.values["line"] == "0.15"
+    assert (cases["import"]["patches"], cases["import"]["applied"]) == (1, 1)
+    assert cases["import"]["order"]["after_adaptor"] is True
+    assert cases["repatch"]["changed"] == ["megatron.core.parallel_state.initialize"]
+    assert cases["argv"]["taken"] == {
+        "tensor_model_parallel_size": "'2'",
+        "ascend_doctor_flag": "True",
+    }
+
+
+@pytest.mark.parametrize(
+    ("check", "file", "old", "new", "found"),
+    [
+        # A wrong pair: the name is one that only newer Megatrons have.
+        (
+            "stack-pair",
+            ADAPTOR,
+            "import megatron.core.softmax,",
+            (
+                "from megatron.core.softmax import ProcessGroupCollection;"
+                "import megatron.core.softmax,"
+            ),
+            "cannot import name 'ProcessGroupCollection'",
+        ),
+        # A pair that imports, and is wrong all the same.
+        ("stack-pair", "megatron/core/__init__.py", "0.15.3", "0.16.1", "megatron.core 0.16.1"),
+        ("stack-pair", PATCHES, "self.is_applied = True", "...", "0 of 1"),
+        (
+            "mindspeed-args",
+            ARGS,
+            "return get_mindspeed_args()",
+            (
+                "given = get_mindspeed_args()\n"
+                "            vars(given).pop('num_experts', None)\n"
+                "            return given"
+            ),
+            "num_experts absent",
+        ),
+        (
+            "mindspeed-args",
+            ARGS,
+            "optimization_level=2",
+            "optimization_level=0",
+            "optimization_level 0",
+        ),
+        # The first call is taken for one that changes nothing.
+        (
+            "first-repatch",
+            ADAPTOR,
+            "def repatch(values):\n",
+            (
+                "def repatch(values):\n            return vars(args_utils.get_full_args())"
+                ".update(values)\n"
+            ),
+            ("parallel_state.initialize: not patched, was mindspeed.megatron_adaptor.initialize"),
+        ),
+        # A patched method is taken off its class and not put back.
+        (
+            "repatch-keeps-patches",
+            ADAPTOR,
+            "            patch(given)\n\n        sys",
+            "            vars(given).pop('lost', None)\n\n        sys",
+            (
+                "Softmax.forward: megatron.core.softmax.Softmax.forward, "
+                "was mindspeed.megatron_adaptor.forward"
+            ),
+        ),
+        (
+            "argv-leak",
+            ARGS,
+            "sys.argv[1:]",
+            "sys.orig_argv[1:]",
+            "run_cases",
+        ),
+    ],
+)
+def test_a_mutation_is_found(
+    tmp_path: Path, check: str, file: str, old: str, new: str, found: str
+) -> None:
+    (finding,) = findings(mutated(tmp_path, file, old, new), check)
+    assert finding.level >= Level.WARNING
+    assert finding.level is not Level.UNKNOWN, finding
+    assert found in finding.found
+
+
+@pytest.mark.parametrize("early", ["megatron.core", "megatron.core.optimizer"])
+def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> None:
+    run = ran(PROBE, written(tmp_path, {"torch_npu/__init__.py": f"import {early}\n"}))
+    # Every patch counts as applied all the same.
+    assert findings(run, "stack-pair")[0].level is Level.OK
+    (finding,) = findings(run, "import-order")
+    assert finding.level is Level.ERROR
+    assert "megatron.core was imported first at" in finding.found
+    assert "torch_npu/__init__.py:1" in finding.found
+    late = "optimizer.Adam is torch.optim.AdamW" in finding.found
+    assert late is (early == "megatron.core.optimizer")
+
+
+def test_a_crash_in_one_case_leaves_the_others(tmp_path: Path) -> None:
+    run = ran(PROBE, written(tmp_path), fault="rank=0,stage=inside again,do=segv")
+    (finding,) = findings(run, "repatch-keeps-patches")
+    assert "SIGSEGV" in finding.found
+    assert findings(run, "stack-pair")[0].level is Level.OK
+    assert findings(run, "first-repatch")[0].level is Level.OK
+
+
+def test_without_mindspeed_and_on_other_devices_it_is_skipped(tmp_path: Path) -> None:
+    run = ran(PROBE, written(tmp_path), device="cpu")
+    assert run.ranks[0].skipped == "MindSpeed is for NPUs; the device is cpu"
+    (tmp_path / "bare" / "megatron").mkdir(parents=True)
+    assert ran(PROBE, tmp_path / "bare").ranks[0].skipped == "MindSpeed is not installed"
+
+
+@pytest.mark.parametrize(
+    ("marks", "line"),
+    [
+        ({"features_manager/npu_enhancement/__init__.py": ""}, "0.17 or newer"),
+        ({"core/ssm/gated_delta_net.py": ""}, "0.16"),
+        ({"patch_utils.py": "import inspect  # ModelCommProcessGroups"}, "0.14"),
+        ({"patch_utils.py": "inspect.isclass"}, "0.12"),
+        ({"patch_utils.py": ""}, "0.12"),
+    ],
+)
+def test_the_line_of_a_mindspeed_is_told_by_what_it_has(
+    tmp_path: Path, marks: dict[str, str], line: str
+) -> None:
+    files = {f"mindspeed/{name}": text for name, text in marks.items()}
+    assert ran(PROBE, written(tmp_path, files)).ranks[0].values["line"] == line
