@@ -21,6 +21,7 @@ COMMANDS = {
     "snapshot": "Write the facts about this machine as redacted JSON.",
     "rehearse": "Run the whole check on a simulated NPU, with the real torch_npu.",
     "judge": "Judge a saved snapshot as check -l 0 would have done there.",
+    "diagnose": "Find known failures in logs, the root cause and the guilty rank first.",
     "matrix": "Show which versions go together and why, and check the rows.",
     "plan": "Rank the parallel layouts of a model, with the memory that each NPU needs.",
     "list": "List every check and probe.",

@@ -1,4 +1,4 @@
-"""``ascend-doctor explain``: the manual of one check or probe, offline."""
+"""``ascend-doctor explain``: the manual of one check, probe or known failure, offline."""
 
 from __future__ import annotations
 
@@ -6,17 +6,41 @@ import inspect
 
 import click
 
+from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.selection import choose
 from ascend_doctor.report import LEVELS
+from ascend_doctor.stacks import KnownFailure
 
 
 @click.command("explain")
 @click.argument("identity", metavar="ID")
-def command(identity: str) -> int:
-    """Say what the check or probe ID looks at, why it matters and what to do."""
+@matrix_option
+def command(identity: str, overlays: tuple[str, ...]) -> int:
+    """Say what the check, probe or known failure ID is about, why it matters and what to do."""
+    failure = catalog(overlays).failures.get(identity)
+    if failure is not None:
+        _explain(failure)
+        return 0
     (one,) = choose((identity,), (), level=len(LEVELS))
     click.echo(f"{one.id}: {one.title}")
     click.echo(f"level {one.level}: {LEVELS[one.level]}")
     click.echo()
     click.echo(inspect.cleandoc(one.explain))
     return 0
+
+
+def _explain(failure: KnownFailure) -> None:
+    parts = {
+        f"{failure.severity}, found in logs by": "\n".join(failure.matches),
+        "For example": failure.example,
+        "Why": failure.cause,
+        "What to do": failure.fix,
+        "Affected": failure.affected,
+        "Before a run": failure.before,
+        "Checks that look for it": " ".join(failure.caught_by),
+        "Sources": "\n".join(failure.sources),
+    }
+    click.echo(f"{failure.id}: {failure.title}")
+    for title, text in parts.items():
+        if text:
+            click.echo(f"\n{title}:\n{inspect.cleandoc(text)}")

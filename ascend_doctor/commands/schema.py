@@ -1,4 +1,4 @@
-"""``ascend-doctor schema``: the published JSON Schema."""
+"""``ascend-doctor schema``: the published JSON Schemas."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 
 import click
 
-from ascend_doctor.render.json import schema
+from ascend_doctor.render.json import diagnosis_schema, schema
 
 
 @click.command("schema")
-def command() -> int:
-    """Print the JSON Schema of `--format json`. Within one schema number it only grows."""
-    click.echo(json.dumps(schema(), indent=2))
+@click.argument("of", type=click.Choice(["report", "diagnosis"]), default="report")
+def command(of: str) -> int:
+    """Print the JSON Schema of `--format json`. Within one schema number it only grows.
+
+    That of a report, or of what `diagnose` says.
+    """
+    click.echo(json.dumps(diagnosis_schema() if of == "diagnosis" else schema(), indent=2))
     return 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.render.plain import json_text
 from ascend_doctor.report import Report
 
@@ -26,4 +27,13 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ascend-doctor report",
         **msgspec.json.schema(Report),
+    }
+
+
+def diagnosis_schema() -> dict[str, Any]:
+    """The published JSON Schema of a diagnosis; changes are additive within one schema number."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ascend-doctor diagnosis",
+        **msgspec.json.schema(Diagnosis),
     }

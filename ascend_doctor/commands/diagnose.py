@@ -1,0 +1,112 @@
+"""``ascend-doctor diagnose``: known failures in logs, the root cause first."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+import time
+
+import click
+import msgspec
+
+from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.commands.output import Output, output_options, write_whole
+from ascend_doctor.diagnosis.conclude import conclude
+from ascend_doctor.diagnosis.ledger import Ledger
+from ascend_doctor.diagnosis.logs import find
+from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.diagnosis.scan import read
+from ascend_doctor.errors import DataError
+from ascend_doctor.findings import Finding
+from ascend_doctor.redact import Redactor
+from ascend_doctor.render import diagnosis as page
+from ascend_doctor.render.json import pretty
+
+
+@click.command("diagnose")
+@click.argument("logs", metavar="LOG...|DIR|-", nargs=-1, required=True)
+@click.option(
+    "--check",
+    "now",
+    is_flag=True,
+    help="Ask whether this machine shows the cause now: the static checks that look for it.",
+)
+@matrix_option
+@output_options
+def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], output: Output) -> int:
+    """Find known failures in logs: the root cause, the guilty rank, and what to do.
+
+    Takes files, folders (of torchrun, Ray, Kubernetes, CANN's plog), gzip, xz, bzip2 and zstd,
+    and - for standard input.
+
+    \b
+    Exit codes: 0 nothing known found, 1 a known failure at or above --fail-on, 2 bad usage or a
+    log that cannot be read, 3 an error that is not in the catalogue.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    start = time.monotonic()
+    matrix = catalog(overlays)
+    named, skipped = find(logs)
+    failures = matrix.failures
+    patterns = Patterns(failures.values())
+    ledger = Ledger()
+    for one in named:
+        skipped += read(one, patterns, failures, ledger)
+    if not ledger.size and (cut := [one for one in skipped if one.name in set(logs)]):
+        raise DataError(f"{cut[0].name}: {cut[0].reason}")
+    found = conclude(ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on)
+    hidden = Redactor(home=os.path.expanduser("~"))
+    if output.redact:
+        found = msgspec.structs.replace(hidden.apply(found), redacted=True)
+    if now:
+        found = msgspec.structs.replace(found, now=_now(found, overlays, redact=output.redact))
+    found = msgspec.structs.replace(
+        found, paste=page.paste(found), seconds=round(time.monotonic() - start, 3)
+    )
+    _write(found, output)
+    return found.exit_code
+
+
+def _now(found: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
+    """What the static checks that look for the causes find on this machine."""
+    from ascend_doctor.checks import every  # noqa: PLC0415 - all checks, only where asked for
+    from ascend_doctor.commands.examination import Examination  # noqa: PLC0415 - as above
+    from ascend_doctor.judge import Case, judge  # noqa: PLC0415 - as above
+    from ascend_doctor.system import LiveMachine  # noqa: PLC0415 - as above
+
+    wanted = {name for cause in found.causes for name in cause.caught_by}
+    chosen = [one for one in every() if one.id in wanted and one.level == 0]
+    if not chosen:
+        return ()
+    examination = Examination(LiveMachine(), overlays=overlays)
+    facts, hidden = examination.collect()
+    findings = judge(Case(facts=facts, catalog=examination.catalog), chosen)
+    return tuple(hidden.apply(one) for one in findings) if redact else findings
+
+
+def _write(found: Diagnosis, output: Output) -> None:
+    for name, file in output.targets:
+        text = _rendered(name, found, output, to_file=file is not None)
+        if file is None:
+            click.echo(text, nl=False, color=True)
+        else:
+            write_whole(file, text)
+
+
+def _rendered(name: str, found: Diagnosis, output: Output, *, to_file: bool) -> str:
+    if name == "json":
+        return pretty(found)
+    if name != "text":
+        module = importlib.import_module(f"ascend_doctor.render.{name}")
+        rendered: str = module.render(page.as_report(found, output.fail_on))
+        return rendered
+    encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
+    return page.render(
+        found,
+        color=output.color and not to_file,
+        width=min(shutil.get_terminal_size((100, 24)).columns, 120),
+        ascii_only="utf" not in encoding.lower(),
+        verbose=output.verbose,
+    )

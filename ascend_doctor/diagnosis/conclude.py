@@ -1,0 +1,243 @@
+"""Draws the conclusion: the root cause first, what follows from it under it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, cast
+
+from ascend_doctor import __version__
+from ascend_doctor.diagnosis.guilt import evidence, guilty
+from ascend_doctor.diagnosis.ledger import Ledger, Seen, Sighting, earliest
+from ascend_doctor.diagnosis.logs import Skipped
+from ascend_doctor.diagnosis.result import (
+    Cause,
+    Code,
+    Consequence,
+    Counted,
+    Diagnosis,
+    Evidence,
+    NotRead,
+    Outcome,
+    Unexplained,
+)
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.findings import Level
+from ascend_doctor.stacks import ErrorCodes, KnownFailure
+
+_LINES = 3
+_UNEXPLAINED = 5
+
+
+def conclude(
+    ledger: Ledger,
+    failures: dict[str, KnownFailure],
+    codes: ErrorCodes,
+    *,
+    skipped: Sequence[Skipped] = (),
+    fail_on: Level = Level.ERROR,
+) -> Diagnosis:
+    """The diagnosis of what was seen."""
+    found = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
+    found.update(
+        (name, seen) for name, seen in ledger.endings.items() if failures[name].only_if_last
+    )
+    causes = _causes(found, failures)
+    root = failures[causes[0].id] if causes else None
+    settled = root and root.severity == "fatal" and not _weak(root)
+    unexplained = () if settled else _unexplained(ledger, codes)
+    return Diagnosis(
+        tool_version=__version__,
+        outcome=_outcome(causes, unexplained),
+        exit_code=_exit_code(causes, unexplained, fail_on),
+        logs=ledger.files,
+        lines=ledger.lines,
+        bytes=ledger.size,
+        ranks=tuple(sorted(ledger.ranks)),
+        nodes=tuple(sorted(ledger.nodes)),
+        world_size=ledger.world_size,
+        causes=causes,
+        guilty=guilty(ledger, root, found.get(root.id) if root else None),
+        first_error=_first_error(ledger, found),
+        unexplained=unexplained,
+        codes=_codes(ledger, codes),
+        benign=tuple(
+            Counted(id=name, title=failures[name].title, count=seen.count)
+            for name, seen in ledger.failures.items()
+            if failures[name].severity == "benign" and name not in ledger.endings
+        ),
+        not_read=tuple(NotRead(name=one.name, reason=one.reason) for one in skipped),
+    )
+
+
+def _harms(failure: KnownFailure) -> bool:
+    return failure.severity != "benign"
+
+
+def _causes(found: dict[str, Seen], failures: dict[str, KnownFailure]) -> tuple[Cause, ...]:
+    """Root causes, the most likely first; every other failure stands under the one it follows."""
+    explained: dict[str, str] = {}
+    for name in found:
+        for weaker in failures[name].beats:
+            if weaker in found and weaker != name:
+                explained.setdefault(weaker, name)
+    left = [name for name in found if name not in explained]
+    # Failures that beat each other in a ring explain nothing.
+    left = sorted(left or found, key=lambda name: found[name].first.order)
+    root = _root(left, found, failures)
+    if root is None:
+        return ()
+    kept = [root]
+    for name in left:
+        alone = failures[name].severity == "degraded" or not (
+            _weak(failures[name]) or _follows(name, root, found)
+        )
+        if name != root and alone:
+            kept.append(name)
+        elif name != root:
+            explained.setdefault(name, root)
+    return tuple(_cause(name, found, failures, explained, kept) for name in kept)
+
+
+def _weak(failure: KnownFailure) -> bool:
+    return failure.secondary or failure.victim
+
+
+def _root(
+    names: Sequence[str], found: dict[str, Seen], failures: dict[str, KnownFailure]
+) -> str | None:
+    """What began it, of names in the order of the log.
+
+    A failure of its own before a time-out, unless the same process timed out before; a time-out
+    before a wrapper; what is fatal before what is not.
+    """
+    fatal = [name for name in names if failures[name].severity == "fatal"]
+    for_itself = [name for name in fatal if not _weak(failures[name])]
+    waited = [name for name in fatal if failures[name].victim and not failures[name].secondary]
+    if for_itself:
+        first = earliest(found[name].first for name in for_itself)
+        own = next(name for name in for_itself if found[name].first == first)
+        return next((one for one in waited if _follows(own, one, found)), own)
+    wrappers = sorted(fatal, key=lambda name: not failures[name].victim)
+    return next(iter((*waited, *wrappers, *names)), None)
+
+
+def _follows(name: str, root: str, found: dict[str, Seen]) -> bool:
+    """Whether a failure came after another one in every process that has both."""
+    shared = set(found[name].by_origin) & set(found[root].by_origin)
+    return bool(shared) and all(
+        found[root].by_origin[one].before(found[name].by_origin[one]) for one in shared
+    )
+
+
+def _cause(
+    name: str,
+    found: dict[str, Seen],
+    failures: dict[str, KnownFailure],
+    explained: dict[str, str],
+    kept: Collection[str],
+) -> Cause:
+    failure, seen = failures[name], found[name]
+    own = [one for one, by in explained.items() if _top(by, explained, kept) == name]
+    lines = sorted(seen.by_origin.values(), key=_when)[:_LINES]
+    return Cause(
+        id=name,
+        title=failure.title,
+        severity="degraded" if failure.severity == "degraded" else "fatal",
+        cause=failure.cause,
+        fix=failure.fix,
+        affected=failure.affected,
+        before=failure.before,
+        caught_by=failure.caught_by,
+        sources=failure.sources,
+        count=seen.count,
+        ranks=tuple(sorted(seen.ranks)),
+        evidence=tuple(evidence(one) for one in lines),
+        consequences=tuple(
+            Consequence(id=one, title=failures[one].title, count=found[one].count)
+            for one in own
+            if one not in kept
+        ),
+    )
+
+
+def _when(sighting: Sighting) -> tuple[float, tuple[int, int]]:
+    return (sighting.moment.seconds if sighting.moment else 0.0, sighting.order)
+
+
+def _top(name: str, explained: dict[str, str], kept: Collection[str]) -> str:
+    """The kept cause at the end of a chain of explanations."""
+    passed: set[str] = set()
+    while name not in kept and name in explained and name not in passed:
+        passed.add(name)
+        name = explained[name]
+    return name
+
+
+def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
+    """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
+    kinds: list[tuple[Literal["exception", "death", "code"], Seen]] = []
+    kinds += [("exception", seen) for seen in ledger.exceptions.values()]
+    kinds += [("death", seen) for seen in ledger.deaths.values()]
+    if not kinds:
+        kinds += [
+            ("code", seen)
+            for (kind, code), seen in ledger.codes.items()
+            if kind != "hccl" and _meaning(kind, code, codes)
+        ]
+    if not kinds and ledger.ended is not None:
+        seen = Seen(count=1, by_origin={ledger.ended.sighting.origin: ledger.ended.sighting})
+        kinds.append(("death", seen))
+    kinds.sort(key=lambda one: one[1].first.order)
+    return tuple(
+        Unexplained(
+            kind=kind,
+            count=seen.count,
+            ranks=tuple(sorted(seen.ranks)),
+            evidence=evidence(seen.first),
+        )
+        for kind, seen in kinds[:_UNEXPLAINED]
+    )
+
+
+def _first_error(ledger: Ledger, found: dict[str, Seen]) -> Evidence | None:
+    kinds = (*found.values(), *ledger.exceptions.values(), *ledger.deaths.values())
+    first = earliest(one.first for one in (*kinds, *ledger.codes.values()))
+    return evidence(first) if first else None
+
+
+def _meaning(kind: str, code: str, codes: ErrorCodes) -> str:
+    if kind == "reported":
+        return codes.reported.get(code, "")
+    return (codes.acl if kind == "acl" else codes.hccl).get(int(code), "")
+
+
+def _codes(ledger: Ledger, codes: ErrorCodes) -> tuple[Code, ...]:
+    return tuple(
+        Code(
+            kind=cast("Literal['reported', 'acl', 'hccl']", kind),
+            code=code,
+            meaning=_meaning(kind, code, codes),
+            count=seen.count,
+            evidence=evidence(seen.first),
+        )
+        for (kind, code), seen in ledger.codes.items()
+    )
+
+
+def _outcome(causes: Sequence[Cause], unexplained: Sequence[Unexplained]) -> Outcome:
+    if causes:
+        return "known failure"
+    return "unknown error" if unexplained else "nothing known found"
+
+
+def _exit_code(causes: Sequence[Cause], unexplained: Sequence[Unexplained], fail_on: Level) -> int:
+    """1 for a fatal finding, or what ``fail_on`` asks for; 3 for an error that nothing explains."""
+    worst = max(
+        (Level.ERROR if one.severity == "fatal" else Level.WARNING for one in causes),
+        default=Level.OK,
+    )
+    if unexplained:
+        worst = max(worst, Level.UNKNOWN)
+    if worst >= fail_on:
+        return EXIT_FINDINGS
+    return EXIT_UNKNOWN if worst is Level.UNKNOWN else EXIT_OK

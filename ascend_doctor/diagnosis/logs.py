@@ -1,0 +1,183 @@
+"""The logs that were named: files, folders, compressed ones, standard input."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import zstandard
+
+from ascend_doctor.diagnosis.origins import Origin
+from ascend_doctor.errors import DataError
+
+BLOCK = 1 << 20
+
+_UNPACK: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"BZh": bz2.BZ2File,
+    b"\x28\xb5\x2f\xfd": lambda raw: zstandard.ZstdDecompressor(
+        max_window_size=1 << 27
+    ).stream_reader(raw, read_across_frames=True),
+}
+_MAGIC = 6
+_SAMPLE = 4096
+_NULS = 20  # one zero byte in as many is no text
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+# Files of a folder that are logs by their names: log, txt, out, err and their rotations, CANN's
+# plog-1_2.log, torchrun's stdout.log and error.json, Slurm's slurm-1.out, files without an ending.
+_LOG = re.compile(
+    r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)|^error\.json$)"
+)
+_PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
+
+# torchrun --log-dir: <run>/attempt_0/3/stderr.log. Its number is the rank on its node.
+_TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(\d{1,6})/[^/]+$")
+_RANK_NAME = re.compile(r"(?:^|[._/-])rank[._-]?(\d{1,6})(?=[._/-]|$)", re.IGNORECASE)
+_NODE_NAME = re.compile(r"(?:^|/)((?:node|host|worker)[._-]?[\w.-]*)/", re.IGNORECASE)
+_PLOG = re.compile(r"(?:^|/)plog-(\d+)_\d+\.log")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """One log to read. ``path`` of None is standard input; ``name`` is shown.
+
+    ``listed``: found in a folder, where core files and the like lie beside logs.
+    """
+
+    name: str
+    path: str | None
+    origin: Origin = field(default_factory=Origin)
+    listed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped:
+    """A file that was not read to its end, and why."""
+
+    name: str
+    reason: str
+
+
+def find(names: tuple[str, ...]) -> tuple[list[Log], list[Skipped]]:
+    """The logs of the named files and folders. Raises DataError for a name that is none."""
+    logs: list[Log] = []
+    skipped: list[Skipped] = []
+    for name in names:
+        if name == "-":
+            logs.append(Log(name="standard input", path=None))
+        elif os.path.isdir(name):
+            found = [path for path in _files(name) if os.path.isfile(path)]
+            own = [path for path in found if is_log(os.path.basename(path))]
+            logs += [Log(name=path, path=path, origin=origin(path), listed=True) for path in own]
+            skipped += [
+                Skipped(name=path, reason="not a log by its name")
+                for path in found
+                if path not in set(own)
+            ]
+        elif os.path.exists(name):
+            logs.append(Log(name=name, path=name, origin=origin(name)))
+        else:
+            raise DataError(f"{name}: no such file or folder")
+    if not logs:
+        raise DataError(f"{names[0]}: no logs in this folder" if names else "no log was named")
+    return logs, skipped
+
+
+def _files(folder: str) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        folders.sort(key=_natural)
+        yield from (os.path.join(place, name) for name in sorted(files, key=_natural))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
+    ]
+
+
+def is_log(name: str) -> bool:
+    """Whether a file of a folder is a log, by its name."""
+    return _LOG.search(_PACKED.sub("", name)) is not None
+
+
+def origin(path: str) -> Origin:
+    """What the path says of the process that wrote the file."""
+    rank = _TORCHRUN.search(path) or _RANK_NAME.search(path)
+    node = _NODE_NAME.search(path)
+    process = _PLOG.search(path)
+    return Origin(
+        rank=int(rank[1]) if rank else None,
+        node=node[1] if node else "",
+        process=f"pid {process[1]}" if process else "",
+    )
+
+
+def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
+    """The log in blocks of whole lines of about BLOCK bytes; a line without end is cut.
+
+    What cannot be read to its end is told in ``skipped``; a file that cannot be read at all raises
+    DataError.
+    """
+    try:
+        raw: IO[bytes] = sys.stdin.buffer if log.path is None else open(log.path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise DataError(f"{log.name}: {error.strerror}") from error
+    rest, first = b"", True
+    try:
+        for piece in _pieces(_plain(raw)):
+            if first and log.listed and _binary(piece):
+                skipped.append(Skipped(name=log.name, reason="not a text"))
+                return
+            first = False
+            whole = rest + piece if rest else piece
+            cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
+            if not cut and len(whole) < BLOCK:
+                rest = whole
+                continue
+            cut = cut or len(whole)
+            rest = whole[cut:]
+            yield whole[:cut]
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
+        skipped.append(Skipped(name=log.name, reason=f"not read to its end: {error}"))
+    finally:
+        if log.path is not None:
+            raw.close()
+    if rest:
+        yield rest
+
+
+def _binary(head: bytes) -> bool:
+    sample = head[:_SAMPLE]
+    return sample.count(0) * _NULS > len(sample)
+
+
+def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    head = stream.read(BLOCK)
+    decode = next((name for mark, name in _WIDE.items() if head.startswith(mark)), None)
+    decoder = codecs.getincrementaldecoder(decode)("replace") if decode else None
+    while head:
+        yield decoder.decode(head).encode("utf-8", "replace") if decoder else head
+        head = stream.read(BLOCK)
+
+
+def _plain(raw: IO[bytes]) -> IO[bytes]:
+    """The stream, unpacked where its first bytes say that it is packed."""
+    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
+    head = buffered.peek(_MAGIC)[:_MAGIC]
+    for magic, unpack in _UNPACK.items():
+        if head.startswith(magic):
+            unpacked: IO[bytes] = unpack(buffered)
+            return unpacked
+    return buffered

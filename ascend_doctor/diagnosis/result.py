@@ -1,0 +1,125 @@
+"""What a diagnosis says; every format is a rendering of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ascend_doctor.findings import Finding
+
+SCHEMA = 1
+
+Outcome = Literal["known failure", "unknown error", "nothing known found"]
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a log, without the prefix of its launcher. ``time`` is "MM-DD HH:MM:SS"."""
+
+    file: str
+    line: int
+    text: str
+    rank: int | None = None
+    node: str = ""
+    process: str = ""
+    time: str = ""
+
+
+class Consequence(msgspec.Struct, frozen=True, kw_only=True):
+    """A failure that another one explains: its wrapper, or what followed from it."""
+
+    id: str
+    title: str
+    count: int
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """A known failure that was found. ``caught_by`` are checks that would have told before."""
+
+    id: str
+    title: str
+    severity: Literal["fatal", "degraded"]
+    cause: str
+    fix: str
+    affected: str
+    before: str
+    caught_by: tuple[str, ...]
+    sources: tuple[str, ...]
+    count: int
+    ranks: tuple[int, ...]
+    evidence: tuple[Evidence, ...]
+    consequences: tuple[Consequence, ...] = ()
+
+
+class Guilt(msgspec.Struct, frozen=True, kw_only=True):
+    """Who began it. ``sure`` is False where it follows from what the others did not say."""
+
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
+    reason: str
+    sure: bool = True
+    evidence: Evidence | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that means no harm."""
+
+    id: str
+    title: str
+    count: int
+
+
+class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
+    """An exception or a death that no known failure explains."""
+
+    kind: Literal["exception", "death", "code"]
+    count: int
+    ranks: tuple[int, ...]
+    evidence: Evidence
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """A code of CANN, its runtime (``acl``) or HCCL; no ``meaning`` where none is documented."""
+
+    kind: Literal["reported", "acl", "hccl"]
+    code: str
+    meaning: str
+    count: int
+    evidence: Evidence
+
+
+class NotRead(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    reason: str
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the logs say.
+
+    ``causes`` has the root cause first; ``now`` is what the checks that look for it find on this
+    machine, where that was asked for; ``paste`` is a text for a bug report.
+    """
+
+    schema: int = SCHEMA
+    kind: Literal["diagnosis"] = "diagnosis"
+    tool_version: str
+    redacted: bool = False
+    outcome: Outcome
+    exit_code: int
+    logs: int
+    lines: int
+    bytes: int
+    ranks: tuple[int, ...]
+    nodes: tuple[str, ...]
+    world_size: int | None
+    causes: tuple[Cause, ...] = ()
+    guilty: Guilt | None = None
+    first_error: Evidence | None = None
+    unexplained: tuple[Unexplained, ...] = ()
+    codes: tuple[Code, ...] = ()
+    benign: tuple[Counted, ...] = ()
+    not_read: tuple[NotRead, ...] = ()
+    now: tuple[Finding, ...] = ()
+    paste: str = ""
+    seconds: float = 0.0

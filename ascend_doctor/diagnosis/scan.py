@@ -1,0 +1,217 @@
+"""Reads a log into the ledger: finds the lines that say something, and who wrote them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ascend_doctor.diagnosis.ledger import Ended, Ledger, Row, Sighting
+from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
+from ascend_doctor.diagnosis.origins import Moment, moment, parted
+from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.stacks import KnownFailure
+
+_ANSI = re.compile(
+    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"
+)
+# A line is looked at this far on both sides of what was found in it.
+_REACH = 4096
+_LONG = 1 << 16
+# Where no stamp stands in the line, its neighbours have one: torch_npu's [ERROR] line follows.
+_AFTER, _BEFORE = 3, 30
+# Which processes write at all is looked up at the ends of every block.
+_SAMPLE = 1 << 14
+
+_EXCEPTION = re.compile(
+    r"([A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)(?:\(\w+\))?)(?:: (.*)|:?$)"
+)
+_WRAPPER = re.compile(
+    r"ChildFailedError|RayTaskError|RayActorError|ActorDiedError|EngineDeadError|"
+    r"ProcessRaisedException|CalledProcessError|Engine core initialization failed|"
+    r"WorkerProc initialization failed"
+)
+_REPORTED = re.compile(r"\b(E[A-Z0-9]\d{4})(?=:|\)|\[PID)")
+_RESULT = re.compile(r"(?:error code is|runtime result =) (\d{1,6})\b")
+_HCCL = re.compile(r"Hccl|HCCL")
+_WORLD = re.compile(r"using world size: (\d{1,6})")
+
+# hicann/hccl: docs/zh/user_guide/fault_diagnosis/{cluster_info_nego,param_link_stage,
+# task_exec_stage}.md
+_ABSENT = re.compile(r"Failed to connect agent\[([\d, ]{1,4096})\]")
+_LINK = re.compile(r"localUserrank\[(\d{1,6})\].{0,200}?remoteUserrank\[(\d{1,6})\]")
+_REMOTE = re.compile(r"[Rr]emote rank:? ?\[(\d{1,6})\]")
+_LOST = re.compile(r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]")
+
+# torch/distributed/elastic/multiprocessing/errors/__init__.py prints the first failure so.
+_SUMMARY = 700
+_HOST = re.compile(r"\bhost +: (\S{1,128})")
+_LOCAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: \d+\)")
+_EXIT = re.compile(r"\bexitcode +: (-?\d{1,6})")
+
+
+def read(
+    log: Log, patterns: Patterns, failures: dict[str, KnownFailure], ledger: Ledger
+) -> list[Skipped]:
+    """Read one log to its end; gives what could not be read. Raises DataError."""
+    skipped: list[Skipped] = []
+    ledger.files += 1
+    reader = _Reader(log, patterns, failures, ledger)
+    for block in blocks(log, skipped):
+        reader.block(block)
+    reader.end()
+    return skipped
+
+
+@dataclass
+class _Reader:
+    log: Log
+    patterns: Patterns
+    failures: dict[str, KnownFailure]
+    ledger: Ledger
+
+    def __post_init__(self) -> None:
+        self._line = 1
+        self._tail = b""
+
+    def block(self, raw: bytes) -> None:
+        data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
+        stop, counted, line = -1, 0, self._line
+        for place in self.patterns.places(data):
+            if place <= stop:
+                continue
+            start, stop = _bounds(data, max(place - 1, 0))
+            line += data.count(b"\n", counted, start)
+            counted = start
+            self._hit(data, start, stop, place, line)
+        self._sample(data)
+        self._line += data.count(b"\n")
+        self.ledger.lines += data.count(b"\n")
+        self.ledger.size += len(raw)
+        self._tail = data[-_SAMPLE:]
+
+    def end(self) -> None:
+        """What counts only where nothing follows it."""
+        if self._tail and not self._tail.endswith((b"\n", b"\r")):
+            self.ledger.lines += 1
+        rows = [row for row in re.split(rb"[\r\n]+", self._tail) if row.strip()]
+        if not rows:
+            return
+        found, _ = self.patterns.judge(rows[-1][:_REACH])
+        for identity in found:
+            if self.failures[identity].only_if_last:
+                line = max(self._line - self._tail.endswith(b"\n"), 1)
+                self.ledger.ends_with(identity, self._row(rows[-1][:_REACH], line, lambda: None))
+
+    def _sample(self, data: bytes) -> None:
+        pieces = [data] if len(data) <= 2 * _SAMPLE else [data[:_SAMPLE], data[-_SAMPLE:]]
+        for piece in pieces:
+            for row in re.split(rb"[\r\n]+", piece):
+                if row[:1] in _PREFIXED or row[:1].isalnum() or self.log.origin.named:
+                    self.ledger.origin(parted(_text(row[:256]), self.log.origin)[0])
+
+    def _hit(self, data: bytes, start: int, stop: int, place: int, line: int) -> None:
+        row = data[max(start, place - _REACH) : min(stop, place + _REACH)]
+        found, signs = self.patterns.judge(row)
+        if not found and not signs:
+            return
+        seen = self._row(row, line, lambda: _near(data, start, stop))
+        self.ledger.origin(seen.origin)
+        for identity in found:
+            self.ledger.failure(identity, seen)
+        text = seen.text
+        self._told(text, seen)
+        if "world" in signs and (told := _WORLD.search(text)):
+            self.ledger.world_size = int(told[1])
+        if "elastic" in signs and self.ledger.ended is None:
+            self.ledger.ended = _ended(_text(data[start : start + _SUMMARY]), seen)
+        if "result" in signs:
+            self._result(text, seen)
+        if "code" in signs:
+            for code in _REPORTED.findall(text):
+                self.ledger.code("reported", code, seen)
+        if not found:
+            self._unexplained(text, signs, seen)
+
+    def _row(self, row: bytes, line: int, when: Callable[[], Moment | None]) -> Row:
+        origin, text = parted(_text(row), self.log.origin)
+        text = text.strip()
+        file, order = self.log.name, (self.ledger.files, line)
+
+        def look() -> Sighting:
+            return Sighting(
+                file=file, line=line, text=text, origin=origin, moment=when(), order=order
+            )
+
+        return Row(origin=origin, text=text, look=look)
+
+    def _unexplained(self, text: str, signs: Collection[str], row: Row) -> None:
+        raised = _EXCEPTION.match(text) if "exception" in signs else None
+        if raised and not _WRAPPER.search(text):
+            self.ledger.exception(raised[0], row)
+        elif "died" in signs:
+            self.ledger.death(text, row)
+
+    def _result(self, text: str, row: Row) -> None:
+        for code in _RESULT.findall(text):
+            small = len(code) <= 2  # noqa: PLR2004 - HcclResult has two digits
+            if not small:
+                self.ledger.code("acl", code, row)
+            elif _HCCL.search(text):
+                self.ledger.code("hccl", code, row)
+
+    def _told(self, text: str, row: Row) -> None:
+        """What HCCL says of other ranks."""
+        if told := _ABSENT.search(text):
+            self.ledger.absent |= {int(one) for one in re.findall(r"\d{1,6}", told[1])}
+        if told := _LINK.search(text):
+            self.ledger.waits.add((int(told[1]), int(told[2])))
+        elif row.origin.rank is not None and (told := _REMOTE.search(text)):
+            self.ledger.waits.add((row.origin.rank, int(told[1])))
+        if told := _LOST.search(text):
+            self.ledger.lose(told[1], row)
+
+
+_PREFIXED = (b"[", b"(", b"{")
+
+
+def _bounds(data: bytes, place: int) -> tuple[int, int]:
+    """Start and end of the line around a place; a carriage return ends a line as well."""
+    low, high = max(place - _LONG, 0), min(place + _LONG, len(data))
+    start = max(data.rfind(b"\n", low, place), data.rfind(b"\r", low, place), low - 1) + 1
+    stop = data.find(b"\n", place, high)
+    stop = high if stop < 0 else stop
+    back = data.find(b"\r", place, stop)
+    return start, stop if back < 0 else back
+
+
+def _near(data: bytes, start: int, stop: int) -> Moment | None:
+    """The time of a line, or else that of its nearest neighbour that has one."""
+    if found := moment(_text(data[start : min(stop, start + _REACH)])):
+        return found
+    after = data[stop + 1 : stop + 1 + _AFTER * 256].split(b"\n")[:_AFTER]
+    before = data[max(start - _BEFORE * 200, 0) : start].split(b"\n")[:0:-1][:_BEFORE]
+    for row in (*after, *before):
+        if found := moment(_text(row)):
+            return found
+    return None
+
+
+def _text(row: bytes) -> str:
+    """Decoded as what it is most likely to be; many Chinese machines write GB 18030."""
+    with contextlib.suppress(UnicodeDecodeError):
+        return row.decode("utf-8")
+    with contextlib.suppress(UnicodeDecodeError):
+        return row.decode("gb18030")
+    return row.decode("utf-8", "replace")
+
+
+def _ended(text: str, row: Row) -> Ended:
+    rank, host, code = _LOCAL.search(text), _HOST.search(text), _EXIT.search(text)
+    return Ended(
+        rank=int(rank[1]) if rank else None,
+        node=host[1] if host else "",
+        code=int(code[1]) if code else None,
+        sighting=row.sighting,
+    )

@@ -1,0 +1,263 @@
+"""A diagnosis: for a person, for a bug report, and as a report for the other formats."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from click import style
+
+from ascend_doctor.diagnosis.result import Cause, Code, Diagnosis, Evidence
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.render.plain import lines, one_line
+from ascend_doctor.report import Report, verdict
+
+_MARKS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "fatal": ("✗", "x", {"fg": "red", "bold": True}),
+    "unknown": ("?", "?", {"fg": "magenta", "bold": True}),
+    "degraded": ("!", "!", {"fg": "yellow", "bold": True}),
+    "well": ("✓", "+", {"fg": "green"}),
+}
+_FIELD = "  {label:<8}"
+_CODES = 12
+
+
+def render(
+    diagnosis: Diagnosis,
+    *,
+    color: bool = False,
+    width: int = 100,
+    ascii_only: bool = False,
+    verbose: bool = False,
+) -> str:
+    """The whole diagnosis, the root cause first."""
+    page = _Page(color=color, width=max(width, 40), ascii_only=ascii_only)
+    page.head(diagnosis)
+    for number, cause in enumerate(diagnosis.causes):
+        page.cause(cause, diagnosis if number == 0 else None)
+    page.unexplained(diagnosis)
+    page.codes(diagnosis, verbose=verbose)
+    page.now(diagnosis)
+    page.foot(diagnosis, verbose=verbose)
+    text = "\n".join(row.rstrip() for row in page.rows) + "\n"
+    return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
+
+
+class _Page:
+    def __init__(self, *, color: bool, width: int, ascii_only: bool) -> None:
+        self.rows: list[str] = []
+        self._color = color
+        self._width = width
+        self._ascii = ascii_only
+
+    def _styled(self, text: str, **how: Any) -> str:
+        return style(text, **how) if self._color else text
+
+    def _wrapped(self, text: str, indent: int) -> list[str]:
+        room = max(self._width - indent, 20)
+        found = [
+            part
+            for line in lines(text)
+            for part in textwrap.wrap(line, room, break_on_hyphens=False) or [""]
+        ]
+        return [found[0], *(" " * indent + part for part in found[1:])]
+
+    def _field(self, label: str, text: str) -> None:
+        name = _FIELD.format(label=label)
+        first, *rest = self._wrapped(text, len(name))
+        self.rows += [self._styled(name, dim=True) + first, *rest]
+
+    def _title(self, kind: str, text: str) -> None:
+        fancy, simple, how = _MARKS[kind]
+        first, *more = self._wrapped(text, 2)
+        mark = self._styled(simple if self._ascii else fancy, **how)
+        self.rows += ["", f"{mark} {self._styled(first, bold=True)}", *more]
+
+    def head(self, diagnosis: Diagnosis) -> None:
+        size = diagnosis.bytes / (1 << 20)
+        parts = [
+            f"ascend-doctor {diagnosis.tool_version}",
+            f"{diagnosis.logs} logs" if diagnosis.logs != 1 else "1 log",
+            f"{diagnosis.lines:,} lines, {size:.1f} MiB",
+        ]
+        if diagnosis.ranks:
+            parts.append(f"ranks {spans(diagnosis.ranks)} seen")
+        if diagnosis.world_size:
+            parts.append(f"world size {diagnosis.world_size}")
+        text = (" - " if self._ascii else " · ").join(map(one_line, parts))
+        self.rows.append(self._styled(self._wrapped(text, 0)[0], bold=True))
+
+    def cause(self, cause: Cause, diagnosis: Diagnosis | None) -> None:
+        """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
+        word = cause.severity if diagnosis else f"also {cause.severity}"
+        self._title(cause.severity, f"{word}: {cause.title}  [{cause.id}]")
+        if diagnosis and diagnosis.guilty:
+            self._guilty(diagnosis)
+        for number, one in enumerate(cause.evidence):
+            self._field("" if number else "seen", shown(one))
+        self._field("why", cause.cause)
+        self._field("do", cause.fix)
+        if cause.caught_by:
+            named = " ".join(f"--only {one}" for one in cause.caught_by)
+            self._field("before", f"ascend-doctor check {named}")
+        elif cause.before:
+            self._field("before", cause.before)
+        for number, what in enumerate(cause.consequences):
+            told = f"{what.title}  [{what.id}], {what.count} lines"
+            self._field("" if number else "follows", told)
+        for number, source in enumerate(cause.sources):
+            self._field("" if number else "source", source)
+
+    def _guilty(self, diagnosis: Diagnosis) -> None:
+        guilty = diagnosis.guilty
+        if guilty is None:
+            return
+        who = [f"rank {spans(guilty.ranks)}"] if guilty.ranks else []
+        who += [f"node {one}" for one in guilty.nodes]
+        who += [f"process {one}" for one in guilty.processes]
+        doubt = "" if guilty.sure else "probably "
+        self._field("guilty", f"{doubt}{', '.join(who)}: {guilty.reason}")
+        if guilty.evidence and guilty.evidence not in diagnosis.causes[0].evidence:
+            self._field("", shown(guilty.evidence))
+
+    def unexplained(self, diagnosis: Diagnosis) -> None:
+        if not diagnosis.unexplained:
+            return
+        if not diagnosis.causes:
+            self._title("unknown", "unknown: an error that is not in the catalogue")
+            if diagnosis.guilty:
+                self._field("first", f"{diagnosis.guilty.reason}")
+        for number, one in enumerate(diagnosis.unexplained):
+            ranks = f" on ranks {spans(one.ranks)}" if one.ranks else ""
+            times = f" ({one.count} lines{ranks})" if one.count > 1 else ""
+            self._field("" if number else "error", shown(one.evidence) + times)
+        if diagnosis.paste and not diagnosis.causes:
+            self.rows += ["", self._styled("For a bug report:", dim=True)]
+            self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
+
+    def codes(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
+        if not diagnosis.codes or (diagnosis.causes and not verbose):
+            return
+        self.rows += ["", self._styled("Codes", bold=True)]
+        for one in diagnosis.codes[:_CODES]:
+            self._field(one.code, meaning(one))
+
+    def now(self, diagnosis: Diagnosis) -> None:
+        if not diagnosis.now:
+            return
+        self.rows += ["", self._styled("This machine now", bold=True)]
+        for one in diagnosis.now:
+            self._field(one.level.value, f"{one.title}  [{one.check}]")
+            if one.found and one.level is not Level.OK:
+                self._field("", one.found)
+
+    def foot(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
+        self.rows.append("")
+        if diagnosis.benign:
+            count = sum(one.count for one in diagnosis.benign)
+            self.rows.append(f"{count} harmless messages of {len(diagnosis.benign)} kinds")
+        for benign in diagnosis.benign if verbose else ():
+            self.rows += self._wrapped(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
+        if diagnosis.not_read:
+            self.rows.append(f"{len(diagnosis.not_read)} files not read")
+        for file in diagnosis.not_read if verbose else ():
+            self.rows += self._wrapped(f"    {file.name}: {file.reason}", 4)
+        kind = {"known failure": "fatal", "unknown error": "unknown"}.get(diagnosis.outcome, "well")
+        if diagnosis.causes and diagnosis.causes[0].severity == "degraded":
+            kind = "degraded"
+        fancy, simple, how = _MARKS[kind]
+        mark = self._styled(simple if self._ascii else fancy, **how)
+        outcome = self._styled(diagnosis.outcome, bold=True)
+        self.rows.append(f"{mark} {outcome} in {diagnosis.seconds:.1f} s")
+        if diagnosis.redacted:
+            told = "Names and addresses are pseudonyms; --no-redact shows them."
+            self.rows.append(self._styled(told, dim=True))
+
+
+def spans(ranks: tuple[int, ...]) -> str:
+    """Ranks as 0-3,7."""
+    found: list[list[int]] = []
+    for rank in sorted(ranks):
+        if found and rank == found[-1][1] + 1:
+            found[-1][1] = rank
+        else:
+            found.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+
+
+def shown(one: Evidence) -> str:
+    """A line with where it stands: file, line, who and when."""
+    who = [f"rank {one.rank}"] if one.rank is not None else []
+    who += [part for part in (one.node, one.process if one.rank is None else "", one.time) if part]
+    where = f"{one.file}:{one.line}" + (f" ({', '.join(who)})" if who else "")
+    return f"{where}: {one.text}"
+
+
+def meaning(code: Code) -> str:
+    """What a code says, and where it stands."""
+    where = f"{code.evidence.file}:{code.evidence.line}"
+    return f"{code.meaning or 'no meaning is documented'} ({code.count} x, first {where})"
+
+
+def paste(diagnosis: Diagnosis) -> str:
+    """A text for a bug report about an error that the catalogue lacks."""
+    rows = list(_pasted(diagnosis))
+    return "\n".join(one_line(row) for row in rows)
+
+
+def _pasted(diagnosis: Diagnosis) -> Iterator[str]:
+    yield f"ascend-doctor {diagnosis.tool_version}: {diagnosis.outcome}"
+    yield f"logs: {diagnosis.logs}, lines: {diagnosis.lines}, ranks: {spans(diagnosis.ranks)}"
+    if diagnosis.first_error:
+        yield f"first: {shown(diagnosis.first_error)}"
+    for one in diagnosis.unexplained:
+        yield f"{one.kind} ({one.count} x): {shown(one.evidence)}"
+    for code in diagnosis.codes[:_CODES]:
+        yield f"code {code.code}: {meaning(code)}"
+
+
+def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
+    """The same for the formats that know findings: JUnit, SARIF and the like."""
+    found = (*_findings(diagnosis), *diagnosis.now)
+    counted = verdict(found, fail_on=fail_on)
+    return Report(
+        tool_version=diagnosis.tool_version,
+        taken_at="",
+        host="",
+        python="",
+        device="",
+        simulated=False,
+        redacted=diagnosis.redacted,
+        levels=(),
+        verdict=counted,
+        findings=found,
+        snapshot=Snapshot(redacted=diagnosis.redacted),
+        seconds=diagnosis.seconds,
+    )
+
+
+def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
+    for number, cause in enumerate(diagnosis.causes):
+        guilty = diagnosis.guilty if number == 0 else None
+        yield Finding(
+            check=cause.id,
+            level=Level.ERROR if cause.severity == "fatal" else Level.WARNING,
+            title=cause.title,
+            found="\n".join(shown(one) for one in cause.evidence),
+            because=cause.cause + (f" Guilty: {guilty.reason}." if guilty else ""),
+            remedy=Remedy(summary=cause.fix),
+            refs=cause.sources,
+            ranks=guilty.ranks if guilty else cause.ranks,
+        )
+    for one in diagnosis.unexplained:
+        yield Finding(
+            check="unknown-error",
+            level=Level.UNKNOWN,
+            title="An error that is not in the catalogue",
+            found=shown(one.evidence),
+            ranks=one.ranks,
+        )
+    if not diagnosis.causes and not diagnosis.unexplained:
+        yield Finding(check="diagnose", level=Level.OK, title="Nothing known was found")
