@@ -42,7 +42,10 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path."""
+    """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path.
+
+    ``nodes`` are the machines of a fleet that it is about.
+    """
 
     check: str = ""
     level: Level
@@ -54,3 +57,4 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     refs: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()

@@ -58,10 +58,62 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return f"{', '.join(parts)}; {self.judged} of {self.checks} checks judged"
 
 
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine of a fleet and what its own report, from ``file``, came to."""
+
+    name: str
+    file: str
+    taken_at: str
+    exit_code: int
+    worst: Level
+    simulated: bool = False
+
+
+class Differing(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of a setting and the machines that have it."""
+
+    value: str
+    count: int
+    nodes: tuple[str, ...] = ()
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting in which machines differ. ``majority`` is what more than half of them have.
+
+    ``nodes`` of the majority are left out. ``group`` says what it belongs to.
+    """
+
+    group: str
+    setting: str
+    majority: str | None
+    values: tuple[Differing, ...]
+
+
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is no report, and why."""
+
+    file: str
+    reason: str
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about many machines. ``duplicates`` are files of nodes with a newer one."""
+
+    nodes: tuple[Node, ...] = ()
+    passing: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    drift: tuple[Drift, ...] = ()
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one run has to say.
 
-    ``python`` is the examined interpreter; ``snapshot`` the facts that were judged.
+    ``python`` is the examined interpreter; ``snapshot`` the facts that were judged; ``fleet`` is
+    what a merged report has instead of them.
     """
 
     schema: int = SCHEMA
@@ -78,6 +130,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     snapshot: Snapshot
     seconds: float
+    fleet: Fleet | None = None
 
 
 def _count(number: int, noun: str) -> str:

@@ -112,6 +112,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "levels",
         "verdict",
         "findings",
+        "fleet",
         "snapshot",
         "seconds",
     }
@@ -137,6 +138,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "refs",
         "ranks",
         "devices",
+        "nodes",
     }
     assert set(loaded["findings"][0]["remedy"]) == {"summary", "commands", "step"}
     assert loaded["schema"] == 1

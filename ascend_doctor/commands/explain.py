@@ -8,6 +8,7 @@ import click
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.selection import choose
+from ascend_doctor.fleet.topics import TOPICS
 from ascend_doctor.report import LEVELS
 from ascend_doctor.stacks import KnownFailure
 
@@ -20,6 +21,12 @@ def command(identity: str, overlays: tuple[str, ...]) -> int:
     failure = catalog(overlays).failures.get(identity)
     if failure is not None:
         _explain(failure)
+        return 0
+    if topic := TOPICS.get(identity):
+        click.echo(f"{identity}: {topic.title}")
+        click.echo("in merged reports")
+        click.echo()
+        click.echo(topic.explain)
         return 0
     (one,) = choose((identity,), (), level=len(LEVELS))
     click.echo(f"{one.id}: {one.title}")

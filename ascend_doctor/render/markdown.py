@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.render.plain import lines, one_line
+from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
 _SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
@@ -34,6 +34,7 @@ def render(report: Report) -> str:
 def _finding(finding: Finding) -> list[str]:
     rows = [f"### {finding.level.value}: {_text(finding.title)}", "", f"- check: `{finding.check}`"]
     pairs = {
+        "nodes": shortened(finding.nodes),
         "ranks": ", ".join(map(str, finding.ranks)),
         "devices": ", ".join(map(str, finding.devices)),
         "found": finding.found,

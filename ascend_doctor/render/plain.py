@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+_NODES_LONGEST = 600
+
 # C0 and C1 controls, and the Unicode controls that reorder or hide text.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
@@ -30,3 +32,15 @@ def _escape(found: re.Match[str]) -> str:
 def json_text(encoded: bytes) -> str:
     """JSON text in which every control character, C1 and reordering ones too, is escaped."""
     return _UNSAFE_IN_JSON.sub(lambda one: f"\\u{ord(one[0]):04x}", encoded.decode())
+
+
+def shortened(nodes: tuple[str, ...]) -> str:
+    """Names of machines as Slurm writes them, cut where nobody reads on."""
+    if not nodes:
+        return ""
+    from ascend_doctor.fleet.hosts import compress  # noqa: PLC0415 - only fleets have nodes
+
+    told = compress(nodes)
+    if len(told) <= _NODES_LONGEST:
+        return told
+    return f"{told[:_NODES_LONGEST].rpartition(',')[0]}, ... ({len(nodes)} nodes)"

@@ -9,7 +9,7 @@ from typing import Any
 from click import style
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.render.plain import lines, one_line
+from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
 # Symbols differ in shape as well as in colour; the second set is for terminals without Unicode.
@@ -82,8 +82,7 @@ class _Page:
         if report.simulated:
             told = "SIMULATED: no NPU was touched; this says nothing about hardware."
             self.rows.append(self._styled(told, fg="yellow", bold=True))
-        ran = ", ".join(str(one.level) for one in report.levels if one.ran)
-        self.rows.append(self._styled(f"levels {ran}; device {one_line(report.device)}", dim=True))
+        self.rows.append(self._styled(_scope(report), dim=True))
 
     def finding(self, finding: Finding) -> None:
         word = finding.level.value
@@ -133,7 +132,22 @@ class _Page:
             self.rows.append(self._styled(told, dim=True))
 
 
+def _scope(report: Report) -> str:
+    if (fleet := report.fleet) is not None:
+        counts = {
+            "passed": fleet.passing,
+            "failed": fleet.failing,
+            "without a verdict": fleet.untold,
+            "missing": fleet.missing,
+        }
+        return ", ".join(f"{len(nodes)} {word}" for word, nodes in counts.items())
+    ran = ", ".join(str(one.level) for one in report.levels if one.ran)
+    return f"levels {ran}; device {one_line(report.device)}"
+
+
 def _fields(finding: Finding) -> Iterator[tuple[str, str]]:
+    if finding.nodes:
+        yield "nodes", shortened(finding.nodes)
     for label, values in (("ranks", finding.ranks), ("device", finding.devices)):
         if values:
             yield label, ", ".join(map(str, values))

@@ -1,0 +1,41 @@
+"""``ascend-doctor diff``: in what two machines differ."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import click
+import msgspec
+
+from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.commands.judge import read_snapshot
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
+from ascend_doctor.fleet.comparison import differences
+from ascend_doctor.render.json import pretty
+from ascend_doctor.render.plain import one_line
+
+
+@click.command("diff")
+@click.argument("left", metavar="A")
+@click.argument("right", metavar="B")
+@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@matrix_option
+def command(*, left: str, right: str, shape: str, overlays: tuple[str, ...]) -> int:
+    """Say in what two snapshots or JSON reports differ, what matters most first.
+
+    Names, addresses, times and load are not compared. Exit code 1 where something differs.
+    """
+    facts = [read_snapshot(path) for path in (left, right)]
+    found = differences(facts[0], facts[1], catalog(overlays).distributions)
+    if shape == "json":
+        rows = msgspec.to_builtins(found)
+        click.echo(pretty({"schema": 1, "differences": rows}), nl=False, color=True)
+    else:
+        for group, rows in groupby(found, key=lambda one: one.group):
+            click.echo(f"{group}:")
+            for one in rows:
+                told = f"  {one.setting}: {one.left} -> {one.right}"
+                click.echo(one_line(told))
+        if not found:
+            click.echo("no difference in what is compared")
+    return EXIT_FINDINGS if found else EXIT_OK

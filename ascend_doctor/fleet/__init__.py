@@ -1,0 +1,1 @@
+"""Many machines as one: merged reports, drift, outliers."""

@@ -1,0 +1,89 @@
+"""Names of nodes as schedulers write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from ascend_doctor.errors import DataError
+
+_RANGES = re.compile(r"^(?P<head>[^\[\]]*)\[(?P<ranges>[0-9,-]+)\](?P<tail>.*)$")
+_RANGE = re.compile(r"^(\d+)(?:-(\d+))?$")
+_MOST = 1_000_000
+
+
+def parse_hosts(text: str, *, name: str) -> tuple[str, ...]:
+    """Nodes of a host file: a name a line, ``node[001-004,7]`` as Slurm writes it, no doubles.
+
+    What follows a name (``slots=8``, ``:8``) and comments are left out. Raises DataError that
+    names file and line.
+    """
+    found: dict[str, None] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        row = line.partition("#")[0].strip()
+        if not row:
+            continue
+        try:
+            hosts = [host for word in _split(row.split()[0]) for host in expand(word)]
+        except ValueError as error:
+            raise DataError(f"{name}:{number}: {error}") from error
+        found.update(dict.fromkeys(hosts))
+    if not found:
+        raise DataError(f"{name}: names no node; one name a line is wanted")
+    return tuple(found)
+
+
+def expand(word: str) -> Iterator[str]:
+    """The nodes of one expression; ``node[08-11]`` keeps its zeros. Raises ValueError."""
+    found = _RANGES.match(word)
+    if found is None:
+        if "[" in word or "]" in word:
+            raise ValueError(f"{word!r} is no list of nodes; write it like node[001-004,007]")
+        yield word.partition(":")[0]
+        return
+    for part in found["ranges"].split(","):
+        bounds = _RANGE.match(part)
+        if bounds is None:
+            raise ValueError(f"{part!r} in {word!r} is no range")
+        first, last = bounds[1], bounds[2] or bounds[1]
+        if int(last) - int(first) > _MOST:
+            raise ValueError(f"{part!r} in {word!r} is more than {_MOST} nodes")
+        for number in range(int(first), int(last) + 1):
+            yield from expand(f"{found['head']}{number:0{len(first)}d}{found['tail']}")
+
+
+def _split(row: str) -> Iterable[str]:
+    """At commas outside brackets."""
+    return (one for one in re.split(r",(?![^\[]*\])", row) if one)
+
+
+def compress(names: Iterable[str]) -> str:
+    """The same nodes in one expression that ``srun --exclude`` takes."""
+    groups: dict[tuple[str, int, str], list[int]] = {}
+    plain: list[str] = []
+    for name in names:
+        found = re.match(r"^(.*?)(\d{1,9})(\D*)$", name)
+        if found:
+            key = (found[1], len(found[2]), found[3])
+            groups.setdefault(key, []).append(int(found[2]))
+        else:
+            plain.append(name)
+    for (head, width, tail), numbers in groups.items():
+        runs = list(_runs(sorted(set(numbers))))
+        told = ",".join(
+            f"{first:0{width}d}" + (f"-{last:0{width}d}" if last > first else "")
+            for first, last in runs
+        )
+        single = len(runs) == 1 and runs[0][0] == runs[0][1]
+        plain.append(f"{head}{told}{tail}" if single else f"{head}[{told}]{tail}")
+    return ",".join(plain)
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    start = previous = numbers[0]
+    for one in numbers[1:]:
+        if one != previous + 1:
+            yield start, previous
+            start = one
+        previous = one
+    yield start, previous

@@ -1,0 +1,197 @@
+"""Many reports become one: read, counted and compared in one pass, so that memory stays small."""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from ascend_doctor.facts import SCHEMA as FACTS_SCHEMA
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.fleet.outliers import figures
+from ascend_doctor.fleet.settings import Setting, settings
+from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
+
+_LIMIT = 256 << 20
+_SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
+
+
+class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What merging needs of a report; the rest of the file is skipped while it is read."""
+
+    schema: int
+    tool_version: str
+    host: str
+    taken_at: str
+    simulated: bool
+    redacted: bool
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    snapshot: Snapshot
+
+
+class Complaint(NamedTuple):
+    """What is the same finding on several machines."""
+
+    check: str
+    level: Level
+    title: str
+
+
+class Figure(NamedTuple):
+    """One measurement of one machine; ``name`` is probe, rank where there are more, and value."""
+
+    node: int
+    value: float
+
+
+@dataclass
+class Merged:
+    """The sum of all reports. Machines are numbers into ``nodes``."""
+
+    nodes: list[Node] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)
+    redacted: int = 0
+    settings: dict[Setting, dict[str, array[int]]] = field(default_factory=dict)
+    sections: dict[str, array[int]] = field(default_factory=dict)
+    complaints: dict[Complaint, array[int]] = field(default_factory=dict)
+    examples: dict[Complaint, Finding] = field(default_factory=dict)
+    addresses: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    figures: dict[str, list[Figure]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, file: str, report: NodeReport, stack: frozenset[str]) -> None:
+        """Count one machine."""
+        number = len(self.nodes)
+        self.nodes.append(
+            Node(
+                name=_name(file, report),
+                file=file,
+                taken_at=report.taken_at,
+                exit_code=report.verdict.exit_code,
+                worst=report.verdict.worst,
+                simulated=report.simulated,
+            )
+        )
+        self.redacted += report.redacted
+        for setting, value in settings(report.snapshot, stack).items():
+            _at(self.settings.setdefault(setting, {}), sys.intern(value)).append(number)
+        for section in {one.section for one in self.settings}:
+            if getattr(report.snapshot, section) is not None:
+                _at(self.sections, section).append(number)
+        for one in report.findings:
+            if one.level in _SHOWN:
+                key = Complaint(one.check, one.level, one.title)
+                self.examples.setdefault(key, one)
+                known = _at(self.complaints, key)
+                if not known or known[-1] != number:
+                    known.append(number)
+        if not report.redacted:
+            self._add_addresses(number, report.snapshot)
+        self._add_figures(number, report.snapshot)
+
+    def _add_addresses(self, number: int, facts: Snapshot) -> None:
+        for one in facts.hccn.devices if facts.hccn else ():
+            if one.address:
+                self.addresses.setdefault(one.address, []).append((number, f"NPU {one.device}"))
+
+    def _add_figures(self, number: int, facts: Snapshot) -> None:
+        for run in facts.probes:
+            for result in run.ranks:
+                for name, value in figures(result.values):
+                    self.figures[f"{run.probe} {name}"].append(Figure(number, value))
+
+
+def _at(table: dict[str, array[int]] | dict[Complaint, array[int]], key: object) -> array[int]:
+    return table.setdefault(key, array("I"))  # type: ignore[arg-type]
+
+
+def _name(file: str, report: NodeReport) -> str:
+    """The host; a redacted report has a pseudonym, so its file has to name the node."""
+    stem = os.path.splitext(os.path.basename(file))[0]
+    return stem if report.redacted or not report.host else report.host
+
+
+def merge(files: Iterable[str], stack: frozenset[str]) -> Merged:
+    """Read the reports; of two about one node the newer counts. Never raises for a file.
+
+    A first pass counts as it reads; where a node came twice, which is seldom, a second one does.
+    """
+    merged = Merged()
+    newest: dict[str, tuple[str, str]] = {}
+    readable: list[str] = []
+    for file in files:
+        read = read_report(file)
+        if isinstance(read, Unreadable):
+            merged.unreadable.append(read)
+            continue
+        name = _name(file, read)
+        taken, other = newest.get(name, ("", ""))
+        if other:
+            merged.duplicates.append(min((taken, other), (read.taken_at, file))[1])
+        newest[name] = max((taken, other), (read.taken_at, file))
+        readable.append(file)
+        if not merged.duplicates:
+            merged.add(file, read, stack)
+    if not merged.duplicates:
+        return merged
+    kept = {file for _, file in newest.values()}
+    again = Merged(unreadable=merged.unreadable, duplicates=merged.duplicates)
+    for file in readable:
+        if file in kept and isinstance(report := read_report(file), NodeReport):
+            again.add(file, report, stack)
+    return again
+
+
+def report_files(paths: Iterable[str]) -> Iterator[str]:
+    """The files, and of folders every ``*.json`` below them, in the order of their names."""
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+            continue
+        for folder, folders, names in os.walk(path):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith(".json"):
+                    yield os.path.join(folder, name)
+
+
+_DECODER = msgspec.json.Decoder(NodeReport)
+_HEAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def read_report(file: str) -> NodeReport | Unreadable:
+    """The report in a file, or why there is none."""
+    try:
+        with open(file, "rb") as opened:
+            data = opened.read(_LIMIT + 1)
+    except (OSError, ValueError) as error:
+        return Unreadable(file=file, reason=getattr(error, "strerror", None) or str(error))
+    if len(data) > _LIMIT:
+        return Unreadable(file=file, reason=f"larger than {_LIMIT >> 20} MiB")
+    if not data.strip():
+        return Unreadable(file=file, reason="empty: the check on this node wrote nothing")
+    try:
+        report = _DECODER.decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        return Unreadable(file=file, reason=_why(data, error))
+    if report.schema > SCHEMA or report.snapshot.schema > FACTS_SCHEMA:
+        return Unreadable(file=file, reason="written by a newer ascend-doctor; merge with that one")
+    return report
+
+
+def _why(data: bytes, error: Exception) -> str:
+    try:
+        head = _HEAD.decode(data)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as broken:
+        return f"damaged or cut short ({broken})"
+    if "verdict" not in head or "snapshot" not in head:
+        return "no report; `ascend-doctor check --format json` writes one"
+    return f"not a report of this schema ({error})"

@@ -1,0 +1,186 @@
+"""What two machines are compared by: one flat table of texts, in the order of what matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from ascend_doctor.facts import (
+    Cann,
+    Driver,
+    Environment,
+    Hccn,
+    Host,
+    ImportPath,
+    Npus,
+    Python,
+    Snapshot,
+)
+
+ABSENT = "(absent)"
+
+
+class Group(Enum):
+    """What a setting belongs to; the first ones explain a failure most often."""
+
+    STACK = "stack"
+    DEVICES = "devices"
+    NETWORK = "network"
+    ENVIRONMENT = "environment"
+    HOST = "host"
+    PACKAGES = "packages"
+
+    @property
+    def rank(self) -> int:
+        return _ORDER[self]
+
+
+_ORDER = {group: place for place, group in enumerate(Group)}
+
+
+class Setting(NamedTuple):
+    """``listed``: one of a list, so that a machine without it has it not, rather than untold."""
+
+    group: Group
+    name: str
+    section: str
+    listed: bool = False
+
+
+def settings(facts: Snapshot, stack: frozenset[str]) -> dict[Setting, str]:
+    """Every comparable setting that could be told. ``stack`` are the distributions of the matrix.
+
+    Left out is what differs between healthy machines: names, addresses, time, load, free memory.
+    """
+    found: dict[Setting, str] = {}
+    for section, rows in (
+        ("driver", _driver(facts.driver)),
+        ("npus", _npus(facts.npus)),
+        ("cann", _cann(facts.cann)),
+        ("python", _python(facts.python, stack)),
+        ("import_path", _import_path(facts.import_path)),
+        ("hccn", _hccn(facts.hccn)),
+        ("environment", _environment(facts.environment)),
+        ("host", _host(facts.host)),
+    ):
+        for group, name, value, listed in rows:
+            if value is not None:
+                found[Setting(group, name, section, listed)] = str(value)
+    return found
+
+
+Row = tuple[Group, str, object, bool]
+
+
+def _driver(driver: Driver | None) -> Iterator[Row]:
+    if driver is None:
+        return
+    yield Group.STACK, "driver", driver.version, False
+    yield Group.STACK, "driver package", driver.package_version, False
+    yield Group.STACK, "firmware", driver.firmware_version, False
+    yield Group.DEVICES, "device files", len(driver.devices), False
+
+
+def _npus(npus: Npus | None) -> Iterator[Row]:
+    if npus is None:
+        return
+    yield Group.STACK, "driver by npu-smi", npus.driver_version, False
+    yield Group.DEVICES, "npu-smi", npus.tool_version, False
+    if npus.devices:
+        names = sorted({one.name for one in npus.devices})
+        yield Group.DEVICES, "NPUs", len(npus.devices), False
+        yield Group.DEVICES, "chip", ", ".join(names), False
+        totals = sorted({one.hbm.total for one in npus.devices if one.hbm})
+        yield Group.DEVICES, "HBM", ", ".join(map(str, totals)) or None, False
+
+
+def _cann(cann: Cann | None) -> Iterator[Row]:
+    if cann is None:
+        return
+    used = cann.in_use
+    yield Group.STACK, "CANN", used.version if used else ABSENT, False
+    for one in used.components if used else ():
+        yield Group.STACK, f"CANN {one.name}", one.version, True
+    if used:
+        yield Group.STACK, "kernels", ", ".join(sorted(used.kernels)), False
+        yield Group.STACK, "operator packages", ", ".join(sorted(used.ops_packages)), False
+    yield Group.STACK, "NNAL", ", ".join(str(one.version) for one in cann.nnal) or ABSENT, False
+
+
+def _python(python: Python | None, stack: frozenset[str]) -> Iterator[Row]:
+    if python is None:
+        return
+    yield Group.STACK, "Python", python.version, False
+    for one in python.distributions:
+        if not one.shadowed:
+            group = Group.STACK if one.name in stack else Group.PACKAGES
+            told = f"{one.version} at {one.commit}" if one.commit else one.version
+            yield group, one.name, told, True
+
+
+def _import_path(path: ImportPath | None) -> Iterator[Row]:
+    for name in path.names if path else ():
+        for place, copy in enumerate(name.copies):
+            state = copy.git
+            label = name.name if not place else f"{name.name}, copy {place + 1}"
+            if state is not None:
+                dirty = " with changes" if state.dirty else ""
+                yield Group.STACK, f"import {label}", f"{state.commit}{dirty}", True
+            else:
+                told = ", ".join(f"{part} {version}" for part, version in copy.versions.items())
+                yield Group.STACK, f"import {label}", told or copy.kind, True
+
+
+def _hccn(hccn: Hccn | None) -> Iterator[Row]:
+    if hccn is None:
+        return
+    for one in hccn.devices:
+        yield Group.NETWORK, f"netmask of NPU {one.device}", one.netmask, False
+        yield Group.NETWORK, f"TLS of NPU {one.device}", one.tls, False
+        yield Group.NETWORK, f"link of NPU {one.device}", one.link, False
+
+
+def _environment(environment: Environment | None) -> Iterator[Row]:
+    if environment is None:
+        return
+    for name, value in environment.variables.items():
+        if name not in _OF_A_RANK:
+            yield Group.ENVIRONMENT, name, value, True
+    for name in environment.withheld:
+        if name not in _OF_A_RANK:
+            yield Group.ENVIRONMENT, name, "(set)", True
+    if environment.interfaces is not None:
+        up = sorted(one.name for one in environment.interfaces if one.up)
+        yield Group.NETWORK, "interfaces", ", ".join(up), False
+
+
+# What a launcher gives each node or rank of its own (torch.distributed.run's documentation), and
+# addresses.
+_OF_A_RANK = frozenset(
+    ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK", "HCCL_IF_IP", "SLURM_NODEID")
+)
+
+
+def _host(host: Host | None) -> Iterator[Row]:
+    if host is None:
+        return
+    rows: dict[str, object] = {
+        "operating system": f"{host.os_id} {host.os_version}",
+        "processor": host.arch,
+        "kernel": host.kernel,
+        "glibc": host.glibc,
+        "newest GLIBCXX": host.glibcxx,
+        "CPUs": host.cpus,
+        "NUMA nodes": host.numa_nodes,
+        "memory": host.memory,
+        "shared memory": host.shm_size,
+        "container": host.container.kind if host.container else ABSENT,
+        "transparent huge pages": host.transparent_hugepages,
+        "CPU governors": ", ".join(host.cpu_governors) or None,
+        "page size": host.page_size,
+    }
+    for name, value in rows.items():
+        yield Group.HOST, name, value, False
+    for one in host.limits:
+        yield Group.HOST, f"limit {one.name}", one.soft, False

@@ -1,0 +1,245 @@
+"""One verdict about many machines: whose findings, who is missing, who differs, who is slow."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import msgspec
+
+from ascend_doctor import __version__
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.fleet.merge import Merged
+from ascend_doctor.fleet.outliers import more_is_worse, outliers
+from ascend_doctor.fleet.settings import ABSENT, Group, Setting
+from ascend_doctor.report import Differing, Drift, Fleet, Report, verdict
+
+_NAMED = 8
+
+
+def judge(
+    merged: Merged, *, expected: Sequence[str] | None, fail_on: Level, seconds: float
+) -> Report:
+    """The merged report. ``expected`` are the nodes that had to report, None where nobody said."""
+    names = [one.name for one in merged.nodes]
+    missing = _missing(expected, names)
+    drift = tuple(_drifts(merged))
+    findings = (
+        *_about_files(merged, missing),
+        *(_drifted(one) for one in drift),
+        *_addresses(merged),
+        *_complaints(merged),
+        *_outliers(merged),
+    )
+    failing = {name for one in findings if one.level >= fail_on for name in one.nodes}
+    failing |= {one.name for one in merged.nodes if one.exit_code == EXIT_FINDINGS}
+    passing = [
+        one.name for one in merged.nodes if one.exit_code == EXIT_OK and one.name not in failing
+    ]
+    passed = set(passing)
+    untold = tuple(name for name in names if name not in failing and name not in passed)
+    findings = (*findings, *_summary(len(passing), untold))
+    return Report(
+        tool_version=__version__,
+        taken_at=max((one.taken_at for one in merged.nodes), default=""),
+        host=_count(len(names)),
+        python="",
+        device="fleet",
+        simulated=any(one.simulated for one in merged.nodes),
+        redacted=merged.redacted > 0,
+        levels=(),
+        verdict=verdict(findings, fail_on=fail_on),
+        findings=findings,
+        snapshot=Snapshot(redacted=True),  # names stay as the reports have them
+        seconds=round(seconds, 3),
+        fleet=Fleet(
+            nodes=tuple(merged.nodes),
+            passing=tuple(passing),
+            failing=tuple(name for name in names if name in failing),
+            untold=untold,
+            missing=missing,
+            unreadable=tuple(merged.unreadable),
+            duplicates=tuple(merged.duplicates),
+            drift=drift,
+        ),
+    )
+
+
+def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:
+    if untold:
+        yield Finding(
+            check="fleet-nodes",
+            level=Level.UNKNOWN,
+            title=f"{_count(len(untold))} came to no verdict",
+            because="A check that could not tell has not passed.",
+            nodes=untold,
+        )
+    elif passing:
+        yield Finding(check="fleet-nodes", level=Level.OK, title=f"{_count(passing)} passed")
+
+
+def _count(number: int) -> str:
+    return f"{number} node" if number == 1 else f"{number} nodes"
+
+
+def _missing(expected: Sequence[str] | None, names: Collection[str]) -> tuple[str, ...]:
+    """Expected nodes without a report; a short name stands for the only full one it begins."""
+    known = set(names)
+    short = Counter(name.partition(".")[0] for name in names)
+    return tuple(
+        name
+        for name in expected or ()
+        if name not in known and short.get(name.partition(".")[0], 0) != 1
+    )
+
+
+def _about_files(merged: Merged, missing: tuple[str, ...]) -> Iterator[Finding]:
+    if missing:
+        yield Finding(
+            check="fleet-missing",
+            level=Level.UNKNOWN,
+            title=f"{_count(len(missing))} did not report",
+            because="Nothing is known about a node that is silent.",
+            remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
+            nodes=missing,
+        )
+    if merged.unreadable:
+        first = "; ".join(f"{one.file}: {one.reason}" for one in merged.unreadable[:_NAMED])
+        yield Finding(
+            check="fleet-unreadable",
+            level=Level.UNKNOWN,
+            title=f"{len(merged.unreadable)} of the files are no report",
+            found=first + _more(len(merged.unreadable)),
+            remedy=Remedy(summary="Write them anew; an interrupted copy is the usual reason"),
+        )
+    if merged.duplicates:
+        yield Finding(
+            check="fleet-duplicate-node",
+            level=Level.WARNING,
+            title=f"{len(merged.duplicates)} older reports of nodes that have a newer one",
+            found=", ".join(merged.duplicates[:_NAMED]) + _more(len(merged.duplicates)),
+            because="Two nodes with one name look the same; only the newer report counts.",
+        )
+    simulated = tuple(one.name for one in merged.nodes if one.simulated)
+    if simulated and len(simulated) < len(merged.nodes):
+        yield Finding(
+            check="fleet-nodes",
+            level=Level.ERROR,
+            title="Simulated nodes stand among real ones",
+            because="A simulated result says nothing about hardware.",
+            nodes=simulated,
+        )
+
+
+def _more(number: int) -> str:
+    return f" and {number - _NAMED} more" if number > _NAMED else ""
+
+
+def _complaints(merged: Merged) -> Iterator[Finding]:
+    rows = sorted(
+        merged.complaints.items(), key=lambda row: (-row[0].level.rank, -len(row[1]), row[0].check)
+    )
+    for key, numbers in rows:
+        yield msgspec.structs.replace(merged.examples[key], nodes=_names(merged, numbers))
+
+
+def _names(merged: Merged, numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple(merged.nodes[one].name for one in numbers)
+
+
+def _drifts(merged: Merged) -> Iterator[Drift]:
+    rows = sorted(merged.settings.items(), key=lambda row: (row[0].group.rank, row[0].name))
+    for setting, values in rows:
+        spread = _spread(merged, setting, values)
+        if len(spread) > 1:
+            yield _drift(merged, setting, spread)
+
+
+def _spread(
+    merged: Merged, setting: Setting, values: dict[str, array[int]]
+) -> dict[str, Sequence[int]]:
+    """Machines by value; one whose list has no such entry has the value "absent"."""
+    spread: dict[str, Sequence[int]] = dict(values)
+    if setting.listed:
+        having = {number for numbers in values.values() for number in numbers}
+        lacking = [one for one in merged.sections[setting.section] if one not in having]
+        if lacking:
+            spread[ABSENT] = lacking
+    return spread
+
+
+def _drift(merged: Merged, setting: Setting, spread: dict[str, Sequence[int]]) -> Drift:
+    ordered = sorted(spread.items(), key=lambda row: (-len(row[1]), row[0]))
+    value, numbers = ordered[0]
+    most = value if 2 * len(numbers) > sum(len(one) for one in spread.values()) else None
+    return Drift(
+        group=setting.group.value,
+        setting=setting.name,
+        majority=most,
+        values=tuple(
+            Differing(
+                value=value,
+                count=len(numbers),
+                nodes=() if value == most else _names(merged, numbers),
+            )
+            for value, numbers in ordered
+        ),
+    )
+
+
+def _drifted(drift: Drift) -> Finding:
+    told = "; ".join(f"{one.value} on {_count(one.count)}" for one in drift.values[:_NAMED])
+    stack = drift.group == Group.STACK.value
+    few = tuple(name for one in drift.values if one.value != drift.majority for name in one.nodes)
+    return Finding(
+        check="fleet-drift",
+        level=Level.ERROR if stack else Level.WARNING,
+        title=f"Nodes differ in {drift.setting}",
+        found=told + _more(len(drift.values)),
+        wanted=f"{drift.majority} as on most nodes" if drift.majority is not None else "one value",
+        because="All ranks of a job run the same program only if their stacks are the same."
+        if stack
+        else "A difference between nodes is where a failure on some of them begins.",
+        nodes=few if drift.majority is not None else (),
+    )
+
+
+def _addresses(merged: Merged) -> Iterator[Finding]:
+    for address, owners in sorted(merged.addresses.items()):
+        if len(owners) > 1:
+            yield Finding(
+                check="fleet-duplicate-address",
+                level=Level.ERROR,
+                title=f"{len(owners)} NPUs have the address {address}",
+                found=", ".join(f"{what} of {merged.nodes[one].name}" for one, what in owners),
+                because="Packets reach one of them; the others time out.",
+                remedy=Remedy(
+                    summary="Give each NPU an address of its own; `hccn_tool -i N -ip -g` shows it"
+                ),
+                nodes=_names(merged, dict.fromkeys(one for one, _ in owners)),
+            )
+
+
+def _outliers(merged: Merged) -> Iterator[Finding]:
+    for name, measured in sorted(merged.figures.items()):
+        by_node: dict[int, list[float]] = defaultdict(list)
+        worse_above = bool(more_is_worse(name))
+        for one in measured:
+            by_node[one.node].append(one.value)
+        worst = max if worse_above else min
+        numbers = list(by_node)
+        values = [worst(by_node[one]) for one in numbers]
+        for far in outliers(values, worse_above=worse_above):
+            node = merged.nodes[numbers[far.place]].name
+            yield Finding(
+                check="fleet-outlier",
+                level=Level.WARNING,
+                title=f"{node} stands out in {name}",
+                found=f"{far.value:g}",
+                wanted=f"about {far.median:g}, the median of {_count(len(values))}",
+                because="The slowest rank sets the pace of every step.",
+                nodes=(node,),
+            )

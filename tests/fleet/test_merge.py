@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.cli import run
+from ascend_doctor.facts import Distribution
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.fleet.merge import merge, report_files
+from ascend_doctor.fleet.topics import TOPICS
+from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.render import FORMATS
+from ascend_doctor.report import Fleet, Report
+from tests.fleet.nodes import node, write
+
+STACK = frozenset({"torch"})
+BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")
+UNTOLD = Finding(check="hccn-link", level=Level.UNKNOWN, title="no answer")
+
+
+def merged(folder: Path, *expected: str, fail_on: Level = Level.ERROR) -> Report:
+    found = merge(report_files([str(folder)]), STACK)
+    return judge(found, expected=expected or None, fail_on=fail_on, seconds=0)
+
+
+def fleet(report: Report) -> Fleet:
+    assert report.fleet is not None
+    return report.fleet
+
+
+def of(report: Report, check: str) -> list[Finding]:
+    return [one for one in report.findings if one.check == check]
+
+
+def test_equal_nodes_pass(tmp_path: Path) -> None:
+    write(tmp_path, *(node(f"n{i}") for i in range(4)))
+    found = merged(tmp_path, "n0", "n1", "n2", "n3")
+    assert fleet(found).passing == ("n0", "n1", "n2", "n3")
+    assert [one.title for one in found.findings] == ["4 nodes passed"]
+    assert found.verdict.exit_code == 0
+
+
+def test_the_minority_of_the_stack_fails(tmp_path: Path) -> None:
+    write(tmp_path, node("n0"), node("n1"), node("n2", torch="2.6.0"), node("n3"))
+    found = merged(tmp_path)
+    (drift,) = fleet(found).drift
+    assert (drift.setting, drift.majority, drift.values[1].nodes) == ("torch", "2.7.1", ("n2",))
+    assert fleet(found).failing == ("n2",)
+    assert fleet(found).passing == ("n0", "n1", "n3")
+    assert found.verdict.exit_code == 1
+
+
+def test_without_a_majority_nobody_is_accused(tmp_path: Path) -> None:
+    write(tmp_path, node("n0"), node("n1", torch="2.6.0"))
+    found = merged(tmp_path)
+    assert fleet(found).drift[0].majority is None
+    assert of(found, "fleet-drift")[0].nodes == ()
+    assert fleet(found).failing == ()
+    assert found.verdict.exit_code == 1
+
+
+def test_a_package_or_variable_that_one_node_lacks_is_drift(tmp_path: Path) -> None:
+    extra = (Distribution(name="tqdm", version="1"),)
+    have = {"extra": extra, "variables": {"HCCL_BUFFSIZE": "200"}}
+    write(tmp_path, node("n0", **have), node("n1", **have), node("n2"))  # type: ignore[arg-type]
+    found = merged(tmp_path)
+    assert {one.setting for one in fleet(found).drift} == {"tqdm", "HCCL_BUFFSIZE"}
+    for one in fleet(found).drift:
+        assert (one.values[1].value, one.values[1].nodes) == ("(absent)", ("n2",))
+    assert found.verdict.exit_code == 0  # no difference of the stack
+    assert merged(tmp_path, fail_on=Level.WARNING).verdict.exit_code == 1
+
+
+def test_the_same_finding_is_told_once_with_its_nodes(tmp_path: Path) -> None:
+    write(tmp_path, node("n0", BAD), node("n1", BAD), node("n2"))
+    found = merged(tmp_path)
+    (one,) = of(found, "hccn-link")
+    assert one.nodes == ("n0", "n1")
+    assert fleet(found).failing == ("n0", "n1")
+
+
+def test_a_node_that_could_not_tell_has_not_passed(tmp_path: Path) -> None:
+    write(tmp_path, node("n0", UNTOLD), node("n1"))
+    found = merged(tmp_path)
+    assert (fleet(found).untold, fleet(found).passing) == (("n0",), ("n1",))
+    assert found.verdict.exit_code == 3
+
+
+def test_missing_nodes_are_named(tmp_path: Path) -> None:
+    write(tmp_path, node("n0.cluster"), node("n1"))
+    found = merged(tmp_path, "n0", "n1", "n2")
+    assert fleet(found).missing == ("n2",)
+    assert found.verdict.exit_code == 3
+
+
+def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:
+    write(tmp_path, node("n0"))
+    whole = (tmp_path / "n0.json").read_text()
+    bad = {
+        "cut.json": whole[:500],
+        "empty.json": "",
+        "other.json": '{"schema": 1}',
+        "binary.json": "\x00\x01",
+        "newer.json": whole.replace('"schema": 1', '"schema": 99', 1),
+        "deep.json": "[" * 100_000,
+        "evil\x1b[2J.json": "{}",
+    }
+    for name, text in bad.items():
+        (tmp_path / name).write_text(text)
+    found = merged(tmp_path)
+    assert {Path(one.file).name for one in fleet(found).unreadable} == set(bad)
+    reasons = {Path(one.file).name: one.reason for one in fleet(found).unreadable}
+    assert "cut short" in reasons["cut.json"]
+    assert "newer" in reasons["newer.json"]
+    assert "no report" in reasons["other.json"]
+    assert fleet(found).passing == ("n0",)
+    assert found.verdict.exit_code == 3
+
+
+def test_of_two_reports_of_a_node_the_newer_counts(tmp_path: Path) -> None:
+    old = node("n0", BAD, taken_at="2026-11-20T00:00:00+00:00")
+    for folder, report in (("a", node("n0")), ("b", old)):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, report, node(f"n-{folder}"))
+    found = merged(tmp_path)
+    assert fleet(found).passing == ("n-a", "n0", "n-b")
+    assert fleet(found).duplicates == (str(tmp_path / "b" / "n0.json"),)
+
+
+def test_a_redacted_report_is_called_by_its_file(tmp_path: Path) -> None:
+    report = node("host-a1b2c3", redacted=True)
+    (tmp_path / "rack7.json").write_text(__import__("msgspec").json.encode(report).decode())
+    assert fleet(merged(tmp_path)).passing == ("rack7",)
+
+
+def test_one_address_on_two_npus_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, node("n0", address="192.0.2.1"), node("n1", address="192.0.2.1"))
+    (one,) = of(merged(tmp_path), "fleet-duplicate-address")
+    assert one.nodes == ("n0", "n1")
+
+
+def test_redacted_addresses_are_not_compared(tmp_path: Path) -> None:
+    for name in ("n0", "n1"):
+        write(tmp_path, node(name, address="10.0.0.1", redacted=True))
+    assert not of(merged(tmp_path), "fleet-duplicate-address")
+
+
+def test_the_slow_node_stands_out(tmp_path: Path) -> None:
+    rates = [100.0, 101.0, 99.0, 100.5, 60.0]
+    write(tmp_path, *(node(f"n{i}", figure=rate) for i, rate in enumerate(rates)))
+    (one,) = of(merged(tmp_path), "fleet-outlier")
+    assert one.nodes == ("n4",)
+
+
+def test_simulated_nodes_do_not_mix_with_real_ones(tmp_path: Path) -> None:
+    write(tmp_path, node("n0", simulated=True), node("n1"))
+    found = merged(tmp_path)
+    assert found.simulated
+    assert of(found, "fleet-nodes")[0].nodes == ("n0",)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_shows_a_fleet(tmp_path: Path, name: str) -> None:
+    write(tmp_path, node("evil\x1b[2J[red]", BAD), node("n1"), node("n2", torch="9"))
+    module = __import__(f"ascend_doctor.render.{name}", fromlist=["render"])
+    text = module.render(merged(tmp_path, "gone"))
+    assert "\x1b[2J" not in text
+    assert "fleet-missing" in text or name == "github"
+
+
+@settings(max_examples=50, deadline=None)
+@given(content=st.lists(st.binary(max_size=200), max_size=3))
+def test_any_files_are_counted(
+    tmp_path_factory: pytest.TempPathFactory, content: list[bytes]
+) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    for number, one in enumerate(content):
+        (folder / f"{number}.json").write_bytes(one)
+    found = fleet(merged(folder))
+    assert len(found.unreadable) + len(found.nodes) + len(found.duplicates) == len(content)
+
+
+def test_whatever_a_merged_report_says_has_a_manual(capsys: pytest.CaptureFixture[str]) -> None:
+    source = Path(judge.__code__.co_filename).read_text()
+    ids = set(re.findall(r'check="(fleet-[a-z-]+)"', source))
+    assert ids == set(TOPICS)
+    for one in sorted(ids):
+        assert run(["explain", one]) == 0
+        assert one in capsys.readouterr().out
