@@ -106,6 +106,17 @@ class Behaviour(Row, frozen=True, kw_only=True):
     sources: Sources
 
 
+class Function(Row, frozen=True, kw_only=True):
+    """What a function, class or dataclass of a component takes, by its full name.
+
+    ``takes`` are names of parameters by the range of versions that has them ("" is all that are
+    listed). ``*name`` and ``**name`` take any further arguments.
+    """
+
+    name: str
+    takes: dict[str, tuple[str, ...]]
+
+
 class Component(Row, frozen=True, kw_only=True):
     """``matrices/components/<id>.yaml``. ``after``: components to be installed before this one.
 
@@ -122,6 +133,7 @@ class Component(Row, frozen=True, kw_only=True):
     releases: tuple[Release, ...] = ()
     refs: tuple[WrongRef, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
+    functions: tuple[Function, ...] = ()
     note: str = ""
     sources: Sources
 
