@@ -29,8 +29,9 @@ import _probe
 from _probe import Probe
 
 PEER = "--peer"
-# HCCL reports a failed link after 140 s at the earliest.
-PEER_SECONDS = {"npu": 150.0, "cuda": 60.0, "cpu": 30.0}
+# For each step of a child but its imports. HCCL reports a failed link after 140 s at the earliest.
+STEP_SECONDS = {"npu": 150.0, "cuda": 60.0, "cpu": 8.0}
+IMPORT_SECONDS = 120.0
 GATHERED, BROADCAST, COLLECTED = "all_gather_object", "broadcast_object_list", "gather_object"
 
 
@@ -104,7 +105,7 @@ def metrics(probe: Probe, torch: Any, dist: Any) -> None:
 
 def peer(probe: Probe, name: str) -> dict[str, Any]:
     """What a child of this rank came to, together with those of the other ranks."""
-    limit = min(PEER_SECONDS[probe.device], max(probe.left() - 10, 1))
+    limit = STEP_SECONDS[probe.device]
     reader, writer = os.pipe()
     with subprocess.Popen(  # noqa: S603 - argument list, no shell
         [sys.executable, __file__, PEER, probe.device, str(writer), name, str(limit)],
@@ -116,23 +117,25 @@ def peer(probe: Probe, name: str) -> dict[str, Any]:
     ) as child:
         os.close(writer)
         try:
-            return followed(reader, limit)
+            return followed(reader, limit, max(probe.left() - 10, 1))
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             os.close(reader)
 
 
-def followed(reader: int, limit: float) -> dict[str, Any]:
-    """All that the child says until it is done, goes, or the limit passes."""
-    start, text = time.monotonic(), b""
+def followed(reader: int, limit: float, whole: float) -> dict[str, Any]:
+    """All that the child says until it is done, goes, or stays in a step for too long."""
+    text = b""
     found: dict[str, Any] = {"step": "import"}
+    last = time.monotonic() + whole
+    end = min(last, time.monotonic() + IMPORT_SECONDS)
     ready = select.poll()
     ready.register(reader, select.POLLIN | select.POLLHUP)
     while not {"seconds", "error"} & found.keys():
-        left = limit - (time.monotonic() - start)
+        left = end - time.monotonic()
         if left <= 0:
-            found["error"] = f"TimeoutError: no end after {limit:.0f} s"
+            found["error"] = "TimeoutError: no end of this step"
         elif ready.poll(left * 1000):
             data = os.read(reader, 65536)
             if not data:
@@ -140,6 +143,7 @@ def followed(reader: int, limit: float) -> dict[str, Any]:
             *lines, text = (text + data).split(b"\n")
             for line in lines:
                 found.update(json.loads(line))
+                end = min(last, time.monotonic() + limit)
     return found
 
 
@@ -196,7 +200,7 @@ def work(me: Peer, device: str, name: str, limit: float, say: Callable[..., None
         store=dist.PrefixStore(f"object-collectives/{name}", store),
         rank=me.rank,
         world_size=me.world_size,
-        timeout=timedelta(seconds=limit),
+        timeout=timedelta(seconds=limit + 60),  # the parent is to say first that it hangs
     )
     say(step="objects")
     _probe.fail_on_purpose(fault, f"inside {name}")

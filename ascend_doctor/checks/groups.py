@@ -143,7 +143,7 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     failed = {one.rank: found for one in run.ranks if (found := _peer(one, name)).get("error")}
     if not failed:
         return
-    earliest = min(failed, key=lambda rank: (_reached(failed[rank]), rank))
+    earliest = min(failed, key=lambda rank: (_waited(failed[rank]), _reached(failed[rank])))
     first = failed[earliest]
     devices = {one.rank: _peer(one, name).get("device") for one in run.ranks}
     table = "\ncurrent devices: " + ", ".join(f"rank {one}: {at}" for one, at in devices.items())
@@ -171,9 +171,13 @@ def _reached(outcome: Mapping[str, Any]) -> int:
     return _STEPS.index(step) if step in _STEPS else len(_STEPS)
 
 
+def _waited(outcome: Mapping[str, Any]) -> bool:
+    """Whether a child was still there at the end; then it may only have waited for another."""
+    return str(outcome.get("error", "")).startswith("TimeoutError: no end")
+
+
 def _ends(outcome: Mapping[str, Any]) -> str:
-    hangs = str(outcome.get("error", "")).startswith("TimeoutError: no end")
-    return "they never arrive" if hangs else "moving them fails"
+    return "they never arrive" if _waited(outcome) else "moving them fails"
 
 
 def _unset(run: ProbeRun) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ Outcomes = Mapping[str, Mapping[str, Any]]
 _TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
 
 
-def _cases(run: ProbeRun, *, broken: bool) -> Outcomes:
+def measured(run: ProbeRun, *, broken: bool) -> Outcomes:
     """What was measured of each case. Raises Unknown where a run that is not broken has none."""
     found = run.ranks[0].values.get("cases") if run.ranks else None
     if isinstance(found, dict):
@@ -27,7 +28,7 @@ def _cases(run: ProbeRun, *, broken: bool) -> Outcomes:
     return {}
 
 
-def _story(outcome: Mapping[str, Any]) -> str:
+def story(outcome: Mapping[str, Any]) -> str:
     """The error of a case, and what its process printed last."""
     printed = [line for line in str(outcome.get("output", "")).splitlines() if line.strip()]
     return "\n".join([str(outcome["error"]), *printed[-4:]])
@@ -48,7 +49,7 @@ def bool_index(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "bool-index")
     findings = [*failures(run)]
-    outcomes = _cases(run, broken=bool(findings))
+    outcomes = measured(run, broken=bool(findings))
     failed = {name: one for name, one in outcomes.items() if one.get("error")}
     if failed:
         name, first = next(iter(failed.items()))
@@ -56,7 +57,7 @@ def bool_index(case: Case) -> Iterator[Finding]:
         findings.append(
             error(
                 f"bool-index: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}",
-                found=f"{name}: {_story(first)}",
+                found=f"{name}: {story(first)}",
                 wanted="every masked read and write succeeds",
                 because="After one such crash the device refuses everything else that the process "
                 "asks of it (507018).",
@@ -95,7 +96,7 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "fused-softmax")
     findings = [*failures(run)]
-    outcomes = _cases(run, broken=bool(findings))
+    outcomes = measured(run, broken=bool(findings))
     usable = "plain" in outcomes and not _problem(outcomes["plain"])
     for name, one in outcomes.items():
         problem = _problem(one)
@@ -104,7 +105,7 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
             kind = warning if name == "fused float32" else error
             findings.append(
                 kind(
-                    f"fused-softmax: {name} {'fails' if one.get('error') else 'is wrong'}",
+                    f"fused-softmax: {name} {_how(one)}",
                     found=problem + _absent(run, one),
                     wanted="a result within "
                     + ", ".join(f"{key} {limit:g}" for key, limit in _TOLERANCES.items()),
@@ -132,7 +133,7 @@ _UNFUSED = Remedy(
 def _problem(outcome: Mapping[str, Any]) -> str:
     """What is wrong with a case of the softmax, "" where nothing is."""
     if outcome.get("error"):
-        return _story(outcome)
+        return story(outcome)
     off = [
         f"{key} off by {outcome.get(key)}"
         for key, limit in _TOLERANCES.items()
@@ -140,6 +141,20 @@ def _problem(outcome: Mapping[str, Any]) -> str:
         if not isinstance(outcome.get(key), float) or outcome[key] > limit
     ]
     return ", ".join(off)
+
+
+# What CANN's Python says that compiles operators, and its error codes for a failed compilation
+# (E1... of the front end, EZ... of the operators).
+_COMPILING = re.compile(r"\btbe\b|\bte_fusion\b|No module named|\bE1\d{4}\b|\bEZ\d{4}\b")
+
+
+def _how(outcome: Mapping[str, Any]) -> str:
+    """How a case failed."""
+    if not outcome.get("error"):
+        return "is wrong"
+    if str(outcome["error"]).startswith("TimeoutError: no end"):
+        return "never ends; a first call compiles"
+    return "cannot be compiled" if _COMPILING.search(story(outcome)) else "fails"
 
 
 def _absent(run: ProbeRun, outcome: Mapping[str, Any]) -> str:

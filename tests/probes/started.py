@@ -24,6 +24,7 @@ def started(
     if mutation:
         assert folder is not None
         (folder / "sitecustomize.py").write_text(mutation, "utf-8")
-        env |= {"PYTHONPATH": str(folder), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    requests = plan(3, device="cpu", nproc=ranks, python=str(python), env=env)
+        found = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+        env |= {"PYTHONPATH": found, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    requests = plan(4, device="cpu", nproc=ranks, python=str(python), env=env)
     return launch(next(one for one in requests if one.probe == probe))

@@ -1,0 +1,65 @@
+"""Compiles two small Triton kernels for one device and compares what they compute.
+
+Run it alone: ``python probes/triton.py --device npu``. On NPUs the package is triton-ascend; an
+upstream triton beside it, or over it, fails here. The numbers are whole, so results are exact.
+There is no compiler for the CPU; there triton's own interpreter runs the kernels. Recorded:
+``cases`` by kernel with ``differ``, the number of wrong elements, and ``version``.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from typing import Any
+
+import _cases
+import _probe
+from _probe import Probe
+
+# A kernel is compiled at its first launch.
+CASE_SECONDS = 180.0
+COUNT, BLOCK, FACTOR = 1000, 256, 3
+ROWS, COLUMNS = 5, 100
+
+
+def body(probe: Probe) -> None:
+    """Kernels of triton, by value."""
+    if importlib.util.find_spec("triton") is None:
+        probe.skip("triton is not installed")
+    with probe.stage("version"):
+        probe.measure("distributions", distributions())
+        probe.measure("interpreted", probe.device == "cpu")
+    if probe.device == "cpu":
+        os.environ["TRITON_INTERPRET"] = "1"
+    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
+
+
+def distributions() -> list[str]:
+    """Every package that brings a module called triton; there should be one."""
+    names = importlib.metadata.packages_distributions().get("triton", [])
+    return sorted({f"{one} {importlib.metadata.version(one)}" for one in names})
+
+
+def scale_and_add(torch: Any, place: str) -> dict[str, Any]:
+    kernels = _probe.neighbour("_triton_kernels")
+    left, right = torch.arange(COUNT).float(), torch.arange(COUNT).float().flip(0)
+    result = torch.full((COUNT,), -1.0, device=place)
+    kernels.launch_scale_and_add(left.to(place), right.to(place), result, FACTOR, BLOCK)
+    return {"differ": int((result.cpu() != left * FACTOR + right).sum())}
+
+
+def row_sums(torch: Any, place: str) -> dict[str, Any]:
+    kernels = _probe.neighbour("_triton_kernels")
+    matrix = torch.arange(ROWS * COLUMNS).float().reshape(ROWS, COLUMNS)
+    result = torch.full((ROWS,), -1.0, device=place)
+    kernels.launch_row_sums(matrix.to(place), result, 128)
+    return {"differ": int((result.cpu() != matrix.sum(1)).sum())}
+
+
+CASES: dict[str, _cases.Case] = {"scale and add": scale_and_add, "row sums": row_sums}
+
+
+if __name__ == "__main__":
+    _cases.answer(CASES)
+    _probe.main(body, name="triton")

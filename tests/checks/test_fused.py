@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+GOOD = {"value": 6e-3, "gradient": 5e-3, "seconds": 0.1}
+PLAIN = {"differ": 0, "sum": True, "product": 1e-7, "seconds": 0.1}
+REFUSED = {"error": "RuntimeError: EZ9999 not implemented"}
+
+
+def only(probe: str, device: str = "npu", soc: str = "", **values: Any) -> Finding:
+    run = ProbeRun(
+        probe=probe, device=device, exit_code=0, ranks=(ProbeResult(ok=True, values=values),)
+    )
+    told = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, values={"name": soc}),))
+    case = Case(facts=Snapshot(probes=(told, run)), catalog=Catalog(), device=device)
+    (finding,) = judge(case, [one for one in every() if one.probe == probe])
+    return finding
+
+
+@pytest.mark.parametrize("probe", ["flash-attention", "fused-ops"])
+@pytest.mark.parametrize(
+    ("outcome", "level", "text"),
+    [
+        (GOOD, Level.OK, "some case on npu"),
+        ({**GOOD, "value": 0.5}, Level.ERROR, "value off by 0.5"),
+        ({**GOOD, "gradient": "nan"}, Level.ERROR, "gradient off by nan"),
+        ({"seconds": 0.1}, Level.ERROR, "nothing was measured"),
+        (REFUSED, Level.ERROR, "EZ9999"),
+    ],
+)
+def test_fused_operators(probe: str, outcome: dict[str, Any], level: Level, text: str) -> None:
+    finding = only(probe, cases={"some case": outcome})
+    assert finding.level is level
+    assert text in finding.found
+    assert (finding.remedy is not None) == (level is Level.ERROR)
+
+
+def test_failed_cases_are_told_together() -> None:
+    finding = only("fused-ops", cases={"a": REFUSED, "b": GOOD, "c": REFUSED})
+    assert finding.title == "fused-ops: a, c fail"
+
+
+@pytest.mark.parametrize(
+    ("soc", "name", "outcome", "level"),
+    [
+        ("Ascend910B3", "bfloat16", PLAIN, Level.OK),
+        ("Ascend910B3", "bfloat16", REFUSED, Level.ERROR),
+        ("Ascend910A", "bfloat16", REFUSED, Level.OK),
+        ("Ascend910B3", "float8_e5m2", REFUSED, Level.OK),
+        ("Ascend910B3", "float8_e5m2", {**PLAIN, "differ": 3}, Level.ERROR),
+        ("Ascend950PR_9579", "float8_e5m2", REFUSED, Level.ERROR),
+        ("Ascend910B3", "float64", {**PLAIN, "product_error": "RuntimeError: no"}, Level.OK),
+        ("Ascend910B3", "float16", {**PLAIN, "product_error": "RuntimeError: no"}, Level.ERROR),
+        ("Ascend910B3", "float64", {**PLAIN, "sum": False}, Level.ERROR),
+        ("Ascend910B3", "float32", {**PLAIN, "product": 0.1}, Level.ERROR),
+        ("Ascend910B3", "float32", {**PLAIN, "product": "nan"}, Level.ERROR),
+    ],
+)
+def test_a_dtype_is_judged_by_the_chip(
+    soc: str, name: str, outcome: dict[str, Any], level: Level
+) -> None:
+    assert only("dtype", soc=soc, cases={name: outcome}).level is level
+
+
+def test_the_cpu_must_have_all_but_fp8() -> None:
+    assert only("dtype", device="cpu", cases={"float64": REFUSED}).level is Level.ERROR
+    finding = only("dtype", device="cpu", cases={"float32": PLAIN, "float8_e5m2": REFUSED})
+    assert finding.found == "float32; not float8_e5m2"
+
+
+@pytest.mark.parametrize("outcome", [REFUSED, {"differ": 2}])
+def test_a_kernel_names_whose_triton_it_is(outcome: dict[str, Any]) -> None:
+    finding = only("triton", distributions=["triton 3.5.0"], cases={"sums": outcome})
+    assert finding.level is Level.ERROR
+    assert finding.because == "The module triton comes from triton 3.5.0."
+
+
+def test_kernels_that_are_right() -> None:
+    values = {"distributions": ["triton 3.5.0"], "interpreted": True}
+    finding = only("triton", device="cpu", cases={"sums": {"differ": 0}}, **values)
+    assert (finding.level, finding.found) == (Level.OK, "triton 3.5.0, by its interpreter")

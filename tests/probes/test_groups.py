@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.probes.started import started
+
+
+def judged(run: ProbeRun) -> list[tuple[Level, str]]:
+    return [(one.level, one.title) for one in findings(run)]
+
+
+def findings(run: ProbeRun) -> tuple[Finding, ...]:
+    chosen = [one for one in every() if one.probe == run.probe]
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
+    return judge(case, chosen)
+
+
+# ---------------------------------------------------------------- object-collectives
+
+
+def test_objects_travel_over_both_groups(examined_python: Path) -> None:
+    run = started(examined_python, "object-collectives", ranks=2)
+    assert judged(run) == [(Level.OK, "Python objects travel between ranks")]
+    assert [one.values["peers"]["set"]["step"] for one in run.ranks] == ["done"] * 2
+    # Three calls over Gloo and three over the group of the device; one more with megatron.core.
+    more = 1 if "metrics_backend" in run.ranks[0].values else 0
+    assert [one.compared for one in run.ranks] == [6 + more, 4 + more]
+
+
+def test_an_object_of_another_rank_is_found(examined_python: Path) -> None:
+    fault = "rank=1,stage=gloo,do=value"
+    run = started(examined_python, "object-collectives", ranks=2, fault=fault)
+    wrong = {one.what for rank in run.ranks for one in rank.wrong}
+    assert wrong == {"all_gather_object over a Gloo group", "gather_object over a Gloo group"}
+
+
+@pytest.mark.parametrize(
+    ("act", "title", "text"),
+    [
+        ("hang", "they never arrive", "TimeoutError: no end of this step"),
+        ("exit", "moving them fails", "the process ended without a word"),
+        ("raise", "moving them fails", "RuntimeError: on purpose in inside set"),
+    ],
+)
+def test_a_group_of_the_device_that_fails_is_named(
+    examined_python: Path, act: str, title: str, text: str
+) -> None:
+    fault = f"rank=1,stage=inside set,do={act}"
+    run = started(examined_python, "object-collectives", ranks=2, fault=fault)
+    (finding,) = findings(run)
+    assert finding.level is Level.WARNING
+    assert finding.title == f"object-collectives: over the group of the device {title}"
+    peer = run.ranks[1].values["peers"]["set"]
+    assert peer["step"] == "objects"
+    assert text in peer["error"]
+
+
+def test_a_metric_group_that_is_not_gloo_is_an_error() -> None:
+    values = {"metrics_backend": "hccl"}
+    run = ProbeRun(probe="object-collectives", ranks=(ProbeResult(ok=True, values=values),))
+    assert (Level.ERROR, "object-collectives: Megatron's Gloo group is none") in judged(run)
+
+
+def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
+    peers = {
+        "set": {"step": "done", "device": 1, "seconds": 0.1},
+        "unset": {"step": "objects", "device": 0, "error": "TimeoutError: no end of this step"},
+    }
+    result = ProbeResult(ok=True, values={"peers": peers})
+    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=(result,)))
+    assert finding.level is Level.OK
+    assert "Where no rank calls set_device they never arrive" in finding.because
+
+
+# ---------------------------------------------------------------- bound-device-id
+
+
+def test_a_binding_that_gloo_does_not_know_is_seen_and_cleared(examined_python: Path) -> None:
+    run = started(examined_python, "bound-device-id", ranks=2)
+    for one in run.ranks:
+        assert one.values["bound"] == (
+            "RuntimeError: No backend type associated with device type xpu"
+        )
+        assert (one.values["unbound"], one.values["cleared"]) == ("", "")
+        # Not where it is bound: there is no group.
+        assert (one.compared, one.wrong) == (2, ())
+    title = "Gloo groups can be made unless the default group is bound"
+    assert judged(run) == [(Level.OK, title)]
+
+
+STUCK = """
+import torch.distributed as dist
+new_group = dist.new_group
+state = []
+def sticky(*arguments, **options):
+    if not state:
+        try:
+            return new_group(*arguments, **options)
+        except RuntimeError as error:
+            state.append(error)
+    raise state[0]
+dist.new_group = sticky
+"""
+
+
+def test_a_binding_that_stays_is_an_error(examined_python: Path, tmp_path: Path) -> None:
+    run = started(examined_python, "bound-device-id", ranks=2, mutation=STUCK, folder=tmp_path)
+    title = "bound-device-id: no Gloo group beside a default group whose binding was cleared"
+    assert judged(run) == [(Level.ERROR, title)]
+
+
+def test_a_sum_that_is_wrong_is_found(examined_python: Path) -> None:
+    fault = "rank=1,stage=cleared,do=value"
+    run = started(examined_python, "bound-device-id", ranks=2, fault=fault)
+    wrong = {one.what for rank in run.ranks for one in rank.wrong}
+    assert wrong == {"sum in a Gloo group, cleared"}
+
+
+def test_an_npu_that_refuses_is_a_warning_with_the_remedy() -> None:
+    values = {"unbound": "", "bound": "RuntimeError: No backend type", "cleared": ""}
+    result = ProbeResult(ok=True, values=values)
+    (finding,) = findings(ProbeRun(probe="bound-device-id", device="npu", ranks=(result,)))
+    assert finding.level is Level.WARNING
+    assert finding.remedy is not None
+    assert "device_id" in finding.remedy.summary
+
+
+# ---------------------------------------------------------------- device-per-rank
+
+
+def drives(rank: int, index: int, listed: str | None, **values: Any) -> ProbeResult:
+    values = {"variable": listed, "started_with": listed, "index": index, **values}
+    return ProbeResult(rank=rank, host="a", ok=True, values=values)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "level"),
+    [
+        ([drives(0, 0, None), drives(1, 1, None)], Level.OK),
+        ([drives(0, 0, "4,5"), drives(1, 1, "4,5")], Level.OK),
+        ([drives(0, 0, "4"), drives(1, 0, "5")], Level.OK),
+        ([drives(0, 0, "4,5"), drives(1, 0, "4,5")], Level.ERROR),
+        ([drives(0, 0, "0"), drives(1, 0, "0")], Level.ERROR),
+        ([drives(0, 1, "4,5"), drives(1, 0, "5")], Level.ERROR),
+        ([drives(0, 0, None, identity="u"), drives(1, 1, None, identity="u")], Level.ERROR),
+        ([drives(0, 0, "0", started_with="4")], Level.WARNING),
+    ],
+)
+def test_who_drives_what(ranks: list[ProbeResult], level: Level) -> None:
+    run = ProbeRun(probe="device-per-rank", device="npu", ranks=tuple(ranks))
+    (finding,) = findings(run)
+    assert finding.level is level
+
+
+def test_ranks_on_the_cpu_have_no_devices(examined_python: Path) -> None:
+    run = started(examined_python, "device-per-rank", ranks=2)
+    title = "Each rank drives a device of its own: ranks on the CPU have no devices of their own"
+    assert judged(run) == [(Level.SKIPPED, title)]
+
+
+# ---------------------------------------------------------------- single-process
+
+
+def test_one_process_without_torchrun(examined_megatron: Path) -> None:
+    run = started(examined_megatron, "single-process")
+    assert judged(run) == [(Level.OK, "Megatron's groups work in one process")]
+    values = run.ranks[0].values
+    assert values["without_group"] == "AssertionError: "
+    assert "environment variable RANK expected" in values["without_address"]
+    assert run.ranks[0].compared == 7
+
+
+def test_a_sum_over_one_process_that_is_wrong(examined_megatron: Path) -> None:
+    run = started(examined_megatron, "single-process", fault="rank=0,stage=groups,do=value")
+    assert [one.what for one in run.ranks[0].wrong] == ["sum over one process"]
