@@ -1,0 +1,209 @@
+"""``ascend-doctor plan``: parallel layouts for a model on a number of NPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_FINDINGS
+from ascend_doctor.planning.flags import FRAMEWORKS, shown
+from ascend_doctor.planning.layout import parse
+from ascend_doctor.planning.memory import GIB, Memory, Run
+from ascend_doctor.planning.model import find
+from ascend_doctor.planning.picture import TITLES, groups, picture
+from ascend_doctor.planning.ranking import Choice, Place, choice, choices, place
+from ascend_doctor.planning.rules import RULES, Asked, broken
+from ascend_doctor.render.json import pretty
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.versions import VersionError
+from ascend_doctor.versions import parse as parse_version
+
+if TYPE_CHECKING:
+    from ascend_doctor.data import Catalog
+
+_MOST_NPUS = 4096
+_SCHEMA = 1
+
+
+@click.command("plan")
+@click.option(
+    "--model", "name", required=True, metavar="M", help="A config.json, its folder, or a row."
+)
+@click.option("--npus", required=True, type=click.IntRange(1, _MOST_NPUS), metavar="N")
+@click.option("--soc", metavar="S", help="Chip, as torch_npu or npu-smi names it: its memory.")
+@click.option("--per-node", type=click.IntRange(1, 1024), help="NPUs of one machine.")
+@click.option("--seq", type=click.IntRange(1, 1 << 24), default=4096, show_default=True)
+@click.option("--micro-batch", type=click.IntRange(1, 4096), default=1, show_default=True)
+@click.option("--lora", type=click.IntRange(1, 4096), metavar="R", help="LoRA of this rank.")
+@click.option("--full", is_flag=True, help="Train all weights.  [default]")
+@click.option("--framework", type=click.Choice(list(FRAMEWORKS)), help="Whose options to print.")
+@click.option("--megatron", metavar="X", default="", help="Version; some rules differ by it.")
+@click.option("--layout", "wanted", metavar="L", help="Judge this one, such as TP2·EP4.")
+@click.option("--top", type=click.IntRange(1, 1000), default=8, show_default=True)
+@click.option("--all-groups", is_flag=True, help="Print every rank group.")
+@matrix_option
+@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    name: str,
+    npus: int,
+    soc: str | None,
+    per_node: int | None,
+    seq: int,
+    micro_batch: int,
+    lora: int | None,
+    full: bool,
+    framework: str | None,
+    megatron: str,
+    wanted: str | None,
+    top: int,
+    all_groups: bool,
+    overlays: tuple[str, ...],
+    shape: str,
+) -> int:
+    """Rank the legal parallel layouts of a model, with the memory that each NPU needs.
+
+    \b
+    Exit codes: 0 a layout was found (and fits, where --soc says the memory), 1 none, 2 bad usage.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    if lora and full:
+        raise click.UsageError("--lora and --full exclude each other")
+    rows = catalog(overlays)
+    run = Run(sequence=seq, micro_batch=micro_batch, lora=lora or 0)
+    asked = Asked(model=find(rows, name), run=run, megatron=_version(megatron))
+    where = _place(rows, soc, per_node or 0)
+    if wanted:
+        one = parse(wanted, npus)
+        wrong = [text for _, text in broken(asked, one)]
+        if wrong:
+            raise DataError(f"{one.name} is not legal: {'; '.join(wrong)}")
+        found: tuple[Choice, ...] = (choice(asked, one, where),)
+    else:
+        found = choices(asked, npus, where)
+    if shape == "json":
+        _say(pretty(_data(asked, where, found[:top], framework)).splitlines())
+    else:
+        _say(_text(asked, where, found, top, npus))
+        if found:
+            frameworks = [framework] if framework else list(FRAMEWORKS)
+            _say(_detail(asked, where, found[0], frameworks, every=all_groups))
+    return EXIT_FINDINGS if not found or found[0].fits is False else 0
+
+
+def _version(text: str) -> str:
+    try:
+        return text and str(parse_version("pep440", text) and text)
+    except VersionError as error:
+        raise click.UsageError(f"--megatron {text}: {error}") from error
+
+
+def _place(rows: Catalog, name: str | None, per_node: int) -> Place:
+    if name is None:
+        return place(None, None, per_node)
+    family = rows.family_of(name)
+    if family is None:
+        raise click.UsageError(f"--soc {name}: no hardware row has this name")
+    chips = [one for one in family.socs if one.soc in {name, f"Ascend{name}"}]
+    where = place(family, chips[0] if chips else None, per_node)
+    if not where.memory:
+        click.echo(f"no row says how much memory {name} has; nothing is said of fit", err=True)
+    return where
+
+
+def _say(rows: Iterator[str] | Sequence[str]) -> None:
+    for row in rows:
+        click.echo(one_line(row))
+
+
+def _text(
+    asked: Asked, where: Place, found: Sequence[Choice], top: int, npus: int
+) -> Iterator[str]:
+    run = asked.run
+    how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
+    yield (
+        f"{asked.model.title} on {npus} NPUs: {how}, {run.micro_batch} x {run.sequence} tokens, "
+        f"{len(found)} legal layouts"
+    )
+    if asked.model.note:
+        yield asked.model.note
+    if not found:
+        yield "no layout satisfies every rule:"
+        yield from (f"  {rule.text} ({rule.source})" for rule in RULES)
+        return
+    if where.memory:
+        yield f"{where.memory / GIB:.1f} GiB a NPU, less what is taken at idle"
+    yield ""
+    experts = "  experts" if asked.model.experts else ""
+    yield f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<8}{'recompute':<10}{experts}  over nodes"
+    for number, one in enumerate(found[:top], 1):
+        fits = {True: "yes", False: "no", None: "?"}[one.fits]
+        each = f"  {one.experts:>7}" if asked.model.experts else ""
+        again = "full" if one.memory.recompute else "none"
+        crosses = ", ".join(kind.upper() for kind in one.crosses)
+        over = crosses or ("none" if where.per_node else "?")
+        yield (
+            f"{number:>3} {one.layout.name:<22}{one.memory.total / GIB:>10.1f}  {fits:<8}"
+            f"{again:<10}{each}  {over}"
+        )
+
+
+def _detail(
+    asked: Asked, where: Place, one: Choice, frameworks: Sequence[str], *, every: bool
+) -> Iterator[str]:
+    yield ""
+    yield f"{one.layout.name}: {shown(one.layout)}"
+    yield f"  memory of a rank of stage {one.memory.stage}: {_memory(one.memory)}"
+    yield ""
+    yield from picture(asked, one, where.per_node)
+    yield ""
+    yield "groups"
+    yield from groups(one.layout, experts=bool(asked.model.experts), every=every)
+    for name in frameworks:
+        yield ""
+        yield name
+        yield from (f"  {flag}" for flag in FRAMEWORKS[name](asked, one))
+    yield ""
+    yield "rules"
+    yield from (f"  {rule.text} ({rule.source})" for rule in RULES)
+
+
+def _memory(memory: Memory) -> str:
+    parts = {
+        "weights": memory.weights,
+        "gradients": memory.gradients,
+        "optimizer": memory.optimizer,
+        "activations": memory.activations,
+        "HCCL buffers (at most)": memory.communication,
+    }
+    return ", ".join(f"{name} {size / GIB:.1f}" for name, size in parts.items()) + " GiB"
+
+
+def _data(
+    asked: Asked, where: Place, found: Sequence[Choice], framework: str | None
+) -> dict[str, object]:
+    names = [framework] if framework else list(FRAMEWORKS)
+    layouts = [
+        {
+            **msgspec.to_builtins(one),
+            "name": one.layout.name,
+            "total": one.memory.total,
+            "dp": one.layout.dp,
+            "edp": one.layout.edp,
+            "groups": {kind: one.layout.groups(kind) for kind in TITLES},
+            "flags": {name: FRAMEWORKS[name](asked, one) for name in names},
+        }
+        for one in found
+    ]
+    return {
+        "schema": _SCHEMA,
+        "model": asked.model,
+        "run": asked.run,
+        "place": where,
+        "layouts": layouts,
+        "rules": [{"text": rule.text, "source": rule.source} for rule in RULES],
+    }

@@ -1,0 +1,1 @@
+"""Parallel layouts for a model: which are legal, what they need, how to ask for them."""

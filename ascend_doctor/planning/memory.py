@@ -1,0 +1,131 @@
+"""Device memory of the most loaded rank, in bytes, by what it is for.
+
+Mixed precision as Megatron trains: BF16 weights, FP32 gradients, FP32 master weights and two
+moments that the distributed optimizer shares out. Activations are the tensors that backward needs
+with flash attention and sequence parallelism (on where TP > 1). docs/plan.md compares the sums
+with Megatron's own estimate and with measured runs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ascend_doctor.planning.layout import Layout, communicators
+from ascend_doctor.planning.model import Model
+from ascend_doctor.planning.weights import Held, adapters, held, stages, vocabulary
+
+GIB = 1 << 30
+_BF16, _FP32 = 2, 4
+_GRADIENT = _FP32
+_OPTIMIZER = 3 * _FP32
+# Logits stay in BF16 until the loss has made an FP32 copy, which backward needs.
+_LOGIT = _BF16 + _FP32
+# HCCL_BUFFSIZE defaults to 200 MB, and a communicator takes it twice
+# (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env).
+_COMMUNICATOR = 2 * 200 * 1000 * 1000
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What is trained: ``sequence`` tokens by ``micro_batch`` samples; ``lora`` 0 is full."""
+
+    sequence: int = 4096
+    micro_batch: int = 1
+    lora: int = 0
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on the most loaded rank. ``recompute``: activations are computed again, per layer."""
+
+    stage: int
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    communication: float
+    recompute: bool
+
+    @property
+    def total(self) -> float:
+        return (
+            self.weights + self.gradients + self.optimizer + self.activations + self.communication
+        )
+
+
+def estimate(model: Model, layout: Layout, run: Run, *, recompute: bool) -> Memory:
+    """The memory of the pipeline stage that needs the most."""
+    found = (_stage(model, layout, run, stage, recompute=recompute) for stage in range(layout.pp))
+    return max(found, key=lambda one: one.total)
+
+
+def _stage(model: Model, layout: Layout, run: Run, stage: int, *, recompute: bool) -> Memory:
+    whole = held(model, layout, stage)
+    trained = adapters(model, layout, stage, run.lora) if run.lora else whole
+    frozen = whole if run.lora else Held()
+    shared_out = trained.dense / (layout.dp * layout.cp) + trained.expert / layout.edp
+    return Memory(
+        stage=stage,
+        weights=(frozen.total + trained.total) * _BF16,
+        gradients=trained.total * _GRADIENT,
+        optimizer=shared_out * _OPTIMIZER,
+        activations=activations(model, layout, run, stage, recompute=recompute),
+        communication=communicators(layout) * _COMMUNICATOR,
+        recompute=recompute,
+    )
+
+
+def activations(model: Model, layout: Layout, run: Run, stage: int, *, recompute: bool) -> float:
+    """Bytes that backward needs on a rank of this stage.
+
+    As many micro-batches are in flight as the schedule without interleaving has there.
+    """
+    tokens = run.sequence * run.micro_batch / layout.cp
+    layers = stages(model, layout)[stage]
+    each = [_BF16 * tokens / layout.tp * per_token(model, layout, layer) for layer in layers]
+    flight = layout.pp - stage
+    if recompute:
+        kept = len(layers) * _BF16 * tokens / layout.tp * model.hidden
+        found = flight * kept + max(each, default=0.0)
+    else:
+        found = flight * sum(each)
+    if stage == layout.pp - 1:
+        final = 2 * _BF16 * tokens / layout.tp * model.hidden
+        found += tokens * vocabulary(model, layout) * _LOGIT + final
+    return found
+
+
+def per_token(model: Model, layout: Layout, layer: int) -> float:
+    """Elements of BF16 that a layer keeps for each token, over all ranks of a TP group.
+
+    Twice the input and the result of a norm, then the mixing, then the network. Experts are
+    assumed to be loaded evenly.
+    """
+    mixing = _delta(model) if model.is_delta(layer) else _attention(model)
+    if not model.has_experts(layer):
+        return 4 * model.hidden + mixing + 3 * model.ffn
+    # Every expert tensor parallel rank has all tokens of its group, of which it computes a part.
+    gathered = model.top_k * model.hidden * layout.expert_tensor
+    network = gathered + 3 * model.top_k * model.expert_ffn + 3 * model.shared_ffn
+    return 4 * model.hidden + mixing + network
+
+
+def _attention(model: Model) -> float:
+    if model.latent is not None:
+        latent = model.latent
+        query = model.heads * (latent.nope_dim + latent.rope_dim)
+        values = model.heads * latent.value_dim
+        small = 2 * (latent.q_rank + latent.kv_rank) + latent.rope_dim
+        # Queries before and after the rotary embedding, keys and values whole, and the result.
+        return small + 2 * query + model.heads * latent.nope_dim + values + query + values
+    queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    gate = 2 * queries if model.gated_attention else 0
+    # The projection's result, queries and keys after the rotary embedding, and the result.
+    return (queries + 2 * keys) + (queries + keys) + queries + gate
+
+
+def _delta(model: Model) -> float:
+    delta = model.delta
+    assert delta is not None  # noqa: S101 - for the type checker
+    keys, values = delta.key_heads * delta.key_dim, delta.value_heads * delta.value_dim
+    spread = 2 * delta.value_heads * delta.key_dim
+    # The projection, the convolution, queries and keys for every value head, result and norm.
+    return (2 * keys + 2 * values) + (2 * keys + values) + spread + 2 * values

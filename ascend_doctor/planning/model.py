@@ -1,0 +1,198 @@
+"""The sizes of a model, from a row of the matrix or from a Hugging Face config.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.loading import load
+from ascend_doctor.stacks import Row, Source
+
+
+class Latent(Row, frozen=True, kw_only=True):
+    """Multi-latent attention (DeepSeek): ranks and sizes of a head in elements."""
+
+    kv_rank: int
+    q_rank: int = 0
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+
+
+class Delta(Row, frozen=True, kw_only=True):
+    """Gated delta nets in all layers but every ``interval``-th; sizes of a head in elements."""
+
+    interval: int
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    conv_kernel: int
+
+
+class Model(Row, frozen=True, kw_only=True):
+    """``matrices/models/<id>.yaml``. Sizes are elements; ``names`` are those of model hubs.
+
+    ``experts`` 0 is a dense model; ``dense_layers`` is how many first layers have no experts.
+    ``gated_attention`` doubles the query projection, ``tied`` shares the two embeddings.
+    """
+
+    schema: int
+    id: str
+    title: str
+    names: tuple[str, ...] = ()
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocabulary: int
+    tied: bool = False
+    qk_norm: bool = False
+    gated_attention: bool = False
+    experts: int = 0
+    top_k: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
+    shared_gate: bool = False
+    dense_layers: int = 0
+    latent: Latent | None = None
+    delta: Delta | None = None
+    note: str = ""
+    sources: tuple[Source, ...] = ()
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether the layer (from 0) has experts."""
+        return bool(self.experts) and layer >= self.dense_layers
+
+    def is_delta(self, layer: int) -> bool:
+        """Whether the layer (from 0) is a gated delta net."""
+        return self.delta is not None and (layer + 1) % self.delta.interval != 0
+
+
+def find(catalog: Catalog, name: str) -> Model:
+    """A row by id or by a name of a hub, or a config.json (or its folder).
+
+    Raises DataError where there is neither, or where the file lacks a size.
+    """
+    path = Path(name)
+    if path.is_dir() and (path / "config.json").is_file():
+        path /= "config.json"
+    if path.is_file():
+        return _read(path)
+    rows = every(catalog)
+    wanted = name.lower()
+    for one in rows:
+        if wanted in {one.id, *(known.lower() for known in one.names)}:
+            return one
+    known = ", ".join(one.id for one in rows)
+    raise DataError(f"no model is called {name}, and it is no config.json; known: {known}")
+
+
+def every(catalog: Catalog) -> tuple[Model, ...]:
+    """All rows of the matrix."""
+    return tuple(load(paths[-1], Model) for paths in catalog.files("models").values())
+
+
+def _read(path: Path) -> Model:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: {error}") from error
+    try:
+        return from_config(found, title=str(path))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def from_config(config: Any, *, title: str) -> Model:
+    """The sizes in a Hugging Face configuration. Raises DataError that names what is missing."""
+    if not isinstance(config, dict):
+        raise DataError("this is no model configuration")
+    outer = config
+    config = config.get("text_config", config)
+    if not isinstance(config, dict):
+        raise DataError("text_config is no object")
+    size = _Sizes(config)
+    heads, hidden = size.need("num_attention_heads"), size.need("hidden_size")
+    kind = str(config.get("model_type", ""))
+    experts = size.first("n_routed_experts", "num_routed_experts", "num_experts") or size.first(
+        "num_local_experts"
+    )
+    expert_ffn = size.first("moe_intermediate_size") or size.first("intermediate_size")
+    shared = size.first("shared_expert_intermediate_size") or (
+        size.first("n_shared_experts", "num_shared_experts") * expert_ffn
+    )
+    return Model(
+        schema=1,
+        id="config",
+        title=title,
+        layers=size.need("num_hidden_layers"),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=size.first("num_key_value_heads") or heads,
+        head_dim=size.first("head_dim", "v_head_dim") or hidden // heads,
+        ffn=size.first("intermediate_size") or expert_ffn,
+        vocabulary=size.need("vocab_size"),
+        tied=bool(outer.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
+        qk_norm=kind.startswith("qwen3"),
+        gated_attention=bool(config.get("attn_output_gate")) or kind == "qwen3_next",
+        experts=experts,
+        top_k=size.need("num_experts_per_tok") if experts else 0,
+        expert_ffn=expert_ffn if experts else 0,
+        shared_ffn=shared if experts else 0,
+        shared_gate=bool(experts and size.first("shared_expert_intermediate_size")),
+        dense_layers=size.first("first_k_dense_replace") if experts else 0,
+        latent=_latent(size),
+        delta=_delta(size),
+    )
+
+
+class _Sizes:
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+
+    def need(self, name: str) -> int:
+        found = self.first(name)
+        if not found:
+            raise DataError(f"{name} is missing or no size")
+        return found
+
+    def first(self, *names: str) -> int:
+        """The first of these that is a positive number, else 0."""
+        for name in names:
+            value = self._config.get(name)
+            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 40:
+                return value
+        return 0
+
+
+def _latent(size: _Sizes) -> Latent | None:
+    if not size.first("kv_lora_rank"):
+        return None
+    return Latent(
+        kv_rank=size.need("kv_lora_rank"),
+        q_rank=size.first("q_lora_rank"),
+        nope_dim=size.need("qk_nope_head_dim"),
+        rope_dim=size.need("qk_rope_head_dim"),
+        value_dim=size.need("v_head_dim"),
+    )
+
+
+def _delta(size: _Sizes) -> Delta | None:
+    if not size.first("linear_num_value_heads"):
+        return None
+    return Delta(
+        interval=size.need("full_attention_interval"),
+        key_heads=size.need("linear_num_key_heads"),
+        value_heads=size.need("linear_num_value_heads"),
+        key_dim=size.need("linear_key_head_dim"),
+        value_dim=size.need("linear_value_head_dim"),
+        conv_kernel=size.need("linear_conv_kernel_dim"),
+    )

@@ -1,0 +1,92 @@
+"""A layout as lines of text: nodes, pipeline stages, and who holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.planning.layout import Groups, Layout
+from ascend_doctor.planning.ranking import Choice
+from ascend_doctor.planning.rules import Asked
+from ascend_doctor.planning.weights import stages
+
+# A terminal holds this many ranks in a row, and a reader this many rows.
+_ROW = 8
+_MOST_RANKS = 64
+_MOST_GROUPS = 8
+TITLES = {
+    "tp": "tensor",
+    "pp": "pipeline",
+    "cp": "context",
+    "dp": "data",
+    "ep": "expert",
+    "etp": "expert tensor",
+    "edp": "expert data",
+}
+
+
+def picture(asked: Asked, one: Choice, per_node: int) -> Iterator[str]:
+    """Every rank with its coordinates: TP, CP, DP and, with experts, EP and which experts."""
+    layout = one.layout
+    dense, expert = _coordinates(layout, expert=False), _coordinates(layout, expert=True)
+    for stage, layers in enumerate(stages(asked.model, layout)):
+        ranks = [rank for rank in range(layout.npus) if dense[rank]["pp"] == stage]
+        yield f"stage {stage}: layers {layers[0]} to {layers[-1]}"
+        shown = ranks[:_MOST_RANKS]
+        for start in range(0, len(shown), _ROW):
+            row = shown[start : start + _ROW]
+            if per_node and row[0] % per_node == 0:
+                yield f"  node {row[0] // per_node}"
+            yield _line("rank", [str(rank) for rank in row])
+            yield _line("TP/CP/DP", [_cell(dense[rank], "tp", "cp", "dp") for rank in row])
+            if asked.model.experts:
+                yield _line("EP/EDP", [_cell(expert[rank], "ep", "edp") for rank in row])
+                yield _line("experts", [_experts(one.experts, expert[rank]["ep"]) for rank in row])
+        if len(ranks) > len(shown):
+            yield f"  and {len(ranks) - len(shown)} more ranks of this stage"
+
+
+def _line(name: str, cells: list[str]) -> str:
+    return f"  {name:<9}" + "".join(f"{cell:>9}" for cell in cells)
+
+
+def _cell(place: dict[str, int], *names: str) -> str:
+    return "/".join(str(place[name]) for name in names)
+
+
+def _experts(each: int, index: int) -> str:
+    return f"{index * each}-{(index + 1) * each - 1}"
+
+
+def _coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:
+    sizes = layout.sizes(expert=expert)
+    found = []
+    for rank in range(layout.npus):
+        rest, place = rank, {}
+        for name, size in sizes.items():
+            place[name] = rest % size
+            rest //= size
+        found.append(place)
+    return found
+
+
+def groups(layout: Layout, *, experts: bool, every: bool) -> Iterator[str]:
+    """The rank groups with more than one rank, a kind a line; ``every`` shows all of them."""
+    for name, title in TITLES.items():
+        if name in {"ep", "etp", "edp"} and not experts:
+            continue
+        found = layout.groups(name)
+        if len(found[0]) > 1:
+            yield f"  {title:<14} {_texts(found, every=every)}"
+
+
+def _texts(found: Groups, *, every: bool) -> str:
+    shown = found if every else found[:_MOST_GROUPS]
+    texts = [_ranks(group, every=every) for group in shown]
+    rest = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+    return " ".join(texts) + rest
+
+
+def _ranks(group: tuple[int, ...], *, every: bool) -> str:
+    if len(group) > _ROW and not every:
+        return f"[{group[0]} {group[1]} … {group[-1]}; {len(group)} ranks]"
+    return "[" + " ".join(str(rank) for rank in group) + "]"

@@ -1,0 +1,110 @@
+"""All legal layouts, the most fitting first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ascend_doctor.planning.layout import Layout, crossing
+from ascend_doctor.planning.memory import GIB, Memory, estimate
+from ascend_doctor.planning.rules import Asked, broken
+from ascend_doctor.stacks import Family, Soc
+
+# Tensor parallelism moves every activation several times a layer: a node has at most this many
+# devices (16 on Atlas A3), and more are never tried.
+_MOST_TENSOR = 16
+# Published launch scripts for experts on NPUs mostly take TP2, which sequence parallelism needs:
+# 8 of 13 in modelscope/ms-swift@3602360a:examples/ascend, all of modelscope/twinkle@1a1d8845.
+_USUAL_TENSOR = 2
+_MIB = 1 << 20
+# Cards of a server times devices of a card (hardware rows); other counts are given by hand.
+_NODE = {"ascend910b": 8, "ascend910_93": 16}
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it is to run. ``memory`` is bytes a process may use, ``per_node`` ranks; 0: unknown."""
+
+    memory: float = 0.0
+    per_node: int = 0
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A legal layout. ``fits`` is None where the memory of the device is not known."""
+
+    layout: Layout
+    memory: Memory
+    fits: bool | None
+    crosses: tuple[str, ...]
+    experts: int
+
+
+def place(family: Family | None, soc: Soc | None, per_node: int) -> Place:
+    """What a chip offers: its memory less what is taken at idle, and how many a server has."""
+    known = soc is not None and soc.memory_gib is not None
+    memory = (soc.memory_gib or 0) * GIB if soc is not None and known else 0
+    idle = (family.idle_hbm_mb or 0) * _MIB if family is not None else 0
+    usual = _NODE.get(family.id, 0) if family is not None else 0
+    return Place(memory=max(memory - idle, 0), per_node=per_node or usual)
+
+
+def choices(asked: Asked, npus: int, where: Place) -> tuple[Choice, ...]:
+    """The legal layouts of this many NPUs, ranked."""
+    legal = (one for one in _all(asked, npus) if not any(broken(asked, one)))
+    return tuple(sorted((choice(asked, one, where) for one in legal), key=_key))
+
+
+def choice(asked: Asked, layout: Layout, where: Place) -> Choice:
+    """A layout with its memory: all activations are kept where that fits, else computed again."""
+    kept = estimate(asked.model, layout, asked.run, recompute=False)
+    memory = kept
+    if where.memory and kept.total > where.memory:
+        memory = estimate(asked.model, layout, asked.run, recompute=True)
+    return Choice(
+        layout=layout,
+        memory=memory,
+        fits=memory.total <= where.memory if where.memory else None,
+        crosses=crossing(layout, where.per_node) if where.per_node else (),
+        experts=asked.model.experts // layout.ep,
+    )
+
+
+def _all(asked: Asked, npus: int) -> Iterator[Layout]:
+    dividers = [size for size in range(1, npus + 1) if npus % size == 0]
+    experts = bool(asked.model.experts)
+    for tp in (size for size in dividers if size <= _MOST_TENSOR):
+        for pp in (size for size in dividers if size <= asked.model.layers):
+            for cp in dividers:
+                if npus % (tp * pp * cp):
+                    continue
+                for ep in dividers if experts else (1,):
+                    for etp in (0, 1) if experts and tp > 1 else (0,):
+                        one = Layout(npus=npus, tp=tp, pp=pp, cp=cp, ep=ep, etp=etp)
+                        if one.divides:
+                            yield one
+
+
+def _key(one: Choice) -> tuple[object, ...]:
+    """What decides, in this order.
+
+    It fits; it crosses no node; activations are kept; little pipeline and context parallelism;
+    experts over as many ranks as there are; then the smaller memory.
+    """
+    layout = one.layout
+    fit = {True: 0, None: 0, False: 1}[one.fits]
+    costly = sum(kind in one.crosses for kind in ("tp", "cp", "ep", "etp"))
+    if fit:
+        return (fit, one.memory.total)
+    experts = one.experts > 0
+    tensor = abs(layout.tp.bit_length() - _USUAL_TENSOR.bit_length()) if experts else layout.tp
+    return (
+        fit,
+        costly,
+        one.memory.recompute,
+        layout.pp,
+        layout.cp,
+        layout.edp if experts else 0,
+        tensor,
+        bool(layout.etp),
+        one.memory.total,
+    )

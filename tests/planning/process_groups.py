@@ -1,0 +1,77 @@
+"""The members of the groups that the real initialize_model_parallel builds.
+
+Under torchrun with gloo, else with groups that only know their members, for some ranks in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import torch.distributed as dist
+from megatron.core import parallel_state
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+GETTERS = {
+    "tp": "get_tensor_model_parallel_group",
+    "pp": "get_pipeline_model_parallel_group",
+    "cp": "get_context_parallel_group",
+    "dp": "get_data_parallel_group",
+    "tp-pp": "get_model_parallel_group",
+    "ep": "get_expert_model_parallel_group",
+    "etp": "get_expert_tensor_parallel_group",
+    "edp": "get_expert_data_parallel_group",
+}
+
+
+def members(one: dict[str, int]) -> dict[str, list[int]]:
+    given = {"expert_tensor_parallel_size": one["etp"]} if one["etp"] else {}
+    parallel_state.initialize_model_parallel(
+        tensor_model_parallel_size=one["tp"],
+        pipeline_model_parallel_size=one["pp"],
+        context_parallel_size=one["cp"],
+        expert_model_parallel_size=one["ep"],
+        create_gloo_process_groups=False,
+        **given,
+    )
+    found = {
+        name: sorted(dist.get_process_group_ranks(getattr(parallel_state, getter)()))
+        for name, getter in GETTERS.items()
+    }
+    parallel_state.destroy_model_parallel()
+    return found
+
+
+def faked(one: dict[str, int]) -> dict[int, dict[str, list[int]]]:
+    found = {}
+    for rank in {0, one["npus"] // 2, one["npus"] - 1}:
+        dist.init_process_group("fake", rank=rank, world_size=one["npus"], store=FakeStore())
+        found[rank] = members(one)
+        dist.destroy_process_group()
+    return found
+
+
+def real(layouts: list[dict[str, int]]) -> list[dict[int, dict[str, list[int]]]] | None:
+    """Gathered on rank 0 from all ranks, over gloo."""
+    dist.init_process_group("gloo")
+    answers = []
+    for one in layouts:
+        mine = members(one)
+        theirs: list[dict[str, list[int]]] = [{} for _ in range(dist.get_world_size())]
+        dist.all_gather_object(theirs, mine)
+        answers.append(dict(enumerate(theirs)))
+    first = dist.get_rank() == 0
+    dist.barrier()
+    dist.destroy_process_group()
+    return answers if first else None
+
+
+if __name__ == "__main__":
+    if "RANK" in os.environ:
+        layouts = json.loads(os.environ["LAYOUTS"])
+        answer = real(layouts)
+    else:
+        answer = [faked(one) for one in json.load(sys.stdin)]
+    if answer is not None:
+        sys.stdout.write(json.dumps(answer) + "\n")
