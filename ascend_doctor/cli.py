@@ -23,6 +23,7 @@ COMMANDS = {
     "judge": "Judge a saved snapshot as check -l 0 would have done there.",
     "merge": "Give one verdict on the reports of many machines.",
     "diff": "Say in what two machines differ, what matters most first.",
+    "setup": "Build a stack for a Megatron-LM, pinned and locked, and judge it.",
     "env": "Print the variables of a stack for a shell to source, or take them back.",
     "diagnose": "Find known failures in logs, the root cause and the guilty rank first.",
     "matrix": "Show which versions go together and why, and check the rows.",

@@ -649,6 +649,48 @@ class Launch(Section, frozen=True, kw_only=True):
     options: dict[str, str] = {}
 
 
+class LockedCheckout(Part, frozen=True, kw_only=True):
+    """A checkout of a lock, and what lies at its path. ``found`` is the commit there.
+
+    ``exists``: something lies there. ``dirty``: tracked files differ from the commit.
+    """
+
+    name: str
+    path: str
+    ref: str
+    commit: str
+    exists: bool = False
+    found: str | None = None
+    dirty: bool | None = None
+
+
+class LockedWheel(Part, frozen=True, kw_only=True):
+    """A wheel of a lock, and what the environment has of that name ("" for nothing).
+
+    ``found_sha256`` is of the file that was installed; None where the environment does not tell.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    found: str = ""
+    found_sha256: str | None = None
+
+
+class StackLock(Section, frozen=True, kw_only=True):
+    """A lock to compare with. ``given``: there is one; ``stack`` is the folder it speaks of.
+
+    ``python`` is the tag of its interpreter (cp311), ``environment`` the folder of its wheels.
+    """
+
+    given: bool = False
+    stack: str = ""
+    environment: str = ""
+    python: str = ""
+    checkouts: tuple[LockedCheckout, ...] = ()
+    wheels: tuple[LockedWheel, ...] = ()
+
+
 class Gap(Part, frozen=True, kw_only=True):
     """A section that could not be collected, and why."""
 
@@ -676,6 +718,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     rank_table: RankTable | None = None
     holders: Holders | None = None
     launch: Launch | None = None
+    stack_lock: StackLock | None = None
     gaps: tuple[Gap, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
 
@@ -705,6 +748,7 @@ SECTIONS: dict[str, type[Section]] = {
     "rank_table": RankTable,
     "holders": Holders,
     "launch": Launch,
+    "stack_lock": StackLock,
 }
 _NAMES = {section: name for name, section in SECTIONS.items()}
 

@@ -12,7 +12,7 @@ import msgspec
 from ascend_doctor.collect.launch import launch
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE, take
 from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.facts import Snapshot
+from ascend_doctor.facts import Snapshot, StackLock
 from ascend_doctor.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.redact import Redactor, redactor
 from ascend_doctor.system import LiveMachine, Machine
@@ -29,7 +29,7 @@ _KEPT = (
 class Examination:
     """One machine, live or replayed, that is to be examined."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what may be said of the one machine
         self,
         machine: Machine,
         *,
@@ -38,12 +38,14 @@ class Examination:
         overlays: tuple[str, ...] = (),
         replayed: bool = False,
         simulated: bool = False,
+        lock: str | None = None,
     ) -> None:
         self.catalog = catalog(overlays)
         self.machine = machine
         self.home = machine.env.get("HOME", "")
         self.replayed = replayed
         self.simulated = simulated
+        self._lock = lock
         self._python = python
         self._record = Path(record) if record else None
 
@@ -71,7 +73,12 @@ class Examination:
             simulated=self.simulated,
             meanwhile=meanwhile,
         )
-        facts = msgspec.structs.replace(facts, launch=launch(command))
+        locked = StackLock()
+        if self._lock is not None:
+            from ascend_doctor.collect.stack_lock import stack_lock  # noqa: PLC0415 - seldom asked
+
+            locked = stack_lock(machine, self._lock)
+        facts = msgspec.structs.replace(facts, launch=launch(command), stack_lock=locked)
         hidden = redactor(facts, home=self.home)
         if self._record is None:
             return facts, hidden
@@ -96,6 +103,7 @@ def examined_options(command: F) -> F:
         python: str | None,
         record: str | None,
         replay: str | None,
+        lock: str | None,
         overlays: tuple[str, ...],
         **others: Any,
     ) -> Any:
@@ -108,6 +116,7 @@ def examined_options(command: F) -> F:
             record=record,
             overlays=overlays,
             replayed=recorded is not None,
+            lock=lock,
         )
         return command(examination=examination, **others)
 
@@ -116,6 +125,9 @@ def examined_options(command: F) -> F:
     gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
         matrix_option,
+        click.option(
+            "--lock", metavar="FILE", help="Report what differs from this ascend-doctor.lock."
+        ),
         click.option("--replay", metavar="DIR", help="Examine a recorded machine (level 0)."),
         click.option(
             "--record",

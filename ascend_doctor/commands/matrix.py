@@ -18,6 +18,7 @@ from ascend_doctor.stacks import Component, Need, Release, Source, Stack
 
 if TYPE_CHECKING:
     from ascend_doctor.data import Catalog
+    from ascend_doctor.facts import Snapshot
     from ascend_doctor.provision.refusal import Refusal
     from ascend_doctor.provision.solve import Question, Solution
 
@@ -149,7 +150,7 @@ def solve_stack(
     elif found is not None:
         _say(*_solution(found, machine))
     else:
-        _say(*_refusal(refusal(rows, question), question))
+        _say(*refusal_lines(refusal(rows, question), question))
     return 0 if found is not None else EXIT_FINDINGS
 
 
@@ -157,11 +158,15 @@ _FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
 
 
 def _this_machine(rows: Catalog) -> dict[str, str]:
-    """What this machine is, as versions of components; what could not be told is left out."""
+    """The live machine, as versions of components."""
     from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only to solve
     from ascend_doctor.system import LiveMachine  # noqa: PLC0415
 
-    facts = take(LiveMachine(), rows)
+    return machine_of(take(LiveMachine(), rows), rows)
+
+
+def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
+    """What a machine is, as versions of components; what could not be told is left out."""
     cann = facts.cann.in_use if facts.cann else None
     names = {one.name for one in facts.npus.devices} if facts.npus else set()
     families = {family.id for name in names if (family := rows.family_of(name))}
@@ -189,7 +194,8 @@ def _solution(found: Solution, machine: dict[str, str]) -> Iterable[str]:
     yield from (f"stack: {name}" for name in found.stacks)
 
 
-def _refusal(refused: Refusal, question: Question) -> Iterable[str]:
+def refusal_lines(refused: Refusal, question: Question) -> Iterable[str]:
+    """A refusal in words, a line each."""
     wanted = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
     given = [f"{name} {question.machine[name]}" for name in refused.machine]
     here = f" on a machine with {' and '.join(given)}" if given else ""

@@ -40,8 +40,9 @@ class _Piece(
 class Checkout(_Piece, frozen=True, kw_only=True):
     """A component from git. ``tree`` is git's hash of its files, ``url`` has no credentials.
 
-    ``version`` is the row's of the matrix. ``editable``: installed into the environment by
-    reference. ``provides`` are distributions that come with it and that pip must not bring.
+    ``version`` is the row's of the matrix; ``moving``: the ref is a branch. ``editable``:
+    installed into the environment by reference. ``provides`` are distributions that come with it
+    and that pip must not bring.
     """
 
     name: _Name
@@ -50,6 +51,7 @@ class Checkout(_Piece, frozen=True, kw_only=True):
     commit: _Commit
     tree: _Commit = ""
     url: str
+    moving: bool = False
     editable: bool = False
     provides: dict[str, str] = {}
 

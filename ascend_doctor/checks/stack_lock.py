@@ -1,0 +1,101 @@
+"""A stack against its lock."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error, note, unknown
+from ascend_doctor.versions import VersionError, parse
+
+_REPAIR = Remedy(
+    summary="Build what the lock says; what is right is left as it is",
+    commands=("ascend-doctor setup --locked",),
+)
+
+
+@check("stack-lock", "The stack is what its lock says")
+def stack_lock(case: Case) -> Iterator[Finding]:
+    """Each checkout is at its commit without local changes, and each wheel is the locked one.
+
+    A lock names full commits and the SHA-256 of every wheel, so that all nodes have the same
+    stack. A node that differs trains with other code than the rest, which shows up as a hang or
+    as other losses, not as an error. Give the lock with --lock FILE.
+
+    The hash of an installed wheel is known where pip recorded it (direct_url.json, PEP 610), as it
+    does for what setup installs.
+    """
+    lock = case.need(StackLock)
+    if not lock.given:
+        raise NotApplicable("no lock was given; --lock FILE")
+    if not any(one.exists for one in lock.checkouts) and not any(one.found for one in lock.wheels):
+        raise Unknown(f"the stack of {lock.source} is not on this machine (looked in {lock.stack})")
+    drifted = False
+    for one in lock.checkouts:
+        for finding in _checkout(one):
+            drifted = True
+            yield finding
+    wrong = [one for one in lock.wheels if not _is_same(one)]
+    if wrong:
+        drifted = True
+        yield error(
+            f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
+            found="; ".join(_found(one) for one in wrong),
+            wanted="; ".join(f"{one.name} {one.version}" for one in wrong),
+            because=f"They were changed in {lock.environment} after setup built it.",
+            remedy=_REPAIR,
+        )
+    if not drifted:
+        parts = ", ".join(f"{one.name} {one.ref}" for one in lock.checkouts)
+        yield note("The stack is what its lock says", found=f"{parts}, {len(lock.wheels)} wheels")
+
+
+def _checkout(one: LockedCheckout) -> Iterator[Finding]:
+    wanted = f"{one.ref} at {one.commit}"
+    if not one.exists:
+        yield error(f"The checkout of {one.name} is missing", wanted=wanted, remedy=_REPAIR)
+        return
+    if one.found is None:
+        yield unknown(f"The commit of {one.name} could not be told", found=one.path)
+    elif one.found != one.commit:
+        yield error(
+            f"{one.name} is at another commit than the lock's",
+            found=one.found,
+            wanted=wanted,
+            because="Other nodes with the same lock run other code.",
+            remedy=_REPAIR,
+        )
+    if one.dirty:
+        where = shlex.quote(one.path)
+        yield error(
+            f"{one.name} has local changes",
+            found=one.path,
+            wanted=f"the files of {one.commit}",
+            because="The lock does not have them, so no other node has them either.",
+            remedy=Remedy(
+                summary="Keep them elsewhere",
+                commands=(f"git -C {where} diff", f"git -C {where} stash"),
+            ),
+        )
+    elif one.found is not None and one.dirty is None:
+        yield unknown(f"Whether {one.name} has local changes could not be told", found=one.path)
+
+
+def _is_same(one: LockedWheel) -> bool:
+    return _is_version(one) and one.found_sha256 in (None, one.sha256)
+
+
+def _is_version(one: LockedWheel) -> bool:
+    try:
+        return parse("pep440", one.found) == parse("pep440", one.version)
+    except VersionError:
+        return one.found == one.version
+
+
+def _found(one: LockedWheel) -> str:
+    if not one.found:
+        return f"{one.name} is missing"
+    return f"{one.name} {one.found}{' from another file' if _is_version(one) else ''}"

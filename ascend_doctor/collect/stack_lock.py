@@ -1,0 +1,66 @@
+"""What a lock says and what lies where it speaks of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ascend_doctor.collect.checkout import checkout
+from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.installed import installed
+from ascend_doctor.system import Machine, exists
+
+
+def stack_lock(machine: Machine, file: str) -> StackLock:
+    """The comparison with a lock. Raises DataError.
+
+    A lock that was copied from its stack speaks of the stack in use under the default prefix.
+    """
+    lock = locks.read(Path(file))
+    stack = _stack(file, lock)
+    environment = str(locks.environment_of(stack, lock))
+    there = installed(machine, environment)
+    return StackLock(
+        source=file,
+        given=True,
+        stack=str(stack),
+        environment=environment,
+        python=lock.python.tag,
+        checkouts=tuple(_checkouts(machine, str(stack), lock)),
+        wheels=tuple(
+            LockedWheel(
+                name=one.name,
+                version=one.version,
+                sha256=one.sha256,
+                found=there[one.name].version if one.name in there else "",
+                found_sha256=there[one.name].sha256 if one.name in there else None,
+            )
+            for one in lock.wheels
+        ),
+    )
+
+
+def _stack(file: str, lock: locks.Lock) -> Path:
+    path = Path(os.path.abspath(file))
+    beside = path if path.is_dir() else path.parent
+    if any((beside / one.path).is_dir() for one in lock.checkouts):
+        return beside
+    return locks.Prefix.of(None).current() or beside
+
+
+def _checkouts(machine: Machine, stack: str, lock: locks.Lock) -> Iterator[LockedCheckout]:
+    for one in lock.checkouts:
+        path = f"{stack}/{one.path}"
+        state = checkout(machine, path)
+        own = state is not None and os.path.realpath(path) == os.path.realpath(state.root)
+        yield LockedCheckout(
+            name=one.name,
+            path=path,
+            ref=one.ref,
+            commit=one.commit,
+            exists=exists(machine, path),
+            found=state.commit if state and own else None,
+            dirty=state.dirty if state and own else None,
+        )

@@ -1,0 +1,72 @@
+"""A folder that carries a stack to where there is no network.
+
+DIR/ascend-doctor.lock
+DIR/git/<component>.bundle      one commit each, without its history
+DIR/wheels/<file>.whl
+DIR/SHA256SUMS                  as sha256sum writes and checks it, of all of these
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.git import Git
+from ascend_doctor.provision.lock import Checkout, Lock, Prefix
+from ascend_doctor.provision.sources import Source
+from ascend_doctor.provision.wheels import hashed, kept
+
+SUMS = "SHA256SUMS"
+_LINE = re.compile(r"([0-9a-f]{64}) [ *]([^\n]+)")
+
+
+def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
+    """Write the bundle of a stack that was built; the sums last. Raises DoctorError, OSError."""
+    (folder / "git").mkdir(parents=True, exist_ok=True)
+    (folder / "wheels").mkdir(exist_ok=True)
+    (folder / SUMS).unlink(missing_ok=True)
+    files = []
+    for one in lock.checkouts:
+        file = folder / "git" / f"{one.name}.bundle"
+        git.bundle(prefix.objects / f"{one.name}.git", one.commit, file.absolute())
+        files.append(file)
+    for wheel in lock.wheels:
+        file = folder / "wheels" / wheel.file
+        shutil.copyfile(kept(prefix, wheel), file)
+        files.append(file)
+    locks.write(folder / locks.FILE, lock)
+    files.append(folder / locks.FILE)
+    lines = sorted(f"{hashed(one)}  {one.relative_to(folder)}\n" for one in files)
+    scratch = folder / f".{SUMS}"
+    scratch.write_text("".join(lines), "utf-8")
+    scratch.replace(folder / SUMS)
+
+
+def read(folder: Path) -> Lock:
+    """The lock of a bundle, after every file of it was compared with its sum. Raises DataError."""
+    sums = folder / SUMS
+    if not sums.is_file():
+        raise DataError(f"{sums}: there is no such file; setup --bundle writes it last")
+    for line in sums.read_text("utf-8", "replace").splitlines():
+        found = _LINE.fullmatch(line)
+        if found is None or ".." in Path(found[2]).parts:
+            raise DataError(f"{sums}: {line!r} is no line of sha256sum")
+        _compare(folder / found[2], found[1])
+    return locks.read(folder / locks.FILE)
+
+
+def _compare(file: Path, wanted: str) -> None:
+    try:
+        found = hashed(file)
+    except OSError as error:
+        raise DataError(f"{file}: {error.strerror}; copy the bundle again") from error
+    if found != wanted:
+        raise DataError(f"{file} is damaged: its SHA-256 is {found}, not {wanted}")
+
+
+def source(folder: Path, checkout: Checkout) -> Source:
+    """Where git finds a component of the bundle."""
+    return Source(url=str((folder / "git" / f"{checkout.name}.bundle").absolute()))

@@ -1,0 +1,199 @@
+"""Git for a setup: refs of a server, one shared cache of objects, checkouts that stand on it."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.provision.lock import Checkout
+from ascend_doctor.provision.running import CommandError, Runner
+from ascend_doctor.provision.sources import Source
+from ascend_doctor.stacks import Component
+
+_ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
+_KEEP = "refs/ascend-doctor/"
+_OPTIONS = (
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # checkouts stand on the cache
+    *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.autocrlf=false", "-c", "protocol.version=2", "-c", "advice.detachedHead=false"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Git:
+    """Runs git. Its configuration is the user's: proxies, credential helpers, insteadOf."""
+
+    runner: Runner
+
+    def refs(self, source: Source) -> dict[str, str]:
+        """Commits of a server by tag and branch name; a tag wins. Raises CommandError."""
+        listed = self._run("ls-remote", source.url, deadline=_ASK, source=source)
+        found: dict[str, str] = {}
+        for kind in ("refs/heads/", "refs/tags/"):
+            for line in listed.splitlines():
+                commit, _, ref = line.partition("\t")
+                if ref.startswith(kind):  # an annotated tag is followed by what it stands for
+                    found[ref.removeprefix(kind).removesuffix("^{}")] = commit
+        return found
+
+    def has(self, cache: Path, commit: str) -> bool:
+        """Whether a commit was fetched to its end."""
+        if not (cache / "HEAD").is_file():
+            return False
+        with contextlib.suppress(CommandError):
+            kept = self._run("rev-parse", "--verify", "-q", f"{_KEEP}{commit}^{{tree}}", at=cache)
+            return bool(kept.strip())
+        return False
+
+    def fetch(self, cache: Path, source: Source, commit: str, ref: str) -> None:
+        """Bring one commit, without its history where the server allows, into the cache.
+
+        Raises CommandError, and DataError where the server does not have the commit in ``ref``.
+        """
+        _clear_remains(cache)
+        if not (cache / "HEAD").is_file():
+            self._run("init", "-q", "--bare", str(cache))
+        kept = f"{_KEEP}{commit}"
+        if _is_bundle(source):
+            _mark_shallow(cache, commit)
+            self._fetch(cache, source, f"{kept}:{kept}")
+            return
+        try:
+            self._fetch(cache, source, f"{commit}:{kept}", "--depth=1")
+        except CommandError as refused:
+            # Old servers give out what a ref names, and nothing else.
+            try:
+                self._fetch(cache, source, f"{ref}:{_KEEP}tip")
+                self._run("update-ref", kept, commit, at=cache)
+            except CommandError:
+                raise refused from None
+
+    def _fetch(self, cache: Path, source: Source, refspec: str, *options: str) -> None:
+        # -u: a bare cache has no branch that a fetch could pull away.
+        self._run(
+            *("fetch", "-q", "--no-tags", "-f", "--no-write-fetch-head"),
+            *(*options, source.url, refspec),
+            at=cache,
+            deadline=_FETCH,
+            source=source,
+        )
+
+    def place(self, cache: Path, folder: Path, wanted: Checkout) -> str:
+        """Check a commit out of the cache, whole or not at all; gives the hash of its tree.
+
+        The checkout borrows its objects from the cache by a relative path. Raises CommandError.
+        """
+        scratch = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(scratch, ignore_errors=True)
+        self._run("init", "-q", str(scratch))
+        git = scratch / ".git"
+        (git / "objects/info").mkdir(exist_ok=True)
+        up = "../" * 6  # objects, .git, the component, src, the stack's id, stacks
+        (git / "objects/info/alternates").write_text(f"{up}objects/{cache.name}/objects\n", "utf-8")
+        if (cache / "shallow").is_file():
+            shutil.copyfile(cache / "shallow", git / "shallow")
+        kind = "remotes/origin" if wanted.moving else "tags"
+        self._run("update-ref", f"refs/{kind}/{wanted.ref}", wanted.commit, at=scratch)
+        self._run("config", "remote.origin.url", wanted.url, at=scratch)
+        self._run("checkout", "-q", "--detach", wanted.commit, at=scratch, deadline=_LOCAL)
+        tree = self.tree(scratch)
+        shutil.rmtree(folder, ignore_errors=True)
+        scratch.replace(folder)
+        return tree
+
+    def tree(self, folder: Path, commit: str = "HEAD") -> str:
+        return self._run("rev-parse", "--verify", f"{commit}^{{tree}}", at=folder).strip()
+
+    def head(self, folder: Path) -> str:
+        """The commit that is checked out. Raises CommandError for a folder that is no checkout."""
+        return self._run(f"--git-dir={folder}/.git", "rev-parse", "--verify", "HEAD").strip()
+
+    def changes(self, folder: Path) -> tuple[str, ...]:
+        """Tracked files that differ from the commit."""
+        command = ("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+        return tuple(self._run(*command, at=folder, deadline=_LOCAL).splitlines())
+
+    def renew(self, cache: Path, source: Source, wanted: Checkout) -> None:
+        """Fetch into a fresh cache what a damaged one held, as far as the server has it."""
+        fresh = cache.with_name(f".{cache.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        self.fetch(fresh, source, wanted.commit, wanted.ref)
+        with contextlib.suppress(CommandError):
+            held = self._run("for-each-ref", "--format=%(refname)", _KEEP, at=cache).split()
+            for commit in {one.removeprefix(_KEEP) for one in held} - {wanted.commit, "tip"}:
+                with contextlib.suppress(CommandError):
+                    self.fetch(fresh, source, commit, wanted.ref)
+        shutil.rmtree(cache, ignore_errors=True)
+        fresh.replace(cache)
+
+    def bundle(self, cache: Path, commit: str, file: Path) -> None:
+        """Write one commit and its files, without history, as a bundle. Raises CommandError."""
+        self._run("bundle", "create", "-q", str(file), f"{_KEEP}{commit}", at=cache)
+
+    def _run(
+        self,
+        *arguments: str,
+        at: Path | None = None,
+        deadline: float = _LOCAL,
+        source: Source | None = None,
+    ) -> str:
+        place = () if at is None else ("-C", str(at))
+        runner = self.runner.hiding(source.secrets if source else ())
+        named = next(one for one in arguments if not one.startswith("-"))
+        return runner.run(
+            ["git", *_OPTIONS, *place, *arguments],
+            title=f"git {named}{f' {source.url}' if source else ''}",
+            deadline=deadline,
+            env=source.env if source else None,
+        )
+
+
+def _is_bundle(source: Source) -> bool:
+    return source.url.endswith(".bundle")
+
+
+def _mark_shallow(cache: Path, commit: str) -> None:
+    """A bundle of a commit without history can only be read where its parents are not asked for."""
+    file = cache / "shallow"
+    known = file.read_text("ascii").split() if file.is_file() else []
+    if commit not in known:
+        file.write_text("".join(f"{one}\n" for one in (*known, commit)), "ascii")
+
+
+def _clear_remains(cache: Path) -> None:
+    """Remove what a killed git leaves; nobody else works here while the prefix is held."""
+    for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*", "objects/tmp_*"):
+        for path in cache.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+
+
+def commit_of(component: Component, wanted: Checkout, refs: Mapping[str, str], url: str) -> str:
+    """The full commit to pin: the row's, where the server's ref agrees, else what the ref names.
+
+    Raises DataError for a ref that the server does not have, and for a tag that was moved.
+    """
+    found = refs.get(wanted.ref)
+    if found is None:
+        raise DataError(_no_ref(component, wanted.ref, refs, url))
+    if not wanted.commit or found == wanted.commit or wanted.moving:
+        return wanted.commit or found
+    raise DataError(
+        f"{url}: the tag {wanted.ref} names commit {found}, not {wanted.commit} as the matrix has "
+        f"it: it was moved, or this is another repository"
+    )
+
+
+def _no_ref(component: Component, ref: str, refs: Mapping[str, str], url: str) -> str:
+    """What to say of a missing ref: what documents mean by it, or which names are near."""
+    told = next((one for one in component.refs if one.ref == ref and one.use), None)
+    if told is not None:
+        return f"{component.title} has no ref {ref}; use {told.use}. {told.note}".strip()
+    near = difflib.get_close_matches(ref, refs, n=3)
+    hint = f"; near names: {', '.join(near)}" if near else ""
+    return f"{url}: there is no ref {ref}{hint}"

@@ -1,0 +1,69 @@
+"""What an environment has, by the folders that pip leaves: no interpreter is started."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from ascend_doctor.system import Machine, matches, read_or_none
+from ascend_doctor.versions import VersionError, normalised, parse
+
+_INFO = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._]*)-(?P<version>[^-/]+)\.dist-info$")
+
+
+class _Archive(msgspec.Struct):
+    hashes: dict[str, str] = {}
+    hash: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+=.*$")] = "none="
+
+
+class _Origin(msgspec.Struct):
+    """``direct_url.json`` as far as it is read (PEP 610)."""
+
+    archive_info: _Archive | None = None
+
+
+@dataclass(frozen=True)
+class Installed:
+    """``sha256`` of the file that was installed; None where the environment does not tell."""
+
+    version: str
+    sha256: str | None
+
+    def is_of(self, version: str, sha256: str) -> bool:
+        """Whether it is of this version, and of this file where it tells."""
+        return self.sha256 in (None, sha256) and _number(self.version) == _number(version)
+
+
+def _number(text: str) -> object:
+    try:
+        return parse("pep440", text)
+    except VersionError:
+        return text
+
+
+def parse_origin(text: str) -> str | None:
+    """The SHA-256 in a ``direct_url.json``, None where it has none."""
+    try:
+        archive = msgspec.json.decode(text, type=_Origin).archive_info
+    except msgspec.MsgspecError:
+        return None
+    if archive is None:
+        return None
+    kind, _, digest = archive.hash.partition("=")
+    return archive.hashes.get("sha256") or (digest if kind == "sha256" else None)
+
+
+def installed(machine: Machine, environment: str) -> dict[str, Installed]:
+    """Distributions of a virtual environment by normalised name; empty where there is none."""
+    found: dict[str, Installed] = {}
+    for library in matches(machine, f"{environment}/lib", "python3*"):
+        for folder in matches(machine, f"{library}/site-packages", "*.dist-info"):
+            info = _INFO.search(folder)
+            if info is not None:
+                origin = read_or_none(machine, f"{folder}/direct_url.json")
+                digest = parse_origin(origin) if origin else None
+                found[normalised(info["name"])] = Installed(info["version"], digest)
+    return found

@@ -1,0 +1,240 @@
+"""What a setup is going to do, as data: from a solution of the matrix, or from a lock."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Setting, Wheel
+from ascend_doctor.provision.solve import Solution
+from ascend_doctor.stacks import Component, Stack
+from ascend_doctor.versions import satisfies
+
+_PATH_FIRST = ("megatron-lm", "mindspeed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """The interpreter that environments are made of."""
+
+    executable: str
+    facts: BasePython
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """``id`` names the stack's folder and depends on what is built, not on where or when.
+
+    A checkout without a commit is pinned to what its ref names once a server was asked.
+    ``requirements`` and ``constraints`` are pip's. ``wheels`` are exact where the plan is a
+    lock's, else None. ``missing`` are system versions that the machine lacks.
+    """
+
+    id: str
+    wish: dict[str, str]
+    base: Base
+    checkouts: tuple[Checkout, ...]
+    requirements: tuple[str, ...]
+    constraints: tuple[str, ...]
+    wheels: tuple[Wheel, ...] | None = None
+    settings: tuple[Setting, ...] = ()
+    pythonpath: tuple[str, ...] = ()
+    rows: Mapping[str, str]
+    stacks: tuple[str, ...] = ()
+    system: Mapping[str, str]
+    missing: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    venv: str = "venv"
+
+    def with_checkouts(self, checkouts: Iterable[Checkout]) -> Plan:
+        return replace(self, checkouts=tuple(checkouts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A solution and what it answers. ``machine``: versions by component as they were found."""
+
+    wish: Mapping[str, str]
+    machine: Mapping[str, str]
+    solution: Solution
+    base: Base
+    venv: str
+
+
+def planned(catalog: Catalog, wanted: Wanted) -> Plan:
+    """The plan for a solution. Raises DataError for a component of git without a ref."""
+    versions = wanted.solution.versions
+    parts = [catalog.component(name) for name in _in_order(catalog, versions)]
+    checkouts = tuple(_checkout(one, versions) for one in parts if one.obtain.kind == "git")
+    provided = {name for one in checkouts for name in one.provides}
+    pip = [one for one in parts if one.obtain.kind == "pip" and one.id not in provided]
+    stack = _nearest(catalog, wanted.solution, checkouts)
+    plan = Plan(
+        id="",
+        wish=dict(wanted.wish),
+        base=wanted.base,
+        checkouts=checkouts,
+        requirements=tuple(_requirements(catalog, pip, wanted.solution)),
+        constraints=tuple(_constraints(catalog, pip, wanted.solution)),
+        settings=tuple(_settings(catalog, stack, versions)),
+        pythonpath=_pythonpath(checkouts),
+        rows=dict(versions),
+        stacks=wanted.solution.stacks or ((stack.id,) if stack else ()),
+        system={one.id: versions[one.id] for one in parts if one.obtain.kind == "system"},
+        missing=tuple(_missing(catalog, parts, wanted)),
+        doubts=tuple(_doubts(wanted.solution)),
+        venv=wanted.venv,
+    )
+    return replace(plan, id=_identity(plan))
+
+
+def from_lock(lock: Lock, base: Base, venv: str) -> Plan:
+    """The plan that builds a lock's stack again. Raises DataError for another Python or machine."""
+    for what in ("tag", "arch"):
+        ours, theirs = getattr(base.facts, what), getattr(lock.python, what)
+        if ours != theirs:
+            raise DataError(
+                f"the lock is for {theirs}; {base.executable} is {ours}; name one with --python"
+            )
+    plan = Plan(
+        id="",
+        wish=lock.wish,
+        base=base,
+        checkouts=lock.checkouts,
+        requirements=tuple(f"{one.name}=={one.version}" for one in lock.wheels),
+        constraints=(),
+        wheels=lock.wheels,
+        settings=lock.settings,
+        pythonpath=lock.pythonpath,
+        rows=lock.rows,
+        stacks=lock.stacks,
+        system=lock.system,
+        venv=venv,
+    )
+    return replace(plan, id=_identity(plan))
+
+
+def _identity(plan: Plan) -> str:
+    """A readable name with a digest of all that decides what is built."""
+    ref = plan.checkouts[0].ref if plan.checkouts else "stack"
+    decisive = (
+        *([one.name, one.ref, one.commit, one.editable, one.provides] for one in plan.checkouts),
+        *(plan.requirements, plan.constraints, plan.settings, plan.pythonpath, plan.venv),
+        *(plan.base.facts.tag, plan.base.facts.arch, plan.wheels),
+    )
+    digest = hashlib.blake2b(msgspec.json.encode(decisive), digest_size=5).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', ref)}-{digest}"
+
+
+def _in_order(catalog: Catalog, names: Iterable[str]) -> list[str]:
+    """Components after those that their rows say come first; else by name."""
+    left, done = sorted(names), list[str]()
+    while left:
+        ready = next(
+            (one for one in left if not set(catalog.component(one).after) & set(left)), left[0]
+        )
+        left.remove(ready)
+        done.append(ready)
+    return done
+
+
+def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
+    row = component.release(versions[component.id])
+    if row is None or not row.ref:
+        raise DataError(f"the row {component.id} {versions[component.id]} has no git ref")
+    return Checkout(
+        name=component.id,
+        version=row.version,
+        ref=row.ref,
+        commit=row.commit or "",
+        url=component.obtain.url,
+        moving=row.moving,
+        editable=component.obtain.editable or bool(component.obtain.distribution),
+        provides={name: one for name, one in row.provides.items() if versions.get(name) == one},
+    )
+
+
+def _requirements(catalog: Catalog, pip: Iterable[Component], solution: Solution) -> Iterator[str]:
+    for one in pip:
+        yield f"{one.obtain.distribution}=={solution.versions[one.id]}"
+    for name in solution.ranges:
+        yield catalog.component(name).obtain.distribution
+
+
+def _constraints(catalog: Catalog, pip: Iterable[Component], solution: Solution) -> Iterator[str]:
+    """Exact pins, the ranges that rows give, and no version that is a placeholder."""
+    for one in pip:
+        yield f"{one.obtain.distribution}=={solution.versions[one.id]}"
+    for name, ranges in solution.ranges.items():
+        component = catalog.component(name)
+        for bounds in ranges:
+            if "||" in bounds:
+                raise DataError(f"pip cannot be told {name} {bounds}; pin it in an overlay")
+            yield f"{component.obtain.distribution}{bounds.replace(' ', '')}"
+    for hazard in catalog.hazards.hazards:
+        if hazard.kind == "placeholder" and hazard.versions.startswith("=="):
+            yield f"{hazard.name}!={hazard.versions.removeprefix('==')}"
+
+
+def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]) -> Stack | None:
+    """The documented stack of these checkouts, whose environment is theirs as well."""
+    pins = {one.name: one.version for one in checkouts}
+    for stack in catalog.stacks:
+        shared = [name for name in pins if name in stack.components]
+        if stack.id in solution.stacks or (
+            set(_PATH_FIRST) <= {*shared}
+            and all(
+                satisfies(catalog.component(name).scheme, pins[name], stack.components[name])
+                for name in shared
+            )
+        ):
+            return stack
+    return None
+
+
+def _settings(
+    catalog: Catalog, stack: Stack | None, versions: Mapping[str, str]
+) -> Iterator[Setting]:
+    def why(name: str) -> str:
+        variable = catalog.variables.find(name)
+        return variable.meaning if variable else ""
+
+    if "megatron-lm" in versions:
+        path = "MEGATRON_LM_PATH"
+        yield Setting(name=path, value="src/megatron-lm", why=why(path), path=True)
+    told = dict(stack.environment) if stack else {}
+    if "mcore-bridge" in versions and "USE_MCORE_GDN" not in told:
+        row = catalog.component("megatron-lm").release(versions["megatron-lm"])
+        told["USE_MCORE_GDN"] = "1" if row and row.attributes.get("gdn") == "yes" else "0"
+    for name, value in told.items():
+        yield Setting(name=name, value=value, why=why(name))
+
+
+def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
+    """Megatron-LM and MindSpeed first; what is installed by reference is found without it."""
+    paths = {one.name: one.path for one in checkouts}
+    return tuple(paths[name] for name in _PATH_FIRST if name in paths)
+
+
+def _missing(catalog: Catalog, parts: Iterable[Component], wanted: Wanted) -> Iterator[str]:
+    """What an administrator has to get, exactly."""
+    family = wanted.machine.get("soc")
+    for one in parts:
+        if one.obtain.kind != "system" or one.id in wanted.machine:
+            continue
+        told = f"{one.title} {wanted.solution.versions[one.id]} is not on this machine"
+        packages = catalog.family(family).ops_packages if family and one.id == "cann" else ()
+        with_packages = f", with {' or '.join(packages)} of that version" if packages else ""
+        yield f"{told}: have it installed{with_packages}; setup never does"
+
+
+def _doubts(solution: Solution) -> Iterator[str]:
+    for one in solution.doubts:
+        instead = f"got {one.version}" if one.version else "another range is needed"
+        yield f"{one.by} is documented with {one.need.component} {one.need.versions}; {instead}"

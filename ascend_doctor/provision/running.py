@@ -1,0 +1,154 @@
+"""Runs git, pip and the like for a setup: alone on its prefix, with deadlines, without secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.system import kill_group
+
+# Said by every command of a setup, so that a later one knows what a killed one left behind.
+OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
+_PATIENCE = 10.0
+_KEPT_LINES = 12
+_INHERITED_BY_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
+
+
+class CommandError(DoctorError):
+    """A command of the setup failed or did not end; ``output`` is what it printed last."""
+
+    def __init__(self, title: str, output: str) -> None:
+        super().__init__(f"{title}: {output}")
+        self.output = output
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runner:
+    """Runs commands without a shell. ``secrets`` are cut out of all that they print.
+
+    ``held`` is the descriptor of the prefix's lock: commands inherit it, so that the prefix stays
+    locked while one of them outlives a killed setup.
+    """
+
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    held: int | None = None
+    secrets: tuple[str, ...] = ()
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        title: str,
+        deadline: float,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
+        """Standard output of a command that succeeds. Raises CommandError."""
+        try:
+            process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**self._clean(), **(env or {}), OWNER: str(os.getpid())},
+                start_new_session=True,
+                pass_fds=() if self.held is None else (self.held,),
+            )
+        except (OSError, ValueError) as error:
+            raise CommandError(title, f"{argv[0]} cannot be run: {error}") from error
+        try:
+            out, err = process.communicate(timeout=deadline)
+        except subprocess.TimeoutExpired:
+            raise CommandError(title, f"did not end within {deadline:.0f} s") from None
+        finally:
+            kill_group(process)
+        if process.returncode != 0:
+            raise CommandError(title, self._told(process.returncode, err or out))
+        return out.decode("utf-8", "replace")
+
+    def hiding(self, secrets: Iterable[str]) -> Runner:
+        """The same runner with more to cut out."""
+        return replace(self, secrets=(*self.secrets, *(one for one in secrets if one)))
+
+    def _told(self, code: int, output: bytes) -> str:
+        text = output.decode("utf-8", "replace")
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
+        errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
+        shown = errors[-_KEPT_LINES:] or lines[-_KEPT_LINES:]
+        return " / ".join(shown) or f"ended with {code} and said nothing"
+
+    def _clean(self) -> dict[str, str]:
+        """The user's environment without what would lead git, Python and pip elsewhere."""
+        kept = {
+            name: value
+            for name, value in self.env.items()
+            if not name.startswith(("GIT_", "PYTHON")) and name not in _INHERITED_BY_PIP
+        }
+        # A setting of pip's configuration files is overridden by the variable alone.
+        quiet = {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+        return {
+            **kept,
+            **quiet,
+            "GIT_TERMINAL_PROMPT": "0",
+            "PYTHONNOUSERSITE": "1",
+            "LC_ALL": "C.UTF-8",
+        }
+
+
+@contextlib.contextmanager
+def exclusively(file: Path) -> Iterator[int]:
+    """Hold a prefix's lock; gives its descriptor. Raises DoctorError where another setup has it.
+
+    flock itself rather than a library around it: commands have to inherit the descriptor. What a
+    killed setup left running still holds it and is ended here.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _take(descriptor, file)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, file: Path) -> None:
+    limit = time.monotonic() + _PATIENCE
+    while not _locked(descriptor):
+        # A lock that is just being taken says no owner yet, or an earlier one.
+        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+        alive = owner.isdigit() and psutil.pid_exists(int(owner))
+        if alive or time.monotonic() > limit:
+            who = f"process {owner}" if alive else "one that this process cannot end"
+            raise DoctorError(f"another setup ({who}) works on {file.parent}; wait until it ends")
+        _end_left_behind(owner, file)
+        time.sleep(0.1)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _end_left_behind(owner: str, file: Path) -> None:
+    """End the commands of a dead setup: they hold the lock and name it as their owner."""
+    for one in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if one.environ().get(OWNER) == owner and any(
+                each.path == str(file) for each in one.open_files()
+            ):
+                one.kill()

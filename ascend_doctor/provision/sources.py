@@ -1,0 +1,91 @@
+"""Where git fetches a component from: upstream, or a mirror that was named; without credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from ascend_doctor.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """``url`` has no credentials and may be shown; ``env`` has git put them in again.
+
+    ``secrets`` are what must never be printed.
+    """
+
+    url: str
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+def source(text: str) -> Source:
+    """The source that a URL or folder names; its user name and password only go to git.
+
+    They travel in the environment, which other users cannot read: arguments can be.
+    """
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
+        return Source(url=text)
+    login, _, place = parts.netloc.rpartition("@")
+    clean = urlunsplit(parts._replace(netloc=place))
+    user, _, password = login.partition(":")
+    rewrite = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{parts.scheme}://{login}@{place}/.insteadOf",
+        "GIT_CONFIG_VALUE_0": f"{parts.scheme}://{place}/",
+    }
+    hidden = {login, user, password, unquote(password), quote(password, safe="")}
+    return Source(url=clean, env=rewrite, secrets=tuple(sorted(hidden - {""}, key=len))[::-1])
+
+
+class Mirrors:
+    """What --git-mirror named: NAME=URL_OR_DIR for one component, or a place that has several."""
+
+    def __init__(self, named: Iterable[str], components: Iterable[str]) -> None:
+        known = set(components)
+        self._one: dict[str, str] = {}
+        self._places: list[str] = []
+        for text in named:
+            name, mark, place = text.partition("=")
+            if mark and name in known:
+                self._one[name] = _place(place)
+            elif mark and "/" not in name:
+                raise DataError(f"--git-mirror {name}=...: no component is called {name}")
+            else:
+                self._places.append(_place(text))
+
+    def source(self, component: str, upstream: str) -> Source:
+        """Where to fetch a component from; upstream only where no mirror speaks of it.
+
+        A folder speaks of what lies in it, a URL of everything. Raises DataError for a named
+        folder that is none.
+        """
+        if component in self._one:
+            return source(self._one[component])
+        last = upstream.rstrip("/").rpartition("/")[2].removesuffix(".git")
+        for place in self._places:
+            if "://" in place:
+                return source(f"{place.rstrip('/')}/{last}.git")
+            for name in (f"{last}.git", last, f"{component}.git", component):
+                if _is_repository(os.path.join(place, name)):
+                    return Source(url=os.path.join(place, name))
+        return source(upstream)
+
+
+def _place(text: str) -> str:
+    if "://" in text or ("@" in text and ":" in text):  # user@host:path is ssh's
+        return text
+    path = os.path.abspath(os.path.expanduser(text))
+    if not os.path.isdir(path):
+        raise DataError(f"--git-mirror {text}: no such folder")
+    return path
+
+
+def _is_repository(path: str) -> bool:
+    return os.path.exists(os.path.join(path, ".git")) or (
+        os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
+    )

@@ -1,0 +1,189 @@
+"""The Python environment of a stack: resolved once to wheels, which are kept and installed."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.provision.lock import Checkout, Prefix, Wheel
+from ascend_doctor.provision.running import Runner
+
+_MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
+_BUILD_REQUIRES = re.compile(
+    r"^\[build-system\]\s*?\n(?:[^\[\n]*\n)*?requires\s*=\s*(\[[^\]]*\])", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """A virtual environment of a stack. ``base`` is the interpreter that makes it."""
+
+    place: Path
+    base: str
+    runner: Runner
+
+    @property
+    def python(self) -> str:
+        return str(self.place / "bin" / "python")
+
+    def exists(self) -> bool:
+        return os.access(self.python, os.X_OK)
+
+    def make(self) -> None:
+        """Raises CommandError."""
+        title = f"python -m venv {self.place}"
+        self.runner.run([self.base, "-m", "venv", str(self.place)], title=title, deadline=_MAKE)
+
+    def resolve(
+        self, scratch: Path, requirements: Iterable[str], constraints: Iterable[str]
+    ) -> list[Path]:
+        """Download, and build where there is no wheel, all that the requirements need.
+
+        What pip has already downloaded is in its cache. Raises CommandError.
+        """
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        wanted, bounds = scratch / "requirements.txt", scratch / "constraints.txt"
+        wanted.write_text("".join(f"{one}\n" for one in requirements), "utf-8")
+        bounds.write_text("".join(f"{one}\n" for one in constraints), "utf-8")
+        arguments = ["wheel", "-q", "-w", str(scratch), "-r", str(wanted), "-c", str(bounds)]
+        self._pip(arguments, "pip wheel", _RESOLVE, scratch)
+        return sorted(scratch.glob("*.whl"))
+
+    def download(self, scratch: Path, missing: Iterable[Wheel]) -> list[Path]:
+        """Download exactly these files. Raises CommandError where the indexes have others."""
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        wanted = scratch / "requirements.txt"
+        lines = (f"{one.name}=={one.version} --hash=sha256:{one.sha256}\n" for one in missing)
+        wanted.write_text("".join(lines), "utf-8")
+        options = ["--no-deps", "--only-binary=:all:", "--require-hashes"]
+        arguments = ["download", "-q", *options, "-d", str(scratch), "-r", str(wanted)]
+        self._pip(arguments, "pip download", _RESOLVE, scratch)
+        return sorted(scratch.glob("*.whl"))
+
+    def install(self, files: Iterable[Path], *, over: bool) -> None:
+        """Install wheels and nothing else. ``over``: also where that version is there already."""
+        forced = ["--force-reinstall"] if over else []
+        paths = [str(one) for one in files]
+        self._pip(["install", "-q", "--no-index", "--no-deps", *forced, *paths], "pip install")
+
+    def install_editable(self, folder: Path) -> None:
+        """Install a checkout by reference, built with what the environment has."""
+        options = ["--no-index", "--no-deps", "--no-build-isolation"]
+        self._pip(["install", "-q", *options, "-e", str(folder)], f"pip install -e {folder}")
+
+    def _pip(
+        self,
+        arguments: list[str],
+        title: str,
+        deadline: float = _INSTALL,
+        scratch: Path | None = None,
+    ) -> None:
+        # pip unpacks and downloads below TMPDIR; beside the target nothing is copied twice, and
+        # a killed pip leaves its remains where the next setup clears them.
+        env = {"TMPDIR": str(scratch)} if scratch else None
+        self.runner.run(
+            [self.python, "-m", "pip", *arguments], title=title, deadline=deadline, env=env
+        )
+
+
+def kept(prefix: Prefix, wheel: Wheel) -> Path:
+    """Where a prefix keeps a wheel."""
+    return prefix.wheels / wheel.sha256 / wheel.file
+
+
+def keep(prefix: Prefix, files: Iterable[Path]) -> tuple[Wheel, ...]:
+    """Move wheel files into the prefix; gives what they are, by name. Raises OSError."""
+    found = []
+    for file in files:
+        wheel = described(file)
+        place = kept(prefix, wheel)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
+        found.append(wheel)
+    return tuple(sorted(found, key=lambda one: one.name))
+
+
+def described(file: Path) -> Wheel:
+    """Name, version and hash of a wheel file. Raises DataError for a name that is no wheel's."""
+    try:
+        name, version, _, _ = parse_wheel_filename(file.name)
+    except InvalidWheelFilename as error:
+        raise DataError(f"{file}: {error}") from error
+    return Wheel(name=str(name), version=str(version), file=file.name, sha256=hashed(file))
+
+
+def hashed(file: Path) -> str:
+    """SHA-256 of a file. Raises OSError."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def asked_by(folder: Path) -> Iterator[str]:
+    """What an editable checkout needs: its requirements file, and what building it takes.
+
+    An editable install without build isolation reaches for no index, so that the build
+    requirements of PEP 518 have to be in the environment.
+    """
+    for name in ("requirements-npu.txt", "requirements.txt"):
+        if (folder / name).is_file():
+            yield f"-r {shlex.quote(str(folder / name))}"
+            break
+    project = folder / "pyproject.toml"
+    text = project.read_text("utf-8", "replace") if project.is_file() else ""
+    listed = _BUILD_REQUIRES.search(text)
+    yield from ast.literal_eval(listed[1]) if listed else ("setuptools>=64", "wheel")
+
+
+def stand_in(folder: Path, name: str, checkout: Checkout, place: Path) -> Path:
+    """A wheel that tells pip of a distribution which a checkout provides; gives its file.
+
+    It puts the checkout on the path, as an editable install does (PEP 660). Without it pip would
+    bring a second copy for whatever requires the name, as mcore-bridge does megatron-core.
+    """
+    version = checkout.provides[name]
+    stem = name.replace("-", "_")
+    info = f"{stem}-{version}.dist-info"
+    summary = f"{checkout.ref} at {checkout.commit}, in place"
+    files = {
+        f"{stem}.pth": f"{place}\n",
+        f"{info}/METADATA": (
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n"
+        ),
+        f"{info}/WHEEL": (
+            "Wheel-Version: 1.0\nGenerator: ascend-doctor\n"
+            "Root-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
+    }
+    record = "".join(
+        f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in files.items()
+    )
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{stem}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, text in files.items():
+            # A fixed time: the same checkout gives the same file.
+            archive.writestr(zipfile.ZipInfo(path), text)
+    return file
+
+
+def _digest(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
