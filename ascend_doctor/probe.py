@@ -36,6 +36,8 @@ _LINKED = ("inspect-env", "device", "allreduce")
 # to report a failed link, and operators compile at their first call.
 _PROBES = (
     _Entry("inspect-env", 1, 300.0, 300.0, needs=()),
+    # It imports nothing, so it says what it sees where torch does not import, too.
+    _Entry("megatron-tree", 1, 90.0, 90.0, needs=()),
     _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("bool-index", 2, 300.0, 90.0),

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.versions import satisfies
+from tests.probes.standins import findings, ran, written
+
+PROBE = "megatron-tree"
+FUNCTIONS = Catalog().component("megatron-core").functions
+FILES = {
+    "get_megatron_optimizer": "optimizer/__init__.py",
+    "OptimizerConfig": "optimizer/optimizer_config.py",
+    "DistributedDataParallelConfig": "distributed/distributed_data_parallel_config.py",
+    "initialize_model_parallel": "parallel_state.py",
+    "model_parallel_cuda_manual_seed": "tensor_parallel/random.py",
+    "GPTModel": "models/gpt/gpt_model.py",
+}
+ONE_FILE = {
+    "distributed/finalize_model_grads.py": (
+        "finalize_model_grads",
+        "_get_main_grad_attr",
+        "_allreduce_word_embedding_grads",
+    ),
+    "tensor_parallel/layers.py": ("ColumnParallelLinear", "RowParallelLinear"),
+    "models/gpt/gpt_layer_specs.py": (
+        "get_gpt_layer_local_spec",
+        "get_gpt_layer_local_submodules",
+    ),
+}
+
+
+def definition(name: str, version: str) -> str:
+    """What the table says of a function, as Python."""
+    (row,) = (one for one in FUNCTIONS if one.name.endswith(f".{name}"))
+    taken = [
+        one
+        for versions, names in row.takes.items()
+        if not versions or satisfies("pep440", version, versions)
+        for one in names
+    ]
+    if not taken:
+        return ""
+    if name.endswith("Config"):
+        return f"class {name}:\n" + "".join(f"    {one}: int = 0\n" for one in taken)
+    if name in {"GPTModel", "ColumnParallelLinear", "RowParallelLinear"}:
+        return f"class {name}:\n    def __init__(self, {', '.join(taken)}): ...\n"
+    return f"def {name}({', '.join(taken)}): ...\n"
+
+
+def tree(folder: Path, version: str, **changes: str) -> Path:
+    """A Megatron-LM with the functions of a release; ``changes`` replace one of them."""
+    numbers = dict(zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True))
+    files = {"__init__.py": "", "package_info.py": "PRE_RELEASE = ''\n"}
+    files["package_info.py"] += "".join(f"{one} = {number}\n" for one, number in numbers.items())
+    for name, file in FILES.items():
+        files[file] = changes.get(name, definition(name, version))
+    for file, names in ONE_FILE.items():
+        files[file] = "".join(changes.get(one, definition(one, version)) for one in names)
+    return written(folder, {f"megatron/core/{name}": text for name, text in files.items()})
+
+
+def said(check: str, *folders: Path, device: str = "cpu") -> list[Finding]:
+    return list(findings(ran(PROBE, *folders, device=device), check))
+
+
+@pytest.mark.parametrize("version", ["0.12.1", "0.15.3", "0.16.1", "0.17.1", "0.19.0"])
+def test_a_tree_as_it_was_released(tmp_path: Path, version: str) -> None:
+    folder = tree(tmp_path, version)
+    (drift,) = said("api-drift", folder)
+    assert drift.level is Level.OK, drift
+    assert f"functions of megatron.core {version}" in drift.found
+    taken = "get_megatron_optimizer(lr_mult)" not in drift.because
+    assert taken is (version < "0.16")
+    assert [one.level for one in said("megatron-origin", folder)] == [Level.OK]
+
+
+def test_a_removed_keyword_is_found(tmp_path: Path) -> None:
+    changed = definition("get_megatron_optimizer", "0.15.3").replace("lr_mult, ", "")
+    (drift,) = said("api-drift", tree(tmp_path, "0.15.3", get_megatron_optimizer=changed))
+    assert drift.level is Level.ERROR
+    assert drift.title.endswith("does not take lr_mult")
+
+
+def test_a_function_that_is_gone_and_a_new_name_are_found(tmp_path: Path) -> None:
+    changed = definition("OptimizerConfig", "0.15.3") + "    muon: int = 0\n"
+    folder = tree(tmp_path, "0.15.3", OptimizerConfig=changed, finalize_model_grads="")
+    more, gone = said("api-drift", folder)
+    assert (more.level, more.found) == (Level.WARNING, "muon")
+    assert gone.level is Level.ERROR
+    assert gone.found == "there is no megatron.core.distributed.finalize_model_grads"
+
+
+def test_a_call_with_a_keyword_that_is_gone_is_found(tmp_path: Path) -> None:
+    call = """
+        from megatron.core.optimizer import get_megatron_optimizer as build
+        from megatron.core import parallel_state as mpu
+        def step(config, models, **more):
+            build(config, models, lr_mult=1.0, use_gloo_process_groups=True)
+            mpu.initialize_model_parallel(2, encoder_tensor_model_parallel_size=0, **more)
+            other.initialize_model_parallel(nonsense=1)
+        """
+    folder = tree(tmp_path / "tree", "0.16.1")
+    written(tmp_path / "tree", {"swift/__init__.py": "", "swift/megatron/train.py": call})
+    tree(tmp_path / "tree", "0.16.1")
+    (drift,) = said("api-drift", folder)
+    assert drift.level is Level.WARNING
+    assert drift.found.splitlines() == [
+        "swift/megatron/train.py:5: get_megatron_optimizer(lr_mult=)",
+        "swift/megatron/train.py:6: initialize_model_parallel(encoder_tensor_model_parallel_size=)",
+    ]
+
+
+def test_a_release_that_the_table_does_not_have(tmp_path: Path) -> None:
+    (drift,) = said("api-drift", tree(tmp_path, "0.20.0"))
+    assert drift.level is Level.UNKNOWN
+
+
+def test_two_trees_and_a_version_that_lies(tmp_path: Path) -> None:
+    wheel, checkout = tmp_path / "wheel", tmp_path / "checkout"
+    tree(wheel, "0.16.1")
+    (wheel / "megatron" / "training" / "__init__.py").unlink()
+    (wheel / "megatron" / "training").rmdir()
+    tree(checkout, "0.15.3")
+    (mixed,) = said("megatron-origin", wheel, checkout)
+    assert mixed.level is Level.ERROR
+    assert mixed.remedy is not None
+    assert mixed.remedy.commands == (f"export PYTHONPATH={checkout}${{PYTHONPATH:+:$PYTHONPATH}}",)
+    (double,) = said("megatron-origin", checkout, wheel)
+    assert double.level is Level.WARNING
+    assert double.found.index("0.15.3") < double.found.index("0.16.1")
+
+
+def test_metadata_and_variable_that_name_another_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tree(tmp_path, "0.15.3")
+    info = folder / "megatron_core-0.12.1.dist-info" / "METADATA"
+    info.parent.mkdir()
+    info.write_text("Metadata-Version: 2.1\nName: megatron-core\nVersion: 0.12.1\n")
+    monkeypatch.setenv("MEGATRON_LM_PATH", "/elsewhere")
+    lies, named = said("megatron-origin", folder)
+    assert lies.title == "pip knows megatron-core 0.12.1; imported is 0.15.3"
+    assert named.found.startswith("MEGATRON_LM_PATH=/elsewhere")
+
+
+BRIDGE = {
+    "mcore_bridge/__init__.py": "",
+    "mcore_bridge/gdn.py": "class GatedDeltaNet: ...  # attention_mask_2d\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "files", "level"),
+    [
+        (None, {}, Level.WARNING),
+        ("1", {}, Level.ERROR),
+        ("0", {}, Level.OK),
+        ("1", {"megatron/core/ssm/gated_delta_net.py": ""}, Level.WARNING),
+        ("1", {"megatron/core/ssm/gated_delta_net.py": "", "fla/__init__.py": ""}, Level.OK),
+    ],
+)
+def test_gated_delta_nets(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str | None,
+    files: dict[str, str],
+    level: Level,
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("USE_MCORE_GDN", value)
+    (finding,) = said("gdn", written(tmp_path, {**BRIDGE, **files}), device="npu")
+    assert finding.level is level
+
+
+@pytest.mark.parametrize(("text", "level"), [("", Level.WARNING), (" attention_mask_2d", Level.OK)])
+def test_the_padding_mask(tmp_path: Path, text: str, level: Level) -> None:
+    source = f"class GatedDeltaNet: ...  #{text}\n"
+    folder = written(tmp_path, {**BRIDGE, "mcore_bridge/gdn.py": source})
+    (finding,) = said("gdn-mask", folder, device="npu")
+    assert finding.level is level
+
+
+def test_without_a_bridge_there_is_nothing_to_say(tmp_path: Path) -> None:
+    folder = tree(tmp_path, "0.15.3")
+    assert said("gdn", folder)[0].level is Level.SKIPPED
+    assert said("gdn-mask", folder, device="npu")[0].level is Level.SKIPPED
+    (tmp_path / "none").mkdir()
+    assert said("megatron-origin", tmp_path / "none")[0].level is Level.SKIPPED
+
+
+def checkouts() -> list[str]:
+    """Release tags of the Megatron-LM repository that ASCEND_DOCTOR_TEST_MEGATRON_LM names."""
+    place = os.environ.get("ASCEND_DOCTOR_TEST_MEGATRON_LM")
+    if not place:
+        return []
+    tags = subprocess.run(
+        ["git", "-C", place, "tag", "--list", "core_v0.1*"], check=True, capture_output=True
+    ).stdout.decode()
+    return [one for one in tags.split() if "rc" not in one and int(one.split(".")[1]) >= 12]
+
+
+@pytest.mark.skipif(
+    not checkouts(), reason="ASCEND_DOCTOR_TEST_MEGATRON_LM names no repository of Megatron-LM"
+)
+@pytest.mark.parametrize("tag", checkouts())
+def test_the_real_megatron_at_every_release_tag(tmp_path: Path, tag: str) -> None:
+    repository = os.environ["ASCEND_DOCTOR_TEST_MEGATRON_LM"]
+    archive = subprocess.run(
+        ["git", "-C", repository, "archive", tag, "megatron"], check=True, capture_output=True
+    ).stdout
+    subprocess.run(["tar", "x", "-C", tmp_path], check=True, input=archive)
+    (drift,) = said("api-drift", tmp_path)
+    assert drift.level is Level.OK, drift
