@@ -202,8 +202,9 @@ def calls(path: str, taken: dict[str, list[str]]) -> Iterator[tuple[ast.Call, st
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("megatron")
         for alias in node.names
     }
+    tried = {id(one) for node in nodes for one in in_try(node)}
     for node in nodes:
-        if not isinstance(node, ast.Call):
+        if not isinstance(node, ast.Call) or id(node) in tried:
             continue
         function = node.func
         if isinstance(function, ast.Name) and imported.get(function.id) in wanted:
@@ -215,6 +216,15 @@ def calls(path: str, taken: dict[str, list[str]]) -> Iterator[tuple[ast.Call, st
             and function.value.id in imported
         ):
             yield node, function.attr
+
+
+def in_try(node: ast.AST) -> Iterator[ast.AST]:
+    """What may raise a TypeError: such a call only asks whether there is such a keyword."""
+    if isinstance(node, ast.Try) and any(
+        one.type is not None and "TypeError" in ast.unparse(one.type) for one in node.handlers
+    ):
+        for one in node.body:
+            yield from ast.walk(one)
 
 
 # ---------------------------------------------------------------- gated delta nets

@@ -115,12 +115,9 @@ def api_drift(case: Case) -> Iterator[Finding]:
     unused: list[str] = []
     for one in case.catalog.component("megatron-core").functions:
         wanted = [name for r, names in one.takes.items() if _within(number, r) for name in names]
-        unused += [
-            f"{_last(one.name)}({name})"
-            for names in one.takes.values()
-            for name in names
-            if name not in wanted and wanted and not _last(one.name).endswith("Config")
-        ]
+        other = [name for names in one.takes.values() for name in names if name not in wanted]
+        if wanted and other and not one.name.endswith("Config"):
+            unused.append(f"{_last(one.name)}({', '.join(other)})")
         has = list(values["api"].get(one.name) or ())
         missing = [name for name in wanted if name not in has]
         if missing:
@@ -151,7 +148,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
             "Megatron's functions take what its release takes",
             found=f"{len(values['api'])} functions of megatron.core {version}; "
             f"calls read in: {', '.join(values['searched']) or 'no framework'}",
-            because=f"It does not take: {', '.join(unused)}." if unused else "",
+            because=f"Other releases take {', '.join(unused)} as well." if unused else "",
         )
 
 
