@@ -2,27 +2,33 @@
 
 Run it alone: ``torchrun --nproc-per-node 4 probes/smoke_train.py --device cpu``. The model, the
 optimizer (Adam, distributed) and the parallel schedules are Megatron's; weights, data and adapters
-are the same on every device and under every layout. Recorded of each layout: loss and gradient norm
-of every step, and by how much adapters that must be equal on several ranks differ.
+are the same on every device and under every layout. Recorded of each layout: loss, gradient norm
+and learning rate of every step, and by how much adapters that must be equal on several ranks
+differ. After eight steps everything is saved; at the end fresh processes load it, evaluate it, and
+take the last two steps again.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from typing import Any
 
-import _megatron
+import _on_megatron
 import _probe
+import _resumed
 from _layouts import Layout
 from _probe import Probe
-from parallel_groups import initialise
 
 STEPS = 10
+AGAIN = 2
 MOST_EXPERT_RANKS = 4
+MANY_RANKS = 8
 
 
 def layouts(world_size: int) -> tuple[Layout, ...]:
-    """Experts with tensor parallelism, and the same with a pipeline.
+    """Experts with tensor parallelism, and with a pipeline; with many ranks the pipeline alone.
 
     The expert tensor parallel size is 1: what is not sharded of an expert's adapter would differ.
     """
@@ -30,54 +36,65 @@ def layouts(world_size: int) -> tuple[Layout, ...]:
         return (Layout(etp=1),)
     experts = Layout(tp=2, ep=min(max(world_size // 2, 2), MOST_EXPERT_RANKS), etp=1)
     pipeline = Layout(tp=2, pp=2, ep=2, etp=1)
-    return tuple(one for one in (experts, pipeline, Layout(pp=2, etp=1)) if one.fits(world_size))[
-        :2
-    ]
+    last = Layout(pp=2, etp=1) if world_size < MANY_RANKS else Layout(tp=2, pp=2, etp=1)
+    fitting = [one for one in (experts, pipeline, last) if one.fits(world_size)]
+    return tuple(fitting if world_size >= MANY_RANKS else fitting[:2])
 
 
 def body(probe: Probe) -> None:
-    """Ten training steps with experts and LoRA under several layouts."""
-    if not _megatron.installed():
-        probe.skip(_megatron.ABSENT)
-    torch = probe.torch()
-    _megatron.load(probe, torch)
-    _megatron.prepare_training(probe, torch)
-    probe.join()
-    with probe.stage("import the model"):
-        from megatron.core import parallel_state
-        from megatron.core.transformer.moe import moe_utils
-
-        tiny_gpt = _probe.neighbour("_tiny_gpt")
+    """Ten training steps with experts and LoRA under several layouts, and a resumption."""
+    _on_megatron.begin(probe)
+    tiny = _on_megatron.training(probe)
     found: dict[str, Any] = {}
-    for layout in layouts(probe.world_size):
-        with _megatron.forgetting(parallel_state, moe_utils):
-            with probe.stage(f"groups of {layout.name}"):
-                initialise(parallel_state, layout, probe.device)
-            with probe.stage(f"model of {layout.name}"):
-                training = tiny_gpt.Training(layout, probe.place())
-            train(probe, training, layout.name, found)
-            parallel_state.destroy_model_parallel()
+    saved: dict[str, tuple[Layout, str]] = {}
+    with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as folder:
+        for layout in layouts(probe.world_size):
+            path = os.path.join(folder, f"{layout.name}-{probe.rank}")
+            saved[layout.name] = (layout, path)
+            with _on_megatron.under(probe, layout):
+                with probe.stage(f"model of {layout.name}"):
+                    run = tiny.Training(layout, probe.place())
+                train(probe, run, layout.name, path, found)
+        with probe.stage("resume in fresh processes"):
+            probe.measure("resumed", _resumed.start(probe, folder, AGAIN, saved))
 
 
-def train(probe: Probe, training: Any, name: str, found: dict[str, Any]) -> None:
+def train(probe: Probe, run: Any, name: str, path: str, found: dict[str, Any]) -> None:
     """Ten steps; what is known so far is recorded after each."""
-    one: dict[str, Any] = {"losses": [], "grad_norms": [], "seconds": []}
+    one: dict[str, Any] = {"losses": [], "grad_norms": [], "learning_rates": [], "seconds": []}
     found[name] = one
     for number in range(1, STEPS + 1):
+        if number == STEPS - AGAIN + 1:
+            with probe.stage(f"checkpoint of {name}"):
+                save(probe, run, path, one)
         with probe.stage(f"step {number} of {name}"):
             if probe.tampers(probe.stage_name):
-                training.poison()
+                run.poison()
             start = time.monotonic()
-            step = training.step()
+            step = run.step()
             one["losses"].append(step.loss)
             one["grad_norms"].append(step.grad_norm)
+            one["learning_rates"].append(run.learning_rate)
             one["seconds"].append(time.monotonic() - start)
             probe.measure("layouts", found)
-            if probe.alone and training.reports:
-                print(f"{name}: step {number} loss {step.loss:.5f} grad norm {step.grad_norm:.4f}")
+            if probe.alone and run.reports:
+                print(
+                    f"{name}: step {number} loss {step.loss:.5f} grad norm {step.grad_norm:.4f} "
+                    f"lr {run.learning_rate:g} {1000 * one['seconds'][-1]:.0f} ms"
+                )
     with probe.stage(f"adapters of {name}"):
-        one["differences"] = training.differences()
+        one["differences"] = run.differences()
         probe.measure("layouts", found)
+
+
+def save(probe: Probe, run: Any, path: str, one: dict[str, Any]) -> None:
+    """Write a checkpoint, and record what it must give when it is loaded."""
+    one["saved"] = {"digest": run.digest(), "evaluated": run.evaluate()}
+    if probe.tampers(probe.stage_name):
+        run.flip()
+    run.save(path)
+    if probe.tampers(probe.stage_name):
+        run.flip()
 
 
 if __name__ == "__main__":

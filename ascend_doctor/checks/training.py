@@ -154,6 +154,7 @@ def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
     if bad := _not_finite(run, name):
         yield bad
         return
+    yield from _silent(run, name)
     if len(losses) == len(REFERENCE):
         yield from _learned(name, losses)
     yield from _unequal(run, name, "losses", "mean loss")
@@ -188,6 +189,20 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
         because="The same operators and collectives turn a real training into NaN.",
         ranks=tuple(ranks),
     )
+
+
+def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
+    """Ranks that ended well and have no metrics for some step."""
+    for one in run.ranks:
+        steps = len(_layouts(one).get(name, {}).get("grad_norms", []))
+        if one.ok and steps < len(REFERENCE):
+            yield error(
+                f"smoke-train: {steps} of {len(REFERENCE)} steps have metrics under {name}",
+                found=f"loss and gradient norm of {steps} steps on rank {one.rank}",
+                wanted=f"a loss and a gradient norm in each of {len(REFERENCE)} steps",
+                ranks=(one.rank,),
+            )
+            return
 
 
 def _learned(name: str, losses: list[float]) -> Iterator[Finding]:

@@ -131,3 +131,9 @@ def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
     assert finding.level is level
     if level is Level.WARNING:
         assert finding.found == "sum of rank + 1: 1 on rank 0, 2 on rank 1"
+
+
+def test_a_step_without_metrics() -> None:
+    short = {**GOOD, "losses": GOOD["losses"][:9], "grad_norms": GOOD["grad_norms"][:9]}
+    (finding,) = trained(short)
+    assert finding.title == "smoke-train: 9 of 10 steps have metrics under TP2"

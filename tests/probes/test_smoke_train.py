@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from ascend_doctor.checks import training
+from ascend_doctor.checks import every, training
 from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
-from ascend_doctor.judge import Case, judge, registered
+from ascend_doctor.judge import Case, judge
 from ascend_doctor.probe_results import ProbeRun
 from tests.probes.started import started
 
@@ -25,15 +25,16 @@ def test_the_cpu_answers_for_no_other_device(device: str) -> None:
     assert not vars(torch)
 
 
-def judged(run: ProbeRun) -> list[tuple[Level, str]]:
-    (one,) = [one for one in registered() if one.run is training.smoke_train]
+def judged(run: ProbeRun, check: str = "smoke-train") -> list[tuple[Level, str]]:
+    chosen = [one for one in every() if one.id == check]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return [(found.level, found.title) for found in judge(case, [one])]
+    return [(found.level, found.title) for found in judge(case, chosen)]
 
 
 def test_two_ranks_train_what_one_would(examined_megatron: Path) -> None:
     run = started(examined_megatron, "smoke-train", ranks=2)
     assert [level for level, _ in judged(run)] == [Level.OK]
+    assert [level for level, _ in judged(run, "checkpoint")] == [Level.OK]
     first, second = (one.values["layouts"] for one in run.ranks)
     assert list(first) == ["TP2 EP2 ETP1", "PP2 ETP1"]
     assert second["PP2 ETP1"]["losses"] == pytest.approx(training.REFERENCE, abs=1e-4)
@@ -69,6 +70,35 @@ def test_a_broken_training_is_found(examined_megatron: Path, tmp_path: Path, nam
     mutation, wanted = MUTATIONS[name]
     run = started(examined_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
     assert {title for level, title in judged(run) if level is Level.ERROR} == wanted
+
+
+CHECKPOINTS = {
+    # A process that only loads has never taken a step, and forgets what it was given.
+    "moments are not restored": (
+        (
+            "import os, torch\n"
+            "if 'ASCEND_DOCTOR_RESUME' in os.environ:\n"
+            "    torch.optim.AdamW.load_state_dict = lambda *_: None"
+        ),
+        "",
+        "the loss of step 10 is another one after loading under TP2 EP2 ETP1",
+    ),
+    "one bit of one weight": (
+        "",
+        "rank=1,stage=checkpoint of TP2,do=value",
+        "what was loaded is not what was saved under TP2 EP2 ETP1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_a_broken_checkpoint_is_found(examined_megatron: Path, tmp_path: Path, name: str) -> None:
+    mutation, fault, wanted = CHECKPOINTS[name]
+    run = started(
+        examined_megatron, "smoke-train", ranks=2, mutation=mutation, fault=fault, folder=tmp_path
+    )
+    assert [level for level, _ in judged(run)] == [Level.OK]
+    assert judged(run, "checkpoint") == [(Level.ERROR, f"checkpoint: {wanted}")]
 
 
 def test_a_weight_that_is_no_number_on_one_rank(examined_megatron: Path) -> None:

@@ -1,0 +1,204 @@
+"""Training of the tiny GPT: Megatron's distributed optimizer, its schedules, and checkpoints.
+
+Import it after ``_megatron.load``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import _probe
+import torch
+from _layouts import Layout
+from megatron.core import parallel_state
+from megatron.core.distributed import (
+    DistributedDataParallel,
+    DistributedDataParallelConfig,
+    finalize_model_grads,
+)
+from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+from megatron.core.pipeline_parallel import get_forward_backward_func
+from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+
+tiny_gpt = _probe.neighbour("_tiny_gpt")
+lora = _probe.neighbour("_lora")
+
+SEED = 1234
+BATCH = 2
+MICRO_BATCHES = 4
+LEARNING_RATE = 5e-3
+
+
+class Step(NamedTuple):
+    """One training step; ``loss`` is None on all but the last stage of a pipeline."""
+
+    loss: float | None
+    grad_norm: float
+
+
+class Training:
+    """Model, optimizer and data of this rank under one layout. ``kind`` are fields of a Kind."""
+
+    def __init__(self, layout: Layout, place: str, **kind: Any) -> None:
+        model = tiny_gpt.Kind(**kind)
+        self.config = tiny_gpt.configuration(layout, model)
+        self.place = place
+        self.batches = batches(SEED)
+        model_parallel_cuda_manual_seed(SEED)
+        torch.manual_seed(SEED)
+        bare = lora.adapted(tiny_gpt.build(self.config, model), self.config, model)
+        self.model = DistributedDataParallel(
+            self.config,
+            DistributedDataParallelConfig(
+                grad_reduce_in_fp32=True, overlap_grad_reduce=False, use_distributed_optimizer=True
+            ),
+            bare.to(place),
+        )
+        self.config.finalize_model_grads_func = finalize_model_grads
+        self.optimizer = get_megatron_optimizer(
+            OptimizerConfig(
+                optimizer="adam",
+                lr=LEARNING_RATE,
+                weight_decay=0.0,
+                clip_grad=1.0,
+                params_dtype=torch.float32,
+                use_distributed_optimizer=True,
+            ),
+            [self.model],
+        )
+
+    def step(self) -> Step:
+        self.model.zero_grad_buffer()
+        self.optimizer.zero_grad()
+        loss = self._through(self.batches, forward_only=False)
+        _, norm, _ = self.optimizer.step()
+        return Step(loss, float(norm))
+
+    def evaluate(self) -> float | None:
+        """The loss on batches that were never trained on."""
+        with torch.no_grad():
+            return self._through(batches(SEED + 1), forward_only=True)
+
+    def _through(self, texts: list[Any], *, forward_only: bool) -> float | None:
+        reduced = get_forward_backward_func()(
+            forward_step_func=self._forward,
+            data_iterator=iter(texts),
+            model=[self.model],
+            num_microbatches=len(texts),
+            seq_length=tiny_gpt.SEQUENCE,
+            micro_batch_size=BATCH,
+            decoder_seq_length=tiny_gpt.SEQUENCE,
+            forward_only=forward_only,
+        )
+        return self._average([float(one["loss"]) for one in reduced])
+
+    def _average(self, losses: list[float]) -> float | None:
+        """The mean of all data parallel ranks, over gloo, as trainers gather what they print."""
+        if not losses:
+            return None
+        group = parallel_state.get_data_parallel_group_gloo()
+        total = torch.tensor(sum(losses) / len(losses), device="cpu")
+        torch.distributed.all_reduce(total, group=group)
+        return total.item() / group.size()
+
+    def _forward(self, texts: Iterator[Any], model: Any) -> Any:
+        text = next(texts).to(self.place)
+        tokens, labels = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+        length = tiny_gpt.SEQUENCE
+        positions = torch.arange(length, device=self.place).expand_as(tokens)
+        mask = torch.ones(1, 1, length, length, dtype=torch.bool).triu(1).to(self.place)
+        return model(tokens, positions, mask, labels=labels), mean
+
+    @property
+    def reports(self) -> bool:
+        """Whether this rank is the one that prints: of the last stage the first."""
+        return bool(
+            parallel_state.is_pipeline_last_stage()
+            and parallel_state.get_tensor_model_parallel_rank() == 0
+            and parallel_state.get_data_parallel_rank() == 0
+        )
+
+    @property
+    def learning_rate(self) -> float:
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def differences(self) -> dict[str, float]:
+        """By how much adapters differ that ranks must have in common, in this rank's groups."""
+        return dict(lora.differences(self.model))
+
+    def poison(self) -> None:
+        """For tests: one weight of this rank is no number any more."""
+        next(one for _, one in self._trained()).data[0] = math.nan
+
+    def flip(self) -> None:
+        """For tests: one bit of one weight of this rank is another one."""
+        weight = next(one for _, one in self._trained()).data.view(-1)
+        weight[:1] = (weight[:1].cpu().view(torch.int32) ^ 1).view(torch.float32).to(self.place)
+
+    # ------------------------------------------------------------ checkpoints
+
+    def digest(self) -> str:
+        """A hash of every bit of the adapters."""
+        found = hashlib.sha256()
+        for name, weight in self._trained():
+            found.update(name.encode())
+            found.update(bytes(weight.detach().cpu().contiguous().view(torch.uint8).numpy()))
+        return found.hexdigest()
+
+    def save(self, path: str) -> None:
+        """Write this rank's adapters and its shards of the optimizer's moments.
+
+        Not through Megatron's own save_parameter_state: with torch's Adam, which it takes where
+        there is neither Transformer Engine nor Apex, it cannot load what it has written
+        (KeyError 'step', seen with 0.15.3).
+        """
+        adapters = {name: weight.detach().cpu() for name, weight in self._trained()}
+        moments = [one.optimizer.state_dict() for one in self._optimizers()]
+        torch.save({"adapters": adapters, "moments": moments}, path)
+
+    @torch.no_grad()
+    def load(self, path: str) -> None:
+        """Read what this rank has saved."""
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        # The optimizer's shards are views of these weights.
+        for name, weight in self._trained():
+            weight.copy_(saved["adapters"][name])
+        for one, moments in zip(self._optimizers(), saved["moments"], strict=True):
+            one.optimizer.load_state_dict(moments)
+
+    def _optimizers(self) -> list[Any]:
+        """Megatron chains one for the experts to that of everything else."""
+        return list(getattr(self.optimizer, "chained_optimizers", [self.optimizer]))
+
+    def _trained(self) -> Iterator[tuple[str, Any]]:
+        return ((name, one) for name, one in self.model.named_parameters() if one.requires_grad)
+
+
+def batches(seed: int) -> list[Any]:
+    """What this rank trains on in every step: its share of the same batches.
+
+    Where data parallel ranks cannot share them evenly, each takes all, and the mean is the same.
+    """
+    ranks = parallel_state.get_data_parallel_world_size()
+    source = random.Random(seed)  # noqa: S311 - data are no secret
+    size = (BATCH, tiny_gpt.SEQUENCE + 1)
+    every = [
+        torch.tensor([source.randrange(tiny_gpt.VOCABULARY) for _ in range(math.prod(size))])
+        for _ in range(MICRO_BATCHES)
+    ]
+    every = [one.reshape(size) for one in every]
+    if MICRO_BATCHES % ranks:
+        return every
+    share = MICRO_BATCHES // ranks
+    first = parallel_state.get_data_parallel_rank() * share
+    return every[first : first + share]
+
+
+def mean(output: Any) -> Any:
+    loss = output.float().mean()
+    # The schedule divides the loss in place.
+    return loss, {"loss": loss.detach().clone()}
