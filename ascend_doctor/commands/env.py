@@ -1,0 +1,215 @@
+"""``ascend-doctor env``: the variables of a stack, as text that a shell may source."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ascend_doctor.collect.cann_tree import Tree, nnals, toolkits
+from ascend_doctor.collect.loader import find, places
+from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.cann_variables import Install, Place, torch_abi
+from ascend_doctor.provision.saved import NAME, applied, before, undone
+from ascend_doctor.provision.shell import FAILURE, FORMS, SHELLS, Change, text
+from ascend_doctor.provision.variables import Stack, variables
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.system import LiveMachine, Machine, exists, is_directory, matches, read_or_none
+
+_HAL = "libascend_hal.so"
+_GENERATIONS = 8
+
+
+class _Sourced(click.Command):
+    """A command whose output is run: where it fails, the shell that sources it shall fail too."""
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
+        given = list(args)
+        try:
+            return super().make_context(info_name, args, *rest, **more)
+        except click.exceptions.Exit:
+            raise
+        except BaseException:
+            _fail(given)
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BaseException:
+            _fail([ctx.params["form"] or ""])
+            raise
+
+
+def _fail(arguments: Sequence[str]) -> None:
+    if not any(one.endswith(("json", "dotenv")) for one in arguments):
+        sys.stdout.write(FAILURE)
+
+
+@click.command("env", cls=_Sourced)
+@click.option("--prefix", metavar="DIR", help="Where setup built; or the folder of one stack.")
+@click.option("--shell", "form", type=click.Choice(FORMS), help="Default: the shell that calls.")
+@click.option("--undo", is_flag=True, help="Give every variable the value that it had.")
+@click.option("--diff", is_flag=True, help="Show, as comments, what would change.")
+def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> int:
+    """Print the variables of the stack and of CANN, to be sourced.
+
+    \b
+    bash, zsh:  source <(ascend-doctor env)
+    fish:       ascend-doctor env | source
+
+    Without a stack it prints those of the machine's CANN. To take all back, add --undo.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    environ = os.environ
+    changes = undone(environ) if undo else _wanted(environ, prefix)
+    if undo and not changes:
+        click.echo("ascend-doctor: there is nothing to undo", err=True)
+    if diff:
+        _show(environ, changes)
+        return 0
+    chosen = form or _calling_shell(environ)
+    if chosen not in SHELLS:
+        changes = [one for one in changes if one.name != NAME]
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(text(changes, chosen)))
+    return 0
+
+
+def _wanted(environ: Mapping[str, str], prefix: str | None) -> list[Change]:
+    base = before(environ)
+    machine = LiveMachine(base)
+    folder = _stack_folder(prefix)
+    lock = locks.read(folder) if folder else None
+    stack = _stack_of(folder, lock) if folder and lock else _shell_stack(machine)
+    place = _place(machine, stack, lock.system.get("cann") if lock else None)
+    if place.cann is None:
+        if not stack.checkouts:
+            raise DoctorError(
+                "there is neither a stack nor a CANN toolkit to set variables for; "
+                "ascend-doctor setup builds a stack, ascend-doctor check says what is missing"
+            )
+        click.echo(
+            "ascend-doctor: no CANN toolkit was found; torch will not load torch_npu", err=True
+        )
+    return applied(environ, variables(base, stack, place))
+
+
+def _stack_folder(prefix: str | None) -> Path | None:
+    """The stack in use; None where none was asked for and none was ever built."""
+    if prefix and (Path(prefix) / locks.FILE).is_file():
+        return Path(os.path.abspath(prefix))
+    place = locks.Prefix.of(prefix)
+    current = place.current()
+    if current is None and (prefix or os.environ.get("ASCEND_DOCTOR_PREFIX")):
+        raise DataError(f"{place.root}: no setup has ended here; see ascend-doctor setup --help")
+    return current
+
+
+def _stack_of(folder: Path, lock: locks.Lock) -> Stack:
+    def whole(path: str) -> str:
+        return os.path.normpath(folder / path)
+
+    return Stack(
+        checkouts={one.name: whole(one.path) for one in lock.checkouts},
+        modules=tuple(whole(one) for one in lock.pythonpath),
+        environment=os.path.normpath(locks.environment_of(folder, lock)),
+        settings=tuple(
+            Change(one.name, whole(one.value) if one.path else one.value, one.why)
+            for one in lock.settings
+        ),
+    )
+
+
+def _shell_stack(machine: Machine) -> Stack:
+    """What the shell itself names."""
+    tree = machine.env.get("MEGATRON_LM_PATH", "")
+    named = os.path.isabs(tree) and is_directory(machine, f"{tree}/megatron/core")
+    return Stack(checkouts={"megatron-lm": os.path.normpath(tree)} if named else {})
+
+
+def _place(machine: Machine, stack: Stack, wanted: str | None) -> Place:
+    trees, libraries = toolkits(machine), nnals(machine)
+    tree = next((one for one in trees if wanted and _version(machine, one) == wanted), None)
+    tree = tree or next(iter(trees), None)
+    if tree and wanted and (version := _version(machine, tree)) != wanted:
+        told = f"the stack was made for CANN {wanted}; here is {version or 'an unknown version'}"
+        click.echo(f"ascend-doctor: {one_line(told)} in {one_line(tree.root)}", err=True)
+    active = machine.env.get("VIRTUAL_ENV") or machine.env.get("CONDA_PREFIX")
+    nnal = next((one for one in libraries if exists(machine, f"{one.root}/version.info")), None)
+    return Place(
+        machine=machine,
+        cann=_install(machine, tree) if tree else None,
+        nnal=_install(machine, nnal) if nnal else None,
+        others=tuple(_install(machine, one) for one in (*trees, *libraries) if one != tree),
+        driver=_driver(machine),
+        arch=os.uname().machine,
+        abi=torch_abi(machine, stack.environment or active),
+    )
+
+
+def _install(machine: Machine, tree: Tree) -> Install:
+    new = exists(machine, f"{tree.root}/set_env.sh")
+    return Install(tree.root, tree.spellings, "new" if new else "old")
+
+
+def _version(machine: Machine, tree: Tree) -> str | None:
+    for folder in matches(machine, tree.root, "*-linux"):
+        found = read_or_none(machine, f"{folder}/ascend_toolkit_install.info")
+        if found is not None:
+            return parse_assignments(found).get("version")
+    return None
+
+
+def _driver(machine: Machine) -> tuple[str, ...] | None:
+    """Folders as set_env.sh of 9.1.0 has them; none where the loader's own configuration has them.
+
+    None where the driver's library is nowhere.
+    """
+    info = parse_assignments(read_or_none(machine, "/etc/ascend_install.info") or "")
+    root = info.get("Driver_Install_Path_Param") or "/usr/local/Ascend"
+    folders = [f"{root}/driver/{one}" for one in ("lib64", "lib64/common", "lib64/driver")]
+    if any(exists(machine, f"{one}/{_HAL}") for one in folders):
+        return tuple(one for one in folders if is_directory(machine, one))
+    configured = [one for one in places(machine) if one[1] != "LD_LIBRARY_PATH"]
+    return () if find(machine, _HAL, configured) else None
+
+
+def _calling_shell(environ: Mapping[str, str]) -> str:
+    """The nearest shell among the processes above, else the login shell."""
+    process = os.getppid()
+    for _ in range(_GENERATIONS):
+        try:
+            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+                head, _, tail = file.read().rpartition(")")
+        except OSError:
+            break
+        name = head.partition("(")[2].lstrip("-")
+        if name in SHELLS or name in {"sh", "dash", "ksh"}:
+            return name if name in SHELLS else "bash"
+        process = int(tail.split()[1])
+    login = os.path.basename(environ.get("SHELL", ""))
+    return login if login in SHELLS else "bash"
+
+
+def _show(environ: Mapping[str, str], changes: Sequence[Change]) -> None:
+    for one in changes:
+        old = environ.get(one.name)
+        if one.name == NAME or old == one.value:
+            continue
+        click.echo(f"# {one.name}: {one_line(one.because)}")
+        listed = ":" if one.name.endswith("PATH") else None
+        gone, come = (
+            value.split(listed) if value and listed else [value] for value in (old, one.value)
+        )
+        for entry in gone:
+            if entry is not None and entry not in come:
+                click.echo(f"#   - {one_line(entry)}")
+        for entry in come:
+            if entry is not None and entry not in gone:
+                click.echo(f"#   + {one_line(entry)}")

@@ -1,0 +1,112 @@
+"""Variables as text that a shell may run, or that a launcher may read. Values never become code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ascend_doctor.errors import DoctorError
+
+SHELLS = ("bash", "zsh", "fish")
+FORMS = (*SHELLS, "json", "dotenv")
+
+# What a shell gets when there is no script; the message is on stderr.
+FAILURE = "false\n"
+
+# What stands with a backslash inside quotes: in $'...' of bash and zsh, and in '...' of fish.
+_ESCAPED = {"'": "\\'", "\\": "\\\\"}
+
+
+class Change(NamedTuple):
+    """A variable and the value it is to have; None takes it out. ``because`` is the comment."""
+
+    name: str
+    value: str | None
+    because: str
+
+
+def text(changes: Iterable[Change], form: str) -> str:
+    """The changes in one of FORMS. Raises DoctorError for a value that the form cannot hold."""
+    if form == "json":
+        return _json(changes)
+    if form == "dotenv":
+        return "".join(_dotenv(changes))
+    return "\n".join(_script(changes, form)) + "\n"
+
+
+def _script(changes: Iterable[Change], shell: str) -> Iterator[str]:
+    r"""One compound command: a shell that is given only a part of it runs none of it.
+
+    Each step runs where the one before it went well (a variable may be read-only), so the status
+    tells of all. ``\builtin`` passes by functions and aliases named like what is used.
+    """
+    fish = shell == "fish"
+    builtin = "builtin" if fish else "\\builtin"
+    yield "begin" if fish else "{"
+    for one in changes:
+        yield f"# {one.because if one.because.isprintable() else ascii(one.because)}"
+        if fish and one.value is None:  # which it calls a failure where there is no such variable
+            yield f"begin; {builtin} set -e -g -- {one.name}; or {builtin} true; end &&"
+        elif fish:
+            yield f"{builtin} set -g -x -- {one.name} {_fish(one.value or '')} &&"
+        elif one.value is None:
+            yield f"{builtin} unset -v {one.name} &&"
+        else:
+            yield f"{builtin} export {one.name}={_posix(one.value)} &&"
+    yield f"{builtin} true"
+    yield "end" if fish else "}"
+
+
+def _posix(value: str) -> str:
+    """A word of bash and zsh. A terminal may see it: what does not print is written in bytes."""
+    if value.isprintable():
+        return "'" + value.replace("'", "'\\''") + "'"
+    return "$'" + "".join(_ESCAPED.get(one) or _bytes(one, "\\x") for one in value) + "'"
+
+
+def _fish(value: str) -> str:
+    """A word of fish, which knows escapes of bytes outside of quotes only."""
+    parts = (_ESCAPED.get(one) or _bytes(one, "\\X", around="'") for one in value)
+    return "'" + "".join(parts) + "'"
+
+
+def _bytes(one: str, mark: str, *, around: str = "") -> str:
+    if one.isprintable():
+        return one
+    return around + "".join(f"{mark}{byte:02x}" for byte in os.fsencode(one)) + around
+
+
+def _json(changes: Iterable[Change]) -> str:
+    """``value`` is null for a variable that is to be taken out."""
+    import json  # noqa: PLC0415 - a shell waits for the other forms
+
+    rows = [_utf8(one)._asdict() for one in changes]
+    return json.dumps({"schema": 1, "variables": rows}, indent=2) + "\n"
+
+
+def _dotenv(changes: Iterable[Change]) -> Iterator[str]:
+    """The form of ``docker run --env-file`` and ``kubectl create configmap --from-env-file``.
+
+    Both take what stands after the first ``=`` as it is, quotes too: nothing is quoted
+    (docs.docker.com/reference/cli/docker/container/run, kubernetes.io/docs/tasks/
+    configure-pod-container/configure-pod-configmap).
+    """
+    for one in map(_utf8, changes):
+        if one.value is None:
+            raise DoctorError(f"a dotenv file cannot take {one.name} out of an environment")
+        if not one.value.isprintable():
+            raise DoctorError(
+                f"{one.name} has a character that a dotenv file cannot hold; use --shell json"
+            )
+        yield f"# {one.because}\n{one.name}={one.value}\n"
+
+
+def _utf8(one: Change) -> Change:
+    try:
+        (one.value or "").encode()
+    except UnicodeEncodeError as error:
+        raise DoctorError(
+            f"{one.name} is no UTF-8 text, which JSON and dotenv files are; use a shell's form"
+        ) from error
+    return one

@@ -1,0 +1,70 @@
+"""Real shells that run texts, and the environments that they have after each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+SHELLS = ("bash", "zsh", "fish")
+_PLAIN = {
+    "bash": ("--noprofile", "--norc"),
+    "zsh": ("-f",),
+    "fish": ("--no-config",),
+}
+# What shells keep for themselves.
+_OWN = {"_", "SHLVL", "PWD", "OLDPWD"}
+
+
+def needed(shell: str) -> str:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    return found
+
+
+def run(
+    shell: str, script: bytes, folder: Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a script in a new shell without settings of its own, in ``folder``."""
+    file = folder.parent / f"{folder.name}.script"
+    file.write_bytes(script)
+    return subprocess.run(
+        [needed(shell), *_PLAIN[shell], str(file)],
+        cwd=folder,
+        env=dict(env),
+        check=False,
+        capture_output=True,
+        timeout=300,
+    )
+
+
+def environments(
+    shell: str, scripts: Sequence[str], folder: Path, env: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """The environment after each of the scripts, all run in one shell.
+
+    ``folder`` is the current folder and has to stay empty: nothing else may run.
+    """
+    folder.mkdir(exist_ok=True)
+    out = folder.parent / f"{folder.name}.out"
+    out.unlink(missing_ok=True)
+    mark = f"/usr/bin/env -0 >>'{out}'; printf '\\1\\0' >>'{out}'\n"
+    whole = mark.join(["", *scripts]) + mark if scripts else ""
+    done = run(shell, os.fsencode(whole), folder, env)
+    assert done.stderr == b"", done.stderr.decode(errors="replace")
+    assert done.returncode == 0
+    assert list(folder.iterdir()) == [], "something ran"
+    found: list[dict[str, str]] = [{}]
+    for row in out.read_bytes().split(b"\0")[:-1]:
+        if row == b"\1":
+            found.append({})
+            continue
+        name, _, value = os.fsdecode(row).partition("=")
+        if name not in _OWN:
+            found[-1][name] = value
+    return found[1:-1] if scripts else []

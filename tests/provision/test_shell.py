@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import binascii
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.provision.saved import NAME, applied, before, undone
+from ascend_doctor.provision.shell import FAILURE, SHELLS, Change, text
+from tests.provision.shells import environments, run
+
+# What a shell would do something with, were it not quoted; each leaves a file where it runs.
+TRAPS = (
+    "$(>ran)",
+    "`>ran`",
+    ";>ran;",
+    "\n>ran\n",
+    "&&>ran",
+    "|>ran",
+    "(>ran)",
+    "'\n>ran\n'",
+    "'; >ran; '",
+    '"; >ran; "',
+    "\\'; >ran; '",
+    "' && >ran\n}\n>ran\n{ '",
+    "'\nend\n>ran\nbegin\n'",
+    "$HOME",
+    "${PATH}",
+    "~",
+    "~root",
+    "*",
+    "?[a-z]",
+    "{a,b}",
+    "!!",
+    "!$",
+    "#",
+    "=ls",
+    "%1",
+    "-n",
+    "--",
+    "-e ",
+    "\\",
+    "\\n",
+    "\\x41",
+    "''",
+    "'",
+    '"',
+    " ",
+    "\t",
+    "\r",
+    "\x01",
+    "\x1b[31m",
+    "\x7f",
+    "路径",
+    "é",
+    "e\u0301",
+    "\u202e",
+    "\u2028",
+    "\ufeff",
+    "\uf600",
+    "\U0001f600",
+    os.fsdecode(b"\xff"),
+    os.fsdecode(b"\xe8\xb7"),
+    os.fsdecode(b"\x80'"),
+)
+VALUES = st.lists(
+    st.one_of(
+        st.sampled_from(TRAPS),
+        st.characters(min_codepoint=1, exclude_categories=["Cs"]),
+        st.binary(min_size=1, max_size=3).filter(lambda one: 0 not in one).map(os.fsdecode),
+        st.sampled_from(["/", "/opt", "a", ":"]),
+    ),
+    max_size=8,
+).map(lambda parts: os.fsdecode(os.fsencode("".join(parts))))
+OLD = st.none() | VALUES
+# fish keeps lists of folders apart at their colons, and PATH for itself.
+NAMES = ("MEGATRON_LM_PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "USE_MCORE_GDN", "X_1")
+CASES = st.tuples(
+    st.dictionaries(st.sampled_from(NAMES), VALUES),
+    st.dictionaries(st.sampled_from(NAMES), OLD, min_size=1),
+)
+# One shell runs so many cases: starting it takes longer than a case.
+BATCH, BATCHES = 50, 10
+
+HARD = settings(
+    max_examples=BATCHES,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
+)
+BASE = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+
+
+def with_changes(environ: dict[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    found = dict(environ)
+    for one in changes:
+        if one.value is None:
+            found.pop(one.name, None)
+        else:
+            found[one.name] = one.value
+    return found
+
+
+def as_changes(environ: dict[str, str]) -> list[Change]:
+    return [Change(name, environ.get(name), "a test") for name in (*NAMES, NAME)]
+
+
+Cases = list[tuple[dict[str, str], dict[str, "str | None"]]]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@HARD
+@given(cases=st.lists(CASES, min_size=BATCH, max_size=BATCH))
+def test_any_value_is_set_exactly_and_taken_back_exactly_and_nothing_runs(
+    shell: str, tmp_path: Path, cases: Cases
+) -> None:
+    exactly(shell, "C.UTF-8", tmp_path, cases)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(HARD, max_examples=1)
+@given(cases=st.lists(CASES, min_size=BATCH, max_size=BATCH))
+def test_so_it_is_where_the_locale_knows_ascii_only(
+    shell: str, tmp_path: Path, cases: Cases
+) -> None:
+    exactly(shell, "C", tmp_path, cases)
+
+
+def exactly(shell: str, locale: str, tmp_path: Path, cases: Cases) -> None:
+    scripts, wanted = [], []
+    # A shell may add variables of its own.
+    base = environments(shell, [""], tmp_path / "empty", BASE | {"LC_ALL": locale})[0]
+    for old, new in cases:
+        clean = base | old
+        changes = applied(clean, [Change(name, value, name) for name, value in new.items()])
+        there = with_changes(clean, changes)
+        back = undone(there)
+        assert with_changes(there, back) == clean
+        present = [one for one in as_changes(clean) if one.value is not None]
+        scripts += [text(part, shell) for part in (present, changes, back)]
+        wanted += [clean, there, clean]
+        # The next case starts from nothing.
+        gone = [Change(one.name, None, "a test") for one in present]
+        scripts.append(text(gone, shell))
+        wanted.append(base)
+    got = environments(shell, scripts, tmp_path / "empty", base)
+    for one, other in zip(got, wanted, strict=True):
+        wrong = {
+            name: (one.get(name), other.get(name))
+            for name in {*one, *other}
+            if one.get(name) != other.get(name)
+        }
+        assert wrong == {}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_part_of_a_script_sets_nothing_and_runs_nothing(shell: str, tmp_path: Path) -> None:
+    whole = text([Change("A", "1", "it's"), Change("B", "$(>ran)'\n", "`>ran`")], shell)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    evaluated = "\n".join(
+        f"eval {quoted(whole[:size], shell)}" for size in range(1, len(whole) - 1)
+    )
+    done = run(shell, f"{evaluated}\n/usr/bin/env".encode(), folder, BASE)
+    names = {line.partition(b"=")[0] for line in done.stdout.splitlines()}
+    assert b"PATH" in names
+    assert not names & {b"A", b"B"}
+    assert list(folder.iterdir()) == []
+
+
+def quoted(value: str, shell: str) -> str:
+    """One word, written without what is tested."""
+    if shell == "fish":
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + value.replace("'", "'\"'\"'") + "'"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_functions_named_like_what_is_used_are_passed_by(shell: str, tmp_path: Path) -> None:
+    if shell == "fish":
+        masks = "function true; touch ran; end\n"  # set and builtin are reserved words
+    else:
+        masks = "export() { >ran; }\nunset() { >ran; }\ntrue() { >ran; }\nalias export='>ran'\n"
+    scripts = [
+        masks + text([Change("A", "1", "a test")], shell),
+        text([Change("A", None, "")], shell),
+    ]
+    own, *after = environments(shell, ["", *scripts], tmp_path / "empty", BASE)
+    assert after == [own | {"A": "1"}, own]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_failure_is_a_false_status_and_nothing_else(shell: str, tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    done = run(shell, FAILURE.encode(), folder, BASE)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_read_only_variable_stops_the_script_with_a_false_status(
+    shell: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    script = text([Change("A", "1", ""), Change("B", "1", ""), Change("C", "1", "")], shell)
+    (tmp_path / "part").write_text(script)
+    done = run(
+        shell, f"readonly B=0\n. '{tmp_path}/part'\nprintf %s \"$?$C\"".encode(), folder, BASE
+    )
+    assert b"read" in done.stderr
+    assert not done.stdout.startswith(b"0")
+    assert not done.stdout.endswith(b"01")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_no_raw_control_character_reaches_a_terminal(shell: str) -> None:
+    hostile = "".join(TRAPS)
+    script = text([Change("A", hostile, hostile)], shell)
+    assert all(one.isprintable() for one in script.split("\n"))
+
+
+def test_json_tells_every_value_and_what_to_take_out() -> None:
+    loaded = json.loads(text([Change("A", "路 '\n", "why"), Change("B", None, "gone")], "json"))
+    assert loaded == {
+        "schema": 1,
+        "variables": [
+            {"name": "A", "value": "路 '\n", "because": "why"},
+            {"name": "B", "value": None, "because": "gone"},
+        ],
+    }
+
+
+def test_dotenv_is_what_docker_and_kubectl_read() -> None:
+    value = "/opt/a b/$HOME/'\"#\\路"
+    lines = text([Change("A", value, "why"), Change("B", "", "empty")], "dotenv").splitlines()
+    read = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    assert read == {"A": value, "B": ""}
+
+
+@pytest.mark.parametrize("value", ["a\nB=1", "\x1b", None, os.fsdecode(b"\xff")])
+def test_dotenv_refuses_what_it_cannot_hold(value: str | None) -> None:
+    with pytest.raises(DoctorError, match=r"^A |take A"):
+        text([Change("A", value, "why")], "dotenv")
+
+
+def test_json_refuses_what_is_no_text() -> None:
+    with pytest.raises(DoctorError, match=r"^A is no UTF-8"):
+        text([Change("A", os.fsdecode(b"\xff"), "why")], "json")
+
+
+@given(CASES)
+def test_applying_again_changes_nothing(case: tuple[dict[str, str], dict[str, str | None]]) -> None:
+    old, new = case
+    wanted = [Change(name, value, name) for name, value in new.items()]
+    first = applied(old, wanted)
+    there = with_changes(old, first)
+    assert applied(there, wanted) == first
+    assert before(there) == old
+
+
+def test_another_stack_takes_the_place_of_the_first() -> None:
+    old = {"A": "old", "B": "old", "PATH": "/bin"}
+    one = with_changes(old, applied(old, [Change("A", "1", ""), Change("B", "1", "")]))
+    two = with_changes(one, applied(one, [Change("A", "2", ""), Change("PATH", "/x:/bin", "")]))
+    assert {name: two[name] for name in old} == {"A": "2", "B": "old", "PATH": "/x:/bin"}
+    assert with_changes(two, undone(two)) == old
+
+
+@pytest.mark.parametrize(
+    ("later", "undone_is"),
+    [
+        ("/ours:/bin", "/bin"),
+        ("/conda/bin:/ours:/bin", "/conda/bin:/bin"),
+        ("/ours:/bin:/more", "/bin:/more"),
+        ("/ours:/conda:/bin", "/conda:/bin"),
+        ("/elsewhere", "/elsewhere"),
+        ("/ours", "/bin"),
+    ],
+)
+def test_what_others_added_since_stays(later: str, undone_is: str) -> None:
+    old = {"PATH": "/bin"}
+    there = with_changes(old, applied(old, [Change("PATH", "/ours:/bin", "")]))
+    assert before(there | {"PATH": later}) == {"PATH": undone_is}
+
+
+def test_a_value_that_was_changed_since_stays() -> None:
+    there = with_changes({}, applied({}, [Change("A", "1", ""), Change("B", "1", "")]))
+    assert before(there | {"A": "2"}) == {"A": "2"}
+    del there["B"]
+    assert [one.name for one in undone(there)] == ["A", NAME]
+
+
+def test_nothing_is_undone_where_nothing_was_done() -> None:
+    assert undone({"A": "1"}) == []
+
+
+@given(st.text(st.characters(max_codepoint=127)) | st.binary().map(lambda one: one.hex()))
+def test_a_damaged_memory_is_an_error_in_one_line(kept: str) -> None:
+    with pytest.raises(DataError, match=NAME):
+        undone({NAME: kept})
+
+
+@pytest.mark.parametrize(
+    "rows", [[], {"A;>ran": ["1", "2"]}, {"A": ["1"]}, {"A": ["1", 2]}, {"A": "12"}, {"A": [1, 2]}]
+)
+def test_a_memory_that_another_wrote_becomes_no_command(rows: object) -> None:
+    kept = binascii.b2a_base64(zlib.compress(json.dumps(rows).encode()), newline=False).decode()
+    with pytest.raises(DataError, match=NAME):
+        undone({NAME: kept})
+
+
+def test_an_environment_that_is_too_large_to_be_saved_is_refused() -> None:
+    noise = os.urandom(200_000).hex()
+    with pytest.raises(DoctorError, match="too large"):
+        applied({"A": noise}, [Change("A", "1", "")])
