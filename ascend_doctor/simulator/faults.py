@@ -17,6 +17,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     ``kind`` and ``options`` are what the runtime (runtime/*.c) or the operators (operators/) read.
     ``failure`` is the id in the failure catalogue; "" where values or times tell, not a message.
     ``builds`` are arguments of ``build``: such a fault is in the tree, not in a process.
+    ``environment`` are variables without which it would not show.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     options: Mapping[str, str] = {}
     builds: Mapping[str, str] = {}
+    environment: Mapping[str, str] = {}
 
 
 class Injection(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +113,9 @@ FAULTS = (
         id="compiler-init",
         title="the operator compiler of CANN cannot start (500001)",
         kind="compiler-init",
+        # torch_npu else asks the compiler only when an operator needs it (OptionsManager.cpp,
+        # GetAclOpInitMode).
+        environment={"ACL_OP_INIT_MODE": "0"},
         failure="numpy2-acl-init-500001",
     ),
     Fault(
@@ -140,9 +145,9 @@ FAULTS = (
     ),
     Fault(
         id="rank-slow",
-        title="a rank is late in every collective",
+        title="a rank is late in its first sums",
         kind="hccl-slow",
-        options={"seconds": "0.2"},
+        options={"seconds": "1.5", "on": "AllReduce:fp32", "times": "12"},
     ),
     Fault(
         id="rank-wrong",

@@ -80,7 +80,7 @@ class SimulatedMachine:
         self, tree: Tree, base: Mapping[str, str], faults: Sequence[Injection] = ()
     ) -> dict[str, str]:
         """The environment of a shell on it in which CANN's set_env.sh was sourced."""
-        return tree.environment(
+        env = tree.environment(
             base,
             soc=self.soc,
             devices=self.kind.devices,
@@ -88,6 +88,9 @@ class SimulatedMachine:
             faults=[one.line for one in faults if one.line],
             haste=_HASTE if faults else 1.0,
         )
+        for one in faults:
+            env |= one.fault.environment
+        return env
 
 
 def machine(name: str, *, soc: str | None = None, memory: int = MEMORY) -> SimulatedMachine:

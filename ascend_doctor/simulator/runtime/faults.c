@@ -1,6 +1,6 @@
 /* Declared faults, as ascend_doctor/simulator/faults.py writes them into ASCEND_SIMULATOR_FAULTS:
  * "kind key=value key=value;kind ...". Keys rank and device choose where it bites; step says how
- * many occurrences go well before; once=1 lets it bite a single time. */
+ * many occurrences go well before, times=N that it bites N times and not for ever. */
 #define _GNU_SOURCE
 #include "simulator.h"
 
@@ -83,8 +83,8 @@ const sim_fault *sim_fault_due_at(const char *kind, int device, const char *plac
             continue;
         long occurrence = atomic_fetch_add(&fault->seen, 1);
         long step = (long)sim_fault_number(fault, "step", 0);
-        bool once_only = sim_fault_number(fault, "once", 0) > 0;
-        if (once_only ? occurrence == step : occurrence >= step) {
+        long times = (long)sim_fault_number(fault, "times", 0);
+        if (occurrence >= step && (!times || occurrence < step + times)) {
             sim_trace("fault %s bites", kind);
             return fault;
         }
