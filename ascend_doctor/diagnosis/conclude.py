@@ -175,7 +175,7 @@ def _top(name: str, explained: dict[str, str], kept: Collection[str]) -> str:
 
 def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
     """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
-    kinds: list[tuple[Literal["exception", "death", "code"], Seen]] = []
+    kinds: list[tuple[Literal["exception", "death", "code", "logged"], Seen]] = []
     kinds += [("exception", seen) for seen in ledger.exceptions.values()]
     kinds += [("death", seen) for seen in ledger.deaths.values()]
     if not kinds:
@@ -184,6 +184,8 @@ def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
             for (kind, code), seen in ledger.codes.items()
             if kind != "hccl" and _meaning(kind, code, codes)
         ]
+    if not kinds:
+        kinds += [("logged", seen) for seen in ledger.logged.values()]
     if not kinds and ledger.ended is not None:
         seen = Seen(count=1, by_origin={ledger.ended.sighting.origin: ledger.ended.sighting})
         kinds.append(("death", seen))

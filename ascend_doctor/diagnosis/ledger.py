@@ -107,6 +107,8 @@ class Ledger:
     # Exceptions that no failure explains, by their text without numbers.
     exceptions: dict[str, Seen] = field(default_factory=dict)
     deaths: dict[str, Seen] = field(default_factory=dict)
+    # What says that something is wrong, and not what: wrappers of exceptions, errors of glog.
+    logged: dict[str, Seen] = field(default_factory=dict)
     # ("reported" | "acl" | "hccl", code), as matrices/error-codes.yaml has them.
     codes: dict[tuple[str, str], Seen] = field(default_factory=dict)
     # Who waits for whom, as HCCL tells, and who never came.
@@ -130,6 +132,9 @@ class Ledger:
 
     def death(self, text: str, row: Row) -> None:
         _note(self.deaths, _VARYING.sub("#", text[:_SHORT]), row)
+
+    def log(self, text: str, row: Row) -> None:
+        _note(self.logged, _VARYING.sub("#", text[:_SHORT]), row)
 
     def lose(self, place: str, row: Row) -> None:
         """A peer whose heartbeat stopped, as address/device."""

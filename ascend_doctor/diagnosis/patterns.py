@@ -14,17 +14,19 @@ import hyperscan
 from ascend_doctor.errors import DataError
 from ascend_doctor.stacks import KnownFailure
 
-Sign = Literal["exception", "code", "result", "died", "elastic", "world"]
+Sign = Literal["exception", "code", "result", "died", "logged", "elastic", "world"]
 
 # What any failed run may print, known or not: Python's last line of a traceback; the error manager
 # of CANN ("EI0006: ", "Name(EI0006): ", "EZ9999[PID: 1] "); torch_npu and CANN's runtime; shells,
-# kernels and the C++ library; torchrun's summary; Megatron's first line.
+# kernels and the C++ library; errors of glog and of CANN's plog; torchrun's summary; Megatron's
+# first line.
 SIGNS: dict[Sign, str] = {
     "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)",
     "code": r"\bE[A-Z0-9]\d{4}(:|\)|\[PID)",
-    "result": r"(error code is|runtime result =) \d",
+    "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d",
     "died": r"Segmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing|"
     r"Signal \d+ \(SIG|\bexitcode +: -\d|Out of memory: Killed process|oom-kill|: Killed$",
+    "logged": r"\[E\d{3,4} \d\d:\d\d:\d\d|\[ERROR\] [A-Z_]+\(\d",
     "elastic": r"Root Cause \(first observed failure\)",
     "world": r"using world size: \d",
 }

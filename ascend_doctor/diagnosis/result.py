@@ -73,7 +73,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
     """An exception or a death that no known failure explains."""
 
-    kind: Literal["exception", "death", "code"]
+    kind: Literal["exception", "death", "code", "logged"]
     count: int
     ranks: tuple[int, ...]
     evidence: Evidence

@@ -33,7 +33,7 @@ _WRAPPER = re.compile(
     r"WorkerProc initialization failed"
 )
 _REPORTED = re.compile(r"\b(E[A-Z0-9]\d{4})(?=:|\)|\[PID)")
-_RESULT = re.compile(r"(?:error code is|runtime result =) (\d{1,6})\b")
+_RESULT = re.compile(r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b")
 _HCCL = re.compile(r"Hccl|HCCL")
 _WORLD = re.compile(r"using world size: (\d{1,6})")
 
@@ -152,6 +152,8 @@ class _Reader:
             self.ledger.exception(raised[0], row)
         elif "died" in signs:
             self.ledger.death(text, row)
+        elif raised or "logged" in signs:
+            self.ledger.log(text, row)
 
     def _result(self, text: str, row: Row) -> None:
         for code in _RESULT.findall(text):

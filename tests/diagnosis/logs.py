@@ -1,0 +1,67 @@
+"""Diagnoses of texts, the excerpts of public threads, and logs of several ranks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.diagnosis.conclude import conclude
+from ascend_doctor.diagnosis.ledger import Ledger
+from ascend_doctor.diagnosis.logs import find
+from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.diagnosis.scan import read
+
+THREADS = Path(__file__).parent / "threads"
+
+
+@functools.cache
+def catalog() -> Catalog:
+    return Catalog()
+
+
+@functools.cache
+def patterns() -> Patterns:
+    return Patterns(catalog().failures.values())
+
+
+def of_paths(*paths: Path) -> Diagnosis:
+    """The diagnosis of files and folders."""
+    named, skipped = find(tuple(map(str, paths)))
+    ledger = Ledger()
+    for one in named:
+        skipped += read(one, patterns(), catalog().failures, ledger)
+    return conclude(ledger, catalog().failures, catalog().error_codes, skipped=skipped)
+
+
+def of_files(files: Mapping[str, str | bytes]) -> Diagnosis:
+    """The diagnosis of a folder with these files."""
+    with TemporaryDirectory() as place:
+        for name, text in files.items():
+            path = Path(place, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return of_paths(Path(place))
+
+
+def of_text(text: str | bytes) -> Diagnosis:
+    return of_files({"train.log": text})
+
+
+def answer(found: Diagnosis) -> str:
+    """In the words of the labels: the id of the root cause, unknown or none."""
+    if found.causes:
+        return found.causes[0].id
+    return "unknown" if found.unexplained else "none"
+
+
+def threads() -> Iterator[tuple[str, str, str]]:
+    """Source, root cause and text of every excerpt."""
+    for path in sorted(THREADS.glob("*.yaml")):
+        for row in yaml.safe_load(path.read_text("utf-8")):
+            yield row["source"], row["root"], "\n".join(row["lines"]) + "\n"
