@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from ascend_doctor.data import folder
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.launching import launch
-from ascend_doctor.probing.request import ProbeRequest, Unwatched, Watch, not_started
-
-LEAST_SECONDS = 1.0
+from ascend_doctor.probing.launching import LEAST_SECONDS, launch_together
+from ascend_doctor.probing.request import Nodes, ProbeRequest, Unwatched, Watch, not_started
 
 
 class _Entry(NamedTuple):
     """A shipped probe: its first level, and its deadline on an accelerator and on the CPU.
 
-    ``needs`` are the probes without which it would fail for their reasons.
+    ``needs`` are the probes without which it would fail for their reasons. What runs under torchrun
+    shares its processes with others unless it is to be ``apart``. ``soaks`` lasts as many minutes
+    as are asked for, beyond its deadline.
     """
 
     probe: str
@@ -28,6 +29,8 @@ class _Entry(NamedTuple):
     seconds_cpu: float
     torchrun: bool = False
     needs: tuple[str, ...] = ("inspect-env", "device")
+    apart: bool = False
+    soaks: bool = False
 
 
 _LINKED = ("inspect-env", "device", "allreduce")
@@ -39,6 +42,7 @@ _PROBES = (
     # It imports nothing, so it says what it sees where torch does not import, too.
     _Entry("megatron-tree", 1, 90.0, 90.0, needs=()),
     _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
+    _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
     _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("bool-index", 2, 300.0, 90.0),
     _Entry("fused-softmax", 2, 300.0, 90.0),
@@ -57,49 +61,114 @@ _PROBES = (
 )
 
 
+class Extent(NamedTuple):
+    """How far probes go: over which nodes, with which parallel sizes, how many minutes to soak."""
+
+    nodes: Nodes = Nodes()
+    sizes: tuple[tuple[str, int], ...] = ()
+    minutes: float = 1.0
+
+
 def plan(
-    level: int, *, device: str, nproc: int, python: str, env: Mapping[str, str] | None = None
+    level: int,
+    *,
+    device: str,
+    nproc: int,
+    python: str,
+    env: Mapping[str, str] | None = None,
+    extent: Extent = Extent(),
 ) -> tuple[ProbeRequest, ...]:
-    """The probes up to a level, in their order. ``device`` is npu, cuda or cpu."""
-    return tuple(
-        ProbeRequest(
-            probe=one.probe,
-            device=device,
-            python=python,
-            script=str(folder("probes") / f"{one.probe.replace('-', '_')}.py"),
-            env=env,
-            level=one.level,
-            world_size=nproc if one.torchrun else 1,
-            torchrun=one.torchrun,
-            needs=one.needs,
-            deadline=one.seconds_cpu if device == "cpu" else one.seconds,
-        )
-        for one in _PROBES
-        if one.level <= level
+    """The probes up to a level, in their order.
+
+    ``device`` is npu, cuda or cpu, and ``nproc`` the ranks of this node.
+    """
+    shared = ProbeRequest(probe="", device=device, python=python, script="", env=env)
+    return tuple(_request(one, shared, nproc, extent) for one in _PROBES if one.level <= level)
+
+
+def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> ProbeRequest:
+    minutes = extent.minutes if one.soaks else 0.0
+    request = msgspec.structs.replace(
+        shared,
+        probe=one.probe,
+        script=str(folder("probes") / f"{one.probe.replace('-', '_')}.py"),
+        level=one.level,
+        minutes=minutes,
+        needs=one.needs,
+        deadline=(one.seconds_cpu if shared.device == "cpu" else one.seconds) + 60 * minutes,
+    )
+    if not one.torchrun:
+        return request
+    return msgspec.structs.replace(
+        request,
+        torchrun=True,
+        together=not one.apart,
+        world_size=nproc * extent.nodes.count,
+        nodes=extent.nodes,
+        sizes=extent.sizes,
     )
 
 
 def run_all(
     requests: Iterable[ProbeRequest], *, total: float | None = None, watch: Watch | None = None
 ) -> tuple[ProbeRun, ...]:
-    """Run probes in order within ``total`` seconds; what needs a failed one is not started."""
+    """Run probes within ``total`` seconds; what needs a failed one is not started.
+
+    Probes that are safe together share a launch. Where one fails in processes that others have
+    used before, it is run again in its own, and what it does there counts.
+    """
     watch = watch or Unwatched()
-    end = None if total is None else time.monotonic() + total
-    runs: list[ProbeRun] = []
-    reasons: dict[str, str] = {}
-    for request in requests:
-        left = request.deadline if end is None else end - time.monotonic()
-        blocked = [reasons[one] for one in request.needs if reasons.get(one)]
+    end = math.inf if total is None else time.monotonic() + total
+    order = tuple(requests)
+    pending = list(order)
+    runs: dict[str, ProbeRun] = {}
+    blocks: dict[str, str] = {}
+    suspects: dict[str, str] = {}
+    while pending:
+        first = pending[0]
+        blocked = [blocks[one] for one in first.needs if blocks.get(one)]
         if blocked:
-            run = not_started(request, blocked[0])
-        elif left < LEAST_SECONDS:
-            run = not_started(request, f"the total time-out of {total:g} s was used up before")
+            done = [not_started(first, blocked[0])]
+        elif end - time.monotonic() < LEAST_SECONDS:
+            done = [not_started(first, f"the total time-out of {total:g} s was used up before")]
         else:
-            short = left < request.deadline
-            timed = msgspec.structs.replace(
-                request, deadline=min(left, request.deadline), shortened=short
-            )
-            run = launch(timed, watch=watch)
-        reasons[request.probe] = run.blocks
-        runs.append(run)
-    return tuple(runs)
+            batch = _together(pending, blocks, suspects)
+            done = []
+            for place, run in enumerate(launch_together(batch, watch=watch, end=end)):
+                if place and not run.sound:
+                    suspects[run.probe] = _failure(run, [one.probe for one in batch[:place]])
+                else:
+                    done.append(run)
+        for run in done:
+            story = suspects.get(run.probe, "") if run.sound else ""
+            runs[run.probe] = msgspec.structs.replace(run, failed_after=story)
+            blocks[run.probe] = run.blocks
+        pending = [one for one in pending if one.probe not in runs]
+    return tuple(runs[one.probe] for one in order)
+
+
+def _together(
+    pending: Sequence[ProbeRequest], blocks: Mapping[str, str], suspects: Mapping[str, str]
+) -> tuple[ProbeRequest, ...]:
+    """The first probe, and those behind it that may share its processes and can begin."""
+    first, *rest = pending
+    found = [first]
+    if first.probe in suspects:
+        return (first,)
+    waiting = {one.probe for one in rest}
+    for one in rest:
+        ready = all(need not in waiting and not blocks.get(need) for need in one.needs)
+        if ready and one.probe not in suspects and one.shares(first):
+            found.append(one)
+            waiting.discard(one.probe)
+    return tuple(found)
+
+
+def _failure(run: ProbeRun, before: Sequence[str]) -> str:
+    """How a probe ended in processes that others had used before."""
+    errors = [one.error for one in run.ranks if one.error]
+    wrong = [one.wrong[0].what for one in run.ranks if one.wrong]
+    codes = [f"exit code {one.exit_code}" for one in run.ranks if one.exit_code]
+    stages = [f"no end in stage {one.stage}" for one in run.ranks if one.ok is None]
+    how = next(iter([*errors, *wrong, *codes, *stages]), "it hung at its end")
+    return f"{how}, after {', '.join(before)}"

@@ -1,0 +1,145 @@
+"""Imports the Megatron side of each installed framework as a training does, each in a process.
+
+Run it alone: ``python probes/entry_points.py --device npu``. ms-swift and twinkle import MindSpeed
+themselves, verl's engine too; mcore-bridge and verl's old actor leave that to their user, so here
+MindSpeed comes first. Recorded: ``cases`` with what was imported first and what megatron.core
+decided by then (see ``mindspeed_patches.py``), the Transformer Engine that answers, and
+``registry``, whether naming a model type already imports megatron.core; ``fla`` says whose
+chunk_gated_delta_rule is bound before and after MindSpeed and its repatch. ``absent`` are entry
+points of frameworks that are not there, with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import _cases
+import _probe
+from _patches import ADAPTOR, Order, decisions, name_of
+from _probe import Probe
+
+CASE_SECONDS = 180.0
+# What is imported, in its order, and the file that says that there is such an entry point.
+# verl removed its actor on 2026-04-20 (verl-project/verl@044bbba27); engines took its place.
+ENTRIES = {
+    "mcore-bridge": (ADAPTOR, "mcore_bridge"),
+    "ms-swift": ("swift.megatron",),
+    "twinkle": ("twinkle.model.megatron.megatron",),
+    "verl-actor": (ADAPTOR, "verl.workers.actor.megatron_actor"),
+    "verl-engine": ("verl.workers.engine.megatron.transformer_impl",),
+    "verl-engine-npu": ("verl.workers.engine.mindspeed.transformer_impl",),
+    "megatron-adaptor": ("megatron_adaptor",),
+    "transformer-engine": ("transformer_engine.pytorch",),
+}
+ONLY = {"verl-engine": ("cuda", "cpu"), "verl-engine-npu": ("npu",), "megatron-adaptor": ("npu",)}
+REGISTRY = "twinkle.model.megatron"
+RULE = "fla.ops.gated_delta_rule"
+
+
+def body(probe: Probe) -> None:
+    """Whether the frameworks of this environment import Megatron, and after MindSpeed."""
+    with probe.stage("find"):
+        absent = {name: missing(name, probe.device) for name in ENTRIES}
+        there = [name for name in ENTRIES if not absent[name]]
+        if found("twinkle") and "twinkle" in there:
+            there.append("registry")
+        if probe.device == "npu" and found("fla") and found("mindspeed"):
+            there.append("fla")
+        probe.measure("absent", {name: why for name, why in absent.items() if why})
+        if not there:
+            probe.skip("no framework that brings in Megatron is installed")
+    _cases.run(probe, __file__, there, limit=CASE_SECONDS, apart=True)
+
+
+def found(name: str) -> str | None:
+    """The folder of a top-level package, None where it is not there."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return places[0] if places else None
+
+
+def missing(name: str, device: str) -> str:
+    """Why there is no such entry point, "" where there is; nothing is imported for it."""
+    if device not in ONLY.get(name, (device,)):
+        return f"not for {device}"
+    top, *parts = ENTRIES[name][-1].split(".")
+    place = found(top)
+    if place is None:
+        return f"{top} is not installed"
+    path = os.path.join(place, *parts)
+    if os.path.isfile(f"{path}.py") or os.path.isfile(os.path.join(path, "__init__.py")):
+        return ""
+    return f"this {top} has no {ENTRIES[name][-1]}"
+
+
+def entered(name: str, device: str) -> dict[str, Any]:
+    order = Order()
+    started(device)
+    for one in ENTRIES[name]:
+        if one != ADAPTOR or (device == "npu" and found("mindspeed")):
+            importlib.import_module(one)
+    engine = sys.modules.get("transformer_engine")
+    return {
+        "order": order.first,
+        "mindspeed": ADAPTOR in sys.modules,
+        "decisions": decisions() if "megatron.core" in sys.modules else {},
+        "transformer_engine": str(getattr(engine, "__file__", None) or ""),
+        "version": versions(name),
+    }
+
+
+def started(device: str) -> None:
+    """What every training imports first."""
+    importlib.import_module("torch")
+    if device == "npu":
+        importlib.import_module("torch_npu")
+
+
+def versions(name: str) -> str:
+    top = ENTRIES[name][-1].partition(".")[0]
+    for one in importlib.metadata.packages_distributions().get(top, ()):
+        return f"{one} {importlib.metadata.version(one)}"
+    return top
+
+
+def registry(_: Any, place: str) -> dict[str, Any]:
+    """Asking twinkle for a model type must not import megatron.core."""
+    order = Order()
+    started(place.partition(":")[0])
+    importlib.import_module(REGISTRY)
+    return {"order": order.first}
+
+
+def fla(_: Any, place: str) -> dict[str, Any]:
+    """Whose chunk_gated_delta_rule is bound, at three times."""
+    started(place.partition(":")[0])
+    rule = importlib.import_module(RULE)
+    owners = {"before": name_of(rule.chunk_gated_delta_rule)}
+    adaptor = importlib.import_module(ADAPTOR)
+    owners["after the import of MindSpeed"] = name_of(rule.chunk_gated_delta_rule)
+    given = importlib.import_module("mindspeed.args_utils").get_full_args()
+    adaptor.repatch(dict(vars(given)))
+    owners["after its repatch"] = name_of(rule.chunk_gated_delta_rule)
+    return {"owners": owners}
+
+
+CASES: dict[str, _cases.Case] = {
+    **{
+        name: lambda _, place, name=name: entered(name, place.partition(":")[0]) for name in ENTRIES
+    },
+    "registry": registry,
+    "fla": fla,
+}
+
+
+if __name__ == "__main__":
+    _cases.answer(CASES, bare=True)
+    _probe.main(body, name="entry-points")

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.findings import Level
+from tests.probes.standins import findings, ran, written
+
+PROBE = "entry-points"
+FIRST = "import mindspeed.megatron_adaptor\n"
+LATE = "import megatron.core.optimizer\n"
+ENGINE = "verl/workers/engine/mindspeed/transformer_impl.py"
+FRAMEWORKS = {
+    "mcore_bridge/__init__.py": LATE,
+    "swift/__init__.py": "",
+    "swift/megatron/__init__.py": FIRST + LATE,
+    "twinkle/__init__.py": "",
+    "twinkle/model/megatron/__init__.py": "",
+    "twinkle/model/megatron/megatron.py": FIRST + LATE,
+    "verl/__init__.py": "",
+    ENGINE: FIRST + LATE,
+}
+FLA = {
+    "fla/__init__.py": "",
+    "fla/ops/gated_delta_rule.py": "def chunk_gated_delta_rule(): ...\n",
+}
+
+
+def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
+    run = ran(PROBE, written(tmp_path, FRAMEWORKS))
+    (imports,) = findings(run, "framework-imports")
+    assert (imports.level, imports.found) == (Level.OK, "mcore_bridge, swift, twinkle, verl")
+    assert [one.level for one in findings(run, "framework-order")] == [Level.OK]
+    absent = run.ranks[0].values["absent"]
+    assert absent["verl-actor"] == "this verl has no verl.workers.actor.megatron_actor"
+    assert absent["verl-engine"] == "not for npu"
+    assert absent["megatron-adaptor"] == "megatron_adaptor is not installed"
+
+
+@pytest.mark.parametrize("file", ["swift/megatron/__init__.py", ENGINE])
+def test_a_framework_that_imports_megatron_first_is_found(tmp_path: Path, file: str) -> None:
+    run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, file: LATE + FIRST}))
+    (finding,) = findings(run, "framework-order")
+    assert finding.level is Level.ERROR
+    assert finding.title.startswith(("ms-swift", "verl-engine-npu"))
+    assert f"{file}:1" in finding.found
+    assert "optimizer.USING_PYTORCH_OPTIMIZER is True" in finding.found
+
+
+def test_a_framework_that_cannot_be_imported_is_found(tmp_path: Path) -> None:
+    run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, ENGINE: "import ray_of_light\n"}))
+    finding, rest = findings(run, "framework-imports")
+    assert finding.level is Level.ERROR
+    assert finding.found == "ModuleNotFoundError: No module named 'ray_of_light'"
+    assert rest.level is Level.OK
+    cpu = {"swift/__init__.py": "", "swift/megatron/__init__.py": "import nothing_there\n"}
+    finding, *_ = findings(ran(PROBE, written(tmp_path, cpu), device="cpu"), "framework-imports")
+    assert finding.level is Level.WARNING
+
+
+def test_a_registry_that_imports_megatron_is_found(tmp_path: Path) -> None:
+    early = {"twinkle/model/megatron/__init__.py": "import megatron.core\n"}
+    run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, **early}))
+    levels = {one.title: one.level for one in findings(run, "framework-order")}
+    assert levels["twinkle imports Megatron where it only names a model type"] is Level.WARNING
+    assert levels["twinkle imports Megatron before MindSpeed"] is Level.ERROR
+
+
+@pytest.mark.parametrize(
+    ("more", "level"),
+    [
+        ("", Level.OK),
+        (
+            "import fla.ops.gated_delta_rule as rule\nrule.chunk_gated_delta_rule = repatch\n",
+            Level.WARNING,
+        ),
+    ],
+)
+def test_who_owns_the_rule(tmp_path: Path, more: str, level: Level) -> None:
+    folder = written(tmp_path, FLA)
+    adaptor = folder / "mindspeed" / "megatron_adaptor.py"
+    adaptor.write_text(adaptor.read_text() + more)
+    (finding,) = findings(ran(PROBE, folder), "fla-owner")
+    assert finding.level is level
+
+
+def test_without_frameworks_it_is_skipped(tmp_path: Path) -> None:
+    run = ran(PROBE, written(tmp_path), device="cpu")
+    assert run.ranks[0].skipped == "no framework that brings in Megatron is installed"
