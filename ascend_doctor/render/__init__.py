@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-FORMATS = ("text", "json", "jsonl", "junit", "sarif", "github", "markdown", "prometheus")
+FORMATS = (
+    *("text", "json", "jsonl", "junit", "sarif"),
+    *("github", "markdown", "html", "prometheus"),
+)
 SUFFIXES = {
     ".txt": "text",
     ".json": "json",
@@ -10,5 +13,6 @@ SUFFIXES = {
     ".xml": "junit",
     ".sarif": "sarif",
     ".md": "markdown",
+    ".html": "html",
     ".prom": "prometheus",
 }

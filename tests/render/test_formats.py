@@ -12,12 +12,23 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import Distribution, Python, Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.render import FORMATS, github, jsonl, junit, markdown, prometheus, sarif, text
+from ascend_doctor.render import (
+    FORMATS,
+    github,
+    html,
+    jsonl,
+    junit,
+    markdown,
+    prometheus,
+    sarif,
+    text,
+)
 from ascend_doctor.render import json as json_format
 from ascend_doctor.report import Report, verdict
 
 RENDER = {
     "github": github.render,
+    "html": html.render,
     "json": json_format.render,
     "jsonl": jsonl.render,
     "junit": junit.render,

@@ -1,0 +1,153 @@
+"""The report as one self-contained page: it asks for nothing, and needs no script to be read."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.findings import Level
+from ascend_doctor.fleet.settings import Group, settings
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.render.plain import one_line, shortened
+from ascend_doctor.report import Report
+
+_PAGES = Path(__file__).parent / "pages"
+_SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
+_ENDED = {True: "passed", False: "failed", None: "no result"}
+
+
+def render(report: Report) -> str:
+    """One page for screens of every size, light and dark, with keyboard and screen reader."""
+    script = _text("report.js")
+    return _page().render(
+        report=report,
+        groups=[
+            (level, found)
+            for level in _SHOWN
+            if (found := [one for one in report.findings if one.level is level])
+        ],
+        fine=[one for one in report.findings if one.level in {Level.OK, Level.SKIPPED}],
+        counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
+        facts=_facts(report),
+        timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
+        curves=list(_curves(report.snapshot.probes)),
+        style=_text("report.css"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+@functools.cache
+def _page() -> jinja2.Template:
+    pages = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_PAGES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_harmless,
+    )
+    pages.filters.update(shortened=shortened)
+    return pages.get_template("report.html")
+
+
+def _harmless(value: Any) -> Any:
+    """Texts of the report without control characters; the page's own parts as they are."""
+    return one_line(value) if type(value) is str else value
+
+
+def _text(name: str) -> Any:
+    import markupsafe  # noqa: PLC0415 - comes with jinja2
+
+    return markupsafe.Markup(_PAGES.joinpath(name).read_text("utf-8"))  # noqa: S704 - our own file
+
+
+def _facts(report: Report) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Tables of what was seen, the stack first."""
+    stack = Catalog().distributions
+    found = settings(report.snapshot, stack)
+    return [
+        (group.value, rows)
+        for group in Group
+        if (rows := [(one.name, value) for one, value in found.items() if one.group is group])
+    ]
+
+
+class Span(NamedTuple):
+    """A stage of a rank: where it starts and how long it is, in per cent of the longest rank."""
+
+    stage: str
+    seconds: float
+    start: float
+    width: float
+    hue: int
+
+
+class Timeline(NamedTuple):
+    """``ranks`` are (rank, ended as, last stage, spans)."""
+
+    probe: str
+    seconds: float
+    simulated: bool
+    ranks: list[tuple[int, str, str, list[Span]]]
+
+
+def _timeline(run: ProbeRun) -> Timeline:
+    longest = max((sum(one.stages.values()) for one in run.ranks), default=0.0) or 1.0
+    names = list(dict.fromkeys(stage for one in run.ranks for stage in one.stages))
+    ranks = []
+    for one in sorted(run.ranks, key=lambda result: result.rank):
+        at, spans = 0.0, []
+        for stage, seconds in one.stages.items():
+            hue = names.index(stage) * 47 % 360
+            width = max(100 * seconds / longest, 0.2)
+            spans.append(Span(stage, seconds, 100 * at / longest, width, hue))
+            at += seconds
+        ended = "skipped" if one.skipped else _ENDED[one.ok and not one.wrong]
+        ranks.append((one.rank, ended, one.stage, spans))
+    return Timeline(run.probe, run.seconds, run.simulated, ranks)
+
+
+class Curve(NamedTuple):
+    """``points`` are (bytes, rate in 1e9 bytes/s); ``line`` is an SVG path in a 600 by 200 box."""
+
+    title: str
+    points: list[tuple[int, float]]
+    line: str
+
+
+def _curves(runs: tuple[ProbeRun, ...]) -> list[Curve]:
+    """Rates by message size: values of rank 0 that map sizes in bytes to numbers."""
+    found = []
+    for run in runs:
+        first = min(run.ranks, key=lambda one: one.rank, default=None)
+        for name, value in (first.values if first else {}).items():
+            points = _points(value)
+            if len(points) > 1 and name.endswith("_gbps"):
+                found.append(Curve(f"{run.probe}: {name}", points, _line(points)))
+    return found
+
+
+def _points(value: Any) -> list[tuple[int, float]]:
+    if not isinstance(value, dict):
+        return []
+    rows = [
+        (int(size), float(rate))
+        for size, rate in value.items()
+        if str(size).isascii() and str(size).isdigit() and isinstance(rate, int | float)
+    ]
+    return sorted(rows) if len(rows) == len(value) else []
+
+
+def _line(points: list[tuple[int, float]]) -> str:
+    """Sizes stand at equal distances, for they are powers of a number."""
+    top = max(rate for _, rate in points) or 1.0
+    step = 600 / (len(points) - 1)
+    places = ((number * step, 200 - 190 * rate / top) for number, (_, rate) in enumerate(points))
+    return "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in places)
