@@ -1,0 +1,485 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor import cli
+from ascend_doctor.commands import env as command
+from ascend_doctor.data import Catalog
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.saved import NAME
+from ascend_doctor.provision.shell import SHELLS, Change, text
+from tests.provision.hostile import NAMES, VALUES
+from tests.provision.shells import environments, needed
+
+ARCH = os.uname().machine
+TILING = f"opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux/{ARCH}"
+TBE = "opp/built-in/op_impl/ai_core/tbe"
+PROGRAM = Path(sys.executable).with_name("ascend-doctor")
+TIMEOUTS = {
+    "HCCL_CONNECT_TIMEOUT": "1200",
+    "HCCL_EXEC_TIMEOUT": "1836",
+    "HCCL_EVENT_TIMEOUT": "1868",
+}
+ATB = {
+    "ATB_STREAM_SYNC_EVERY_KERNEL_ENABLE": "0",
+    "ATB_STREAM_SYNC_EVERY_RUNNER_ENABLE": "0",
+    "ATB_STREAM_SYNC_EVERY_OPERATION_ENABLE": "0",
+    "ATB_OPSRUNNER_KERNEL_CACHE_LOCAL_COUNT": "1",
+    "ATB_OPSRUNNER_KERNEL_CACHE_GLOABL_COUNT": "5",
+    "ATB_WORKSPACE_MEM_ALLOC_ALG_TYPE": "1",
+    "ATB_COMPARE_TILING_EVERY_KERNEL": "0",
+    "ATB_SHARE_MEMORY_NAME_SUFFIX": "",
+    "ATB_MATMUL_SHUFFLE_K_ENABLE": "1",
+    "LCCL_DETERMINISTIC": "0",
+    "LCCL_PARALLEL": "0",
+}
+
+
+@pytest.fixture(autouse=True)
+def machine_without_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a test makes is there, whatever the machine of the tests has."""
+    monkeypatch.setattr(command, "_driver", lambda _: None)
+    monkeypatch.setattr("ascend_doctor.collect.cann_tree.bases", lambda _: ())
+
+
+def folders(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).mkdir(parents=True, exist_ok=True)
+
+
+def stack(prefix: Path, *, settings: tuple[locks.Setting, ...] = (), cann: str = "") -> Path:
+    """A prefix with a finished stack, as setup leaves it; gives the stack's folder."""
+    folder = prefix / "stacks" / "s1"
+    names = ("megatron-lm", "mindspeed")
+    folders(folder, "src/megatron-lm/megatron/core", "src/mindspeed/mindspeed", "venv/bin")
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    lock = locks.Lock(
+        tool_version="1",
+        id="s1",
+        created_at="2026-11-21T00:00:00Z",
+        wish={"megatron": "0.15.3"},
+        python=locks.BasePython(version="3.11.2", tag="cp311", arch=ARCH),
+        checkouts=tuple(
+            locks.Checkout(name=name, version="v", ref="v", commit="0" * 40, url="u")
+            for name in names
+        ),
+        wheels=(),
+        settings=settings,
+        pythonpath=("src/mindspeed", "src/megatron-lm"),
+        system={"cann": cann} if cann else {},
+    )
+    locks.write(folder / locks.FILE, lock)
+    locks.Prefix(prefix).switch("s1")
+    return folder
+
+
+def toolkit(root: Path, version: str = "9.0.0") -> Path:
+    """A toolkit; up to 8.3 set_env.sh lies beside the folder ``latest``, then inside."""
+    folders(root, "runtime", "lib64/plugin/opskernel", "lib64/plugin/nnengine", TILING, "devlib")
+    folders(root, "python/site-packages", "bin", "tools/ccec_compiler/bin", f"{ARCH}-linux")
+    (root / f"{ARCH}-linux" / "ascend_toolkit_install.info").write_text(f"version={version}\n")
+    if version.startswith("8.1"):
+        folders(root, "compiler/ccec_compiler/bin", "tools/aml/lib64/plugin", "tools/msobjdump")
+        (root.parent / "set_env.sh").write_text("exit 7\n")
+    else:
+        folders(root, "tools/profiler/bin", "tools/msobjdump", "lib64/cmake")
+        (root / "set_env.sh").write_text("exit 7\n")
+    return root
+
+
+def nnal(root: Path) -> Path:
+    for abi in "01":
+        folders(root, *(f"atb/cxx_abi_{abi}/{name}" for name in ("lib", "bin", "examples")))
+    (root / "version.info").write_text("    Ascend-cann-atb : 9.0.0\n")
+    return root
+
+
+def ran(environ: Mapping[str, str], *arguments: str) -> tuple[int, bytes]:
+    """The command in this process, with an environment of its own; gives status and output."""
+    written = io.BytesIO()
+    out = io.TextIOWrapper(written, write_through=True)
+    with mock.patch.dict(os.environ, dict(environ), clear=True), mock.patch("sys.stdout", out):
+        code = cli.run(["env", *arguments])
+    return code, written.getvalue()
+
+
+def env(environ: Mapping[str, str], *arguments: str) -> dict[str, str | None]:
+    """What is to be set, by name."""
+    code, out = ran(environ, *arguments, "--shell", "json")
+    assert code == 0
+    return {row["name"]: row["value"] for row in json.loads(out)["variables"]}
+
+
+def script(environ: Mapping[str, str], *arguments: str) -> str:
+    code, out = ran(environ, *arguments)
+    assert code == 0
+    return os.fsdecode(out)
+
+
+def wanted(place: Path, old: Mapping[str, str]) -> dict[str, str]:
+    """What env has to make of ``old`` where stack, CANN and NNAL lie in ``place``."""
+    at, cann, atb = f"{place}/stacks/s1", f"{place}/cann", f"{place}/atb/atb/cxx_abi_1"
+    rest = [one for one in old.get("PYTHONPATH", "").split(":") if one]
+    modules = [f"{at}/src/megatron-lm", f"{at}/src/mindspeed", f"{cann}/python/site-packages"]
+    libraries = [f"{cann}/{one}" for one in ("lib64", "lib64/plugin/opskernel")]
+    libraries += [f"{cann}/lib64/plugin/nnengine", f"{cann}/{TILING}"]
+    programs = ("bin", "tools/ccec_compiler/bin", "tools/profiler/bin", "tools/msobjdump")
+    lists = {
+        "PATH": [f"{at}/venv/bin", f"{atb}/bin", *(f"{cann}/{one}" for one in programs), "/bin"],
+        "LD_LIBRARY_PATH": [f"{atb}/lib", f"{atb}/examples", *libraries, f"{cann}/devlib"],
+        "PYTHONPATH": [*modules, f"{cann}/{TBE}", *dict.fromkeys(rest)],
+        "CMAKE_PREFIX_PATH": [f"{cann}/lib64/cmake"],
+    }
+    return {
+        **old,
+        **{name: ":".join(entries) for name, entries in lists.items()},
+        "VIRTUAL_ENV": f"{at}/venv",
+        "MEGATRON_LM_PATH": f"{at}/src/megatron-lm",
+        "USE_MCORE_GDN": "0",
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "1",
+        "ASCEND_TOOLKIT_HOME": cann,
+        "ASCEND_HOME_PATH": cann,
+        "ASCEND_OPP_PATH": f"{cann}/opp",
+        "ASCEND_AICPU_PATH": cann,
+        "TOOLCHAIN_HOME": f"{cann}/toolkit",
+        "ATB_HOME_PATH": atb,
+        **ATB,
+        **TIMEOUTS,
+    }
+
+
+def memory(setting: str) -> str:
+    found = re.search(rf"{NAME}[ =]'([A-Za-z0-9+/=]+)'", setting)
+    assert found
+    return found[1]
+
+
+def between(one: Mapping[str, str], other: Mapping[str, str], shell: str) -> str:
+    """A script that makes an environment another."""
+    names = [name for name in {*one, *other} if one.get(name) != other.get(name)]
+    return text([Change(name, other.get(name), "a test") for name in names], shell)
+
+
+OLD = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(
+        ("PYTHONPATH", "MEGATRON_LM_PATH", "USE_MCORE_GDN", "VIRTUAL_ENV", "OTHER"), VALUES
+    ),
+)
+# A shell runs so many paths: starting it takes longer than a path.
+BATCH, BATCHES = 50, 10
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(
+    max_examples=BATCHES,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(cases=st.lists(st.tuples(NAMES, OLD), min_size=BATCH, max_size=BATCH))
+def test_500_hostile_paths_give_exactly_the_variables_and_then_the_old_ones(
+    shell: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    cases: list[tuple[str, dict[str, str]]],
+) -> None:
+    needed(shell)
+    top = tmp_path_factory.mktemp("hostile")
+    base = {"PATH": "/bin", "LC_ALL": "C.UTF-8", "HOME": str(top)}
+    (base,) = environments(shell, [""], top / "empty", base)
+    scripts, expected = [], []
+    for number, (name, more) in enumerate(cases):
+        place = top / str(number) / name
+        stack(place)
+        toolkit(place / "cann")
+        nnal(place / "atb")
+        old = {**base, **more, "ASCEND_HOME_PATH": f"{place}/cann"}
+        old["ATB_HOME_PATH"] = f"{place}/atb/atb/cxx_abi_0"
+        asked = ("--prefix", str(place), "--shell", shell)
+        setting = script(old, *asked)
+        there = wanted(place, old)
+        there[NAME] = memory(setting)
+        again, back = script(there, *asked), script(there, "--undo", "--shell", shell)
+        first, last = between(base, old, shell), between(old, base, shell)
+        scripts += [first, setting, again, back, last]
+        expected += [old, there, there, old, base]
+    got = environments(shell, scripts, top / "empty", base)
+    for one, other in zip(got, expected, strict=True):
+        wrong = {
+            name: (one.get(name), other.get(name))
+            for name in {*one, *other}
+            if one.get(name) != other.get(name)
+        }
+        assert wrong == {}
+
+
+SOURCED = {
+    "bash": "source <({})\n",
+    "zsh": "source <({})\n",
+    "fish": "{} | source\n",
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "it's", '"$HOME"', "$(>ran)", "路径\n`>ran`", "-e", "\x1b["]
+)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_program_is_sourced_from_any_folder(shell: str, name: str, tmp_path: Path) -> None:
+    """The shell is found by itself; undone, the environment is what it was."""
+    place = tmp_path / name
+    folder = stack(place)
+    base = {"PATH": "/bin:/usr/bin", "HOME": str(tmp_path), "ASCEND_DOCTOR_PREFIX": str(place)}
+    base |= {"USE_MCORE_GDN": "1", "PYTHONPATH": ":/a b::/a b:", "LC_ALL": "C.UTF-8"}
+    sourced = SOURCED[shell].format(f"{PROGRAM} env 2>/dev/null")
+    undo = SOURCED[shell].format(f"{PROGRAM} env --undo")
+    scripts = ["", sourced, sourced, undo, undo.replace("--undo", "--undo 2>/dev/null")]
+    start, there, again, back, twice = environments(shell, scripts, tmp_path / "empty", base)
+    tree = folder / "src" / "megatron-lm"
+    assert there["MEGATRON_LM_PATH"] == str(tree)
+    assert there["PYTHONPATH"].startswith(f"{tree}:{folder}/src/mindspeed:")
+    assert there["PYTHONPATH"].endswith("/a b")
+    assert there["USE_MCORE_GDN"] == "0"
+    assert there["PATH"].startswith(f"{folder}/venv/bin:")
+    assert again == there
+    assert back == start
+    assert twice == start
+
+
+@pytest.mark.parametrize("arguments", ["--prefix /nowhere", "--shell csh", "--no-such", "--undo x"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_failure_leaves_a_message_and_a_false_status(
+    shell: str, arguments: str, tmp_path: Path
+) -> None:
+    needed(shell)
+    sourced = SOURCED[shell].format(f"{PROGRAM} env {arguments}").strip()
+    show = {"fish": "echo $status"}.get(shell, "echo $?")
+    done = subprocess.run(
+        [needed(shell), "-c", f"{sourced}; {show}; /usr/bin/env"],
+        cwd=tmp_path,
+        env={"PATH": "/bin:/usr/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.splitlines()[0] == "1"
+    assert "ASCEND" not in done.stdout
+    assert done.stderr.startswith("ascend-doctor: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "out", "code"),
+    [
+        (("--prefix", "/nowhere"), b"false\n", 2),
+        (("--prefix", "/nowhere", "--shell", "json"), b"", 2),
+        (("--shell", "dotenv", "--nothing"), b"", 2),
+        (("--nothing",), b"false\n", 2),
+        (("--undo",), b"", 0),
+    ],
+)
+def test_what_a_failure_prints(
+    arguments: tuple[str, ...], out: bytes, code: int, tmp_path: Path
+) -> None:
+    assert ran({"HOME": str(tmp_path), "SHELL": "/bin/bash"}, *arguments)[1].endswith(out)
+    assert ran({"HOME": str(tmp_path)}, *arguments)[0] == code
+
+
+def test_a_bug_and_an_interruption_are_false_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for failing, code in ((RuntimeError("x"), 70), (KeyboardInterrupt(), 130)):
+        monkeypatch.setattr(command, "_wanted", mock.Mock(side_effect=failing))
+        assert ran({"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}) == (code, b"false\n")
+    capfd.readouterr()
+
+
+def test_without_a_stack_the_variables_are_those_of_the_machine(tmp_path: Path) -> None:
+    cann = toolkit(tmp_path / "cann")
+    found = env({"HOME": str(tmp_path), "ASCEND_TOOLKIT_HOME": str(cann)})
+    assert found["ASCEND_HOME_PATH"] == str(cann)
+    assert found["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "1"
+    assert "MEGATRON_LM_PATH" not in found
+    assert "CUDA_DEVICE_MAX_CONNECTIONS" not in found
+
+
+def test_with_a_tree_that_the_shell_names(tmp_path: Path) -> None:
+    folders(tmp_path, "tree/megatron/core/ssm", "other/megatron", "other/x")
+    base = {"HOME": str(tmp_path), "MEGATRON_LM_PATH": f"{tmp_path}/tree/"}
+    base["PYTHONPATH"] = f"{tmp_path}/other:{tmp_path}/other/x:{tmp_path}/tree"
+    found = env(base)
+    assert found["MEGATRON_LM_PATH"] == f"{tmp_path}/tree"
+    assert found["PYTHONPATH"] == f"{tmp_path}/tree:{tmp_path}/other/x"
+    assert found["USE_MCORE_GDN"] == "0"
+    (tmp_path / "tree/megatron/core/ssm/gated_delta_net.py").write_text("")
+    assert env(base)["USE_MCORE_GDN"] == "1"
+    assert "USE_MCORE_GDN" not in env(base | {"USE_MCORE_GDN": "0"})
+
+
+def test_without_cann_torch_does_not_look_for_it(tmp_path: Path) -> None:
+    stack(tmp_path)
+    found = env({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
+    assert found["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "0"
+    assert "LD_LIBRARY_PATH" not in found
+
+
+def test_the_old_layout(tmp_path: Path) -> None:
+    cann = toolkit(tmp_path / "ascend-toolkit" / "latest", "8.1.RC1")
+    found = env({"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann), "PATH": "/bin"})
+    assert found["PATH"] == ":".join(
+        [
+            f"{cann}/{one}"
+            for one in ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin")
+        ]
+        + ["/bin"]
+    )
+    assert (found["LD_LIBRARY_PATH"] or "").endswith(f"{cann}/tools/aml/lib64/plugin:{cann}/devlib")
+    assert "CMAKE_PREFIX_PATH" not in found
+
+
+def test_the_toolkit_of_the_stack_is_taken_and_others_leave(tmp_path: Path) -> None:
+    old, new = toolkit(tmp_path / "cann-8.5.0", "8.5.0"), toolkit(tmp_path / "cann-9.0.0")
+    stack(tmp_path / "p", cann="9.0.0")
+    base = {"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(old), "ASCEND_TOOLKIT_HOME": str(new)}
+    own = f"{new}/opp/vendors/own/op_api/lib"
+    base["LD_LIBRARY_PATH"] = f"{old}/lib64:/x:{own}:{new}/devlib:"
+    base["PYTHONPATH"] = f"{old}/python/site-packages:/y"
+    found = env(base, "--prefix", str(tmp_path / "p"))
+    assert found["ASCEND_HOME_PATH"] == str(new)
+    libraries = (found["LD_LIBRARY_PATH"] or "").split(":")
+    assert not [one for one in libraries if one.startswith(str(old))]
+    assert libraries[-3:] == ["/x", own, f"{new}/devlib"]
+    assert (found["PYTHONPATH"] or "").endswith("/y")
+    assert str(old) not in (found["PYTHONPATH"] or "")
+
+
+def test_another_cann_than_the_stack_was_made_for_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cann = toolkit(tmp_path / "cann-8.5.0", "8.5.0")
+    stack(tmp_path / "p", cann="9.0.0")
+    base = {"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann)}
+    assert env(base, "--prefix", str(tmp_path / "p"))["ASCEND_HOME_PATH"] == str(cann)
+    assert "made for CANN 9.0.0; here is 8.5.0" in capsys.readouterr().err
+
+
+def test_the_stub_goes_where_there_is_a_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cann = toolkit(tmp_path / "cann")
+    base = {"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann)}
+    base["LD_LIBRARY_PATH"] = f"{cann}/devlib"
+    monkeypatch.setattr(command, "_driver", lambda _: ("/d/lib64", "/d/lib64/driver"))
+    assert (env(base)["LD_LIBRARY_PATH"] or "").endswith(f"/{ARCH}:/d/lib64:/d/lib64/driver")
+
+
+def test_the_abi_of_atb_is_that_of_torch(tmp_path: Path) -> None:
+    folder = stack(tmp_path)
+    cann, atb = toolkit(tmp_path / "cann"), nnal(tmp_path / "atb")
+    base = {"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann), "ATB_HOME_PATH": str(atb)}
+    base |= {"ATB_MATMUL_SHUFFLE_K_ENABLE": "0"}
+    found = env(base, "--prefix", str(tmp_path))
+    assert found["ATB_HOME_PATH"] == f"{atb}/atb/cxx_abi_1"
+    assert "ATB_MATMUL_SHUFFLE_K_ENABLE" not in found
+    assert found["ATB_OPSRUNNER_KERNEL_CACHE_GLOABL_COUNT"] == "5"
+    place = folder / "venv/lib/python3.11/site-packages/torch/share/cmake/Torch"
+    place.mkdir(parents=True)
+    flags = 'set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI={}")\n'
+    for abi in "01":
+        (place / "TorchConfig.cmake").write_text(flags.format(abi))
+        found = env(base, "--prefix", str(tmp_path))
+        assert found["ATB_HOME_PATH"] == f"{atb}/atb/cxx_abi_{abi}"
+
+
+def test_time_outs_of_the_site_are_kept_in_their_order(tmp_path: Path) -> None:
+    stack(tmp_path)
+    base = {"HOME": str(tmp_path), "HCCL_EXEC_TIMEOUT": "7200", "HCCL_CONNECT_TIMEOUT": "600"}
+    found = env(base, "--prefix", str(tmp_path))
+    assert {name: found[name] for name in found if "TIMEOUT" in name} == {
+        "HCCL_EVENT_TIMEOUT": "7232"
+    }
+
+
+def test_settings_of_the_stack_stand_above_ours(tmp_path: Path) -> None:
+    settings = (
+        locks.Setting(name="CUDA_DEVICE_MAX_CONNECTIONS", value="2", why="FSDP"),
+        locks.Setting(name="TWINKLE_SRC_PATH", value="src/twinkle", why="a test", path=True),
+    )
+    folder = stack(tmp_path, settings=settings)
+    found = env({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
+    assert found["CUDA_DEVICE_MAX_CONNECTIONS"] == "2"
+    assert found["TWINKLE_SRC_PATH"] == f"{folder}/src/twinkle"
+
+
+def test_the_folder_of_one_stack_may_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = stack(tmp_path / "p")
+    monkeypatch.chdir(folder.parent)
+    found = env({"HOME": str(tmp_path)}, "--prefix", "s1")
+    assert found["VIRTUAL_ENV"] == f"{folder}/venv"
+
+
+def test_pythonhome_leaves_and_comes_back(tmp_path: Path) -> None:
+    stack(tmp_path)
+    base = {"HOME": str(tmp_path), "PYTHONHOME": "/usr"}
+    assert env(base, "--prefix", str(tmp_path))["PYTHONHOME"] is None
+    setting = script(base, "--prefix", str(tmp_path), "--shell", "bash")
+    rest = {name: value for name, value in base.items() if name != "PYTHONHOME"}
+    assert env(rest | {NAME: memory(setting)}, "--undo")["PYTHONHOME"] == "/usr"
+
+
+def test_a_colon_in_the_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stack(tmp_path / "a:b")
+    code, out = ran({"HOME": str(tmp_path)}, "--prefix", str(tmp_path / "a:b"))
+    assert (code, out) == (2, b"false\n")
+    assert "colon" in capsys.readouterr().err
+
+
+def test_the_difference_is_shown_in_comments(tmp_path: Path) -> None:
+    stack(tmp_path)
+    base = {"HOME": str(tmp_path), "PYTHONPATH": "/x", "USE_MCORE_GDN": "\x1b1"}
+    shown = script(base, "--prefix", str(tmp_path), "--diff")
+    lines = shown.splitlines()
+    assert all(line.startswith("# ") and line.isprintable() for line in lines)
+    assert f"#   + {tmp_path}/stacks/s1/src/megatron-lm" in lines
+    assert "#   - /x" not in lines
+    assert "#   - \\x1b1" in lines
+    assert NAME not in shown
+
+
+def test_each_variable_has_its_reason(tmp_path: Path) -> None:
+    stack(tmp_path)
+    code, out = ran({"HOME": str(tmp_path)}, "--prefix", str(tmp_path), "--shell", "json")
+    assert code == 0
+    assert all(len(row["because"]) > 10 for row in json.loads(out)["variables"])
+
+
+def test_dotenv(tmp_path: Path) -> None:
+    stack(tmp_path)
+    lines = script({"HOME": str(tmp_path)}, "--prefix", str(tmp_path), "--shell", "dotenv")
+    read = dict(one.split("=", 1) for one in lines.splitlines() if not one.startswith("#"))
+    assert read["CUDA_DEVICE_MAX_CONNECTIONS"] == "1"
+    assert NAME not in read
+
+
+def test_what_env_sets_is_valid_for_the_check_of_variables() -> None:
+    variables = Catalog().variables
+    for name, value in {**ATB, **TIMEOUTS, "CUDA_DEVICE_MAX_CONNECTIONS": "1"}.items():
+        row = variables.find(name)
+        if row is not None:
+            assert value not in row.hurts
+            assert row.low is None or row.low <= float(value)
+            assert row.high is None or float(value) <= row.high
