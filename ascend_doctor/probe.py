@@ -43,6 +43,7 @@ _PROBES = (
     _Entry("megatron-tree", 1, 90.0, 90.0, needs=()),
     _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
+    _Entry("megatron-calls", 1, 120.0, 90.0, needs=("inspect-env",)),
     _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("bool-index", 2, 300.0, 90.0),
     _Entry("fused-softmax", 2, 300.0, 90.0),
@@ -69,6 +70,9 @@ class Extent(NamedTuple):
     minutes: float = 1.0
 
 
+_HERE = Extent()
+
+
 def plan(
     level: int,
     *,
@@ -76,7 +80,7 @@ def plan(
     nproc: int,
     python: str,
     env: Mapping[str, str] | None = None,
-    extent: Extent = Extent(),
+    extent: Extent = _HERE,
 ) -> tuple[ProbeRequest, ...]:
     """The probes up to a level, in their order.
 
