@@ -30,6 +30,7 @@ _UNPACK: dict[bytes, Callable[[IO[bytes]], Any]] = {
         max_window_size=1 << 27
     ).stream_reader(raw, read_across_frames=True),
 }
+_BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 _MAGIC = 6
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
@@ -125,7 +126,7 @@ def origin(path: str) -> Origin:
 
 
 def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
-    """The log in blocks of whole lines of about BLOCK bytes; a line without end is cut.
+    """The log in blocks of whole lines of about BLOCK bytes; a longer line is cut.
 
     What cannot be read to its end is told in ``skipped``; a file that cannot be read at all raises
     DataError.
@@ -134,28 +135,37 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
         raw: IO[bytes] = sys.stdin.buffer if log.path is None else open(log.path, "rb")  # noqa: SIM115
     except OSError as error:
         raise DataError(f"{log.name}: {error.strerror}") from error
-    rest, first = b"", True
     try:
-        for piece in _pieces(_plain(raw)):
-            if first and log.listed and _binary(piece):
+        first = True
+        for block in _blocks(_plain(raw), log.name, skipped):
+            if first and log.listed and _binary(block):
                 skipped.append(Skipped(name=log.name, reason="not a text"))
                 return
             first = False
-            whole = rest + piece if rest else piece
-            cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
-            if not cut and len(whole) < BLOCK:
-                rest = whole
-                continue
-            cut = cut or len(whole)
-            rest = whole[cut:]
-            yield whole[:cut]
-    except (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
-        skipped.append(Skipped(name=log.name, reason=f"not read to its end: {error}"))
+            yield block
     finally:
         if log.path is not None:
             raw.close()
-    if rest:
-        yield rest
+
+
+def _blocks(stream: Any, name: str, skipped: list[Skipped]) -> Iterator[bytes]:
+    """Blocks of a buffered stream, the last one whole also where a packed file is cut short."""
+    ended = False
+    while not ended:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while size < BLOCK and not ended:
+                parts.append(stream.read1(BLOCK))
+                size += len(parts[-1])
+                ended = not parts[-1]
+            if not ended:
+                parts.append(stream.readline(BLOCK))
+        except _BROKEN as error:
+            skipped.append(Skipped(name=name, reason=f"not read to its end: {error}"))
+            ended = True
+        if any(parts):
+            yield b"".join(parts)
 
 
 def _binary(head: bytes) -> bool:
@@ -163,21 +173,43 @@ def _binary(head: bytes) -> bool:
     return sample.count(0) * _NULS > len(sample)
 
 
-def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
-    head = stream.read(BLOCK)
-    decode = next((name for mark, name in _WIDE.items() if head.startswith(mark)), None)
-    decoder = codecs.getincrementaldecoder(decode)("replace") if decode else None
-    while head:
-        yield decoder.decode(head).encode("utf-8", "replace") if decoder else head
-        head = stream.read(BLOCK)
-
-
-def _plain(raw: IO[bytes]) -> IO[bytes]:
-    """The stream, unpacked where its first bytes say that it is packed."""
-    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(raw)  # type: ignore[type-var]
-    head = buffered.peek(_MAGIC)[:_MAGIC]
+def _plain(raw: IO[bytes]) -> Any:
+    """The stream as UTF-8 or what it is, unpacked where its first bytes say that it is packed."""
+    buffered: Any = raw
     for magic, unpack in _UNPACK.items():
-        if head.startswith(magic):
-            unpacked: IO[bytes] = unpack(buffered)
-            return unpacked
+        if buffered.peek(_MAGIC).startswith(magic):
+            buffered = io.BufferedReader(unpack(buffered), BLOCK)
+            break
+    try:
+        head = buffered.peek(len(codecs.BOM_UTF16))
+    except _BROKEN:
+        return buffered
+    for mark, encoding in _WIDE.items():
+        if head.startswith(mark):
+            return io.BufferedReader(_Recoded(buffered, encoding), BLOCK)
     return buffered
+
+
+class _Recoded(io.RawIOBase):
+    """A stream of UTF-16 as one of UTF-8."""
+
+    def __init__(self, stream: Any, encoding: str) -> None:
+        super().__init__()
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            piece = self._stream.read1(BLOCK)
+            text = self._decoder.decode(piece, final=not piece)
+            self._left = text.encode("utf-8", "replace")
+            if not piece:
+                break
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count

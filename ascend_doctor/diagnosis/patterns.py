@@ -6,12 +6,17 @@ linear in the text also for a pattern that a site added without care.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import platform
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 from typing import Literal
 
 import hyperscan
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.loading import Kept
 from ascend_doctor.stacks import KnownFailure
 
 Sign = Literal["exception", "code", "result", "died", "logged", "elastic", "world"]
@@ -85,6 +90,15 @@ class Patterns:
 def _compiled(
     texts: Sequence[str], flags: int, names: Sequence[tuple[str, str]]
 ) -> hyperscan.Database:
+    """The automaton, from the user's cache where it was made before: that takes a thousandth."""
+    told = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
+    digest = hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
+    kept = Kept.named("patterns", digest)
+    if isinstance(known := kept.get(), bytes):
+        with contextlib.suppress(hyperscan.error):
+            database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)
+            database.scratch = hyperscan.Scratch(database)
+            return database
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     try:
         _compile(database, texts, flags)
@@ -92,6 +106,7 @@ def _compiled(
         for text, (_, name) in zip(texts, names, strict=True):
             _tried(text, flags, name)
         raise
+    kept.put(hyperscan.dumpb(database))
     return database
 
 

@@ -21,8 +21,10 @@ _REACH = 4096
 _LONG = 1 << 16
 # Where no stamp stands in the line, its neighbours have one: torch_npu's [ERROR] line follows.
 _AFTER, _BEFORE = 3, 30
-# Which processes write at all is looked up at the ends of every block.
-_SAMPLE = 1 << 14
+# Which processes write at all is looked up at the end of every block, and at that of the log.
+_SAMPLE = 1 << 9
+_TAIL = 1 << 16
+_HEAD = 256
 
 _EXCEPTION = re.compile(
     r"([A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)(?:\(\w+\))?)(?:: (.*)|:?$)"
@@ -85,16 +87,18 @@ class _Reader:
             line += data.count(b"\n", counted, start)
             counted = start
             self._hit(data, start, stop, place, line)
-        self._sample(data)
-        self._line += data.count(b"\n")
-        self.ledger.lines += data.count(b"\n")
+        self._sample(data[-_SAMPLE:])
+        line += data.count(b"\n", counted)
+        self.ledger.lines += line - self._line
+        self._line = line
         self.ledger.size += len(raw)
-        self._tail = data[-_SAMPLE:]
+        self._tail = data[-_TAIL:]
 
     def end(self) -> None:
         """What counts only where nothing follows it."""
         if self._tail and not self._tail.endswith((b"\n", b"\r")):
             self.ledger.lines += 1
+        self._sample(self._tail)
         rows = [row for row in re.split(rb"[\r\n]+", self._tail) if row.strip()]
         if not rows:
             return
@@ -105,11 +109,9 @@ class _Reader:
                 self.ledger.ends_with(identity, self._row(rows[-1][:_REACH], line, lambda: None))
 
     def _sample(self, data: bytes) -> None:
-        pieces = [data] if len(data) <= 2 * _SAMPLE else [data[:_SAMPLE], data[-_SAMPLE:]]
-        for piece in pieces:
-            for row in re.split(rb"[\r\n]+", piece):
-                if row[:1] in _PREFIXED or row[:1].isalnum() or self.log.origin.named:
-                    self.ledger.origin(parted(_text(row[:256]), self.log.origin)[0])
+        for row in re.split(rb"[\r\n]+", data):
+            if row:
+                self.ledger.origin(parted(_text(row[:_HEAD]), self.log.origin)[0])
 
     def _hit(self, data: bytes, start: int, stop: int, place: int, line: int) -> None:
         row = data[max(start, place - _REACH) : min(stop, place + _REACH)]
@@ -173,9 +175,6 @@ class _Reader:
             self.ledger.waits.add((row.origin.rank, int(told[1])))
         if told := _LOST.search(text):
             self.ledger.lose(told[1], row)
-
-
-_PREFIXED = (b"[", b"(", b"{")
 
 
 def _bounds(data: bytes, place: int) -> tuple[int, int]:

@@ -1,0 +1,139 @@
+"""`diagnose` against `grep -cE -f` of the same patterns on a synthetic log of 64 ranks, in pairs.
+
+    python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--linear] [--folder DIR]
+
+The lines are those of tests/diagnosis/threads (healthy runs, then failures) and progress of
+training as Megatron and transformers print it, in proportions of a run that fails in its last
+lines: 9,990 of 10,000 are progress, the others are warnings that mean no harm. grep runs in the C
+locale, its fastest; patterns are written as POSIX extended regular expressions. Prints the median
+seconds of both, on the wall and of the processor, the median of the ratios, and the largest
+resident memory of the doctor; with
+--linear also seconds and memory from 10 MiB to 4 GiB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+from ascend_doctor.data import Catalog
+
+ROOT = Path(__file__).parent.parent
+RANKS = 64
+MIB = 1 << 20
+SIZES = (10, 100, 1024, 4096)
+STEP = (
+    "[rank{r}]: [2026-08-22 12:31:26] iteration {n:8d}/ 2000000 | consumed samples: {n:12d} | "
+    "elapsed time per iteration (ms): 5123.4 | learning rate: 1.507E-05 | global batch size:  1024 "
+    "| lm loss: 2.373574E+00 | loss scale: 1.0 | grad norm: 0.811 | number of skipped iterations:"
+    "   0 | number of nan iterations:   0 |"
+)
+LOSS = (
+    "[rank{r}]: {{'loss': 0.2318, 'grad_norm': 0.6525, 'learning_rate': 8.6e-07, 'epoch': 0.64, "
+    "'global_step/max_steps': '{n}/2000000', 'memory(GiB)': 63.16}}"
+)
+PROGRESS = (
+    STEP,
+    LOSS,
+    "[rank{r}]: Train:  31%|###       | {n}/2000000 [1:22:38<2:57:04,  1.10it/s]",
+    "(WorkerDict pid=90{r:02}, ip=10.0.0.1) step:{n} - actor/pg_loss:0.01 - actor/grad_norm:0.81",
+)
+
+
+def texts() -> tuple[list[str], list[str]]:
+    """Lines that healthy runs print, and those of a run that ends."""
+    folder = ROOT / "tests" / "diagnosis" / "threads"
+    healthy = yaml.safe_load((folder / "healthy.yaml").read_text("utf-8"))
+    failed = yaml.safe_load((folder / "memory.yaml").read_text("utf-8"))
+    lines = [line for row in healthy for line in row["lines"]]
+    return lines, [line for row in failed for line in row["lines"]]
+
+
+def write(path: Path, mib: int) -> None:
+    """A log of that size, one piece of it repeated; the failure stands at its end."""
+    chance = random.Random(1)  # noqa: S311 - the same log every time
+    harmless, end = texts()
+    rows = []
+    for n in range(100_000):
+        if chance.random() < 0.999:  # noqa: PLR2004 - see the docstring
+            rows.append(chance.choice(PROGRESS).format(r=n % RANKS, n=n))
+        else:
+            rows.append(f"[rank{n % RANKS}]: {chance.choice(harmless)}")
+    piece = ("\n".join(rows) + "\n").encode()
+    with path.open("wb") as file:
+        for _ in range(max(mib * MIB // len(piece), 1)):
+            file.write(piece)
+        file.write(("\n".join(f"[rank3]: {line}" for line in end) + "\n").encode())
+
+
+def posix(pattern: str) -> str:
+    """The same pattern as an extended regular expression."""
+    pattern = re.sub(r"\[[^\]]*\]", lambda one: _listed(one[0]), pattern)
+    return pattern.replace(r"\d", "[0-9]").replace("(?:", "(")
+
+
+def _listed(one: str) -> str:
+    return one.replace(r"\d", "0-9").replace(r"\w", "A-Za-z0-9_")
+
+
+def seconds(argv: list[str], **env: str) -> tuple[float, float, float]:
+    """Wall time, time of the processor, and peak resident memory in MB."""
+    start = time.perf_counter()
+    # grep stops at the first match where it writes to /dev/null.
+    with tempfile.TemporaryFile() as told:
+        child = subprocess.Popen(argv, env={**os.environ, **env}, stdout=told)
+        _, _, used = os.wait4(child.pid, 0)
+    child.returncode = 0
+    took = time.perf_counter() - start
+    return took, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--linear", action="store_true")
+    parser.add_argument("--folder")
+    options = parser.parse_args()
+    doctor = str(Path(sys.executable).with_name("ascend-doctor"))
+    place = Path(tempfile.mkdtemp(dir=options.folder))
+    try:
+        log, patterns = place / "train.log", place / "patterns"
+        every = [text for one in Catalog().failures.values() for text in one.matches]
+        patterns.write_text("".join(f"{posix(text)}\n" for text in every))
+        write(log, options.mib)
+        ours = [doctor, "diagnose", str(log), "--format", "json"]
+        theirs = ["grep", "-cE", "-f", str(patterns), str(log)]
+        seconds(ours)
+        pairs = [(seconds(ours), seconds(theirs, LC_ALL="C")) for _ in range(options.pairs)]
+        print(f"{len(every)} patterns, {log.stat().st_size / MIB:.0f} MiB")
+        for number, name in enumerate(("wall time", "processor time")):
+            mine, other = ([one[number] for one in side] for side in zip(*pairs, strict=True))
+            ratio = statistics.median(b / a for a, b in zip(mine, other, strict=True))
+            print(
+                f"{name:<15} diagnose {statistics.median(mine):6.2f} s, "
+                f"grep -cE -f (LC_ALL=C) {statistics.median(other):6.2f} s, "
+                f"median of the ratios {ratio:.2f}"
+            )
+        print(f"peak memory              {max(one[0][2] for one in pairs):.0f} MB")
+        for mib in SIZES if options.linear else ():
+            write(log, mib)
+            took, busy, peak = seconds(ours)
+            print(f"{mib:5} MiB  {took:6.2f} s, processor {busy:6.2f} s  {peak:4.0f} MB")
+    finally:
+        shutil.rmtree(place)
+
+
+if __name__ == "__main__":
+    main()
