@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 # What ranks say that lost a peer or waited for one: gloo and c10d as seen with torch 2.13, HCCL's
-# EI0002 (notify wait) and EI0006 (socket) by its error codes.
+# EI0002 (notify wait), EI0006 (socket) and EI0015 (ranks that never joined) by its error codes.
+# torch_npu's own function AclrtSynchronizeStreamWithTimeout is no time-out.
 _VICTIM = re.compile(
-    r"timed?[ -]?out|connection (closed|reset|refused)|closed by peer|broken pipe|"
-    r"^Dist(Network|Store|Backend)Error|EI0002|EI0006",
+    r"\btimed?[ -]?out|connection (closed|reset|refused)|closed by peer|broken pipe|"
+    r"^Dist(Network|Store|Backend)Error|EI0002|EI0006|EI0015",
     re.IGNORECASE,
 )
 _WAITS = re.compile(r"torch/distributed/|\bin synchronize\b")

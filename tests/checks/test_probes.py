@@ -26,6 +26,11 @@ SLEEPING = """Thread 0x2 (most recent call first):
 """
 CRASHED = "Fatal Python error: Segmentation fault\n\n" + SLEEPING + "\nExtension modules: numpy"
 CLOSED = "RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:31963"
+LOST_DEVICE = (
+    "RuntimeError: NPU function error: AclrtSynchronizeStreamWithTimeout(stream()), error code is "
+    "507010\nEL0001: Device[1] lost heartbeat, runtime result = 507010."
+)
+ABSENT = "RuntimeError: HCCL function error\nEI0015: Failed to connect agent[1]"
 TORCHRUN = ("python", "-m", "torch.distributed.run", "probes/allreduce.py", "--device", "cpu")
 STAGES = ("import", "rendezvous", "link", "sum")
 
@@ -105,6 +110,14 @@ GUILT = {
             rank(0, ok=False, error=CLOSED), rank(1, ok=False, error="ValueError: own"), waiting(2)
         ),
         ("exception", (1,), "sum", "ValueError: own"),
+    ),
+    "a lost device, though torch_npu waited WithTimeout for it": (
+        allreduce(waiting(0, "link"), rank(1, ok=False, error=LOST_DEVICE)),
+        ("exception", (1,), "sum", LOST_DEVICE),
+    ),
+    "the one that never joined, not the one that says so": (
+        allreduce(rank(0, "link", ok=False, error=ABSENT), waiting(1, "link")),
+        ("hang", (1,), "link", ""),
     ),
     "the one outside the collective": (
         allreduce(waiting(0), rank(1, stack=SLEEPING), waiting(2), timed_out=True),
