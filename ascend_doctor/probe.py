@@ -58,7 +58,11 @@ _PROBES = (
     _Entry("bound-device-id", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
     _Entry("object-collectives", 3, 600.0, 120.0, torchrun=True, needs=_LINKED),
     _Entry("parallel-groups", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
-    _Entry("smoke-train", 3, 600.0, 180.0, torchrun=True, needs=_LINKED),
+    _Entry("expert-shapes", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("lora-tied-embeddings", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("lora-sequence-parallel", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("lora-experts", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("smoke-train", 3, 900.0, 240.0, torchrun=True, needs=_LINKED),
 )
 
 

@@ -26,9 +26,11 @@ ALONE_SECONDS = 5.0
 PORTS = {"HCCL_NPU_SOCKET_PORT_RANGE": "auto", "HCCL_HOST_SOCKET_PORT_RANGE": "auto"}
 
 
-def start(
-    probe: Probe, folder: str, steps: int, saved: Mapping[str, tuple[Layout, str]]
-) -> dict[str, Any]:
+# A layout, what the model is, and the path of its checkpoint.
+Saved = tuple[Layout, dict[str, Any], str]
+
+
+def start(probe: Probe, folder: str, steps: int, saved: Mapping[str, Saved]) -> dict[str, Any]:
     """Resume the saved layouts in a fresh process. Raises RuntimeError where it fails."""
     records = os.path.join(folder, "resumed")
     os.mkdir(records)
@@ -71,10 +73,10 @@ def body(probe: Probe) -> None:
     wish = json.loads(os.environ[VARIABLE])
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
-    for name, (sizes, path) in wish["layouts"].items():
+    for name, (sizes, kind, path) in wish["layouts"].items():
         layout = Layout(*sizes)
         with _on_megatron.under(probe, layout), probe.stage(f"resumed {name}"):
-            run = tiny.Training(layout, probe.place())
+            run = tiny.Training(layout, probe.place(), **kind)
             run.load(path)
             found = {"digest": run.digest(), "evaluated": run.evaluate()}
             _on_megatron.record(probe, name, found, run, wish["steps"])

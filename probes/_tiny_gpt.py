@@ -19,23 +19,23 @@ from megatron.core.models.gpt.gpt_model import GPTModel
 from megatron.core.transformer.transformer_block import TransformerBlockSubmodules
 from megatron.core.transformer.transformer_config import TransformerConfig
 
-EXPERTS = 4
 VOCABULARY = 128
 SEQUENCE = 32
 HIDDEN = 64
-LAYERS = 2
 SPREAD = 0.02
 
 
 class Kind(NamedTuple):
     """What differs between the models.
 
-    ``tied``: the output shares the embedding's weight. ``marked``: the halves of adapters that are
-    not sharded say that each rank has seen a part of the sequence. ``dispatcher`` moves tokens to
-    experts.
+    ``experts`` of each layer, 0 for a dense one; ``groups`` of queries share a key. ``tied``: the
+    output shares the embedding's weight. ``marked``: the halves of adapters that are not sharded
+    say that each rank has seen a part of the sequence. ``dispatcher`` moves tokens to experts.
     """
 
-    experts: bool = True
+    layers: int = 2
+    experts: int = 4
+    groups: int = 2
     tied: bool = False
     marked: bool = True
     dispatcher: str = "alltoall"
@@ -44,7 +44,7 @@ class Kind(NamedTuple):
 def configuration(layout: Layout, kind: Kind) -> Any:
     """The same model for every layout."""
     experts: dict[str, Any] = {
-        "num_moe_experts": EXPERTS,
+        "num_moe_experts": kind.experts,
         "moe_router_topk": 2,
         "moe_ffn_hidden_size": HIDDEN,
         "moe_grouped_gemm": False,
@@ -54,10 +54,10 @@ def configuration(layout: Layout, kind: Kind) -> Any:
         "expert_tensor_parallel_size": layout.expert_tensor,
     }
     return TransformerConfig(
-        num_layers=LAYERS,
+        num_layers=kind.layers,
         hidden_size=HIDDEN,
-        num_attention_heads=4,
-        num_query_groups=2,
+        num_attention_heads=2 * kind.groups,
+        num_query_groups=kind.groups,
         ffn_hidden_size=2 * HIDDEN,
         gated_linear_unit=True,
         activation_func=torch.nn.functional.silu,
@@ -100,7 +100,8 @@ def build(config: Any, kind: Kind) -> Any:
     model = GPTModel(
         config=config,
         transformer_layer_spec=TransformerBlockSubmodules(
-            layer_specs=[layer] * (LAYERS // config.pipeline_model_parallel_size), layer_norm=Norm
+            layer_specs=[layer] * (kind.layers // config.pipeline_model_parallel_size),
+            layer_norm=Norm,
         ),
         vocab_size=VOCABULARY,
         max_sequence_length=SEQUENCE,
@@ -123,9 +124,9 @@ def build(config: Any, kind: Kind) -> Any:
 def globally(name: str, config: Any) -> str:
     """The name that a part of this stage and of these experts has in the whole model."""
     stage = parallel_state.get_pipeline_model_parallel_rank()
-    layers = stage * LAYERS // config.pipeline_model_parallel_size
+    layers = stage * config.num_layers // config.pipeline_model_parallel_size
     owner = parallel_state.get_expert_model_parallel_rank()
-    experts = owner * EXPERTS // config.expert_model_parallel_size
+    experts = owner * (config.num_moe_experts or 0) // config.expert_model_parallel_size
     for kind, first in (("layers", layers), ("local_experts", experts)):
         name = re.sub(
             rf"\b({kind})\.(\d+)",

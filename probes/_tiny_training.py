@@ -46,6 +46,8 @@ class Training:
     def __init__(self, layout: Layout, place: str, **kind: Any) -> None:
         model = tiny_gpt.Kind(**kind)
         self.config = tiny_gpt.configuration(layout, model)
+        # Whether it is the model whose losses are known.
+        self.usual = model._replace(dispatcher=tiny_gpt.Kind().dispatcher) == tiny_gpt.Kind()
         self.place = place
         self.batches = batches(SEED)
         model_parallel_cuda_manual_seed(SEED)

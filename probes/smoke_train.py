@@ -25,6 +25,7 @@ STEPS = 10
 AGAIN = 2
 MOST_EXPERT_RANKS = 4
 MANY_RANKS = 8
+HIDDEN = 64
 
 
 def layouts(world_size: int) -> tuple[Layout, ...]:
@@ -41,19 +42,52 @@ def layouts(world_size: int) -> tuple[Layout, ...]:
     return tuple(fitting if world_size >= MANY_RANKS else fitting[:2])
 
 
+def asked(probe: Probe) -> tuple[Layout, ...]:
+    """The layout that the user asks for, where it can be trained here; else the reason is kept."""
+    if not probe.asked:
+        return ()
+    layout = Layout(**{"etp": 1, **probe.asked})
+    reason = ""
+    if not layout.fits(probe.world_size):
+        reason = f"it does not fit {probe.world_size} ranks"
+    elif layout.cp > 1:
+        reason = "the attention of a plain megatron.core knows no context parallelism"
+    elif HIDDEN % max(layout.tp, layout.expert_tensor):
+        reason = f"the tiny model is {HIDDEN} wide"
+    if reason:
+        probe.measure("left_out", {layout.name: reason})
+        return ()
+    return (layout,)
+
+
+def kind(layout: Layout, device: str) -> dict[str, Any]:
+    """The tiny model, or a larger one where the layout takes more layers, experts or heads.
+
+    gloo cannot gather pieces of different lengths, as alltoall wants with expert tensors sharded.
+    """
+    found: dict[str, Any] = {
+        "layers": -(-2 // layout.pp) * layout.pp,
+        "experts": -(-4 // layout.ep) * layout.ep,
+        "groups": -(-2 // layout.tp) * layout.tp,
+    }
+    if device == "cpu" and layout.expert_tensor > 1:
+        found["dispatcher"] = "allgather"
+    return found
+
+
 def body(probe: Probe) -> None:
     """Ten training steps with experts and LoRA under several layouts, and a resumption."""
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
     found: dict[str, Any] = {}
-    saved: dict[str, tuple[Layout, str]] = {}
+    saved: dict[str, _resumed.Saved] = {}
     with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as folder:
-        for layout in layouts(probe.world_size):
+        for layout in dict.fromkeys((*asked(probe), *layouts(probe.world_size))):
             path = os.path.join(folder, f"{layout.name}-{probe.rank}")
-            saved[layout.name] = (layout, path)
+            saved[layout.name] = (layout, kind(layout, probe.device), path)
             with _on_megatron.under(probe, layout):
                 with probe.stage(f"model of {layout.name}"):
-                    run = tiny.Training(layout, probe.place())
+                    run = tiny.Training(layout, probe.place(), **kind(layout, probe.device))
                 train(probe, run, layout.name, path, found)
         with probe.stage("resume in fresh processes"):
             probe.measure("resumed", _resumed.start(probe, folder, AGAIN, saved))
@@ -62,6 +96,7 @@ def body(probe: Probe) -> None:
 def train(probe: Probe, run: Any, name: str, path: str, found: dict[str, Any]) -> None:
     """Ten steps; what is known so far is recorded after each."""
     one: dict[str, Any] = {"losses": [], "grad_norms": [], "learning_rates": [], "seconds": []}
+    one["usual"] = run.usual
     found[name] = one
     for number in range(1, STEPS + 1):
         if number == STEPS - AGAIN + 1:

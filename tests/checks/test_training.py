@@ -137,3 +137,21 @@ def test_a_step_without_metrics() -> None:
     short = {**GOOD, "losses": GOOD["losses"][:9], "grad_norms": GOOD["grad_norms"][:9]}
     (finding,) = trained(short)
     assert finding.title == "smoke-train: 9 of 10 steps have metrics under TP2"
+
+
+def test_a_larger_model_has_other_losses() -> None:
+    larger = {**changed("losses", 2, 4.6), "usual": False}
+    assert trained(larger)[0].level is Level.OK
+    (finding,) = trained({**changed("losses", 9, 4.9), "usual": False})
+    assert "does not fall" in finding.title
+
+
+def test_a_layout_that_was_asked_for_and_not_trained() -> None:
+    values = {**STACK, "layouts": {"TP2": GOOD}, "left_out": {"TP3": "it does not fit 4 ranks"}}
+    run = ProbeRun(
+        probe="smoke-train", exit_code=0, ranks=(ProbeResult(rank=0, ok=True, values=values),)
+    )
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
+    (finding,) = judge(case, [one for one in registered() if one.id == "smoke-train"])
+    assert finding.level is Level.WARNING
+    assert finding.found == "it does not fit 4 ranks"

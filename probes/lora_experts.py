@@ -1,0 +1,35 @@
+"""Trains LoRA adapters of experts whose tensors are sharded, and whose tensors are not.
+
+Run it alone: ``torchrun --nproc-per-node 2 probes/lora_experts.py --device cpu``. With an expert
+tensor parallel size (ETP) above 1, the half of an adapter that is not sharded sees the partial sums
+of its rank alone, and Megatron reduces its gradient over no group. Three steps each with ETP 2 and
+ETP 1, and by how much the adapters differ then between ranks that should hold the same.
+"""
+
+from __future__ import annotations
+
+import _on_megatron
+import _probe
+from _layouts import Layout
+from _probe import Probe
+
+STEPS = 3
+SIZES = (1, 2)
+
+
+def body(probe: Probe) -> None:
+    """LoRA on experts, with their tensors whole and sharded."""
+    if probe.world_size % 2:
+        probe.skip("expert tensors sharded over two ranks need an even number of ranks")
+    _on_megatron.begin(probe)
+    tiny = _on_megatron.training(probe)
+    for size in SIZES:
+        layout = Layout(tp=2, etp=size)
+        with _on_megatron.under(probe, layout), probe.stage(f"steps with ETP{size}"):
+            # alltoall gathers pieces of different lengths where ETP is 2, which gloo cannot.
+            run = tiny.Training(layout, probe.place(), dispatcher="allgather")
+            _on_megatron.record(probe, f"ETP{size}", {}, run, STEPS)
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="lora-experts")

@@ -1,0 +1,37 @@
+"""Trains LoRA adapters under sequence parallelism, with and without the mark that they need.
+
+Run it alone: ``torchrun --nproc-per-node 2 probes/lora_sequence_parallel.py --device cpu``. Each
+tensor parallel rank sees a part of the sequence, so gradients of what is not sharded must be added
+up. Megatron does that for parameters that are marked ``sequence_parallel``, and for no others.
+Three steps each: without tensor parallelism (``whole``), ``marked``, and ``unmarked``.
+"""
+
+from __future__ import annotations
+
+import _on_megatron
+import _probe
+from _layouts import Layout
+from _probe import Probe
+
+STEPS = 3
+RUNS = (
+    ("whole", Layout(), True),
+    ("marked", Layout(tp=2), True),
+    ("unmarked", Layout(tp=2), False),
+)
+
+
+def body(probe: Probe) -> None:
+    """LoRA under sequence parallelism, marked and unmarked."""
+    if probe.world_size % 2:
+        probe.skip("sequence parallelism over two ranks needs an even number of ranks")
+    _on_megatron.begin(probe)
+    tiny = _on_megatron.training(probe)
+    for name, layout, marked in RUNS:
+        with _on_megatron.under(probe, layout), probe.stage(f"steps {name}"):
+            run = tiny.Training(layout, probe.place(), experts=0, marked=marked)
+            _on_megatron.record(probe, name, {}, run, STEPS)
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="lora-sequence-parallel")

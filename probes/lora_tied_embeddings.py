@@ -1,0 +1,62 @@
+"""Trains LoRA adapters in a pipeline whose output shares the weight of the embedding.
+
+Run it alone: ``torchrun --nproc-per-node 2 probes/lora_tied_embeddings.py --device cpu``. The
+shared weight is frozen and has no gradient. Its first and last stage add up that gradient all the
+same, and up to 0.12.3 megatron.core hands None to the all-reduce. Three steps each: without a
+pipeline (``whole``), with one (``pipeline``), and, should that fail, with that one function left
+out (``mended``): there is nothing to add up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import _on_megatron
+import _probe
+from _layouts import Layout
+from _probe import Probe
+
+STEPS = 3
+PIPELINE = Layout(pp=2)
+
+
+def body(probe: Probe) -> None:
+    """LoRA with tied embeddings in a pipeline."""
+    if probe.world_size % 2:
+        probe.skip("a pipeline of two stages needs an even number of ranks")
+    _on_megatron.begin(probe)
+    tiny = _on_megatron.training(probe)
+    steps(probe, tiny, "whole", Layout())
+    try:
+        steps(probe, tiny, "pipeline", PIPELINE)
+    except TypeError as error:
+        # Every rank is a first or a last stage, and fails here before it sends anything.
+        probe.measure("error", _probe.innermost(error))
+        with without_sum():
+            steps(probe, tiny, "mended", PIPELINE)
+
+
+def steps(probe: Probe, tiny: Any, name: str, layout: Layout) -> None:
+    with _on_megatron.under(probe, layout), probe.stage(f"steps {name}"):
+        run = tiny.Training(layout, probe.place(), experts=0, tied=True)
+        _on_megatron.record(probe, name, {}, run, STEPS)
+
+
+@contextlib.contextmanager
+def without_sum() -> Iterator[None]:
+    """Nobody adds up gradients of the shared weight."""
+    module = importlib.import_module("megatron.core.distributed.finalize_model_grads")
+    name = "_allreduce_word_embedding_grads"
+    before = getattr(module, name)
+    setattr(module, name, lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="lora-tied-embeddings")

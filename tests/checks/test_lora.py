@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+EQUAL = {"dense tensor": 0.0, "dense data": 0.0, "expert tensor": 0.0, "expert data": 0.0}
+RIGHT = {"losses": [4.9, 4.8, 4.7], "differences": EQUAL}
+FIRST_STAGE = {"losses": [None, None, None], "differences": EQUAL}
+
+
+def drifted(group: str, by: float = 0.03) -> dict[str, Any]:
+    return {"losses": [4.9, 4.79, 4.68], "differences": {**EQUAL, group: by}}
+
+
+def judged(probe: str, *ranks: dict[str, Any]) -> tuple[Finding, ...]:
+    results = tuple(
+        ProbeResult(rank=rank, ok=True, values={"megatron": "0.15.3", **one})
+        for rank, one in enumerate(ranks)
+    )
+    run = ProbeRun(probe=probe, device="cpu", world_size=len(ranks), exit_code=0, ranks=results)
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
+    return judge(case, [one for one in every() if one.id == probe])
+
+
+SEQUENCE = {"whole": RIGHT, "marked": RIGHT, "unmarked": drifted("dense tensor")}
+EXPERTS = {"ETP1": RIGHT, "ETP2": drifted("expert tensor")}
+TIED = {"whole": RIGHT, "pipeline": RIGHT}
+
+
+@pytest.mark.parametrize(
+    ("probe", "values", "text"),
+    [
+        (
+            "lora-sequence-parallel",
+            SEQUENCE,
+            "without the mark sequence_parallel they drift by 0.03",
+        ),
+        ("lora-sequence-parallel", {**SEQUENCE, "unmarked": RIGHT}, "they stay equal, too"),
+        ("lora-experts", EXPERTS, "with ETP 2 they drift by 0.03 in three steps: keep ETP at 1"),
+        ("lora-experts", {**EXPERTS, "ETP2": RIGHT}, "with ETP 2 they are equal here, too"),
+        ("lora-tied-embeddings", TIED, "the losses of one rank, megatron.core 0.15.3"),
+    ],
+)
+def test_adapters_that_are_right(probe: str, values: dict[str, Any], text: str) -> None:
+    (finding,) = judged(probe, values, values)
+    assert finding.level is Level.OK
+    assert text in finding.found
+
+
+@pytest.mark.parametrize(
+    ("probe", "values", "title"),
+    [
+        (
+            "lora-sequence-parallel",
+            {**SEQUENCE, "marked": {**RIGHT, "losses": [4.9, 4.79, 4.68]}},
+            "the losses are wrong under TP2 with sequence parallelism",
+        ),
+        (
+            "lora-sequence-parallel",
+            {**SEQUENCE, "marked": {**RIGHT, "losses": [4.9, 4.8, math.nan]}},
+            "the losses are wrong under TP2 with sequence parallelism",
+        ),
+        (
+            "lora-sequence-parallel",
+            {**SEQUENCE, "marked": {**drifted("dense tensor"), "losses": RIGHT["losses"]}},
+            "sequence parallel ranks hold different adapters",
+        ),
+        ("lora-experts", {**EXPERTS, "ETP1": drifted("expert tensor")}, "expert tensor parallel"),
+        (
+            "lora-experts",
+            {**EXPERTS, "ETP1": drifted("expert data", math.nan)},
+            "expert data parallel ranks hold different adapters",
+        ),
+        (
+            "lora-tied-embeddings",
+            {**TIED, "pipeline": drifted("dense data")},
+            "the losses are wrong under PP2 with tied embeddings",
+        ),
+    ],
+)
+def test_adapters_that_are_wrong(probe: str, values: dict[str, Any], title: str) -> None:
+    (finding,) = judged(probe, {**values}, {**values})
+    assert finding.level is Level.ERROR
+    assert title in finding.title
+
+
+def test_a_gradient_that_is_none() -> None:
+    failed = {
+        "whole": RIGHT,
+        "error": "TypeError: Invalid function argument",
+        "mended": FIRST_STAGE,
+    }
+    last = {**failed, "mended": RIGHT}
+    (finding,) = judged("lora-tied-embeddings", failed, last)
+    assert finding.level is Level.WARNING
+    assert "TypeError: Invalid function argument, in the first step" in finding.found
+    assert "Without that sum the losses are right." in finding.because
+    wrong = {**failed, "mended": drifted("dense data")}
+    assert [one.level for one in judged("lora-tied-embeddings", failed, wrong)] == [
+        Level.ERROR,
+        Level.ERROR,
+    ]
+
+
+@pytest.mark.parametrize(
+    "probe", ["lora-sequence-parallel", "lora-experts", "lora-tied-embeddings"]
+)
+def test_nothing_was_recorded(probe: str) -> None:
+    assert judged(probe, {})[0].level is Level.UNKNOWN
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "neither": {"group": 2, "configuration": 2, "fc1": [16, 8], "fc2": [8, 8], "errors": {}},
+    "both": {"group": 1, "configuration": 1, "fc1": [32, 8], "fc2": [8, 16], "errors": {}},
+    "configuration only": {
+        "group": 2,
+        "configuration": 1,
+        "fc1": [16, 8],
+        "fc2": [8, 8],
+        "errors": {"fc1": "shape '[16, 8]' is invalid for input of size 256"},
+    },
+    "groups only": {
+        "group": 1,
+        "configuration": 2,
+        "fc1": [32, 8],
+        "fc2": [8, 16],
+        "errors": {"fc1": "shape '[32, 8]' is invalid for input of size 128"},
+    },
+}
+
+
+def test_experts_that_are_cut_by_the_rules() -> None:
+    (finding,) = judged("expert-shapes", {"ways": WAYS})
+    assert finding.level is Level.OK
+    assert "given to one alone: shape '[16, 8]' is invalid for input of size 256" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("way", "change", "found"),
+    [
+        ("both", {"fc1": [16, 8]}, "fc1: [16, 8]"),
+        ("neither", {"group": 1}, "group: 1"),
+        ("both", {"errors": {"fc1": "shape"}}, "fits: False"),
+        ("groups only", {"errors": {}}, "fits: True"),
+    ],
+)
+def test_experts_that_are_cut_otherwise(way: str, change: dict[str, Any], found: str) -> None:
+    (finding,) = judged("expert-shapes", {"ways": {**WAYS, way: {**WAYS[way], **change}}})
+    assert finding.level is Level.ERROR
+    assert found in finding.found
+    assert f"ETP given to {way}" in finding.title
+
+
+def test_not_every_expert_was_built() -> None:
+    assert judged("expert-shapes", {"ways": {"both": WAYS["both"]}})[0].level is Level.UNKNOWN
