@@ -67,7 +67,8 @@ class Display:
         self._stages = {}
         self._told = set()
         self._start = time.monotonic()
-        ranks = f"{request.world_size} ranks" if request.world_size > 1 else "one process"
+        count = len(request.ranks)
+        ranks = f"{count} ranks" if count > 1 else "one process"
         self._say(f"{request.probe}: {ranks} on {request.device}, at most {request.deadline:.0f} s")
 
     def entered(self, rank: int, stage: str, seconds: float) -> None:
@@ -98,11 +99,11 @@ class Display:
         elapsed = time.monotonic() - self._start
         title = f"{request.probe} on {request.device}  {elapsed:.0f} of {request.deadline:.0f} s"
         table = Table(title=Text(title), box=None, title_justify="left", pad_edge=False)
-        if request.world_size > _ROWS:
+        if len(request.ranks) > _ROWS:
             table.add_column("ranks", justify="right")
             table.add_column("stage")
             counted = Counter(stage for stage, _ in self._stages.values())
-            counted["not started"] = request.world_size - len(self._stages)
+            counted["not started"] = len(request.ranks) - len(self._stages)
             for stage, count in counted.items():
                 if count:
                     table.add_row(str(count), Text(one_line(stage)))
@@ -110,7 +111,7 @@ class Display:
         table.add_column("rank", justify="right")
         table.add_column("stage")
         table.add_column("for", justify="right")
-        for rank in range(request.world_size):
+        for rank in request.ranks:
             stage, since = self._stages.get(rank, ("not started", 0.0))
             table.add_row(str(rank), Text(one_line(stage)), f"{max(elapsed - since, 0.0):.0f} s")
         return table

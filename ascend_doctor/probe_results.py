@@ -56,7 +56,8 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     ``argv`` is the command that repeats the probe by hand. ``exit_code`` is negative for a
     signal, None where the launch never ended by itself. ``shortened``: the total time-out left
     less than the probe's own ``deadline``. ``left_behind`` are processes that SIGKILL did not
-    end. ``not_started`` says why a probe that was asked for did not run.
+    end. ``not_started`` says why a probe that was asked for did not run. ``failed_after`` says how
+    it ended in processes that others had used before it, where it ended better in its own.
     """
 
     probe: str
@@ -73,6 +74,7 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     left_behind: tuple[int, ...] = ()
     not_started: str = ""
+    failed_after: str = ""
     simulated: bool = False
 
     @property
@@ -85,3 +87,10 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
                 return str(one.values["blocks"])
         complete = not self.missing and all(one.ok and not one.wrong for one in self.ranks)
         return "" if complete else f"the probe {self.probe} failed"
+
+    @property
+    def sound(self) -> bool:
+        """Whether every rank came to its end with nothing wrong."""
+        return not (self.timed_out or self.not_started or self.missing) and all(
+            one.ok and not one.wrong for one in self.ranks
+        )

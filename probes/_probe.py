@@ -40,6 +40,10 @@ WRONG_KEPT = 20
 PR_SET_PDEATHSIG = 1
 # Processes that ranks have started meet over the store of the ranks under this prefix of its keys.
 PREFIX = "ASCEND_DOCTOR_STORE_PREFIX"
+# What --tp, --pp and so on ask for.
+SIZES = ("tp", "pp", "cp", "ep", "etp")
+# Told on stdout in front of what a probe prints that shares its process with others.
+MARK = b"\0ascend-doctor probe "
 
 
 class Skip(Exception):  # noqa: N818 - a probe without a subject is a result
@@ -47,12 +51,19 @@ class Skip(Exception):  # noqa: N818 - a probe without a subject is a result
 
 
 class Probe:
-    """One rank of one probe. Stages are flat: a name is entered, and the next one ends it."""
+    """One rank of one probe. Stages are flat: a name is entered, and the next one ends it.
+
+    ``asked`` are the parallel sizes that the user asks for, by name; empty where nothing is asked.
+    """
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self.name = name
         self.device = options.device
-        self.rank = int(os.environ.get("RANK", "0"))
+        self.asked: dict[str, int] = {
+            one: size for one in SIZES if (size := getattr(options, one, None)) is not None
+        }
+        self.minutes: float = getattr(options, "minutes", 0.0)
+        self.rank = rank_of()
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
         self.alone = options.records is None
@@ -78,22 +89,17 @@ class Probe:
         )
 
     def _attach(self, folder: str, deadline: float) -> None:
-        """Print into the pipe of this rank, dump stacks beside the record, die with the parent."""
+        """Dump stacks beside the record, and end some time after the deadline."""
         base = os.path.join(folder, f"rank-{self.rank}")
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        with contextlib.suppress(FileNotFoundError):
-            pipe = os.open(f"{base}.out", os.O_WRONLY)
-            os.dup2(pipe, 1)
-            os.dup2(pipe, 2)
-            os.close(pipe)
-        stacks = open(f"{base}.stack", "w")  # noqa: SIM115 - stays open for the signal handlers
-        faulthandler.enable(stacks)
-        faulthandler.register(signal.SIGUSR1, stacks)
-        faulthandler.register(signal.SIGTERM, stacks, chain=True)
+        # Both stay open for the handlers of signals, and for a thread.
+        self._stacks = open(f"{base}.stack", "w")  # noqa: SIM115
+        faulthandler.enable(self._stacks)
+        faulthandler.register(signal.SIGUSR1, self._stacks)
+        faulthandler.register(signal.SIGTERM, self._stacks, chain=True)
         # The last resort should the doctor have been killed.
-        faulthandler.dump_traceback_later(deadline + 10, exit=True, file=stacks)
+        faulthandler.dump_traceback_later(deadline + 10, exit=True, file=self._stacks)
         self._record = open(f"{base}.jsonl", "w", buffering=1, encoding="utf-8")  # noqa: SIM115
-        threading.Thread(target=_beat, args=(self._record.name,), daemon=True).start()
+        alive.append(self._record.name)
 
     def _event(self, kind: str, **fields: Any) -> None:
         if self._record is not None:
@@ -167,6 +173,10 @@ class Probe:
             for name, value in HCCL_LIMITS.items():
                 os.environ.setdefault(name, value)
         with self.stage("rendezvous"):
+            if dist.is_initialized():
+                # Probes that share a process share the group; all must have come this far.
+                dist.barrier()
+                return dist
             dist.init_process_group(
                 BACKENDS[self.device],
                 timeout=timedelta(seconds=GROUP_SECONDS[self.device]),
@@ -190,8 +200,8 @@ class Probe:
 
     # ------------------------------------------------------------ running
 
-    def run(self, body: Callable[[Probe], None]) -> int:
-        """Run the body, write the result, take down. Returns the exit code."""
+    def run(self, body: Callable[[Probe], None]) -> bool:
+        """Run the body and write the result. Whether it came to its end."""
         fields: dict[str, Any] = {"ok": True}
         try:
             fail_on_purpose(self._fault, "start")
@@ -204,13 +214,15 @@ class Probe:
         self._event("end", compared=self._compared, seconds=seconds, **fields)
         if self.alone:
             print(self._line(fields, seconds), flush=True)
-        if not fields["ok"]:
-            return 1
-        self._take_down()
-        self._event("exit")
-        return 1 if self.alone and self.wrong else 0
+        return bool(fields["ok"])
 
-    def _take_down(self) -> None:
+    def hand_on(self, other: Probe) -> None:
+        """Let the next probe of this process take down what this one has set up."""
+        other._closers += self._closers
+        self._closers = []
+
+    def take_down(self) -> None:
+        """Leave the group, after the result is safe."""
         if not self._closers:
             return
         with self.stage("teardown"):
@@ -291,7 +303,22 @@ def fault_of(rank: int) -> dict[str, str]:
     return {"stage": "", **found}
 
 
-def _beat(path: str) -> None:
+# The records of this process; the last one is being written.
+alive: list[str] = []
+
+
+def attach(folder: str, rank: int) -> None:
+    """Print into the pipe of this rank, die with the parent, and show signs of life."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with contextlib.suppress(FileNotFoundError):
+        pipe = os.open(os.path.join(folder, f"rank-{rank}.out"), os.O_WRONLY)
+        os.dup2(pipe, 1)
+        os.dup2(pipe, 2)
+        os.close(pipe)
+    threading.Thread(target=_beat, daemon=True).start()
+
+
+def _beat() -> None:
     """The record's time stamp tells a rank that waits from one that is stopped.
 
     A pipe that nobody reads any more says that the doctor was killed; the rank goes, too.
@@ -299,8 +326,8 @@ def _beat(path: str) -> None:
     output = select.poll()
     output.register(1, 0)
     while not output.poll(BEAT_SECONDS * 1000):
-        with contextlib.suppress(OSError):
-            os.utime(path)
+        with contextlib.suppress(OSError, IndexError):
+            os.utime(alive[-1])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -341,6 +368,8 @@ def leave_folder() -> None:
 
 def neighbour(name: str) -> Any:
     """A module of this folder that imports torch, once ``main`` has begun."""
+    if name in sys.modules:
+        return sys.modules[name]
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # noqa: S101 - it ends in .py
@@ -356,15 +385,38 @@ def main(body: Callable[[Probe], None], *, name: str) -> None:
     A probe imports its neighbours before this and everything else after it.
     """
     leave_folder()
-    parser = argparse.ArgumentParser(prog=name, description=(body.__doc__ or "").strip())
-    parser.add_argument("--device", choices=sorted(BACKENDS), default="npu")
-    parser.add_argument("--records", metavar="DIR", help="write one record a rank into this folder")
+    parser = parser_of(name, (body.__doc__ or "").strip())
     parser.add_argument("--deadline", type=float, default=300.0, metavar="SECONDS")
     options = parser.parse_args()
     sys.argv[1:] = []
-    code = Probe(name, options).run(body)
+    if options.records is not None:
+        attach(options.records, rank_of())
+    probe = Probe(name, options)
+    ok = probe.run(body)
+    if ok:
+        probe.take_down()
+    leave(ok=ok and not (probe.alone and probe.wrong))
+
+
+def parser_of(name: str, description: str) -> argparse.ArgumentParser:
+    """The arguments that all probes take."""
+    parser = argparse.ArgumentParser(prog=name, description=description)
+    parser.add_argument("--device", choices=sorted(BACKENDS), default="npu")
+    parser.add_argument("--records", metavar="DIR", help="write one record a rank into this folder")
+    for one in SIZES:
+        parser.add_argument(f"--{one}", type=int, metavar="N", help="of the layout to try")
+    parser.add_argument("--minutes", type=float, default=0.0, help="how long to soak")
+    return parser
+
+
+def rank_of() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
+def leave(*, ok: bool) -> None:
+    """End the process, with exit code 1 should it not be well."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if code:
+    if not ok:
         # The exit handlers of a broken accelerator may hang, and the record is written.
-        os._exit(code)
+        os._exit(1)

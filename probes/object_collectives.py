@@ -90,7 +90,7 @@ def metrics(probe: Probe, torch: Any, dist: Any) -> None:
     _megatron.load(probe, torch)
     from megatron.core import parallel_state
 
-    with probe.stage("Megatron's Gloo group"):
+    with probe.stage("Megatron's Gloo group"), _megatron.forgetting(parallel_state):
         parallel_state.initialize_model_parallel()
         group = parallel_state.get_data_parallel_group_gloo()
         probe.measure("metrics_backend", str(dist.get_backend(group)))

@@ -56,9 +56,10 @@ def request(
     deadline: float = 30.0,
     python: str = "",
     needs: tuple[str, ...] = (),
+    name: str = "one",
 ) -> ProbeRequest:
     return ProbeRequest(
-        probe="one",
+        probe=name,
         needs=needs,
         device="cpu",
         python=python or sys.executable,
@@ -244,8 +245,13 @@ def test_needs_come_first() -> None:
 
 def test_only_what_needs_a_failed_probe_does_not_run(tmp_path: Path) -> None:
     body = "probe.measure('blocks', 'torch does not import')"
-    one = request(tmp_path, body)
-    first, second, third = run_all([one, request(tmp_path, body, needs=("other", "one")), one])
+    first, second, third = run_all(
+        [
+            request(tmp_path, body),
+            request(tmp_path, body, name="two", needs=("other", "one")),
+            request(tmp_path, body, name="three"),
+        ]
+    )
     assert first.ranks[0].ok
     assert second.not_started == "torch does not import"
     assert third.not_started == ""
@@ -253,7 +259,8 @@ def test_only_what_needs_a_failed_probe_does_not_run(tmp_path: Path) -> None:
 
 def test_the_total_time_out_is_shared(tmp_path: Path) -> None:
     hang = request(tmp_path, "time.sleep(600)")
-    first, second = run_all([hang, hang], total=1.5)
+    second_hang = request(tmp_path, "time.sleep(600)", name="two")
+    first, second = run_all([hang, second_hang], total=1.5)
     assert first.timed_out
     assert first.shortened
     assert second.not_started == "the total time-out of 1.5 s was used up before"
@@ -391,7 +398,8 @@ def test_a_wrong_value_is_seen_by_every_rank(examined_python: Path) -> None:
 
 
 def test_one_device_computes(examined_python: Path) -> None:
-    one = plan(2, device="cpu", nproc=1, python=str(examined_python))[1]
+    several = plan(2, device="cpu", nproc=1, python=str(examined_python))
+    one = next(one for one in several if one.probe == "device")
     (rank,) = launch(one).ranks
     assert rank.ok
     assert set(rank.values["matmul"]) == {"float32", "float16", "bfloat16"}
@@ -402,7 +410,7 @@ def test_the_trap_of_the_autoload_is_told_from_a_broken_torch(
     examined_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TORCH_DEVICE_BACKEND_AUTOLOAD", raising=False)
-    (one,) = plan(1, device="npu", nproc=1, python=str(examined_python))
+    one = plan(1, device="npu", nproc=1, python=str(examined_python))[0]
     run = launch(one)
     values = run.ranks[0].values
     if values["modules"]["torch"]["ok"]:

@@ -23,7 +23,7 @@ def ran(case: Case, name: str) -> ProbeRun:
     if by_torchrun(run):
         _launched(run)
     reasons = {one.skipped for one in run.ranks if one.skipped}
-    if reasons and len(run.ranks) == run.world_size:
+    if reasons and not run.missing and all(one.skipped for one in run.ranks):
         raise NotApplicable("; ".join(sorted(reasons)))
     return run
 
@@ -53,6 +53,13 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
             f"{run.probe}: hangs when it ends, after good results",
             found=_places(run),
             because="Jobs then hold their devices until they are killed.",
+        )
+    if run.failed_after:
+        yield warning(
+            f"{run.probe}: fails in processes that other probes have used",
+            found=run.failed_after,
+            wanted="the same as in processes of its own, where it does well",
+            because="What ran before leaves a state behind, as it does in a training job.",
         )
     if run.left_behind:
         pids = ", ".join(str(one) for one in run.left_behind)

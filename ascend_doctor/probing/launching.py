@@ -1,36 +1,29 @@
-"""Runs one probe to its end or its deadline, and ends all that it started."""
+"""Runs probes in one launch to their ends or a deadline, and ends all that was started."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import re
 import selectors
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from ascend_doctor.probing.processes import Descendants, Tail, adopting_orphans
-from ascend_doctor.probing.records import Record
+from ascend_doctor.data import folder
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.parts import Part
+from ascend_doctor.probing.processes import Descendants, Stream, Tail, adopting_orphans
 from ascend_doctor.probing.request import ProbeRequest, Unwatched, Watch, not_started
 
 POLL = 0.05
 DUMP_SECONDS = 0.5
 END_SECONDS = 1.0
 LAUNCHER_BYTES = 64 << 10
-
-# torchrun's summary of the ranks that failed (torch/distributed/elastic/multiprocessing/errors/
-# __init__.py, _FAILURE_FORMAT_TEMPLATE); it is the only place that has their exit codes.
-_FAILURES = re.compile(
-    r"^  rank +: (?P<rank>\d{1,6}) \(local_rank: \d+\)\s*^  exitcode +: (?P<code>-?\d{1,6}) ",
-    re.MULTILINE,
-)
+LEAST_SECONDS = 1.0
 
 
 def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
@@ -39,8 +32,21 @@ def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
     Every new child of this process during the launch counts as the launch's own and is killed
     at its end. A probe that cannot be started is a value of the result.
     """
+    (run,) = launch_together((request,), watch=watch)
+    return run
+
+
+def launch_together(
+    requests: Sequence[ProbeRequest], *, watch: Watch | None = None, end: float = math.inf
+) -> tuple[ProbeRun, ...]:
+    """Run probes one after the other in the same processes, until one fails.
+
+    Gives the runs of those that began, in their order. The next one begins when all ranks have a
+    result; each has its own deadline, and none lasts beyond ``end`` (of time.monotonic). The
+    watch hears of the end of a probe if it is the first, or has done well: what fails in processes
+    that others have used may be their fault.
+    """
     watch = watch or Unwatched()
-    watch.started(request)
     try:
         with (
             tempfile.TemporaryDirectory(
@@ -48,17 +54,17 @@ def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
             ) as records,
             adopting_orphans(),
             _told_to_end(),
-            _Launch(request, records, watch) as running,
+            _Launch(requests, records, watch, end) as running,
         ):
             running.follow()
-        run = running.outcome
+        runs = running.runs
     except (OSError, ValueError) as error:
+        first = requests[0]
         reason = getattr(error, "strerror", None) or str(error)
-        run = not_started(
-            request, f"{getattr(error, 'filename', None) or request.python}: {reason}"
-        )
-    watch.ended(run)
-    return run
+        text = f"{getattr(error, 'filename', None) or first.python}: {reason}"
+        runs = (not_started(first, text),)
+        watch.ended(runs[0])
+    return runs
 
 
 @contextlib.contextmanager
@@ -94,24 +100,40 @@ def _environment(request: ProbeRequest, records: str) -> dict[str, str]:
 
 
 class _Launch:
-    """One running launch: its processes, one pipe and one record a rank."""
+    """One running launch: its processes, one pipe a rank, and one part a probe."""
 
-    def __init__(self, request: ProbeRequest, folder_: str, watch: Watch) -> None:
-        self._request = request
+    def __init__(
+        self, requests: Sequence[ProbeRequest], records: str, watch: Watch, end: float
+    ) -> None:
+        self._first = requests[0]
         self._watch = watch
-        self._folder = folder_
-        self._records = [Record(folder_, rank) for rank in range(request.world_size)]
-        self._tails = [Tail() for _ in self._records]
+        self._folder = records
+        self._end_of_all = end
+        shared = len(requests) > 1
+        self._parts = [
+            Part(one, os.path.join(records, one.probe) if shared else records) for one in requests
+        ]
+        self._at = 0
         self._launcher = Tail(LAUNCHER_BYTES)
+        self._streams: list[Stream] = []
         self._selector = selectors.DefaultSelector()
         self._descendants = Descendants()
         self._timed_out = False
+        self._stopped = False
         self._begin = time.time()
-        self._start = time.monotonic()
         self._process: subprocess.Popen[bytes] | None = None
-        self.outcome = not_started(request, "interrupted")
+        self._runs: list[ProbeRun] = []
+
+    @property
+    def runs(self) -> tuple[ProbeRun, ...]:
+        return tuple(self._runs)
+
+    @property
+    def _part(self) -> Part:
+        return self._parts[self._at]
 
     def __enter__(self) -> _Launch:  # noqa: PYI034 - Self is newer than Python 3.10
+        self._start_part()
         try:
             self._open()
         except BaseException:
@@ -119,52 +141,90 @@ class _Launch:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         left_behind: tuple[int, ...] = ()
-        silent: dict[int, float | None] = {}
         try:
             now = time.time()
             if self._timed_out:
-                silent = {one.rank: one.silent(now) for one in self._records}
+                self._part.note_silence(now)
                 self._dump()
             left_behind = self._end()
         finally:
             self._close()
-        self.outcome = self._result(now, silent, left_behind)
+        part = self._part
+        if kind is None and not self._stopped and (self._at == 0 or part.started):
+            code = None
+            if not self._timed_out and self._process is not None:
+                code = self._process.returncode
+            self._take(
+                part.run(
+                    now,
+                    exit_code=code,
+                    timed_out=self._timed_out,
+                    launcher=self._launcher,
+                    left_behind=left_behind,
+                )
+            )
+
+    def _start_part(self) -> None:
+        """The clock of the next probe begins."""
+        self._part.begin(self._end_of_all)
+        self._watch.started(self._part.request)
+
+    def _take(self, run: ProbeRun) -> None:
+        if not self._runs or run.sound:
+            self._watch.ended(run)
+        self._runs.append(run)
 
     def _open(self) -> None:
-        request = self._request
-        for record, tail in zip(self._records, self._tails, strict=True):
-            path = os.path.join(self._folder, f"rank-{record.rank}.out")
+        first = self._first
+        for place, rank in enumerate(first.ranks):
+            path = os.path.join(self._folder, f"rank-{rank}.out")
             os.mkfifo(path, 0o600)
+            self._streams.append(
+                Stream({one.request.probe: one.tails[place] for one in self._parts})
+            )
             # Open for writing as well, so that the end of one writer is not the end of the pipe.
-            self._listen(os.open(path, os.O_RDWR | os.O_NONBLOCK), tail)
+            self._listen(os.open(path, os.O_RDWR | os.O_NONBLOCK), self._streams[-1])
+        for one in self._parts:
+            os.makedirs(one.folder, exist_ok=True)
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._listen(reader, self._launcher)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - argument list, no shell
-                [*request.argv, "--records", self._folder, "--deadline", str(request.deadline)],
+                [*self._argv(), "--records", self._folder],
                 stdin=subprocess.DEVNULL,
                 stdout=writer,
                 stderr=writer,
-                env=_environment(request, self._folder),
+                env=_environment(first, self._folder),
                 start_new_session=True,
             )
         finally:
             os.close(writer)
 
-    def _listen(self, reader: int, tail: Tail) -> None:
-        self._selector.register(reader, selectors.EVENT_READ, tail)
+    def _argv(self) -> list[str]:
+        first = self._first
+        if len(self._parts) == 1:
+            return [*first.argv, "--deadline", str(self._part.request.deadline)]
+        together = str(folder("probes") / "_together.py")
+        listed = [
+            text
+            for one in self._parts
+            for text in ("--part", one.request.probe, one.request.script, str(one.request.deadline))
+        ]
+        return [*first.launcher, together, *first.options, *listed]
+
+    def _listen(self, reader: int, sink: Tail | Stream) -> None:
+        self._selector.register(reader, selectors.EVENT_READ, sink)
 
     def follow(self) -> None:
-        """Until the launch ends or the deadline passes."""
+        """Until the launch ends, a deadline passes, or the rest would fail anyhow."""
         assert self._process is not None  # noqa: S101 - set by _open
-        end = self._start + self._request.deadline
         next_look = 0.0
-        while self._process.poll() is None:
+        while self._process.poll() is None and not self._stopped:
             now = time.monotonic()
-            if now >= end:
+            if now >= self._part.end:
                 self._timed_out = True
                 return
             self._drain(POLL)
@@ -187,16 +247,30 @@ class _Launch:
         return some
 
     def _look(self) -> None:
-        for record in self._records:
-            for stage, at in record.read():
-                self._watch.entered(record.rank, stage, max(at - self._begin, 0.0))
+        """Read the records, and go on to the next probe where all ranks have a result."""
+        while True:
+            part = self._part
+            for rank, stage, at in part.read():
+                self._watch.entered(rank, stage, max(at - self._begin, 0.0))
+            rest = self._parts[self._at + 1 :]
+            if self._timed_out or not rest or not part.ended or not part.well:
+                return
+            run = part.run(time.time(), exit_code=0, timed_out=False, launcher=Tail())
+            self._take(run)
+            self._at += 1
+            if run.blocks and any(part.request.probe in one.request.needs for one in rest):
+                self._stopped = True
+                return
+            if self._end_of_all - time.monotonic() < LEAST_SECONDS:
+                self._stopped = True
+                return
+            self._start_part()
 
     def _dump(self) -> None:
         """Let every rank write its stacks (faulthandler, in its own file)."""
         self._look()
-        for record in self._records:
-            if record.pid is not None:
-                self._descendants.signal(record.pid, signal.SIGUSR1)
+        for pid in self._part.pids:
+            self._descendants.signal(pid, signal.SIGUSR1)
         limit = time.monotonic() + DUMP_SECONDS
         while time.monotonic() < limit:
             self._drain(POLL)
@@ -211,6 +285,8 @@ class _Launch:
         limit = time.monotonic() + DUMP_SECONDS
         while self._drain(0) and time.monotonic() < limit:
             pass
+        for one in self._streams:
+            one.end()
         self._look()
         return left_behind
 
@@ -218,33 +294,3 @@ class _Launch:
         for key in list(self._selector.get_map().values()):
             os.close(key.fd)
         self._selector.close()
-
-    def _result(
-        self, now: float, silent: Mapping[int, float | None], left_behind: tuple[int, ...]
-    ) -> ProbeRun:
-        code = None if self._timed_out or self._process is None else self._process.returncode
-        return msgspec.structs.replace(
-            not_started(self._request, ""),
-            exit_code=code,
-            timed_out=self._timed_out,
-            ranks=tuple(self._ranks(now, silent, code)),
-            missing=tuple(one.rank for one in self._records if not one.started),
-            output=self._launcher.last_lines,
-            seconds=round(time.monotonic() - self._start, 3),
-            left_behind=left_behind,
-        )
-
-    def _ranks(
-        self, now: float, silent: Mapping[int, float | None], code: int | None
-    ) -> Iterable[ProbeResult]:
-        codes = {int(m["rank"]): int(m["code"]) for m in _FAILURES.finditer(self._launcher.text)}
-        if not self._request.torchrun and code is not None:
-            codes = {0: code}
-        for record, tail in zip(self._records, self._tails, strict=True):
-            if record.started:
-                yield msgspec.structs.replace(
-                    record.result(now),
-                    exit_code=codes.get(record.rank),
-                    silent=silent.get(record.rank),
-                    output=tail.last_lines,
-                )

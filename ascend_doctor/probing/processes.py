@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import psutil
 
@@ -91,3 +92,38 @@ class Tail:
         """At most 20 lines of at most 400 characters each."""
         lines = self.text.rstrip().splitlines()[-KEPT_LINES:]
         return "\n".join(line[:KEPT_COLUMNS] for line in lines)
+
+
+class Stream:
+    """What one rank prints, cut where the next probe of the process begins.
+
+    Each piece of the output goes to the tail of its probe; a mark names the one that follows.
+    """
+
+    _MARK = re.compile(rb"\0ascend-doctor probe ([a-z0-9-]{1,64})\n")
+    _LONGEST = 96
+
+    def __init__(self, tails: Mapping[str, Tail]) -> None:
+        self._tails = tails
+        self._tail = next(iter(tails.values()))
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        data = self._rest + data
+        self._rest = b""
+        begin = 0
+        for mark in self._MARK.finditer(data):
+            self._tail.feed(data[begin : mark.start()])
+            self._tail = self._tails.get(mark[1].decode(), self._tail)
+            begin = mark.end()
+        # A mark may have been cut by the pipe.
+        cut = data.rfind(b"\0", max(begin, len(data) - self._LONGEST))
+        if cut >= 0:
+            self._rest = data[cut:]
+            data = data[:cut]
+        self._tail.feed(data[begin:])
+
+    def end(self) -> None:
+        """Nothing more is printed."""
+        self._tail.feed(self._rest)
+        self._rest = b""

@@ -34,6 +34,11 @@ class Record:
     def started(self) -> bool:
         return self.pid is not None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the rank has written its result."""
+        return "ok" in self._fields
+
     def read(self) -> tuple[tuple[str, float], ...]:
         """The stages entered since the last call, with the time of day of each."""
         known = len(self.stages)

@@ -10,10 +10,20 @@ import msgspec
 from ascend_doctor.probe_results import ProbeRun
 
 
+class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes of a launch. ``rank`` is this one's number, ``endpoint`` where all of them meet."""
+
+    count: int = 1
+    rank: int = 0
+    endpoint: str = ""
+
+
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
 
     ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
+    ``together``: it may share its processes with others; ``world_size`` counts the ranks of all
+    ``nodes``; ``sizes`` are the parallel sizes that are asked for; ``minutes`` is how long to soak;
     ``needs`` are probes that must have passed, where they ran;
     ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own;
     ``env`` is the examined environment, None for that of this process. ``script`` is the
@@ -27,23 +37,57 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 1
     world_size: int = 1
     torchrun: bool = False
+    together: bool = False
+    nodes: Nodes = Nodes()
+    sizes: tuple[tuple[str, int], ...] = ()
+    minutes: float = 0.0
     needs: tuple[str, ...] = ()
     deadline: float = 90.0
     shortened: bool = False
     env: Mapping[str, str] | None = None
 
     @property
+    def ranks(self) -> range:
+        """The ranks of this node."""
+        count = self.world_size // self.nodes.count
+        return range(self.nodes.rank * count, (self.nodes.rank + 1) * count)
+
+    @property
+    def launcher(self) -> tuple[str, ...]:
+        """The interpreter, and torchrun where ranks need each other."""
+        if not self.torchrun:
+            return (self.python,)
+        # A host name that does not resolve must not matter on one node; the port is the kernel's
+        # choice. Several nodes keep the numbers that they were given.
+        meet: tuple[str, ...] = ("--standalone", "--local-addr", "127.0.0.1")
+        if self.nodes.count > 1:
+            meet = (
+                *("--nnodes", str(self.nodes.count), "--node-rank", str(self.nodes.rank)),
+                *("--rdzv-backend", "static", "--rdzv-endpoint", self.nodes.endpoint),
+            )
+        local = ("--monitor-interval", "0.1", "--nproc-per-node", str(len(self.ranks)))
+        return (self.python, "-m", "torch.distributed.run", *meet, *local)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The arguments of the script."""
+        asked = [text for name, size in self.sizes for text in (f"--{name}", str(size))]
+        soak = ("--minutes", f"{self.minutes:g}") if self.minutes else ()
+        return ("--device", self.device, *asked, *soak)
+
+    @property
     def argv(self) -> tuple[str, ...]:
         """The command that repeats the probe by hand."""
-        launcher: tuple[str, ...] = ()
-        if self.torchrun:
-            # A host name that does not resolve must not matter on one node; the port is the
-            # kernel's choice.
-            launcher = (
-                *("-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"),
-                *("--monitor-interval", "0.1", "--nproc-per-node", str(self.world_size)),
-            )
-        return (self.python, *launcher, self.script, "--device", self.device)
+        return (*self.launcher, self.script, *self.options)
+
+    def shares(self, other: ProbeRequest) -> bool:
+        """Whether both may run in the same processes."""
+        return (
+            self.together
+            and other.together
+            and (self.launcher, self.options, self.env)
+            == (other.launcher, other.options, other.env)
+        )
 
 
 class Watch(Protocol):

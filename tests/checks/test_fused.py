@@ -85,6 +85,7 @@ def test_a_kernel_names_whose_triton_it_is(outcome: dict[str, Any]) -> None:
 
 
 def test_kernels_that_are_right() -> None:
-    values = {"distributions": ["triton 3.5.0"], "interpreted": True}
-    finding = only("triton", device="cpu", cases={"sums": {"differ": 0}}, **values)
+    cases = {"sums": {"differ": 0}}
+    owner = ["triton 3.5.0"]
+    finding = only("triton", device="cpu", cases=cases, distributions=owner, interpreted=True)
     assert (finding.level, finding.found) == (Level.OK, "triton 3.5.0, by its interpreter")

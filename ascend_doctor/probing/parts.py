@@ -1,0 +1,104 @@
+"""One probe of a launch: its records, what its ranks printed, and what that comes to."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from ascend_doctor.probing.processes import Tail
+from ascend_doctor.probing.records import Record
+from ascend_doctor.probing.request import ProbeRequest, not_started
+
+# torchrun's summary of the ranks that failed (torch/distributed/elastic/multiprocessing/errors/
+# __init__.py, _FAILURE_FORMAT_TEMPLATE); it is the only place that has their exit codes.
+_FAILURES = re.compile(
+    r"^  rank +: (?P<rank>\d{1,6}) \(local_rank: \d+\)\s*^  exitcode +: (?P<code>-?\d{1,6}) ",
+    re.MULTILINE,
+)
+
+
+class Part:
+    """One probe of a launch. Its clock begins with ``begin``; ``end`` is its deadline."""
+
+    def __init__(self, request: ProbeRequest, folder: str) -> None:
+        self.request = request
+        self.folder = folder
+        self.tails = [Tail() for _ in request.ranks]
+        self.end = 0.0
+        self._start = 0.0
+        self._records = [Record(folder, rank) for rank in request.ranks]
+        self._silent: dict[int, float | None] = {}
+
+    @property
+    def started(self) -> bool:
+        return any(one.started for one in self._records)
+
+    @property
+    def ended(self) -> bool:
+        """Whether every rank has written its result."""
+        return all(one.ended for one in self._records)
+
+    @property
+    def well(self) -> bool:
+        """Whether no rank failed; a failure ends the launch."""
+        return all(one.result(0.0).ok for one in self._records)
+
+    @property
+    def pids(self) -> Iterator[int]:
+        return (one.pid for one in self._records if one.pid is not None)
+
+    def begin(self, end_of_all: float) -> None:
+        """Now it is its turn. Its deadline is cut where less time is left for all."""
+        self._start = time.monotonic()
+        left = end_of_all - self._start
+        if left < self.request.deadline:
+            self.request = msgspec.structs.replace(self.request, deadline=left, shortened=True)
+        self.end = self._start + self.request.deadline
+
+    def read(self) -> Iterator[tuple[int, str, float]]:
+        """The stages that ranks entered since the last call, with the time of day of each."""
+        for record in self._records:
+            for stage, at in record.read():
+                yield record.rank, stage, at
+
+    def note_silence(self, now: float) -> None:
+        """For how long each rank has been mute, before anybody touches it."""
+        self._silent = {one.rank: one.silent(now) for one in self._records}
+
+    def run(
+        self,
+        now: float,
+        *,
+        exit_code: int | None,
+        timed_out: bool,
+        launcher: Tail,
+        left_behind: tuple[int, ...] = (),
+    ) -> ProbeRun:
+        """What is known of it. ``now``: the time of day when it ended."""
+        return msgspec.structs.replace(
+            not_started(self.request, ""),
+            exit_code=exit_code,
+            timed_out=timed_out,
+            ranks=tuple(self._ranks(now, exit_code, launcher.text)),
+            missing=tuple(one.rank for one in self._records if not one.started),
+            output=launcher.last_lines,
+            seconds=round(time.monotonic() - self._start, 3),
+            left_behind=left_behind,
+        )
+
+    def _ranks(self, now: float, code: int | None, summary: str) -> Iterable[ProbeResult]:
+        codes = {int(m["rank"]): int(m["code"]) for m in _FAILURES.finditer(summary)}
+        if not self.request.torchrun and code is not None:
+            codes = {0: code}
+        for record, tail in zip(self._records, self.tails, strict=True):
+            if record.started:
+                yield msgspec.structs.replace(
+                    record.result(now),
+                    exit_code=codes.get(record.rank),
+                    silent=self._silent.get(record.rank),
+                    output=tail.last_lines,
+                )

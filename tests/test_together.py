@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.probe import run_all
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.processes import Stream, Tail
+from ascend_doctor.probing.request import ProbeRequest, Unwatched
+
+PROBES = Path(__file__).parent.parent / "probes"
+
+
+class Listener(Unwatched):
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.done: list[str] = []
+
+    def started(self, request: ProbeRequest) -> None:
+        self.begun.append(request.probe)
+
+    def ended(self, run: ProbeRun) -> None:
+        self.done.append(run.probe)
+
+
+def request(
+    tmp_path: Path,
+    name: str,
+    body: str,
+    *,
+    deadline: float = 60.0,
+    needs: tuple[str, ...] = (),
+    together: bool = True,
+) -> ProbeRequest:
+    path = tmp_path / f"{name}.py"
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    path.write_text(
+        f"import os, signal, sys, time\n\ndef body(probe):\n{lines}\n"
+        f"if __name__ == '__main__':\n"
+        f"    sys.path.insert(0, {str(PROBES)!r})\n"
+        f"    import _probe\n    _probe.main(body, name={name!r})\n",
+        "utf-8",
+    )
+    return ProbeRequest(
+        probe=name,
+        device="cpu",
+        python=sys.executable,
+        script=str(path),
+        deadline=deadline,
+        needs=needs,
+        together=together,
+    )
+
+
+PID = (
+    "with probe.stage('x'):\n    print('of', probe.name, flush=True)\n"
+    "probe.measure('p', os.getpid())"
+)
+
+
+def pids(runs: tuple[ProbeRun, ...]) -> list[int]:
+    return [one.ranks[0].values["p"] for one in runs]
+
+
+def test_probes_share_a_process_and_keep_what_is_theirs(tmp_path: Path) -> None:
+    listener = Listener()
+    runs = run_all([request(tmp_path, one, PID) for one in ("a", "b", "c")], watch=listener)
+    assert len(set(pids(runs))) == 1
+    for name, run in zip("abc", runs, strict=True):
+        (rank,) = run.ranks
+        assert (rank.probe, rank.ok, rank.output) == (name, True, f"of {name}")
+        assert rank.stages.keys() == {"x"}
+        assert (run.exit_code, run.timed_out, run.failed_after) == (0, False, "")
+        # Each can be repeated by itself.
+        assert run.argv[1].endswith(f"{name}.py")
+    assert listener.begun == listener.done == ["a", "b", "c"]
+
+
+def test_one_that_must_be_apart_is(tmp_path: Path) -> None:
+    first, second, third = (request(tmp_path, one, PID, together=one != "b") for one in "abc")
+    runs = run_all([first, second, third])
+    one, other, last = pids(runs)
+    assert one == last != other
+    assert [run.probe for run in runs] == ["a", "b", "c"]
+
+
+def test_what_fails_after_others_is_tried_again_by_itself(tmp_path: Path) -> None:
+    spoils = "import math\nmath.spoilt = True"
+    suffers = "import math\nif hasattr(math, 'spoilt'):\n    raise ValueError('spoilt')"
+    listener = Listener()
+    several = [request(tmp_path, "a", spoils), request(tmp_path, "b", suffers)]
+    first, second, third = run_all([*several, request(tmp_path, "c", PID)], watch=listener)
+    assert first.sound
+    assert second.sound
+    assert second.failed_after == "ValueError: spoilt, after a"
+    assert third.sound
+    # Nobody hears of an end that does not count.
+    assert listener.done == ["a", "b", "c"]
+
+
+CRASHES = "with probe.stage('deep'):\n    os.kill(os.getpid(), signal.SIGSEGV)"
+
+
+@pytest.mark.parametrize(
+    ("body", "deadline", "error", "code"),
+    [
+        ("raise ValueError('mine')", 60.0, "ValueError: mine", 1),
+        (CRASHES, 60.0, "", -11),
+        ("with probe.stage('deep'):\n    time.sleep(600)", 1.5, "", None),
+    ],
+)
+def test_a_culprit_takes_nobody_along(
+    tmp_path: Path, body: str, deadline: float, error: str, code: int | None
+) -> None:
+    culprit = request(tmp_path, "b", body, deadline=deadline)
+    others = [request(tmp_path, one, PID) for one in "ac"]
+    first, second, third = run_all([others[0], culprit, others[1]])
+    assert first.sound
+    assert third.sound
+    assert not second.sound
+    assert second.ranks[0].error == error
+    assert second.exit_code == code
+    assert second.timed_out is (code is None)
+    assert second.failed_after == ""
+
+
+def test_wrong_values_after_others_are_tried_again_and_stop_nobody(tmp_path: Path) -> None:
+    wrong = "probe.expect('sum', os.environ.get('SPOILT'), None)"
+    several = [request(tmp_path, "a", "os.environ['SPOILT'] = '1'"), request(tmp_path, "b", wrong)]
+    _, second, third = run_all([*several, request(tmp_path, "c", PID)])
+    assert second.sound
+    assert second.failed_after == "sum, after a"
+    assert third.sound
+
+
+def test_what_needs_a_wrong_one_is_not_started(tmp_path: Path) -> None:
+    wrong = request(tmp_path, "a", "probe.expect('sum', 1, 2)")
+    needs = request(tmp_path, "b", PID, needs=("a",))
+    first, second, third = run_all([wrong, needs, request(tmp_path, "c", PID)])
+    assert first.ranks[0].wrong
+    assert second.not_started == "the probe a failed"
+    assert third.sound
+
+
+def test_the_total_time_out_cuts_the_one_that_is_running(tmp_path: Path) -> None:
+    hangs = request(tmp_path, "b", "time.sleep(600)")
+    first, second, third = run_all(
+        [request(tmp_path, "a", "pass"), hangs, request(tmp_path, "c", PID)], total=4
+    )
+    assert first.sound
+    assert second.timed_out or second.not_started
+    assert third.not_started == "the total time-out of 4 s was used up before"
+
+
+def test_a_script_that_does_not_load_is_its_own_fault(tmp_path: Path) -> None:
+    broken = request(tmp_path, "b", "pass")
+    Path(broken.script).write_text("import no_such_module\n", "utf-8")
+    first, second = run_all([request(tmp_path, "a", PID), broken])
+    assert first.sound
+    assert not second.sound
+
+
+PRINTED = st.binary(max_size=40).filter(lambda one: b"\0" not in one)
+
+
+@given(st.lists(PRINTED, min_size=3, max_size=3), st.data())
+def test_output_is_cut_at_the_marks_however_it_comes(
+    pieces: list[bytes], data: st.DataObject
+) -> None:
+    tails = {one: Tail() for one in ("a", "b", "c")}
+    stream = Stream(tails)
+    whole = b"".join(
+        b"\0ascend-doctor probe %s\n%s" % (name.encode(), piece)
+        for name, piece in zip(tails, pieces, strict=True)
+    )
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        stream.feed(whole[begin:end])
+    stream.end()
+    texts = [piece.decode("utf-8", "replace") for piece in pieces]
+    assert [one.text for one in tails.values()] == texts
+
+
+def test_zeros_that_are_no_mark_are_output() -> None:
+    tail = Tail()
+    stream = Stream({"a": tail})
+    stream.feed(b"x\0" + b"y" * 200 + b"\0")
+    stream.end()
+    assert tail.text == "x\0" + "y" * 200 + "\0"
+
+
+def test_two_nodes_meet(examined_python: Path) -> None:
+    """Two doctors, each with the ranks of its node."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    code = (
+        "import sys\n"
+        "from ascend_doctor.probe import Extent, plan, run_all\n"
+        "from ascend_doctor.probing.request import Nodes\n"
+        f"nodes = Nodes(count=2, rank=int(sys.argv[1]), endpoint='127.0.0.1:{port}')\n"
+        f"several = plan(3, device='cpu', nproc=1, python={str(examined_python)!r},\n"
+        "               extent=Extent(nodes=nodes))\n"
+        "(run,) = run_all([one for one in several if one.probe == 'allreduce'])\n"
+        "print([(one.rank, one.world_size, one.compared, one.wrong) for one in run.ranks],\n"
+        "      run.missing, run.world_size, run.output)\n"
+    )
+    env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
+    both = [
+        subprocess.Popen([sys.executable, "-c", code, str(rank)], stdout=subprocess.PIPE, env=env)
+        for rank in (0, 1)
+    ]
+    said = [one.communicate(timeout=180)[0].decode().strip() for one in both]
+    assert said == [f"[({rank}, 2, 17, ())] () 2" for rank in (0, 1)]
