@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +12,9 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, Check, judge
+
+if TYPE_CHECKING:
+    from ascend_doctor.acknowledged import Acknowledgement
 
 SCHEMA = 1
 
@@ -171,7 +175,7 @@ def verdict(
     )
 
 
-def assemble(
+def assemble(  # noqa: PLR0913 - what a report is made of
     case: Case,
     chosen: Collection[Check],
     *,
@@ -179,14 +183,20 @@ def assemble(
     fail_on: Level,
     seconds: float,
     interrupted: bool = False,
+    acknowledged: Sequence[Acknowledgement] = (),
 ) -> Report:
     """Judge the case and put the report together."""
     facts = case.facts
+    host = facts.host.name if facts.host else ""
     findings = judge(case, chosen)
+    if acknowledged:
+        from ascend_doctor.acknowledged import acknowledge  # noqa: PLC0415 - seldom there
+
+        findings = acknowledge(findings, acknowledged, host=host)
     return Report(
         tool_version=__version__,
         taken_at=facts.taken_at,
-        host=facts.host.name if facts.host else "",
+        host=host,
         python=facts.python.executable if facts.python else "",
         device=case.device,
         simulated=facts.simulated,

@@ -16,7 +16,7 @@ LAYERS = [
     {"facts", "loading", "stacks", "system"},
     {"data", "recorded", "redact", "probing"},
     {"matrix", "matrix_lint"},
-    {"judge", "probe", "provision"},
+    {"judge", "probe", "provision", "acknowledged"},
     {"collect", "checks", "simulator", "report", "diagnosis", "planning"},
     {"linting", "fleet"},
     {"render"},

@@ -46,6 +46,7 @@ def command(
         levels=tuple(LevelRun(level=n, adds=LEVELS[n]) for n in range(level + 1)),
         fail_on=output.fail_on,
         seconds=time.monotonic() - start,
+        acknowledged=output.acknowledged,
     )
     output.write(report, redactor(facts, home=""))
     return report.verdict.exit_code

@@ -9,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -21,7 +21,12 @@ from ascend_doctor.redact import Redactor
 from ascend_doctor.render import FORMATS, SUFFIXES
 from ascend_doctor.report import Report
 
+if TYPE_CHECKING:
+    from ascend_doctor.acknowledged import Acknowledgement
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+FILE = "ascend-doctor.yaml"
 
 redact_option = click.option(
     "--redact/--no-redact",
@@ -33,7 +38,10 @@ redact_option = click.option(
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """``targets`` are (format, file) pairs; a file of None is standard output."""
+    """``targets`` are (format, file) pairs; a file of None is standard output.
+
+    ``silent`` writes nothing there where all is well; ``acknowledged`` are findings to live with.
+    """
 
     targets: tuple[tuple[str, str | None], ...]
     fail_on: Level
@@ -41,6 +49,8 @@ class Output:
     redact: bool
     verbose: bool
     quiet: bool
+    silent: bool = False
+    acknowledged: tuple[Acknowledgement, ...] = ()
 
     def write(self, report: Report, hidden: Redactor) -> None:
         """Render every target. Files are replaced whole. Raises DataError."""
@@ -54,10 +64,10 @@ class Output:
             report = msgspec.structs.replace(hidden.apply(report), redacted=True, snapshot=facts)
         for name, file in self.targets:
             text = self._render(name, report, to_file=file is not None)
-            if file is None:
-                click.echo(text, nl=False, color=True)
-            else:
+            if file is not None:
                 write_whole(file, text)
+            elif report.verdict.exit_code or not self.silent:
+                click.echo(text, nl=False, color=True)
 
     def _render(self, name: str, report: Report, *, to_file: bool) -> str:
         module = importlib.import_module(f"ascend_doctor.render.{name}")
@@ -118,6 +128,8 @@ def output_options(command: F) -> F:
         redact: bool,
         verbose: bool,
         quiet: bool,
+        silent: bool,
+        config: str | None,
         **others: Any,
     ) -> Any:
         output = Output(
@@ -127,6 +139,8 @@ def output_options(command: F) -> F:
             redact=redact,
             verbose=verbose,
             quiet=quiet,
+            silent=silent,
+            acknowledged=_acknowledged(config),
         )
         return command(output=output, **others)
 
@@ -134,6 +148,12 @@ def output_options(command: F) -> F:
     gather.__doc__ = command.__doc__
     gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
+        click.option(
+            "--config",
+            metavar="FILE",
+            help=f"Acknowledged findings.  [default: {FILE} here, where there is one]",
+        ),
+        click.option("--silent", is_flag=True, help="Print nothing where all is well."),
         click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),
         click.option(
             "-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."
@@ -171,6 +191,14 @@ def output_options(command: F) -> F:
     ):
         option(gather)
     return gather  # type: ignore[return-value]
+
+
+def _acknowledged(config: str | None) -> tuple[Acknowledgement, ...]:
+    if config is None and not os.path.isfile(FILE):
+        return ()
+    from ascend_doctor.acknowledged import read_settings  # noqa: PLC0415 - seldom there
+
+    return read_settings(config or FILE).acknowledged
 
 
 def _targets(

@@ -1,0 +1,53 @@
+"""Presets and acknowledged findings, by the installed command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.machines.compose import build
+
+
+def doctor(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("ascend-doctor")), *arguments]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+
+
+def replayed(name: str, *more: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    machine = cwd / "machine"
+    if not machine.exists():
+        build(name, machine)
+    return doctor("check", "--preset", "prolog", "--replay", str(machine), *more, cwd=cwd)
+
+
+def test_a_gate_is_silent_where_all_is_well(tmp_path: Path) -> None:
+    done = replayed("healthy-a2", "--only", "npu-smi", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_gate_tells_what_is_wrong(tmp_path: Path) -> None:
+    done = replayed("driver-not-loaded", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "error:" in done.stdout
+    assert done.stderr == ""
+
+
+def test_options_count_more_than_the_preset(tmp_path: Path) -> None:
+    done = replayed("healthy-a2", "--only", "npu-smi", "-l", "1", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "level 1 did not run" in done.stdout
+
+
+def test_the_file_of_the_folder_is_read(tmp_path: Path) -> None:
+    (tmp_path / "ascend-doctor.yaml").write_text(
+        "acknowledged:\n- {id: npu-smi, reason: why not, expires: '2000-01-01'}\n"
+    )
+    done = replayed("healthy-a2", "--only", "npu-smi", "--fail-on", "warning", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "An acknowledgement of npu-smi expired on 2000-01-01" in done.stdout
+    done = replayed("healthy-a2", "--config", "none.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "none.yaml" in done.stderr

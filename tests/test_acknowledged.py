@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.acknowledged import Acknowledgement, acknowledge, read_settings
+from ascend_doctor.errors import DataError
+from ascend_doctor.findings import Finding, Level
+
+TODAY = dt.date(2026, 11, 21)
+BAD = Finding(check="cann-installed", level=Level.ERROR, title="no CANN")
+
+
+def row(**more: str) -> Acknowledgement:
+    fields = {"id": "cann-installed", "reason": "a build host", "expires": "2026-11-21"}
+    return Acknowledgement(**{**fields, **more})
+
+
+def judged(*rows: Acknowledgement, finding: Finding = BAD) -> list[tuple[str, Level]]:
+    found = acknowledge([finding], rows, host="build-7", today=TODAY)
+    return [(one.check, one.level) for one in found]
+
+
+def test_a_known_finding_is_skipped_with_its_reason_on_its_last_day_too() -> None:
+    (found,) = acknowledge([BAD], [row()], host="build-7", today=TODAY)
+    assert found.level is Level.SKIPPED
+    assert found.title == "no CANN (acknowledged until 2026-11-21: a build host)"
+
+
+@pytest.mark.parametrize("more", [{"id": "other"}, {"nodes": "gpu*"}])
+def test_other_findings_and_other_nodes_count(more: dict[str, str]) -> None:
+    assert judged(row(**more)) == [("cann-installed", Level.ERROR)]
+
+
+def test_a_glob_names_nodes() -> None:
+    assert judged(row(nodes="build-[0-9]")) == [("cann-installed", Level.SKIPPED)]
+
+
+def test_an_expired_row_is_a_warning_and_the_finding_counts() -> None:
+    assert judged(row(expires="2026-11-20")) == [
+        ("cann-installed", Level.ERROR),
+        ("acknowledged", Level.WARNING),
+    ]
+
+
+def test_what_could_not_be_told_cannot_be_known() -> None:
+    dark = Finding(check="cann-installed", level=Level.UNKNOWN, title="?")
+    assert judged(row(), finding=dark) == [("cann-installed", Level.UNKNOWN)]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("acknowledged: [{id: a, reason: b}]", "expires"),
+        ("acknowledged: [{id: a, reason: b, expires: '2026-13-01'}]", r"acknowledged\[0\]"),
+        ("acknowledged: [{id: a, reason: ' ', expires: '2026-12-01'}]", "reason"),
+        ("acknowledged: [{id: a, reason: b, expires: '2026-12-01', node: x}]", "node"),
+        ("known: []", "known"),
+        ("[", "settings.yaml"),
+    ],
+)
+def test_a_bad_file_names_the_place(tmp_path: Path, text: str, place: str) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(text)
+    with pytest.raises(DataError, match=place):
+        read_settings(str(file))
+
+
+def test_a_file_that_was_named_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        read_settings(str(tmp_path / "none.yaml"))
