@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import click
+
 from tests.diagnosis.logs import answer, of_text, threads
 
 
@@ -37,14 +39,14 @@ def main() -> None:
     width = max(len(label) for label, _ in counted)
     for (label, said), count in sorted(counted.items()):
         mark = " " if label == said else "!"
-        print(f"{mark} {count:3}  {label:<{width}}  {said}")
+        click.echo(f"{mark} {count:3}  {label:<{width}}  {said}")
     for source, label, said in found:
         if label != said:
-            print(f"wrong: {source}: {label}, told as {said}")
+            click.echo(f"wrong: {source}: {label}, told as {said}")
     broken = [row for row in found if row[1] != "none"]
     healthy = [row for row in found if row[1] == "none"]
-    print(f"{len(broken)} failures, {share(found):.1%} right")
-    print(f"{len(healthy)} healthy logs, {len(false_alarms(found))} with a known failure")
+    click.echo(f"{len(broken)} failures, {share(found):.1%} right")
+    click.echo(f"{len(healthy)} healthy logs, {len(false_alarms(found))} with a known failure")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.errors import DataError
+from ascend_doctor.stacks import KnownFailure
+from tests.conftest import Command
+from tests.diagnosis.logs import answer, catalog, of_text
+
+FAILURES = catalog().failures
+HARMFUL = [one for one in FAILURES.values() if one.severity != "benign"]
+BENIGN = [one for one in FAILURES.values() if one.severity == "benign"]
+NEXT = "\n{'loss': 0.1, 'epoch': 0.2}\n"
+
+
+def test_the_catalogue_is_whole() -> None:
+    assert len(FAILURES) == 156
+    assert len(BENIGN) == 23
+
+
+@pytest.mark.parametrize("failure", HARMFUL, ids=lambda one: one.id)
+def test_an_example_is_diagnosed_as_itself(failure: KnownFailure) -> None:
+    found = of_text(failure.example + NEXT)
+    assert found.causes[0].id == failure.id
+    assert found.exit_code == (1 if failure.severity == "fatal" else 0)
+
+
+@pytest.mark.parametrize("failure", BENIGN, ids=lambda one: one.id)
+def test_a_benign_example_is_counted_and_no_more(failure: KnownFailure) -> None:
+    found = of_text(failure.example + NEXT)
+    assert not found.causes
+    assert {one.id for one in found.benign} >= {failure.id}
+    assert found.exit_code == 0
+
+
+def test_what_counts_only_at_the_end_counts_at_the_end() -> None:
+    (last,) = [one for one in FAILURES.values() if one.only_if_last]
+    found = of_text(last.example)
+    assert answer(found) == last.id
+    assert not found.benign
+    assert answer(of_text(last.example + NEXT)) == "none"
+
+
+def test_failures_refer_to_what_is_there() -> None:
+    checks = {one.id for one in every()}
+    for one in FAILURES.values():
+        assert set(one.beats) <= set(FAILURES), one.id
+        assert set(one.caught_by) <= checks, one.id
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"), [("a*", "empty"), ("(?=x)y", "assertion"), ("(a", "parenthes")]
+)
+def test_a_pattern_that_cannot_be_used_is_named(pattern: str, words: str) -> None:
+    broken = KnownFailure(
+        id="own",
+        title="",
+        severity="fatal",
+        matches=("fine", pattern),
+        example="",
+        basis="log",
+        cause="",
+        fix="",
+        sources=("x",),
+    )
+    with pytest.raises(DataError, match=f"failure own: .*{words}"):
+        Patterns([broken])
+
+
+OWN = """
+schema: 1
+failures:
+- id: site-license
+  title: The licence server of our site is down
+  severity: fatal
+  matches: ['license server (\\d+\\.?){4} refused']
+  example: license server 10.1.2.3 refused
+  basis: log
+  cause: It is restarted on Sundays.
+  fix: Wait.
+  sources: ['our wiki']
+"""
+
+
+def test_a_site_adds_its_own(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "site.yaml").write_text(OWN)
+    log = tmp_path / "train.log"
+    log.write_text("license server 10.1.2.3 refused\n")
+    done = doctor("diagnose", "--matrix", str(tmp_path), str(log), "--format", "json")
+    assert json.loads(done.stdout)["causes"][0]["id"] == "site-license"
+    assert done.returncode == 1
+    page = doctor("explain", "--matrix", str(tmp_path), "site-license").stdout
+    assert "restarted on Sundays" in page
+
+
+def test_two_failures_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "a.yaml").write_text(OWN)
+    (tmp_path / "failures" / "b.yaml").write_text(OWN)
+    with pytest.raises(DataError, match="site-license"):
+        _ = Catalog([tmp_path]).failures
+
+
+def test_explain_has_every_failure(doctor: Command) -> None:
+    page = doctor("explain", "hccl-connect-timeout-ei0006").stdout
+    for words in ("EI0006", "HCCL_CONNECT_TIMEOUT", "hccn-link", "https://"):
+        assert words in page

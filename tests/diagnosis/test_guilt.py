@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from ascend_doctor.stacks import KnownFailure
+from tests.diagnosis.logs import catalog, of_files, of_text
+
+WAITED = (
+    "EI0006: 2026-03-01-10:0{minute}:05.270.506 Getting socket times out. Reason: Remote Rank did"
+    " not send the data in time. Please check the reason for the rank being stuck"
+)
+SLOW = (
+    "EI0002: 2026-03-01-10:{minute:02}:05.648 The wait execution of the Notify register times out."
+    " Reason: The Notify register has not received the Notify record from remote rank [unknown]."
+)
+OOM = "RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60.97 GiB total capacity"
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: sample 7 has no label'
+STEP = "iteration 10/ 100 | lm loss: 2.3"
+
+
+def interleaved(lines: dict[int, str], prefix: str = "[rank{}]: ") -> str:
+    """One log of several ranks: a step of each, then what each has to say, line by line."""
+    rows = [f"{prefix.format(rank)}{STEP}" for rank in lines]
+    parts = {rank: text.split("\n") for rank, text in lines.items()}
+    for number in range(max(map(len, parts.values()))):
+        for rank, texts in parts.items():
+            if number < len(texts) and texts[number]:
+                rows.append(prefix.format(rank) + texts[number])
+    return "\n".join(rows) + "\n"
+
+
+def torchrun(lines: dict[int, str]) -> dict[str, str]:
+    return {
+        f"job_1/attempt_0/{rank}/stderr.log": f"{STEP}\n{text}\n" for rank, text in lines.items()
+    }
+
+
+WAITING = WAITED.format(minute=2)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["[rank{}]: ", "[default{}]:", "[1,{}]<stderr>:", "{}: ", "(Worker rank={} pid=77) "],
+)
+def test_a_rank_with_an_error_of_its_own_is_guilty_of_the_others_time_outs(prefix: str) -> None:
+    lines = dict.fromkeys(range(8), WAITING)
+    found = of_text(interleaved({**lines, 5: OOM}, prefix))
+    assert found.causes[0].id == "npu-oom-torch"
+    assert [one.id for one in found.causes[0].consequences] == ["hccl-connect-timeout-ei0006"]
+    assert found.guilty
+    assert found.guilty.ranks == (5,)
+    assert found.ranks == tuple(range(8))
+
+
+def test_it_may_be_an_error_that_nobody_knows() -> None:
+    lines = dict.fromkeys(range(8), WAITING)
+    for found in (
+        of_text(interleaved({**lines, 3: RAISED})),
+        of_files(torchrun({**lines, 3: RAISED})),
+    ):
+        assert found.causes[0].id == "hccl-connect-timeout-ei0006"
+        assert found.guilty
+        assert found.guilty.ranks == (3,)
+        assert found.guilty.evidence
+        assert found.guilty.evidence.text == "ValueError: sample 7 has no label"
+        assert found.unexplained[0].evidence.rank == 3
+        assert found.exit_code == 1
+
+
+def test_the_rank_that_does_not_report_the_time_out_is_the_one_that_is_missing() -> None:
+    lines = dict.fromkeys(range(8), WAITING)
+    found = of_text(interleaved({**lines, 6: ""}))
+    assert found.guilty
+    assert found.guilty.ranks == (6,)
+    assert not found.guilty.sure
+
+
+def test_a_rank_that_never_wrote_is_missed_where_the_world_size_is_known() -> None:
+    log = "using world size: 8, data-parallel size: 4\n"
+    log += interleaved(dict.fromkeys((0, 1, 2, 3, 4, 6, 7), WAITING))
+    found = of_text(log)
+    assert found.world_size == 8
+    assert found.guilty
+    assert found.guilty.ranks == (5,)
+
+
+def test_the_last_to_time_out_came_last() -> None:
+    lines = {rank: SLOW.format(minute=31 if rank != 2 else 36) for rank in range(4)}
+    found = of_text(interleaved(lines))
+    assert found.causes[0].id == "hccl-notify-timeout-ei0002"
+    assert found.guilty
+    assert found.guilty.ranks == (2,)
+    assert "300 s apart" in found.guilty.reason
+
+
+def test_all_at_once_leave_nobody_guilty() -> None:
+    found = of_text(interleaved(dict.fromkeys(range(4), SLOW.format(minute=31))))
+    assert found.causes[0].id == "hccl-notify-timeout-ei0002"
+    assert found.guilty is None
+
+
+def test_hccl_names_who_never_connected() -> None:
+    log = interleaved(
+        {
+            0: "topo exchange server get socket timeout! timeout[120 s]\n"
+            'TopoDetect ERROR occur !!! fault_info["Failed to connect agent[1,3,]"]',
+            2: 'TopoDetect ERROR occur !!! fault_info["Failed to connect agent[1,3,]"]',
+        }
+    )
+    found = of_text(log)
+    assert found.causes[0].id == "hccl-topo-negotiation-timeout-ei0015"
+    assert found.guilty
+    assert found.guilty.ranks == (1, 3)
+    assert found.guilty.sure
+
+
+def test_a_lost_heartbeat_names_the_node() -> None:
+    lost = (
+        "Cluster Exception Location[IP/ID]:[192.0.2.7/1], Arrival Time:[Thu Nov 28 11:56:34 2024],"
+        " Discoverer:[192.0.2.7/0], ExceptionType:[Heartbeat Lost Occurred]"
+    )
+    found = of_text(
+        interleaved({0: f"{SLOW.format(minute=31)}\n{lost}", 2: SLOW.format(minute=31)})
+    )
+    assert found.guilty
+    assert found.guilty.nodes == ("192.0.2.7/1",)
+
+
+def test_links_are_followed_to_the_rank_that_waits_for_nobody() -> None:
+    def link(local: int, remote: int) -> str:
+        return (
+            f"{WAITING}\n"
+            "Transport init error. Reason: [Create][DestLink]Create Dest error! createLink para:"
+            f"rank[{local}]-localUserrank[{local}]-localIpAddr[192.0.2.1], "
+            f"dst_rank[{remote}]-remoteUserrank[{remote}]-remote_ip_addr[192.0.2.1]"
+        )
+
+    found = of_text(interleaved({0: link(0, 1), 1: link(1, 2), 2: STEP, 3: link(3, 0)}))
+    assert found.guilty
+    assert found.guilty.ranks == (2,)
+
+
+SUMMARY = """
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_10:11:12
+  host      : node-2
+  rank      : 19 (local_rank: 3)
+  exitcode  : -9 (pid: 4242)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 4242
+============================================================
+"""
+
+
+def test_torchrun_names_the_first_process_that_failed() -> None:
+    found = of_text(SUMMARY)
+    assert found.outcome == "unknown error"
+    assert found.exit_code == 3
+    assert found.guilty
+    assert (found.guilty.ranks, found.guilty.nodes) == ((19,), ("node-2",))
+    assert "signal 9" in found.guilty.reason
+    with_others = of_text(interleaved(dict.fromkeys(range(8), WAITING)) + SUMMARY)
+    assert with_others.causes[0].id == "hccl-connect-timeout-ei0006"
+    assert with_others.guilty
+    assert with_others.guilty.ranks == (19,)
+
+
+def test_a_failure_of_all_ranks_is_common_to_them() -> None:
+    missing = "ModuleNotFoundError: No module named 'mindspeed'"
+    found = of_text(interleaved(dict.fromkeys(range(4), missing)))
+    assert found.guilty
+    assert found.guilty.ranks == (0, 1, 2, 3)
+    assert "every rank" in found.guilty.reason
+
+
+def test_a_failure_after_the_time_out_of_the_same_rank_follows_from_it() -> None:
+    after = "RuntimeError: AclrtSynchronizeStreamWithTimeout(copy_stream), error code is 507018"
+    found = of_text(interleaved({0: f"{WAITING}\n{after}", 1: WAITING}))
+    assert found.causes[0].id == "hccl-connect-timeout-ei0006"
+    assert "aicpu-exception-507018" in [one.id for one in found.causes[0].consequences]
+
+
+@pytest.mark.parametrize("ends", [("a",), ("a", "b")])
+def test_nodes_are_told_where_ranks_are_not(ends: Sequence[str]) -> None:
+    lines = [f"(WorkerDict pid=1{n}, ip=192.0.2.{n}) {WAITING}" for n in range(4)]
+    lines += [f"(WorkerDict pid=2{n}, ip=192.0.2.9) {OOM}" for n in range(len(ends))]
+    found = of_text("\n".join(lines))
+    assert found.causes[0].id == "npu-oom-torch"
+    assert found.guilty
+    assert found.guilty.nodes == ("192.0.2.9",)
+    assert "192.0.2.3" in found.nodes
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        one
+        for one in catalog().failures.values()
+        if one.severity == "fatal" and not one.secondary and not one.victim
+    ],
+    ids=lambda one: one.id,
+)
+def test_every_failure_of_one_rank_is_the_cause_of_the_others_time_outs(
+    failure: KnownFailure,
+) -> None:
+    example = re.sub(r"^\[rank\d+\]: ", "", failure.example)
+    lines = dict.fromkeys(range(4), WAITING)
+    for found in (
+        of_files(torchrun({**lines, 2: example})),
+        of_text(interleaved({**lines, 2: example})),
+    ):
+        assert found.causes[0].id == failure.id
+        assert found.guilty
+        assert found.guilty.ranks == (2,)
