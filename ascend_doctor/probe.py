@@ -110,7 +110,7 @@ def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> P
     return msgspec.structs.replace(
         request,
         torchrun=True,
-        together=not one.apart,
+        together="" if one.apart else str(folder("probes") / "_together.py"),
         world_size=nproc * extent.nodes.count,
         nodes=extent.nodes,
         sizes=extent.sizes,

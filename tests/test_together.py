@@ -55,7 +55,7 @@ def request(
         script=str(path),
         deadline=deadline,
         needs=needs,
-        together=together,
+        together=str(PROBES / "_together.py") if together else "",
     )
 
 

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from ascend_doctor.data import folder
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.parts import Part
 from ascend_doctor.probing.processes import Descendants, Stream, Tail, adopting_orphans
@@ -207,13 +206,12 @@ class _Launch:
         first = self._first
         if len(self._parts) == 1:
             return [*first.argv, "--deadline", str(self._part.request.deadline)]
-        together = str(folder("probes") / "_together.py")
         listed = [
             text
             for one in self._parts
             for text in ("--part", one.request.probe, one.request.script, str(one.request.deadline))
         ]
-        return [*first.launcher, together, *first.options, *listed]
+        return [*first.launcher, first.together, *first.options, *listed]
 
     def _listen(self, reader: int, sink: Tail | Stream) -> None:
         self._selector.register(reader, selectors.EVENT_READ, sink)

@@ -22,9 +22,9 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
 
     ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
-    ``together``: it may share its processes with others; ``world_size`` counts the ranks of all
-    ``nodes``; ``sizes`` are the parallel sizes that are asked for; ``minutes`` is how long to soak;
-    ``needs`` are probes that must have passed, where they ran;
+    ``together``: the script that runs it with others in the same processes, "" where none may.
+    ``world_size`` counts the ranks of all ``nodes``; ``sizes`` are the parallel sizes that are
+    asked for, ``minutes`` is how long to soak, and ``needs`` are probes that must have passed;
     ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own;
     ``env`` is the examined environment, None for that of this process. ``script`` is the
     probe's file.
@@ -37,7 +37,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 1
     world_size: int = 1
     torchrun: bool = False
-    together: bool = False
+    together: str = ""
     nodes: Nodes = Nodes()
     sizes: tuple[tuple[str, int], ...] = ()
     minutes: float = 0.0
@@ -82,11 +82,11 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def shares(self, other: ProbeRequest) -> bool:
         """Whether both may run in the same processes."""
-        return (
-            self.together
-            and other.together
-            and (self.launcher, self.options, self.env)
-            == (other.launcher, other.options, other.env)
+        return self.together != "" and (self.together, self.launcher, self.options, self.env) == (
+            other.together,
+            other.launcher,
+            other.options,
+            other.env,
         )
 
 
