@@ -59,12 +59,17 @@ def find_compiler() -> Compiler:
     raise DoctorError(NO_COMPILER)
 
 
-def libraries(needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool) -> None:
+def libraries(
+    needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool, without: str = ""
+) -> None:
     """Write every library that the wheel needs into ``folder``, which must exist.
 
+    ``without`` is a function that they shall lack, as libraries of an older CANN do.
     Raises DoctorError with the compiler's words where it refuses.
     """
     extra = SANITIZE if sanitize else ()
+    if without:
+        extra = (*extra, f"-D{without}=sim_lacking_{without}")
     objects = _objects(compiler, folder, extra)
     ours = {name: [objects.pop(part) for part in parts] for name, parts in PARTS.items()}
     ours["libascendcl.so"] = list(objects.values())
@@ -76,7 +81,7 @@ def libraries(needs: Needs, compiler: Compiler, folder: Path, *, sanitize: bool)
     }
     for name in (*FIRST, *sorted(wanted.keys() - set(FIRST))):
         source = folder / f"{name}.c"
-        text = stubs.library(wanted[name] - defined)
+        text = stubs.library(wanted[name] - defined - {without})
         if name == "libopapi.so":
             text += stubs.kernels(needs.operators - defined)
         source.write_text(text, "utf-8")

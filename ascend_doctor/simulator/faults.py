@@ -175,8 +175,9 @@ FAULTS = (
     ),
     Fault(
         id="cann-old",
-        title="CANN is older than torch_npu wants",
-        builds={"cann": "8.0.0"},
+        title="CANN is older than torch_npu wants and lacks a function that it calls",
+        builds={"cann": "8.0.0", "without": "aclrtCreateEventExWithFlag"},
+        failure="torch-npu-undefined-symbol",
     ),
 )
 

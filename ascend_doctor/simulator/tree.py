@@ -86,17 +86,18 @@ def build(
     sanitize: bool = False,
     cann: str = CANN,
     kernels: str = KERNELS,
+    without: str = "",
 ) -> Tree:
     """The tree for the torch_npu of an interpreter, built when the cache does not have it yet.
 
     ``cann`` is the version that the tree claims to be, ``kernels`` the chip family whose operator
-    package it holds. Raises DataError where torch_npu is
+    package it holds, ``without`` a function that it lacks. Raises DataError where torch_npu is
     missing and DoctorError where there is no C compiler.
     """
     wheel = find_wheel(python)
     compiler = compiling.find_compiler()
     place = cache or cache_folder() / "simulator"
-    key = _key(wheel, compiler, cann, kernels, sanitize)
+    key = _key(wheel, compiler, cann, kernels, sanitize, without)
     root = place / f"{wheel.version}-{key}"
     preload = compiling.preloads(compiler) if sanitize else ()
     tree = Tree(root=root, cann=cann, kernels=kernels, preload=preload)
@@ -104,18 +105,20 @@ def build(
         place.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(place / f"{tree.root.name}.lock"):
             if not tree.root.is_dir():
-                _make(tree, wheel, compiler)
+                _make(tree, wheel, compiler, without)
     return tree
 
 
-def _make(tree: Tree, wheel: Wheel, compiler: compiling.Compiler) -> None:
+def _make(tree: Tree, wheel: Wheel, compiler: compiling.Compiler, without: str) -> None:
     """Build beside the final place and move it there whole, so that no half tree is ever seen."""
     work = Path(tempfile.mkdtemp(prefix=f"{tree.root.name}-", dir=tree.root.parent))
     try:
         folder = layout.prepare(
             work, tree.root, version=tree.cann, machine=wheel.machine, kernels=tree.kernels
         )
-        compiling.libraries(needs(wheel), compiler, folder, sanitize=bool(tree.preload))
+        compiling.libraries(
+            needs(wheel), compiler, folder, sanitize=bool(tree.preload), without=without
+        )
         layout.add_python(layout.cann_folder(work, tree.cann))
         work.chmod(0o755)
         work.rename(tree.root)

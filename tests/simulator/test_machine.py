@@ -80,7 +80,7 @@ def test_a_fault_everywhere() -> None:
 def test_a_fault_of_the_tree_has_no_line() -> None:
     injection = parse("cann-old")
     assert injection.line == ""
-    assert injection.fault.builds == {"cann": "8.0.0"}
+    assert injection.fault.builds["cann"] == "8.0.0"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,190 @@
+"""Every fault of the simulated NPU: who must notice it, as what, and nobody else.
+
+Each row is one rehearsal of real probes on two simulated NPUs. What a rehearsal without a fault
+says is the measure: nothing else may change but what the row names, and what cannot run for want
+of a probe that failed. Faults that bite in different probes share a rehearsal; together they must
+do what each does alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from ascend_doctor.probe import plan
+from ascend_doctor.simulator import FAULTS, parse
+from tests.conftest import Command
+
+MARK = "ASCEND_DOCTOR_TEST_MARK"
+DEADLINE = 1200
+ALL_RANKS = (0, 1)
+
+Report = dict[str, Any]
+Rehearse = Callable[..., Report]
+
+
+class Row(NamedTuple):
+    """``finds``: check -> guilty ranks. ``linked``: leave out the probes of a single process."""
+
+    faults: tuple[str, ...]
+    finds: Mapping[str, tuple[int, ...]]
+    linked: bool = False
+
+
+ROWS = (
+    Row(
+        ("cann-old",),
+        {"torch-npu-cann-symbols": (), "cann-hdk": (), "inspect-env": ()},
+    ),
+    Row(("acl-init",), {"device": (0,)}),
+    Row(("compiler-init",), {"device": (0,)}),
+    Row(("ops-other-soc",), {"opp-kernels": (), "device": (0,)}),
+    Row(("hbm-oom:device=0",), {"device": (0,)}),
+    Row(("hbm-ecc:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
+    Row(("device-lost:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
+    Row(("device-busy:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
+    Row(("rank-absent:rank=1",), {"allreduce": (1,)}, linked=True),
+    Row(("rank-hangs-first:rank=1",), {"allreduce": (1,)}, linked=True),
+    Row(("rank-hangs:rank=1",), {"allreduce": (1,)}, linked=True),
+    Row(("rank-dies:rank=1",), {"allreduce": (1,)}, linked=True),
+    Row(("rank-wrong:rank=1",), {"allreduce": (1,)}, linked=True),
+    Row(("hccl-port:rank=0",), {"allreduce": (0,)}, linked=True),
+    Row(("kernel-missing",), {"device": (), "bool-index": ()}),
+    Row(("nonzero-crash",), {"bool-index": ()}),
+    Row(
+        ("rank-slow:rank=1", "double-unsupported", "nan:device=1,step=2"),
+        {"allreduce": (), "smoke-train": (1,)},
+    ),
+    Row(("fused-softmax-missing", "gather-object-hangs"), {"fused-softmax": ()}),
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all rehearsals here, so that each tree is built once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def measure() -> dict[bool, set[tuple[str, str]]]:
+    """Check and level of what rehearsals without a fault say, with or without all probes."""
+    return {}
+
+
+@pytest.fixture
+def rehearse(doctor: Command, examined_python: Path, cache: Path, tmp_path: Path) -> Rehearse:
+    def run(*faults: str, linked: bool) -> Report:
+        requests = plan(3, device="npu", nproc=2, python=str(examined_python))
+        alone = [one.probe for one in requests if not one.torchrun and one.probe != "device"]
+        temporary = tmp_path / "temporary"
+        temporary.mkdir(exist_ok=True)
+        environment = {
+            **os.environ,
+            "XDG_CACHE_HOME": str(cache),
+            "TMPDIR": str(temporary),
+            MARK: str(tmp_path),
+        }
+        done = doctor(
+            *("rehearse", "--python", str(examined_python), "--nproc", "2", "-q"),
+            *("--format", "json", "--no-redact", "--timeout", str(DEADLINE - 60)),
+            *(part for fault in faults for part in ("--inject", fault)),
+            *(part for probe in alone if linked for part in ("--skip", probe)),
+            env=environment,
+            deadline=DEADLINE,
+        )
+        assert done.stdout, done.stderr
+        report: Report = json.loads(done.stdout)
+        assert report["simulated"]
+        return report
+
+    return run
+
+
+def findings(report: Report) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Check, level and ranks of what is wrong; what only could not run is left out."""
+    runs = report["snapshot"]["probes"]
+    waiting = {one["not_started"] for one in runs if one["not_started"]}
+    for one in report["findings"]:
+        blocked = one["level"] == "unknown" and any(text in one["title"] for text in waiting)
+        if one["level"] in {"warning", "unknown", "error"} and not blocked:
+            yield one["check"], one["level"], tuple(one["ranks"])
+
+
+def logs(report: Report, folder: Path) -> Iterator[Path]:
+    """What every rank printed, raised and recorded, a file each as a launcher keeps them."""
+    for run in report["snapshot"]["probes"]:
+        for rank in run["ranks"]:
+            texts = [rank["output"], rank["traceback"], rank["error"], *_errors(rank["values"])]
+            path = folder / f"{run['probe']}-rank-{rank['rank']}.log"
+            path.write_text("\n".join(text for text in texts if text) + "\n", encoding="utf-8")
+            yield path
+
+
+def _errors(values: Any) -> Iterator[str]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            if key in {"error", "output"} and isinstance(value, str):
+                yield value
+            else:
+                yield from _errors(value)
+
+
+def opened() -> Iterator[str]:
+    """The memory maps of every process: what is in use is not left behind."""
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            yield maps.read_text(encoding="utf-8", errors="replace")
+
+
+def of_ours(process: psutil.Process, mark: str) -> bool:
+    try:
+        return bool(process.environ().get(MARK) == mark)
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "+".join(row.faults))
+def test_the_right_probe_fails_and_no_other(
+    row: Row,
+    rehearse: Rehearse,
+    doctor: Command,
+    measure: dict[bool, set[tuple[str, str]]],
+    tmp_path: Path,
+) -> None:
+    if row.linked not in measure:
+        report = rehearse(linked=row.linked)
+        measure[row.linked] = {(check, level) for check, level, _ in findings(report)}
+        assert "error" not in {level for _, level in measure[row.linked]}, report["findings"]
+    before = set(os.listdir("/dev/shm"))
+    report = rehearse(*row.faults, linked=row.linked)
+
+    found: dict[str, set[int]] = {}
+    for check, level, ranks in findings(report):
+        if (check, level) not in measure[row.linked]:
+            found.setdefault(check, set()).update(ranks)
+    assert found == {check: set(ranks) for check, ranks in row.finds.items()}
+    assert not [run["probe"] for run in report["snapshot"]["probes"] if run["timed_out"]]
+
+    ids = {parse(fault).fault.failure for fault in row.faults} - {""}
+    if ids:
+        told = doctor("diagnose", *map(str, logs(report, tmp_path)), "--format", "json", "-q")
+        causes = json.loads(told.stdout)["causes"]
+        assert ids <= {one["id"] for one in causes}
+
+    assert not [one for one in psutil.process_iter() if of_ours(one, str(tmp_path))]
+    left = [name for name in set(os.listdir("/dev/shm")) - before if name not in "".join(opened())]
+    assert not left
+    assert not list((tmp_path / "temporary").rglob("*.ledger"))
+
+
+def test_every_fault_has_its_row() -> None:
+    assert sorted(parse(fault).fault.id for row in ROWS for fault in row.faults) == sorted(
+        fault.id for fault in FAULTS
+    )
