@@ -13,6 +13,7 @@ import msgspec
 from ascend_doctor.checks import every
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE
 from ascend_doctor.commands.examination import Examination, examined_options
+from ascend_doctor.commands.extent import NOTHING_ASKED, Asked, layout_options, node_options
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import choose, selection_options
 from ascend_doctor.exits import EXIT_INTERRUPTED
@@ -81,6 +82,8 @@ def _preset(context: click.Context, _: click.Parameter, name: str | None) -> Non
     show_default=True,
     help="Seconds for the whole run; what is left over then is reported as not run.",
 )
+@node_options
+@layout_options
 @output_options
 @click.argument("launch", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(  # noqa: PLR0913 - the options of the command
@@ -93,6 +96,7 @@ def command(  # noqa: PLR0913 - the options of the command
     skip: tuple[str, ...],
     device: str,
     nproc: int | None,
+    asked: Asked,
     timeout: float,
 ) -> int:
     """Collect, judge, probe and report whether this machine is able to train.
@@ -103,7 +107,9 @@ def command(  # noqa: PLR0913 - the options of the command
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    wish = Wish(level=level, device=device, nproc=nproc, timeout=timeout, launch=launch)
+    wish = Wish(
+        level=level, device=device, nproc=nproc, timeout=timeout, launch=launch, asked=asked
+    )
     return conduct(examination, output, wish, only=only, skip=skip)
 
 
@@ -160,6 +166,7 @@ class Wish:
     nproc: int | None
     timeout: float
     launch: tuple[str, ...] = ()
+    asked: Asked = NOTHING_ASKED
 
     def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
         """Every level: whether it can run here, and why not."""
@@ -238,12 +245,14 @@ class Probing:
         from ascend_doctor.live import Display  # noqa: PLC0415 - level 0 needs neither
         from ascend_doctor.probe import plan, run_all  # noqa: PLC0415
 
+        nproc = self.wish.ranks(self.facts)
         requests = [
             one
             for one in plan(
                 level,
                 device=self.wish.judged_device,
-                nproc=self.wish.ranks(self.facts),
+                nproc=nproc,
+                extent=self.wish.asked.extent(nproc),
                 python=self.facts.python.executable,
                 env=self.env,
             )

@@ -10,11 +10,13 @@ import click
 
 from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.examination import Examination
+from ascend_doctor.commands.extent import Asked, layout_options
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
 from ascend_doctor.recorded import OverlayMachine
+from ascend_doctor.report import LEVELS
 from ascend_doctor.system import LiveMachine
 
 _LEVEL = 3
@@ -54,7 +56,7 @@ _RANKS = 4
 @click.option(
     "-l",
     "--level",
-    type=click.IntRange(0, _LEVEL),
+    type=click.IntRange(0, len(LEVELS) - 1),
     default=_LEVEL,
     show_default=True,
     help="As for check.",
@@ -67,6 +69,7 @@ _RANKS = 4
     show_default=True,
     help="Seconds for the whole run.",
 )
+@layout_options
 @selection_options
 @output_options
 def command(  # noqa: PLR0913 - the options of the command
@@ -79,6 +82,7 @@ def command(  # noqa: PLR0913 - the options of the command
     nproc: int,
     level: int,
     timeout: float,
+    asked: Asked,
     only: tuple[str, ...],
     skip: tuple[str, ...],
 ) -> int:
@@ -109,5 +113,5 @@ def command(  # noqa: PLR0913 - the options of the command
     examination = Examination(
         OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
     )
-    wish = Wish(level=level, device="npu", nproc=nproc, timeout=timeout)
+    wish = Wish(level=level, device="npu", nproc=nproc, timeout=timeout, asked=asked)
     return conduct(examination, output, wish, only=only, skip=skip)
