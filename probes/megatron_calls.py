@@ -15,6 +15,7 @@ from typing import Any
 
 import _megatron
 import _probe
+from _members import pretend
 from _probe import Probe
 
 # Steps of decay and of warm-up.
@@ -73,8 +74,6 @@ def collect(probe: Probe, torch: Any, *, tp: int, pp: int) -> None:
     """Samples from the first rank of each model against samples from all ranks."""
     from megatron.core import parallel_state
 
-    # The options of HCCL, which MindSpeed gives to every group, fit no other backend.
-    parallel_state.get_nccl_options = lambda *_, **__: None
     first, everyone = [], []
     for rank in range(WORLD):
         pretend(torch, rank, WORLD)
@@ -96,15 +95,6 @@ def collect(probe: Probe, torch: Any, *, tp: int, pp: int) -> None:
     probe.measure(name, {"first": len(first), "all": len(everyone), "samples": len(wanted)})
     probe.expect(f"samples of the first rank of each model under {name}", first, wanted)
     probe.expect(f"copies on all ranks under {name}", len(everyone), tp * pp * len(wanted))
-
-
-def pretend(torch: Any, rank: int, world_size: int) -> None:
-    """Be one rank of a world that is not there: groups have members and move nothing."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    torch.distributed.init_process_group(
-        "fake", rank=rank, world_size=world_size, store=FakeStore()
-    )
 
 
 def stock_peft(torch: Any) -> dict[str, str]:

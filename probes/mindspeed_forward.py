@@ -1,0 +1,132 @@
+"""Runs what MindSpeed gives Megatron on one device: types, attention without a mask, the CP ring.
+
+Run it alone: ``python probes/mindspeed_forward.py --device npu``. Each case is a process of its
+own, because MindSpeed's arguments are set once. ``types``: what Tensor.type() says; Megatron's
+optimizers sort parameters by it. ``flash``, ``batch`` and ``neither``: a causal attention without a
+mask, for which MindSpeed makes one, from use_flash_attn, from micro_batch_size, or from neither,
+by value. ``ring``: the ranks of the context parallel ring after the groups were made, in a world of
+two of which only the members are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+from typing import Any
+
+import _cases
+import _probe
+from _members import pretend
+from _patches import ADAPTOR, name_of
+from _probe import Probe
+
+CASE_SECONDS = 180.0
+# Sequence, batch, heads, head size; what fits the fused operator and small tests.
+SEQUENCE, BATCH, HEADS, SIZE = 64, 2, 4, 16
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+def body(probe: Probe) -> None:
+    """MindSpeed's attention, types and ring groups on one device."""
+    if probe.device != "npu":
+        probe.skip(f"MindSpeed is for NPUs; the device is {probe.device}")
+    with probe.stage("find"):
+        for name in ("mindspeed", "megatron"):
+            if importlib.util.find_spec(name) is None:
+                probe.skip(f"{name} is not installed")
+    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS, apart=True)
+
+
+def patched(**given: Any) -> argparse.Namespace:
+    """MindSpeed with these arguments in place before its import."""
+    args = importlib.import_module("mindspeed.args_utils")
+    found: argparse.Namespace = args.get_mindspeed_args(get_defaults=True)
+    vars(found).update(given)
+    args._MINDSPEED_ARGS = found  # noqa: SLF001 - what frameworks set
+    importlib.import_module(ADAPTOR)
+    return found
+
+
+def groups(torch: Any, world_size: int, context: int) -> Any:
+    """Megatron's groups, over a backend that only knows members."""
+    from megatron.core import parallel_state
+
+    pretend(torch, 0, world_size)
+    parallel_state.initialize_model_parallel(
+        context_parallel_size=context, create_gloo_process_groups=False
+    )
+    return parallel_state
+
+
+def types(torch: Any, place: str) -> dict[str, Any]:
+    patched()
+    tensors = {one: torch.zeros(1, device=place, dtype=getattr(torch, one)) for one in DTYPES}
+    return {
+        "types": {name: str(one.type()) for name, one in tensors.items()},
+        "parameter": str(torch.nn.Parameter(tensors["float32"]).type()),
+    }
+
+
+def attention(torch: Any, place: str, **given: Any) -> dict[str, Any]:
+    """The largest error of a causal attention that gets no mask, in float16."""
+    sizes = {"seq_length": SEQUENCE, "hidden_size": HEADS * SIZE, "num_attention_heads": HEADS}
+    patched(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **given)
+    from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
+    from megatron.core.transformer import TransformerConfig
+    from megatron.core.transformer.dot_product_attention import DotProductAttention
+    from megatron.core.transformer.enums import AttnMaskType
+
+    groups(torch, 1, 1)
+    model_parallel_cuda_manual_seed(1234)
+    config = TransformerConfig(
+        num_layers=1,
+        hidden_size=HEADS * SIZE,
+        num_attention_heads=HEADS,
+        attention_dropout=0.0,
+        fp16=True,
+        params_dtype=torch.float16,
+    )
+    for name, value in given.items():
+        setattr(config, name, value)
+    layer = DotProductAttention(
+        config, layer_number=1, attn_mask_type=AttnMaskType.causal, attention_type="self"
+    )
+    generator = torch.Generator().manual_seed(1234)
+    shape = (SEQUENCE, BATCH, HEADS, SIZE)
+    query, key, value = (torch.randn(shape, generator=generator).half() for _ in range(3))
+    output = layer(
+        query.to(place), key.to(place), value.to(place), None, attn_mask_type=AttnMaskType.causal
+    )
+    # Megatron's axes are sequence, batch, head, size.
+    exact = [one.double().permute(1, 2, 0, 3) for one in (query, key, value)]
+    wanted = torch.nn.functional.scaled_dot_product_attention(*exact, is_causal=True)
+    wanted = wanted.permute(2, 0, 1, 3).reshape(SEQUENCE, BATCH, HEADS * SIZE)
+    off = (output.detach().cpu().double() - wanted).abs().max().item()
+    return {"class": name_of(type(layer)), "forward": name_of(type(layer).forward), "off": off}
+
+
+def ring(torch: Any, _: str) -> dict[str, Any]:
+    patched(context_parallel_size=2, tensor_model_parallel_size=1, use_flash_attn=True, tp_2d=False)
+    state = groups(torch, 2, 2)
+    utils = importlib.import_module("mindspeed.core.context_parallel.model_parallel_utils")
+    return {
+        "group": list(
+            torch.distributed.get_process_group_ranks(state.get_context_parallel_group())
+        ),
+        "ring": list(utils.get_ring_ranks_for_intra_window()),
+    }
+
+
+CASES: dict[str, _cases.Case] = {
+    "types": types,
+    "flash": lambda torch, place: attention(torch, place, use_flash_attn=True),
+    "batch": lambda torch, place: attention(torch, place, micro_batch_size=BATCH),
+    "neither": attention,
+    "ring": ring,
+}
+
+
+if __name__ == "__main__":
+    _cases.answer(CASES)
+    _probe.main(body, name="mindspeed-forward")
