@@ -198,6 +198,7 @@ def _given_lock(request: Request, prefix: Prefix) -> Lock | None:
 def _solved(
     request: Request, rows: Catalog, machine: dict[str, str], base: Base, venv: str
 ) -> Plan | None:
+    from ascend_doctor.checks.cann_python import LISTED, STOPS  # noqa: PLC0415 - not for --help
     from ascend_doctor.commands.matrix import refusal_lines  # noqa: PLC0415 - resolvelib is slow
     from ascend_doctor.provision.plan import Wanted, planned  # noqa: PLC0415
     from ascend_doctor.provision.refusal import refusal  # noqa: PLC0415
@@ -214,7 +215,15 @@ def _solved(
         _say(*refusal_lines(refusal(rows, question), question), err=True)
         return None
     return planned(
-        rows, Wanted(wish=wish, machine=machine, solution=solution, base=base, venv=venv)
+        rows,
+        Wanted(
+            wish=wish,
+            machine=machine,
+            solution=solution,
+            base=base,
+            venv=venv,
+            undeclared=(*STOPS.values(), *LISTED.values()),
+        ),
     )
 
 

@@ -193,17 +193,20 @@ class Setup:
 
     def _checkout(self, wanted: Checkout) -> None:
         cache, folder = self._cache(wanted), self.folder / wanted.path
-        word: Word = "repaired" if folder.exists() else "built"
+        word: Word = "repaired" if folder.exists() or self.finished() else "built"
         with self._step(wanted.name, (cache, folder.with_name(f".{folder.name}.new"))) as done:
             folder.parent.mkdir(parents=True, exist_ok=True)
             cache.parent.mkdir(parents=True, exist_ok=True)
             source = self.site.source(wanted)
-            if not self._has(wanted):
-                self.git.fetch(cache, source, wanted.commit, wanted.ref)
+            known = cache.exists()
             try:
+                if not self._has(wanted):
+                    self.git.fetch(cache, source, wanted.commit, wanted.ref)
                 tree = self.git.place(cache, folder, wanted)
             except CommandError:
-                # An object of the cache is damaged; what the server has is not.
+                if not known:
+                    raise
+                # If an object of the cache is damaged, what the server has is not.
                 self.git.renew(cache, source, wanted)
                 tree = self.git.place(cache, folder, wanted)
                 word = "repaired"

@@ -183,7 +183,9 @@ def write(path: Path, lock: Lock) -> None:
     import yaml  # noqa: PLC0415 - only to write
 
     head = "# Written by ascend-doctor setup. setup --locked builds the same again.\n"
-    text = yaml.safe_dump(msgspec.to_builtins(lock), sort_keys=False, allow_unicode=True, width=100)
+    # The schema is always told, though it has a default.
+    content = {"schema": lock.schema, **msgspec.to_builtins(lock)}
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     with scratch.open("w", encoding="utf-8") as file:
         file.write(head + text)

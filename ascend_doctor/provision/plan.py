@@ -58,13 +58,17 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """A solution and what it answers. ``machine``: versions by component as they were found."""
+    """A solution and what it answers. ``machine``: versions by component as they were found.
+
+    ``undeclared`` are packages that CANN and torch_npu import without requiring them.
+    """
 
     wish: Mapping[str, str]
     machine: Mapping[str, str]
     solution: Solution
     base: Base
     venv: str
+    undeclared: tuple[str, ...] = ()
 
 
 def planned(catalog: Catalog, wanted: Wanted) -> Plan:
@@ -80,7 +84,7 @@ def planned(catalog: Catalog, wanted: Wanted) -> Plan:
         wish=dict(wanted.wish),
         base=wanted.base,
         checkouts=checkouts,
-        requirements=tuple(_requirements(catalog, pip, wanted.solution)),
+        requirements=tuple(_requirements(catalog, pip, wanted)),
         constraints=tuple(_constraints(catalog, pip, wanted.solution)),
         settings=tuple(_settings(catalog, stack, versions)),
         pythonpath=_pythonpath(checkouts),
@@ -160,11 +164,12 @@ def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
     )
 
 
-def _requirements(catalog: Catalog, pip: Iterable[Component], solution: Solution) -> Iterator[str]:
+def _requirements(catalog: Catalog, pip: Iterable[Component], wanted: Wanted) -> Iterator[str]:
     for one in pip:
-        yield f"{one.obtain.distribution}=={solution.versions[one.id]}"
-    for name in solution.ranges:
-        yield catalog.component(name).obtain.distribution
+        yield f"{one.obtain.distribution}=={wanted.solution.versions[one.id]}"
+    bounded = [catalog.component(name).obtain.distribution for name in wanted.solution.ranges]
+    yield from bounded
+    yield from sorted(set(wanted.undeclared) - set(bounded))
 
 
 def _constraints(catalog: Catalog, pip: Iterable[Component], solution: Solution) -> Iterator[str]:

@@ -83,9 +83,11 @@ class Runner:
         for secret in self.secrets:
             text = text.replace(secret, "***")
         lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
-        errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
-        shown = errors[-_KEPT_LINES:] or lines[-_KEPT_LINES:]
-        return " / ".join(shown) or f"ended with {code} and said nothing"
+        errors = [
+            place for place, line in enumerate(lines) if line.lower().startswith(("error", "fatal"))
+        ]
+        shown = lines[errors[0] :][:_KEPT_LINES] if errors else lines[-_KEPT_LINES:]
+        return " / ".join(line.strip() for line in shown) or f"ended with {code} and said nothing"
 
     def _clean(self) -> dict[str, str]:
         """The user's environment without what would lead git, Python and pip elsewhere."""

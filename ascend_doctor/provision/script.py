@@ -26,7 +26,7 @@ git -C "$STACK/{path}" -c advice.detachedHead=false checkout -q --detach FETCH_H
 _VENV = """
 # The environment
 {python} -m venv "$STACK/venv"
-pip() { "$STACK/venv/bin/python" -m pip "$@"; }
+pip() {{ "$STACK/venv/bin/python" -m pip "$@"; }}
 SITE=$("$STACK/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cat > "$STACK/constraints.txt" <<'END'
 {constraints}
@@ -99,4 +99,4 @@ def _told(plan: Plan) -> Iterator[str]:
     for one in plan.settings:
         value = f'"$STACK/{one.value}"' if one.path else shlex.quote(one.value)
         yield f"export {one.name}={value}\n"
-    yield ". $STACK/venv/bin/activate\nEND\n"
+    yield '. "$STACK/venv/bin/activate"\nEND\n'

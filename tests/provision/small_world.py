@@ -1,0 +1,308 @@
+"""A small world to build stacks in: real git repositories, real wheels, rows that speak of them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import textwrap
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+PROGRAM = Path(sys.executable).with_name("ascend-doctor")
+PASSWORD = "s3cret-Passw0rd"
+_SOURCES = [{"url": "the tests", "date": "2026-11-21"}]
+_UNDECLARED = ("decorator", "attrs", "psutil", "scipy", "sympy", "cffi", "pyyaml", "protobuf")
+_BACKEND = """
+import base64, hashlib, os, zipfile
+
+def _wheel(folder, files):
+    name = "mindspeed-VERSION-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+        archive.writestr("mindspeed-VERSION.dist-info/RECORD", "")
+    return name
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    return _wheel(folder, {
+        "mindspeed.pth": os.getcwd() + "\\n",
+        "mindspeed-VERSION.dist-info/METADATA":
+            "Metadata-Version: 2.1\\nName: mindspeed\\nVersion: VERSION\\n",
+        "mindspeed-VERSION.dist-info/WHEEL":
+            "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    })
+"""
+_PROJECT = """[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+
+
+def git(*arguments: str | Path, at: Path | None = None) -> str:
+    """Run git with an author and nothing of the user's."""
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        **{
+            f"GIT_{who}_{what}": "x@example.org"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        },
+        "GIT_CONFIG_GLOBAL": os.devnull,
+    }
+    place = [] if at is None else ["-C", str(at)]
+    done = subprocess.run(
+        ["git", *place, *arguments], check=True, capture_output=True, text=True, env=env, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def commit(repository: Path, files: dict[str, str], name: str) -> str:
+    for path, text in files.items():
+        place = repository / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(textwrap.dedent(text), "utf-8")
+    git("add", "-A", at=repository)
+    git("commit", "-q", "-m", name, at=repository)
+    return git("rev-parse", "HEAD", at=repository)
+
+
+def wheel(
+    folder: Path, name: str, version: str, *requires: str, files: dict[str, str] | None = None
+) -> Path:
+    """A real wheel with one module, and RECORD as pip wants it."""
+    stem = name.replace("-", "_")
+    info = f"{stem}-{version}.dist-info"
+    content = {
+        **(files or {f"{stem}/__init__.py": f"__version__ = {version!r}\n"}),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {one}\n" for one in requires),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(
+        f"{path},sha256={_digest(text)},{len(text)}\n" for path, text in content.items()
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{stem}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, text in content.items():
+            archive.writestr(zipfile.ZipInfo(path), text)
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), f"{record}{info}/RECORD,,\n")
+    return file
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+@dataclass(frozen=True)
+class World:
+    """``mirrors`` has the repositories, ``index`` the wheels, ``rows`` the overlay."""
+
+    root: Path
+
+    @property
+    def mirrors(self) -> Path:
+        return self.root / "mirrors"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index"
+
+    @property
+    def rows(self) -> Path:
+        return self.root / "rows"
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PIP_", "PYTHON", "VIRTUAL_ENV", "GIT_"))
+        }
+        return {
+            **kept,
+            "HOME": str(self.root / "home"),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.index),
+            "PIP_NO_CACHE_DIR": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        }
+
+    def arguments(self, megatron: str, prefix: Path) -> list[str]:
+        return [
+            *("setup", "--megatron", megatron, "--framework", "ms-swift"),
+            *("--prefix", str(prefix), "--matrix", str(self.rows)),
+            *("--git-mirror", str(self.mirrors), "--python", sys.executable, "--yes"),
+        ]
+
+    def run(self, *arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [PROGRAM, *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**self.env, **env},
+            timeout=300,
+            cwd=self.root,
+        )
+
+    def setup(
+        self, megatron: str, prefix: Path, *more: str | Path, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run(*self.arguments(megatron, prefix), *more, **env)
+
+
+def imported(stack: Path) -> dict[str, str]:
+    """Files of the modules as the stack's interpreter finds them, with nothing on PYTHONPATH."""
+    code = (
+        "import json, megatron.core, megatron.training, mindspeed, mcore_bridge, torch;"
+        "print(json.dumps({one.__name__: one.__file__ for one in"
+        " (megatron.core, megatron.training, mindspeed, mcore_bridge, torch)}))"
+    )
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [stack / "venv/bin/python", "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=env,
+    )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def make(root: Path) -> World:
+    """Everything that a setup needs, and a few traps."""
+    world = World(root)
+    (root / "home").mkdir(parents=True)
+    commits = {
+        **_megatron(world.mirrors / "Megatron-LM"),
+        **_mindspeed(world.mirrors / "MindSpeed"),
+    }
+    _index(world.index)
+    _rows(world.rows, commits)
+    return world
+
+
+def _megatron(place: Path) -> dict[str, str]:
+    git("init", "-q", "-b", "main", place)
+    found = {}
+    for number in ("0.12.1", "0.15.3"):
+        files = {
+            "megatron/core/__init__.py": "from .package_info import __version__\n",
+            "megatron/core/package_info.py": f"__version__ = '{number}'\n",
+            "megatron/training/__init__.py": "",
+            # History that nobody needs, and that does not compress.
+            "history.txt": hashlib.shake_256(number.encode()).hexdigest(100_000),
+        }
+        commit(place, files, f"towards {number}")
+        found[f"core_v{number}"] = commit(place, {"history.txt": "gone\n"}, number)
+        git("tag", "-a", "-m", number, f"core_v{number}", at=place)
+    return found
+
+
+def _mindspeed(place: Path) -> dict[str, str]:
+    git("init", "-q", "-b", "master", place)
+    commit(place, {"README.md": "MindSpeed\n"}, "first")
+    found = {}
+    for branch, number in (("26.1.0_core_r0.12.1", "0.12.1"), ("core_r0.15.3", "0.15.3")):
+        git("checkout", "-q", "-b", branch, "master", at=place)
+        files = {
+            "mindspeed/__init__.py": "",
+            "requirements.txt": "numpy<=1.26.0\nattrs\n",
+            "pyproject.toml": _PROJECT,
+            "backend.py": _BACKEND.replace("VERSION", number),
+        }
+        found[branch] = commit(place, files, number)
+    git("checkout", "-q", "master", at=place)
+    return found
+
+
+def _index(place: Path) -> None:
+    for name in (*_UNDECLARED, "requests", "absl-py", "transformers", "peft"):
+        wheel(place, name, "4.50.0" if name == "transformers" else "0.15.0")
+    for version in ("1.26.0", "1.26.4", "2.1.0"):
+        wheel(place, "numpy", version)
+    # The local label needs a file for both machines; the row names which one.
+    for version in ("2.13.0", "2.13.0+cpu"):
+        wheel(place, "torch", version)
+    wheel(place, "torch-npu", "2.13.0", "torch==2.13.0.*")
+    for version in ("1.1.0", "1.4.3"):
+        wheel(place, "mcore-bridge", version, "megatron-core>=0.12,<0.20", "transformers", "peft")
+    for version in ("4.0.4", "4.2.3"):
+        wheel(place, "ms-swift", version, "transformers", files={"swift/__init__.py": ""})
+    # The traps: pip takes them wherever it is let.
+    for version in ("0.15.3", "0.15.9", "0.12.1"):
+        wheel(place, "megatron-core", version, files={"megatron/core/trap.py": ""})
+    wheel(place, "mindspeed", "0.0.1.dev1")
+
+
+def _rows(place: Path, commits: dict[str, str]) -> None:
+    (place / "components").mkdir(parents=True)
+    torch = "2.13.0+cpu" if platform.machine() == "x86_64" else "2.13.0"
+    need = [{"component": "torch-npu", "versions": "==2.13.0"}]
+    bound = [{"component": "numpy", "versions": "<=1.26.0"}]
+    releases: dict[str, list[dict[str, object]]] = {
+        "megatron-lm": [
+            {
+                "version": f"core_v{one}",
+                "ref": f"core_v{one}",
+                "commit": commits[f"core_v{one}"],
+                "provides": {"megatron-core": one},
+                "attributes": {"core": one, "gdn": "no"},
+            }
+            for one in ("0.15.3", "0.12.1")
+        ],
+        "mindspeed": [
+            {
+                "version": branch,
+                "ref": branch,
+                "commit": commits[branch],
+                "moving": True,
+                "reports": core,
+                "attributes": {"core": core},
+                "requires": [
+                    {"component": "megatron-core", "versions": f"=={core}"},
+                    *need,
+                    *bound,
+                ],
+            }
+            for branch, core in (("core_r0.15.3", "0.15.3"), ("26.1.0_core_r0.12.1", "0.12.1"))
+        ],
+        "torch-npu": [
+            {"version": "2.13.0", "requires": [{"component": "torch", "versions": f"=={torch}"}]}
+        ],
+        "mcore-bridge": [
+            {
+                "version": version,
+                "requires": [{"component": "megatron-core", "versions": f"=={core}"}],
+            }
+            for version, core in (("1.4.3", "0.15.3"), ("1.1.0", "0.12.1"))
+        ],
+        "ms-swift": [
+            {
+                "version": version,
+                "requires": [{"component": "mcore-bridge", "versions": f"=={bridge}"}],
+            }
+            for version, bridge in (("4.2.3", "1.4.3"), ("4.0.4", "1.1.0"))
+        ],
+    }
+    for name, rows in releases.items():
+        content = {
+            "schema": 1,
+            "id": name,
+            "releases": [{**one, "sources": _SOURCES} for one in rows],
+        }
+        text = yaml.safe_dump(content, sort_keys=False)
+        (place / "components" / f"{name}.yaml").write_text(text, "utf-8")
