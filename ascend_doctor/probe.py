@@ -31,6 +31,7 @@ class _Entry(NamedTuple):
     needs: tuple[str, ...] = ("inspect-env", "device")
     apart: bool = False
     soaks: bool = False
+    sized: bool = False
 
 
 _LINKED = ("inspect-env", "device", "allreduce")
@@ -45,6 +46,7 @@ _PROBES = (
     _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
     _Entry("megatron-calls", 1, 120.0, 90.0, needs=("inspect-env",)),
     _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
+    _Entry("mindspeed-forward", 2, 300.0, 90.0),
     _Entry("bool-index", 2, 300.0, 90.0),
     _Entry("fused-softmax", 2, 300.0, 90.0),
     _Entry("dtype", 2, 300.0, 90.0),
@@ -62,7 +64,13 @@ _PROBES = (
     _Entry("lora-tied-embeddings", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
     _Entry("lora-sequence-parallel", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
     _Entry("lora-experts", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("large-groups", 3, 300.0, 120.0, sized=True),
     _Entry("smoke-train", 3, 900.0, 240.0, torchrun=True, needs=_LINKED),
+    _Entry("bandwidth", 4, 600.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("gemm", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),
+    _Entry("hbm", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),
+    _Entry("h2d", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),
+    _Entry("soak", 4, 300.0, 90.0, torchrun=True, soaks=True, needs=_LINKED),
 )
 
 
@@ -102,6 +110,7 @@ def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> P
         script=str(folder("probes") / f"{one.probe.replace('-', '_')}.py"),
         level=one.level,
         minutes=minutes,
+        sizes=extent.sizes if one.torchrun or one.sized else (),
         needs=one.needs,
         deadline=(one.seconds_cpu if shared.device == "cpu" else one.seconds) + 60 * minutes,
     )
@@ -113,7 +122,6 @@ def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> P
         together="" if one.apart else str(folder("probes") / "_together.py"),
         world_size=nproc * extent.nodes.count,
         nodes=extent.nodes,
-        sizes=extent.sizes,
     )
 
 
