@@ -54,8 +54,9 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
     ledger = Ledger()
     for one in named:
         skipped += read(one, patterns, failures, ledger)
-    if not ledger.size and (cut := [one for one in skipped if one.name in set(logs)]):
-        raise DataError(f"{cut[0].name}: {cut[0].reason}")
+    if not ledger.size:
+        reasons = [f"{one.name}: {one.reason}" for one in skipped if one.name in set(logs)]
+        raise DataError(reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read")
     found = conclude(ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on)
     hidden = Redactor(home=os.path.expanduser("~"))
     if output.redact:

@@ -17,7 +17,9 @@ SLOW = (
     " Reason: The Notify register has not received the Notify record from remote rank [unknown]."
 )
 OOM = "RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60.97 GiB total capacity"
-RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3\nValueError: sample 7 has no label'
+RAISED = (
+    'Traceback (most recent call last):\n  File "t.py", line 3\nValueError: sample 7 has no label'
+)
 STEP = "iteration 10/ 100 | lm loss: 2.3"
 
 

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from ascend_doctor.render import FORMATS
+from tests.conftest import Command
+
+PROGRAM = Path(sys.executable).with_name("ascend-doctor")
+OOM = "[rank3]: RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60 GiB total)"
+KEYS = {
+    *("schema", "kind", "tool_version", "redacted", "outcome", "exit_code", "logs", "lines"),
+    *("bytes", "ranks", "nodes", "world_size", "causes", "guilty", "first_error", "unexplained"),
+    *("codes", "benign", "not_read", "now", "paste", "seconds"),
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "train.log"
+    path.write_text(f"{OOM}\n[rank3]: password=hunter2222 at 10.1.2.3\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("iteration 1/ 10 | lm loss: 2.3\n", 0, "nothing known found"),
+        (OOM, 1, "npu-oom-torch"),
+        ("Traceback (most recent call last):\nValueError: x\n", 3, "not in the catalogue"),
+        ("{'loss': 0.0, 'grad_norm': nan}\n", 0, "npu-loss-zero-gradnorm-nan"),
+        ("UserWarning: NPU not support router replay for now.\n", 0, "1 harmless messages"),
+    ],
+)
+def test_exit_codes(doctor: Command, tmp_path: Path, text: str, code: int, words: str) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    done = doctor("diagnose", str(path))
+    assert done.returncode == code
+    assert words in done.stdout
+    assert done.stderr == ""
+
+
+def test_what_fails_is_chosen(doctor: Command, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("{'loss': 0.0, 'grad_norm': nan}\n")
+    assert doctor("diagnose", str(path), "--fail-on", "warning").returncode == 1
+    path.write_text("ValueError: x\n")
+    assert doctor("diagnose", str(path), "--fail-on", "unknown").returncode == 1
+
+
+@pytest.mark.parametrize("name", ["nothing.log", "empty", "empty.log"])
+def test_bad_input_is_one_line_and_exit_2(doctor: Command, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.log").touch()
+    done = doctor("diagnose", str(tmp_path / name))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ascend-doctor: ")
+
+
+def test_a_packed_log_without_anything_to_read_is_bad_input(
+    doctor: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log.gz").write_bytes(b"\x1f\x8b\x08\x00broken")
+    assert doctor("diagnose", str(tmp_path / "a.log.gz")).returncode == 2
+
+
+def test_standard_input_is_a_log(log: Path) -> None:
+    done = subprocess.run(
+        [PROGRAM, "diagnose", "-"],
+        check=False,
+        capture_output=True,
+        input=log.read_bytes(),
+        timeout=300,
+    )
+    assert done.returncode == 1
+    assert b"standard input:1 (rank 3)" in done.stdout
+
+
+def test_the_json_has_pinned_keys_and_fits_its_schema(doctor: Command, log: Path) -> None:
+    found = json.loads(doctor("diagnose", str(log), "--format", "json").stdout)
+    assert set(found) == KEYS
+    schema = json.loads(doctor("schema", "diagnosis").stdout)
+    jsonschema.Draft202012Validator(schema).validate(found)
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_every_format_names_the_failure(doctor: Command, log: Path, name: str) -> None:
+    done = doctor("diagnose", str(log), "--format", name)
+    assert done.returncode == 1
+    assert "npu-oom-torch" in done.stdout
+
+
+def test_names_are_hidden_unless_asked_for(doctor: Command, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("ValueError: password=hunter2222 of /home/alice at 10.1.2.3\n")
+    hidden = doctor("diagnose", str(path)).stdout
+    for secret in ("hunter2222", "alice", "10.1.2.3"):
+        assert secret not in hidden
+    open_ = doctor("diagnose", str(path), "--no-redact").stdout
+    assert "10.1.2.3" in open_
+
+
+def test_check_asks_this_machine(doctor: Command, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("ModuleNotFoundError: No module named 'mindspeed'\n")
+    done = doctor("diagnose", str(path), "--check", "--format", "json")
+    found = json.loads(done.stdout)
+    assert [one["check"] for one in found["now"]] == ["mindspeed-installed"]
+    assert done.returncode == 1
+
+
+def test_a_file_is_written(doctor: Command, log: Path, tmp_path: Path) -> None:
+    done = doctor("diagnose", str(log), "-o", str(tmp_path / "out.json"))
+    assert done.stdout == ""
+    assert json.loads((tmp_path / "out.json").read_text())["outcome"] == "known failure"

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.diagnosis.logs import BLOCK, find, is_log
+from ascend_doctor.diagnosis.origins import Origin, moment, parted
+from ascend_doctor.errors import DataError
+from tests.diagnosis.logs import answer, of_files, of_paths, of_text
+
+OOM = "RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60.97 GiB total capacity"
+LINES = "".join(f"iteration {n}/ 100 | lm loss: 2.3\n" for n in range(1000))
+LOG = f"{LINES}{OOM}\n{LINES}"
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": lambda data: zstandard.ZstdCompressor().compress(data),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PACK))
+def test_packed_logs_are_read(kind: str) -> None:
+    found = of_files({f"train.log.{kind}": PACK[kind](LOG.encode())})
+    assert answer(found) == "npu-oom-torch"
+    assert found.causes[0].evidence[0].line == 1001
+    assert found.lines == 2001
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2"])
+def test_a_packed_log_that_was_cut_is_read_as_far_as_it_goes(kind: str) -> None:
+    noise = "".join(f"{n} {n * 7919 % 10007:x}\n" for n in range(200_000))
+    packed = PACK[kind]((f"{OOM}\n{noise}").encode())
+    found = of_files({f"train.log.{kind}": packed[: len(packed) * 3 // 4]})
+    assert next(one.reason for one in found.not_read).startswith("not read to its end")
+    if kind == "gz":
+        assert answer(found) == "npu-oom-torch"
+
+
+def test_two_zstd_frames_are_both_read() -> None:
+    pack = PACK["zst"]
+    found = of_files({"a.log.zst": pack(LINES.encode()) + pack(LOG.encode())})
+    assert answer(found) == "npu-oom-torch"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "gb18030", "latin-1"])
+def test_encodings_are_told_apart(encoding: str) -> None:
+    text = LOG if encoding == "latin-1" else f"训练开始\n{LOG}"
+    found = of_text(text.encode(encoding))
+    assert answer(found) == "npu-oom-torch"
+
+
+def test_chinese_text_of_either_encoding_is_shown() -> None:
+    line = "ValueError: 数据集为空"
+    for encoding in ("utf-8", "gb18030"):
+        found = of_text(f"Traceback (most recent call last):\n{line}\n".encode(encoding))
+        assert found.unexplained[0].evidence.text == line
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"\x1b[31m[rank3]:\x1b[0m \x1b[1;31mRuntimeError: NPU out of\x1b[0m{OOM[24:]}\n",
+        f"Train:  3%|#   | 3/100 [00:01]\rTrain:  4%|#   | 4/100 [00:02]\r[rank3]: {OOM}\n",
+        f"Train:  3%|#   | 3/100 [00:01]\r[rank3]: {OOM}\rTrain:  4%|#   | 4/100 [00:02]\n",
+        f"(WorkerDict pid=7, ip=10.0.0.1) \x1b[36m[rank3]: {OOM}\x1b[0m [repeated 6x]\n",
+        f"[pod/job-worker-1/trainer] 2026-03-01T10:00:00.123456789Z [rank3]: {OOM}\n",
+        f"2026-03-01T10:00:00.123456789Z stderr F [rank3]: {OOM}\n",
+        f"[rank3]: ERROR 06-09 06:57:48 [worker_base.py:581] {OOM}\n",
+        f"worker-1: [rank3]: {OOM}\r\n",
+    ],
+)
+def test_prefixes_colours_and_progress_bars_are_seen_through(log: str) -> None:
+    found = of_text(f"{LINES}{log}{LINES}")
+    assert answer(found) == "npu-oom-torch"
+    (shown,) = found.causes[0].evidence
+    assert shown.rank == 3
+    assert shown.line == 1001
+    assert shown.text.startswith("RuntimeError: NPU out of memory")
+    assert found.guilty
+    assert found.guilty.ranks == (3,)
+
+
+def test_tracebacks_that_are_interleaved_are_told_apart() -> None:
+    rows = []
+    for part in ("Traceback (most recent call last):", '  File "t.py", line 1', "{}: {}"):
+        for rank, error in ((0, "KeyError"), (1, "ValueError")):
+            rows.append(f"[rank{rank}]: " + part.format(error, "x"))
+    found = of_text("\n".join(rows))
+    told = {(one.evidence.rank, one.evidence.text) for one in found.unexplained}
+    assert told == {(0, "KeyError: x"), (1, "ValueError: x")}
+
+
+def test_the_innermost_exception_of_a_chain_comes_first() -> None:
+    log = (
+        "Traceback (most recent call last):\nKeyError: 'label'\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\nRuntimeError: batch 7 failed\n"
+    )
+    found = of_text(log)
+    assert found.outcome == "unknown error"
+    assert found.exit_code == 3
+    assert [one.evidence.text for one in found.unexplained] == [
+        "KeyError: 'label'",
+        "RuntimeError: batch 7 failed",
+    ]
+    assert found.first_error
+    assert found.first_error.line == 2
+
+
+def test_codes_have_their_documented_meaning_in_both_forms() -> None:
+    found = of_text(
+        "[PID: 1] 2026-01-01-01:01:01.000.001 Invalid_Argument(EE1001): The argument is invalid.\n"
+        "EE1003: [PID: 1] value is wrong\n"
+        "RuntimeError: aclrtPointerGetAttributes, error code is 107000\n"
+    )
+    meanings = {one.code: one.meaning for one in found.codes}
+    assert meanings["107000"] == "param invalid"
+    assert "EE1001" in meanings
+    assert meanings["EE1003"].startswith("Invalid Argument")
+
+
+def test_folders_of_torchrun_and_cann_name_ranks_and_processes() -> None:
+    found = of_files(
+        {
+            "run/attempt_0/0/stdout.log": LINES,
+            "run/attempt_0/3/stderr.log": f"{LINES}{OOM}\n",
+            "run/attempt_0/3/error.json": '{"message": "x"}',
+            "ascend/log/debug/plog/plog-4242_20260301.log": (
+                "[ERROR] HCCL(4242,python):2026-03-01-10:00:00.1 wait socket establish timeout,"
+                " role[0] rank[0] timeout[120 s]\n"
+            ),
+            "run/model.safetensors": "EI0006: no log",
+            "core.4242": b"\x7fELF" + b"\0" * 5000,
+        }
+    )
+    assert answer(found) == "npu-oom-torch"
+    assert found.guilty
+    assert found.guilty.ranks == (3,)
+    assert found.logs == 5
+    assert sorted(Path(one.name).name for one in found.not_read) == [
+        "core.4242",
+        "model.safetensors",
+    ]
+    assert [one.id for one in found.causes[0].consequences] == ["hccl-connect-timeout-ei0006"]
+
+
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [
+        ("train.log", True),
+        ("train.log.1", True),
+        ("train.log-20260301.gz", True),
+        ("slurm-12.out", True),
+        ("nohup.out", True),
+        ("stderr.log", True),
+        ("plog-12_2026.log", True),
+        ("error.json", True),
+        ("train", True),
+        ("config.json", False),
+        ("pretrain.py", False),
+        ("model.pt", False),
+        ("loss.png", False),
+    ],
+)
+def test_logs_are_known_by_their_names(name: str, *, log: bool) -> None:
+    assert is_log(name) is log
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        find((str(tmp_path / "x.log"),))
+    with pytest.raises(DataError, match="no logs"):
+        find((str(tmp_path),))
+
+
+def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    for shift in range(0, len(OOM) + 2, 7):
+        path.write_text("x" * 99 + "\n" + "y" * (BLOCK - 101 - shift) + "\n" + OOM + "\n" + LINES)
+        found = of_paths(path)
+        assert answer(found) == "npu-oom-torch"
+        assert found.causes[0].evidence[0].line == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "origin", "rest"),
+    [
+        ("[rank12]: a", Origin(rank=12), "a"),
+        ("[default2]:[rank10]: a", Origin(rank=10), "a"),
+        (
+            "(RayWorkerWrapper pid=9, ip=10.0.0.5) a",
+            Origin(node="10.0.0.5", process="RayWorkerWrapper pid=9"),
+            "a",
+        ),
+        ("(pid=9) a", Origin(process="pid=9"), "a"),
+        (
+            "(VllmWorker rank=1 pid=7) ERROR 09-03 03:02:37 [m.py:5] a",
+            Origin(rank=1, process="VllmWorker pid=7"),
+            "a",
+        ),
+        ("[pod/w-3/c] a", Origin(node="w-3"), "a"),
+        ("node-4: a", Origin(node="node-4"), "a"),
+        (
+            "[ERROR] 2026-01-01-01:01:01 (PID:9, Device:0, RankID:5) a",
+            Origin(rank=5, process="pid 9"),
+            None,
+        ),
+        ("[Rank 7] watchdog", Origin(rank=7), None),
+        ("plain", Origin(), "plain"),
+    ],
+)
+def test_origins(text: str, origin: Origin, rest: str | None) -> None:
+    found, left = parted(text, Origin())
+    assert found == origin
+    assert left == (text if rest is None else rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("EI0006: 2024-08-05-18:15:21.270.506 x", "08-05 18:15:21"),
+        ("2024-08-05 18:15:21,270 INFO", "08-05 18:15:21"),
+        ("[E1212 12:10:10.131512730 x]", "12-12 12:10:10"),
+        ("[rank0]:[W326 11:49:12.331714626 x", "03-26 11:49:12"),
+        ("INFO 02-27 17:30:21 x", "02-27 17:30:21"),
+        ("05/17/2024 01:30:26 - INFO", "05-17 01:30:26"),
+        ("no time", None),
+        ("2024-99-99 99:99:99", None),
+    ],
+)
+def test_time_stamps(text: str, told: str | None) -> None:
+    found = moment(text)
+    assert (found and found.text) == told
+
+
+@given(st.text(max_size=300))
+def test_any_line_has_an_origin_and_perhaps_a_time(text: str) -> None:
+    parted(text, Origin())
+    moment(text)
