@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "Collect, judge, probe and report whether this machine is able to train.",
     "snapshot": "Write the facts about this machine as redacted JSON.",
     "rehearse": "Run the whole check on a simulated NPU, with the real torch_npu.",
+    "run": "Check, run a launch, and diagnose its log where it fails.",
     "judge": "Judge a saved snapshot as check -l 0 would have done there.",
     "merge": "Give one verdict on the reports of many machines.",
     "diff": "Say in what two machines differ, what matters most first.",

@@ -1,0 +1,147 @@
+"""``ascend-doctor run``: a launch behind a check; its log is diagnosed where it fails."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+import click
+
+from ascend_doctor.commands.check import Wish, conduct
+from ascend_doctor.commands.examination import Examination, examined_options
+from ascend_doctor.commands.output import Output, output_options
+from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_FINDINGS
+
+_BLOCK = 1 << 16
+_WAIT = 0.2
+_SIGNALLED = 128  # what a shell adds to the number of a signal
+
+
+@click.command("run")
+@examined_options
+@selection_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    metavar="S",
+    default=60,
+    show_default=True,
+    help="Seconds for the check; the launch has as long as it takes.",
+)
+@click.option("--anyway", is_flag=True, help="Start it even where the check finds errors.")
+@click.option(
+    "--log",
+    metavar="FILE",
+    default="ascend-doctor-run.log",
+    show_default=True,
+    help="Where what the launch prints is kept; an older one is replaced.",
+)
+@output_options
+@click.argument("launch", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    examination: Examination,
+    launch: tuple[str, ...],
+    output: Output,
+    log: str,
+    anyway: bool,
+    timeout: float,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+) -> int:
+    """Check this machine and the launch (level 0), run it, and diagnose its log where it fails.
+
+    The check is silent where all is well. What the launch prints is passed on and kept. The exit
+    code is that of the launch, 128 and the number where a signal ended it; or 1 where the check
+    found errors and it was not started.
+    """
+    if shutil.which(launch[0]) is None:
+        raise DataError(f"{launch[0]}: no such program")
+    gate = dataclasses.replace(output, silent=True, quiet=True)
+    wish = Wish(level=0, device="auto", nproc=None, timeout=timeout, launch=launch)
+    code = conduct(examination, gate, wish, only=only, skip=skip)
+    if code == EXIT_FINDINGS and not anyway:
+        click.echo("ascend-doctor: not started; --anyway starts it in spite of this", err=True)
+        return code
+    code = run_kept(launch, log)
+    if code:
+        _diagnose(log)
+    return code
+
+
+def _diagnose(log: str) -> None:
+    """What is known about the failure, on standard error, in a process of its own."""
+    click.echo(f"ascend-doctor: it failed; what its output in {log} shows:", err=True)
+    doctor = [sys.executable, "-c", "from ascend_doctor.cli import main; main()"]
+    done = subprocess.run(  # noqa: S603 - our own command line
+        [*doctor, "diagnose", "--", log], stdout=subprocess.PIPE, timeout=600, check=False
+    )
+    click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
+
+
+def run_kept(launch: tuple[str, ...], log: str) -> int:
+    """Run a command; what it prints goes to our streams and into ``log``. Gives its exit code.
+
+    Raises DataError where the log cannot be written or the command cannot be started.
+    """
+    try:
+        kept = open(log, "wb")  # noqa: SIM115 - closed below, with the process
+    except OSError as error:
+        raise DataError(f"--log {log}: {error.strerror}") from error
+    with kept:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
+                launch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise DataError(f"{launch[0]}: {error.strerror}") from error
+        with process, _signals_passed_on(process):
+            _copy(process, kept)
+            code = process.wait()
+    return code if code >= 0 else _SIGNALLED - code
+
+
+@contextmanager
+def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it."""
+
+    def pass_on(number: int, _: object) -> None:
+        process.send_signal(number)
+
+    before = {one: signal.signal(one, pass_on) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _copy(process: subprocess.Popen[bytes], kept: IO[bytes]) -> None:
+    """Until both streams end, or the process did and what it left open says nothing more."""
+    with selectors.DefaultSelector() as selector:
+        for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, ours.buffer)
+        while selector.get_map():
+            ready = selector.select(_WAIT)
+            if not ready and process.poll() is not None:
+                return
+            for key, _ in ready:
+                data = os.read(key.fd, _BLOCK)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    continue
+                kept.write(data)
+                kept.flush()
+                key.data.write(data)
+                key.data.flush()

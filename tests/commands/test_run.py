@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+CHECKS = ("--only", "shared-memory", "--only", "lora-etp")
+DOCTOR = [str(Path(sys.executable).with_name("ascend-doctor")), "run", *CHECKS]
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DOCTOR, *arguments], check=False, capture_output=True, text=True, timeout=120, cwd=cwd
+    )
+
+
+def test_a_launch_that_succeeds_is_passed_through(tmp_path: Path) -> None:
+    done = run("--", "sh", "-c", "echo out; echo err >&2", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "err\n")
+    assert sorted((tmp_path / "ascend-doctor-run.log").read_text().split()) == ["err", "out"]
+
+
+def test_a_failure_is_diagnosed_and_its_code_kept(tmp_path: Path) -> None:
+    said = "RuntimeError: The Inner error is reported as above. EI0006: Getting socket times out"
+    done = run("--log", "x.log", "--", "sh", "-c", f"echo '{said}' >&2; exit 7", cwd=tmp_path)
+    assert done.returncode == 7
+    assert "what its output in x.log shows" in done.stderr
+    assert "EI0006" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_launch_that_cannot_work_is_not_started(tmp_path: Path) -> None:
+    options = ("--train_type", "lora", "--expert_tensor_parallel_size", "2")
+    command = ["sh", "-c", "touch started", "megatron", "sft", *options]
+    done = run("--", *command, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "not started" in done.stderr
+    assert not (tmp_path / "started").exists()
+    assert run("--anyway", "--", *command, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "started").exists()
+
+
+def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
+    for arguments in (("--", "no-such-program"), ("--log", "none/x.log", "--", "true")):
+        done = run(*arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_signal_reaches_the_launch(tmp_path: Path) -> None:
+    script = "trap 'echo ended; exit 9' TERM; echo ready; while :; do sleep 0.1; done"
+    with subprocess.Popen(
+        [*DOCTOR, "--", "sh", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(60) == 9
+
+
+def test_what_a_launch_leaves_open_does_not_hold_it(tmp_path: Path) -> None:
+    done = run("--", "sh", "-c", "sleep 400 & echo $!", cwd=tmp_path)
+    sleeper = int(done.stdout)
+    assert psutil.pid_exists(sleeper)
+    os.kill(sleeper, signal.SIGKILL)
