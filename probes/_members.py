@@ -20,6 +20,6 @@ def pretend(torch: Any, rank: int, world_size: int) -> None:
                 common.group_rank, common.group_size
             ),
             extended_api=True,
-            devices=["cpu", "cuda", "npu"],
+            devices=["cpu", "cuda", *(["npu"] if hasattr(torch, "npu") else [])],
         )
     dist.init_process_group(BACKEND, rank=rank, world_size=world_size, store=FakeStore())
