@@ -8,7 +8,7 @@ lists are the same from 0.12.1 to 0.19.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 # By which coordinates the ranks of a group differ.
@@ -90,6 +90,14 @@ def layouts(world_size: int) -> tuple[Layout, ...]:
         if plain.fits(world_size) and plain not in found:
             found.append(plain)
     return tuple(found[:MOST_LAYOUTS])
+
+
+def asked_for(sizes: Mapping[str, int], world_size: int) -> Layout:
+    """The layout of these sizes. Raises ValueError where it does not fit the ranks."""
+    layout = Layout(**sizes)
+    if not layout.fits(world_size):
+        raise ValueError(f"{layout.name} does not fit {world_size} ranks")
+    return layout
 
 
 def groups(layout: Layout, world_size: int) -> dict[str, list[list[int]]]:

@@ -2,7 +2,8 @@
 
 Run it alone: ``torchrun --nproc-per-node 4 probes/parallel_groups.py --device cpu``. The groups are
 made by the initialize_model_parallel of the megatron.core that this interpreter imports, for
-several layouts that fit the number of ranks. The members of every group are compared with lists
+several layouts that fit the number of ranks, or for the one of ``--tp``, ``--pp``, ``--cp``,
+``--ep`` and ``--etp``. The members of every group are compared with lists
 that are computed without Megatron, and each group adds up rank + 1, which also makes its links.
 Sizes alone would not do: with the expert tensor parallel size omitted, Megatron takes TP for it,
 and every expert group has other members.
@@ -15,9 +16,10 @@ from typing import Any
 
 import _megatron
 import _probe
-from _layouts import Layout, groups, layouts
+from _layouts import Layout, asked_for, groups, layouts
 from _probe import GROUP_SECONDS, Probe
 
+FURTHER_GROUPS = 4
 GETTERS = {
     "tp": "get_tensor_model_parallel_group",
     "cp": "get_context_parallel_group",
@@ -43,8 +45,11 @@ def body(probe: Probe) -> None:
     dist = probe.join()
     with probe.stage("float64"):
         double(probe, torch, dist)
+    with probe.stage("memory of groups"):
+        probe.measure("group_bytes", memory_of_groups(probe, torch, dist))
     table: dict[str, Any] = {}
-    for layout in layouts(probe.world_size):
+    chosen = [asked_for(probe.asked, probe.world_size)] if probe.asked else None
+    for layout in chosen or layouts(probe.world_size):
         before = memory_free(probe, torch)
         start = time.monotonic()
         with probe.stage(f"groups of {layout.name}"):
@@ -67,6 +72,24 @@ def body(probe: Probe) -> None:
         probe.measure("layouts", table)
 
 
+def memory_of_groups(probe: Probe, torch: Any, dist: Any) -> list[int]:
+    """Device memory that each of several further groups of all ranks takes; none on the CPU.
+
+    A group gets its buffers (HCCL_BUFFSIZE) with its first collective.
+    """
+    if probe.device == "cpu" or probe.world_size == 1:
+        return []
+    taken, made = [], []
+    for _ in range(FURTHER_GROUPS):
+        before = memory_free(probe, torch)
+        made.append(dist.new_group(list(range(probe.world_size))))
+        dist.all_reduce(torch.ones(1, device=probe.place()), group=made[-1])
+        taken.append(before - memory_free(probe, torch))
+    for group in made:
+        dist.destroy_process_group(group)
+    return taken
+
+
 def double(probe: Probe, torch: Any, dist: Any) -> None:
     """A float64 sum over gloo: the adaptor of MindSpeed loses it, whatever the group is."""
     group = dist.new_group(backend="gloo")
@@ -75,9 +98,11 @@ def double(probe: Probe, torch: Any, dist: Any) -> None:
     probe.measure("float64_sum", tensor.item())
 
 
-def initialise(parallel_state: Any, layout: Layout, device: str) -> None:
+def initialise(parallel_state: Any, layout: Layout, device: str, **options: Any) -> None:
     """Let Megatron make its groups. What the layout leaves open is not passed."""
-    given = {} if layout.etp is None else {"expert_tensor_parallel_size": layout.etp}
+    given: dict[str, Any] = (
+        {} if layout.etp is None else {"expert_tensor_parallel_size": layout.etp}
+    )
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=layout.tp,
         pipeline_model_parallel_size=layout.pp,
@@ -85,6 +110,7 @@ def initialise(parallel_state: Any, layout: Layout, device: str) -> None:
         expert_model_parallel_size=layout.ep,
         distributed_timeout_minutes=-(-GROUP_SECONDS[device] // 60),
         **given,
+        **options,
     )
 
 

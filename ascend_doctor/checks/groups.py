@@ -268,3 +268,21 @@ def single_process(case: Case) -> Iterator[Finding]:
             "Megatron's groups work in one process",
             found=f"megatron.core {values.get('megatron')} on {run.device}, at a tcp:// address",
         )
+
+
+@check("large-groups", "Megatron's groups are right in large worlds", level=3, probe="large-groups")
+def large_groups(case: Case) -> Iterator[Finding]:
+    """The members of Megatron's groups in worlds of 16 to 256 ranks, without these ranks.
+
+    One process takes the place of the first, a middle and the last rank over torch's fake backend,
+    and the members of ten kinds of groups are compared with lists computed without Megatron. With
+    ``--tp``, ``--pp``, ``--cp``, ``--ep`` and ``--etp`` your own layout is tried, for as many ranks
+    as it needs and four times as many. No device is used and nothing is sent.
+    """
+    run = ran(case, "large-groups")
+    findings = [*failures(run)]
+    yield from findings
+    if not findings:
+        layouts = run.ranks[0].values.get("layouts")
+        listed = ", ".join(str(one) for one in layouts) if isinstance(layouts, list) else ""
+        yield note("Megatron's groups are right in large worlds", found=f"{listed} ranks")

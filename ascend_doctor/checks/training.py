@@ -40,6 +40,10 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
     used = sum(one.get("bytes", 0) for one in layouts.values())
     if used > 0 and several:
         text += f"; {used / several / _MIB:.0f} MiB of device memory for a group"
+    further = run.ranks[0].values.get("group_bytes")
+    if isinstance(further, list) and further:
+        taken = ", ".join(f"{one / _MIB:.0f}" for one in further)
+        text += f"; {taken} MiB for each further group of all ranks (HCCL_BUFFSIZE)"
     yield note("Megatron's parallel groups are right", found=text)
 
 

@@ -1,0 +1,59 @@
+"""Measures copies between the host and all devices at once, and checks them.
+
+Run it alone: ``torchrun --nproc-per-node 8 probes/h2d.py --device npu``. Recorded: ``rates`` with
+``h2d`` and ``d2h`` in GB/s (10^9 bytes), ``pinned``, whether the memory of the host was, ``bytes``
+of the buffer, and ``name`` of the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import _probe
+from _probe import Probe
+from _rates import GIGA, mean_seconds
+from gemm import name_of
+
+BYTES = 1 << 28
+REPEATS, WARM = 5, 1
+ITEM = 4
+
+
+def body(probe: Probe) -> None:
+    """GB/s between the host and a device."""
+    if probe.device == "cpu":
+        probe.skip("there is no bus between the CPU and itself")
+    torch = probe.torch()
+    probe.join()
+    probe.measure("bytes", BYTES)
+    probe.measure("name", name_of(probe, torch))
+    with probe.stage("copies"):
+        host, pinned = pin(torch.arange(BYTES // ITEM, dtype=torch.int32))
+        back, _ = pin(torch.zeros(BYTES // ITEM, dtype=torch.int32))
+        probe.measure("pinned", pinned)
+        there = torch.zeros(BYTES // ITEM, dtype=torch.int32, device=probe.place())
+        rates = {}
+        for name, target, source in (("h2d", there, host), ("d2h", back, there)):
+            seconds = mean_seconds(
+                lambda to=target, of=source: to.copy_(of, non_blocking=True),
+                lambda: probe.synchronise(torch),
+                repeats=REPEATS,
+                warm=WARM,
+            )
+            rates[name] = BYTES / seconds / GIGA
+        probe.measure("rates", rates)
+        if probe.tampers("copies"):
+            back[5] += 1
+        probe.expect("elements that came back changed", int((back != host).sum()), 0)
+
+
+def pin(tensor: Any) -> tuple[Any, bool]:
+    """Memory that a device can read by itself, where the host gives any."""
+    try:
+        return tensor.pin_memory(), True
+    except RuntimeError:
+        return tensor, False
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="h2d")
