@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.checks.fp8 import alignment
+from ascend_doctor.checks.long_vocabularies import collectives
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
+
+
+def judged(probe: str, values: dict[str, Any], **fields: Any) -> tuple[Finding, ...]:
+    ranks = tuple(ProbeResult(rank=one, ok=True, values=values, **fields) for one in (0, 1))
+    run = ProbeRun(probe=probe, device="cpu", world_size=2, exit_code=0, ranks=ranks)
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
+    return judge(case, [one for one in every() if one.id == probe])
+
+
+CHUNKS = ("None", "1", "2", "4", "16")
+NOTICED = {"error": "a variable has been modified by an inplace operation"}
+RIGHT = {"gradient_off": 7e-9}
+
+
+def measured(chunk: str) -> dict[str, Any]:
+    forward, backward = collectives(6, None if chunk == "None" else int(chunk))
+    off = {"value_off": 1e-7, "gradient_off": 7e-9}
+    return {**off, "forward": forward, "backward": backward}
+
+
+VOCABULARY: dict[str, Any] = {
+    "chunks": {one: measured(one) for one in CHUNKS},
+    "in_place": {
+        "none": {"entropy first": dict.fromkeys(CHUNKS, RIGHT)},
+        "entropy": {
+            "log-probability first": {**dict.fromkeys(CHUNKS, NOTICED), "None": RIGHT},
+            "entropy first": dict.fromkeys(CHUNKS, RIGHT),
+        },
+    },
+    "cross_entropy": measured("None"),
+}
+
+
+def test_the_cost_of_chunks() -> None:
+    assert collectives(4096, None) == (3, 0)
+    assert collectives(4096, 16) == (768, 512)
+    assert collectives(4096, 128) == (96, 64)
+    assert collectives(4096, 256) == (48, 32)
+    assert collectives(6, 16) == (3, 2)
+
+
+def test_log_probabilities_that_are_right() -> None:
+    (finding,) = judged("vocab-parallel-logprob", VOCABULARY)
+    assert finding.level is Level.OK
+    assert "1280 in chunks of 16" in finding.found
+    assert "refused by autograd in 4 of 10 orders and chunks" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "title"),
+    [
+        (("chunks", "2", "value_off"), 1e-3, "log-probabilities in chunks of 2 are wrong"),
+        (("chunks", "None", "gradient_off"), "nan", "log-probabilities at once are wrong"),
+        (("chunks", "4", "backward"), 3, "log-probabilities in chunks of 4 take other collectives"),
+        (("cross_entropy", "value_off"), 1.0, "the cross entropy of megatron.core is wrong"),
+        (
+            ("in_place", "none", "entropy first", "1"),
+            NOTICED,
+            "the gradient of log-probability and entropy is wrong with entropy first",
+        ),
+        (
+            ("in_place", "entropy", "log-probability first", "1"),
+            {"gradient_off": 0.1},
+            "autograd does not notice that the entropy backward writes in place",
+        ),
+        (
+            ("in_place", "entropy", "log-probability first", "1"),
+            {"error": "out of memory"},
+            "autograd does not notice",
+        ),
+    ],
+)
+def test_log_probabilities_that_are_wrong(path: tuple[str, ...], value: object, title: str) -> None:
+    values = copy.deepcopy(VOCABULARY)
+    place = values
+    for key in path[:-1]:
+        # The rows of one table may be the same object.
+        place[key] = dict(place[key])
+        place = place[key]
+    place[path[-1]] = value
+    (finding,) = judged("vocab-parallel-logprob", values)
+    assert finding.level is Level.ERROR
+    assert title in finding.title
+
+
+def test_log_probabilities_that_were_not_computed() -> None:
+    assert judged("vocab-parallel-logprob", {})[0].level is Level.UNKNOWN
+
+
+LEFT = {"mask": [0, 0, 1, 1], "rebuilt": [1, 1, 0, 0], "right_padded": False}
+
+
+def test_masks() -> None:
+    (finding,) = judged("attention-mask-rebuild", {"left": LEFT}, compared=15)
+    assert finding.level is Level.OK
+    assert "[0, 0, 1, 1], would become [1, 1, 0, 0], and is refused" in finding.found
+    (finding,) = judged("attention-mask-rebuild", {"left": {**LEFT, "right_padded": True}})
+    assert finding.level is Level.ERROR
+    assert judged("attention-mask-rebuild", {})[0].level is Level.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "probe", ["sequence-gather", "attention-mask-rebuild", "weight-sync", "fp8"]
+)
+def test_values_that_are_wrong(probe: str) -> None:
+    values = {"left": LEFT, "unable": "", "through": "plain"}
+    wrong = (Wrong(what="block 1", got="[0.0]", wanted="[1.0]"),)
+    (finding,) = judged(probe, values, wrong=wrong)
+    assert finding.level is Level.ERROR
+    assert "block 1: [0.0]" in finding.found
+
+
+def test_a_gather_and_a_synchronisation() -> None:
+    (finding,) = judged("sequence-gather", {}, compared=20)
+    assert finding.found == "2 ranks on cpu, 40 results compared"
+    (finding,) = judged("weight-sync", {"through": "vllm"})
+    assert finding.level is Level.OK
+    assert "1 receivers on cpu, through vllm-ascend's" in finding.found
+
+
+def test_the_alignment_of_fp8() -> None:
+    assert [alignment(tp=one) for one in (1, 3, 8, 12)] == [16, 48, 16, 48]
+    assert alignment(tp=2, cp=2, packed=True) == 32
+    assert alignment(tp=1, recipe="mxfp8") == 32
+    # What was believed: max(TP, 8).
+    assert [max(one, 8) % alignment(tp=one) for one in (1, 3, 12)] != [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "level"),
+    [
+        ({"unable": "", "alignment": {"delayed": 16, "mxfp8": 32}}, Level.OK),
+        ({"unable": "", "alignment": {"delayed": None, "mxfp8": None}}, Level.OK),
+        ({"unable": "", "alignment": {"delayed": 8, "mxfp8": 32}}, Level.ERROR),
+        ({"unable": "Ascend910B3: for Ascend 950 alone"}, Level.SKIPPED),
+        ({}, Level.UNKNOWN),
+    ],
+)
+def test_fp8(values: dict[str, Any], level: Level) -> None:
+    assert judged("fp8", values)[0].level is level

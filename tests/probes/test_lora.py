@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe_results import ProbeRun
+from tests.probes.started import started
+
+
+def judged(run: ProbeRun) -> list[tuple[Level, str]]:
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
+    found = judge(case, [one for one in every() if one.id == run.probe])
+    return [(one.level, one.title.removeprefix(f"{run.probe}: ")) for one in found]
+
+
+FINALIZE = (
+    "import importlib\n"
+    "module = importlib.import_module('megatron.core.distributed.finalize_model_grads')\n"
+)
+# Each takes away what the probe is there for; the first line of every table is the sound run.
+PROBES: dict[str, dict[str, tuple[str, str]]] = {
+    "lora-sequence-parallel": {
+        "sound": ("", ""),
+        "gradients of parts of a sequence are not added up": (
+            FINALIZE + "module._allreduce_non_tensor_model_parallel_grads = lambda *_, **__: None",
+            "the losses are wrong under TP2 with sequence parallelism",
+        ),
+    },
+    "lora-experts": {
+        "sound": ("", ""),
+        "the groups take TP for ETP": (
+            (
+                "from megatron.core import parallel_state\n"
+                "initialise = parallel_state.initialize_model_parallel\n"
+                "def forgetful(**sizes):\n"
+                "    sizes.pop('expert_tensor_parallel_size')\n"
+                "    initialise(**sizes)\n"
+                "parallel_state.initialize_model_parallel = forgetful"
+            ),
+            "expert tensor parallel ranks hold different adapters",
+        ),
+    },
+    "lora-tied-embeddings": {
+        "sound": ("", ""),
+        # As it is up to 0.12.3.
+        "the gradient of the frozen weight is added up": (
+            FINALIZE + "import torch\n"
+            "from megatron.core import parallel_state\n"
+            "def unguarded(model, *_):\n"
+            "    if parallel_state.get_pipeline_model_parallel_world_size() > 1:\n"
+            "        torch.distributed.all_reduce(None)\n"
+            "module._allreduce_word_embedding_grads = unguarded",
+            "LoRA in a pipeline with tied embeddings fails",
+        ),
+    },
+    "expert-shapes": {
+        "sound": ("", ""),
+        "the configuration follows the groups": (
+            (
+                "from megatron.core.transformer import transformer_config as module\n"
+                "finish = module.TransformerConfig.__post_init__\n"
+                "def told(self):\n"
+                "    from megatron.core import parallel_state\n"
+                "    finish(self)\n"
+                "    size = parallel_state.get_expert_tensor_parallel_world_size()\n"
+                "    self.expert_tensor_parallel_size = size\n"
+                "module.TransformerConfig.__post_init__ = told"
+            ),
+            "experts are cut otherwise with ETP given to configuration only",
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("probe", "name"), [(probe, name) for probe, cases in PROBES.items() for name in cases]
+)
+def test_lora_on_the_real_megatron(
+    examined_megatron: Path, tmp_path: Path, probe: str, name: str
+) -> None:
+    mutation, wanted = PROBES[probe][name]
+    run = started(examined_megatron, probe, ranks=2, mutation=mutation, folder=tmp_path)
+    found = judged(run)
+    if not mutation:
+        assert [level for level, _ in found] == [Level.OK]
+        return
+    assert wanted in {title for level, title in found if level in {Level.ERROR, Level.WARNING}}
+
+
+def test_a_rank_that_has_another_group(examined_megatron: Path) -> None:
+    fault = "rank=1,stage=expert of both,do=value"
+    run = started(examined_megatron, "expert-shapes", ranks=2, fault=fault)
+    assert judged(run) == [(Level.ERROR, "experts are cut otherwise with ETP given to both")]
+
+
+def test_one_rank_has_no_tensor_parallel_neighbour(examined_megatron: Path) -> None:
+    for probe in PROBES:
+        run = started(examined_megatron, probe)
+        assert "even number of ranks" in run.ranks[0].skipped
