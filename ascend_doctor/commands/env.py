@@ -18,7 +18,7 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.cann_variables import Install, Place, torch_abi
 from ascend_doctor.provision.saved import NAME, applied, before, undone
 from ascend_doctor.provision.shell import FAILURE, FORMS, SHELLS, Change, text
-from ascend_doctor.provision.variables import Stack, variables
+from ascend_doctor.provision.variables import Stack, stack_of, variables
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.system import LiveMachine, Machine, exists, is_directory, matches, read_or_none
 
@@ -86,7 +86,7 @@ def _wanted(environ: Mapping[str, str], prefix: str | None) -> list[Change]:
     machine = LiveMachine(base)
     folder = _stack_folder(prefix)
     lock = locks.read(folder) if folder else None
-    stack = _stack_of(folder, lock) if folder and lock else _shell_stack(machine)
+    stack = stack_of(folder, lock) if folder and lock else _shell_stack(machine)
     place = _place(machine, stack, lock.system.get("cann") if lock else None)
     if place.cann is None:
         if not stack.checkouts:
@@ -109,21 +109,6 @@ def _stack_folder(prefix: str | None) -> Path | None:
     if current is None and (prefix or os.environ.get("ASCEND_DOCTOR_PREFIX")):
         raise DataError(f"{place.root}: no setup has ended here; see ascend-doctor setup --help")
     return current
-
-
-def _stack_of(folder: Path, lock: locks.Lock) -> Stack:
-    def whole(path: str) -> str:
-        return os.path.normpath(folder / path)
-
-    return Stack(
-        checkouts={one.name: whole(one.path) for one in lock.checkouts},
-        modules=tuple(whole(one) for one in lock.pythonpath),
-        environment=os.path.normpath(locks.environment_of(folder, lock)),
-        settings=tuple(
-            Change(one.name, whole(one.value) if one.path else one.value, one.why)
-            for one in lock.settings
-        ),
-    )
 
 
 def _shell_stack(machine: Machine) -> Stack:

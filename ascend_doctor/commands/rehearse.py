@@ -30,6 +30,12 @@ _RANKS = 4
     help="Interpreter with torch and torch_npu.  [default: the active environment's]",
 )
 @click.option(
+    "--prefix",
+    metavar="DIR",
+    help="Rehearse the stack that setup built here; or the folder of one stack.",
+)
+@click.option("--megatron", metavar="X", help="Rehearse the stack with this Megatron.")
+@click.option(
     "--machine",
     "kind",
     default="a2-8",
@@ -76,6 +82,8 @@ def command(  # noqa: PLR0913 - the options of the command
     *,
     output: Output,
     python: str | None,
+    prefix: str | None,
+    megatron: str | None,
     kind: str,
     soc: str | None,
     faults: tuple[str, ...],
@@ -92,7 +100,7 @@ def command(  # noqa: PLR0913 - the options of the command
     Nothing that it says is about hardware, and everything it writes is marked as simulated.
     """
     from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
-    from ascend_doctor.simulator import FAULTS, build, machine, parse  # noqa: PLC0415
+    from ascend_doctor.simulator import FAULTS, build, machine, parse, stack  # noqa: PLC0415
 
     if "list" in faults:
         for fault in FAULTS:
@@ -100,7 +108,8 @@ def command(  # noqa: PLR0913 - the options of the command
         return 0
     injected = [parse(one) for one in faults]
     live = LiveMachine()
-    interpreter = python or active(live)
+    folder = stack.folder_of(prefix, megatron) if prefix or megatron else None
+    interpreter = python or (stack.interpreter_of(folder) if folder else active(live))
     if interpreter is None:
         raise DataError("there is no active Python environment; name one with --python")
     server = machine(kind, soc=soc)
@@ -110,6 +119,9 @@ def command(  # noqa: PLR0913 - the options of the command
         builds.update(one.fault.builds)
     tree = build(Path(interpreter), **builds)
     env = server.environment(tree, os.environ, injected)
+    if folder:
+        whole = OverlayMachine(server.recording, live, env)
+        env = stack.environment(folder, tree, whole, env)
     examination = Examination(
         OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.provision.cann_variables import Place, fronts, homes, is_foreign, stub
+from ascend_doctor.provision.lock import Lock, environment_of
 from ascend_doctor.provision.shell import Change
 from ascend_doctor.system import exists, is_directory
 
@@ -33,6 +36,23 @@ class Stack(NamedTuple):
     modules: tuple[str, ...] = ()
     environment: str | None = None
     settings: tuple[Change, ...] = ()
+
+
+def stack_of(folder: Path, lock: Lock) -> Stack:
+    """The stack that was built in a folder."""
+
+    def whole(path: str) -> str:
+        return os.path.normpath(folder / path)
+
+    return Stack(
+        checkouts={one.name: whole(one.path) for one in lock.checkouts},
+        modules=tuple(whole(one) for one in lock.pythonpath),
+        environment=os.path.normpath(environment_of(folder, lock)),
+        settings=tuple(
+            Change(one.name, whole(one.value) if one.path else one.value, one.why)
+            for one in lock.settings
+        ),
+    )
 
 
 def variables(base: Mapping[str, str], stack: Stack, place: Place) -> list[Change]:

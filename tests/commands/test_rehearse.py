@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from ascend_doctor.provision.lock import FILE, BasePython, Checkout, Lock, Prefix, Setting, write
 from tests.conftest import Command
 
 MARK = "ASCEND_DOCTOR_TEST_MARK"
@@ -23,9 +24,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def rehearse(doctor: Command, examined_python: Path, cache: Path) -> Any:
-    def run(*arguments: str) -> Any:
+    def run(*arguments: str, python: Path | None = examined_python) -> Any:
+        named = ("--python", str(python)) if python else ()
         done = doctor(
-            *("rehearse", "--python", str(examined_python), "--format", "json", "-q", *arguments),
+            *("rehearse", *named, "--format", "json", "-q", *arguments),
             env={**os.environ, "XDG_CACHE_HOME": str(cache), MARK: str(cache)},
             deadline=600,
         )
@@ -56,6 +58,45 @@ def test_level_0_reads_a_whole_simulated_server(rehearse: Any) -> None:
     ):
         assert found[check] == "ok", check
     assert len(report["snapshot"]["npus"]["devices"]) == 16
+
+
+def test_a_stack_of_setup_is_rehearsed_with_its_variables(
+    rehearse: Any, examined_python: Path, tmp_path: Path
+) -> None:
+    stack = tmp_path / "prefix" / "stacks" / "mine"
+    (stack / "src" / "megatron-lm" / "megatron" / "core").mkdir(parents=True)
+    lock = Lock(
+        tool_version="0",
+        id="mine",
+        created_at="2026-01-01T00:00:00Z",
+        wish={"megatron": "0.15.3"},
+        python=BasePython(version="3", tag="cp3", arch="any"),
+        checkouts=(
+            Checkout(name="megatron-lm", version="0.15.3", ref="x", commit="0" * 40, url="u"),
+        ),
+        wheels=(),
+        settings=(Setting(name="TASK_QUEUE_ENABLE", value="1", why="a test"),),
+        venv=str(examined_python.parent.parent),
+    )
+    write(stack / FILE, lock)
+    Prefix(stack.parent.parent).switch("mine")
+    for named in (("--prefix", str(stack.parent.parent)), ("--prefix", str(stack))):
+        _, report = rehearse("-l", "0", "--no-redact", *named, python=None)
+        facts = report["snapshot"]
+        assert facts["python"]["executable"] == str(examined_python)
+        assert facts["import_path"]["pythonpath"][0] == str(stack / "src" / "megatron-lm")
+        assert facts["cann"]["installs"][0]["inner_version"] == "simulated"
+        assert facts["environment"]["variables"]["TASK_QUEUE_ENABLE"] == "1"
+
+
+def test_a_prefix_without_a_stack_is_refused(doctor: Command, tmp_path: Path) -> None:
+    for arguments in (("--prefix", str(tmp_path)), ("--megatron", "0.15.3")):
+        done = doctor(
+            "rehearse", *arguments, env={**os.environ, "ASCEND_DOCTOR_PREFIX": str(tmp_path)}
+        )
+        assert done.returncode == 2
+        assert "ascend-doctor setup" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_probes_pass_on_two_simulated_npus(rehearse: Any) -> None:

@@ -1,0 +1,56 @@
+"""A stack that setup built, as the thing to rehearse: its interpreter and its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.provision.cann_variables import Install, Place
+from ascend_doctor.provision.lock import FILE, Prefix, environment_of, read
+from ascend_doctor.provision.variables import stack_of, variables
+from ascend_doctor.simulator.tree import Tree
+from ascend_doctor.system import Machine
+
+
+def folder_of(prefix: str | None, megatron: str | None) -> Path:
+    """The folder of the stack in use below a prefix, or of the newest one with this Megatron.
+
+    ``prefix`` may itself be the folder of a stack. Raises DataError where there is none.
+    """
+    if prefix and (Path(prefix) / FILE).is_file():
+        return Path(prefix).absolute()
+    place = Prefix.of(prefix)
+    if megatron:
+        locks = {file.parent: read(file) for file in place.root.glob(f"stacks/*/{FILE}")}
+        fitting = [one for one, lock in locks.items() if lock.wish.get("megatron") == megatron]
+        if not fitting:
+            raise DataError(
+                f"{place.root}: no stack with Megatron {megatron} was set up here; "
+                f"ascend-doctor setup --megatron {megatron} builds one"
+            )
+        return max(fitting, key=lambda one: locks[one].created_at)
+    current = place.current()
+    if current is None:
+        raise DataError(f"{place.root}: no setup has ended here; see ascend-doctor setup --help")
+    return current
+
+
+def interpreter_of(folder: Path) -> str:
+    """The interpreter of a stack. Raises DataError where its lock cannot be read."""
+    return str(environment_of(folder, read(folder)) / "bin" / "python")
+
+
+def environment(
+    folder: Path, tree: Tree, machine: Machine, base: Mapping[str, str]
+) -> dict[str, str]:
+    """What `source <(ascend-doctor env)` gives on the simulated machine, above ``base``."""
+    home = str(tree.home)
+    place = Place(machine=machine, cann=Install(home, (home,)), driver=())
+    env = dict(base)
+    for one in variables(base, stack_of(folder, read(folder)), place):
+        if one.value is None:
+            env.pop(one.name, None)
+        else:
+            env[one.name] = one.value
+    return env
