@@ -19,7 +19,6 @@ from ascend_doctor.render.plain import one_line
 if TYPE_CHECKING:
     from ascend_doctor.data import Catalog
     from ascend_doctor.facts import Snapshot
-    from ascend_doctor.provision.apply import Setup
     from ascend_doctor.provision.lock import Lock, Prefix
     from ascend_doctor.provision.plan import Base, Plan
     from ascend_doctor.provision.sources import Mirrors
@@ -262,12 +261,14 @@ def _agreed(request: Request) -> bool:
 def _build(request: Request, rows: Catalog, mirrors: Mirrors, prefix: Prefix, plan: Plan) -> int:
     from ascend_doctor.commands.setup_display import Display  # noqa: PLC0415 - as above
     from ascend_doctor.provision import bundle  # noqa: PLC0415
-    from ascend_doctor.provision.apply import Setup, Site  # noqa: PLC0415
+    from ascend_doctor.provision.apply import apply  # noqa: PLC0415
+    from ascend_doctor.provision.git import Git  # noqa: PLC0415
     from ascend_doctor.provision.running import (  # noqa: PLC0415
         CommandError,
         Runner,
         exclusively,
     )
+    from ascend_doctor.provision.steps import Site  # noqa: PLC0415
 
     carried = Path(request.bundle_from) if request.bundle_from else None
     site = Site(
@@ -283,25 +284,18 @@ def _build(request: Request, rows: Catalog, mirrors: Mirrors, prefix: Prefix, pl
     )
     try:
         with exclusively(prefix.exclusion) as held:
-            setup = Setup(replace(site, runner=replace(site.runner, held=held)), plan)
-            lock = setup.run()
+            site = replace(site, runner=replace(site.runner, held=held))
+            lock = apply(site, plan)
             if request.bundle:
-                _write_bundle(Path(request.bundle), setup, lock)
+                with site.step("bundle", Path(request.bundle)) as done:
+                    bundle.write(Path(request.bundle), prefix, lock, Git(runner=site.runner))
+                    done("built", request.bundle)
     except (CommandError, OSError) as error:
         hint = "what is done is kept: run the same command again to go on"
         click.echo(one_line(f"ascend-doctor: {error}"), err=True)
         click.echo(f"ascend-doctor: setup failed; {hint}", err=True)
         return EXIT_FINDINGS
     return _prove(request, prefix.stack(plan.id), lock)
-
-
-def _write_bundle(folder: Path, setup: Setup, lock: Lock) -> None:
-    from ascend_doctor.provision import bundle  # noqa: PLC0415 - as above
-    from ascend_doctor.provision.apply import Outcome  # noqa: PLC0415
-
-    with setup.site.watch.step("bundle", (folder,)):
-        bundle.write(folder, setup.site.prefix, lock, setup.git)
-    setup.site.watch.ended(Outcome("bundle", "built", str(folder)))
 
 
 def _prove(request: Request, stack: Path, lock: Lock) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from ascend_doctor.provision.apply import Outcome
+from ascend_doctor.provision.steps import Outcome
 from ascend_doctor.render.plain import one_line
 
 _EVERY = 1.0

@@ -1,4 +1,4 @@
-"""The Python environment of a stack: resolved once to wheels, which are kept and installed."""
+"""pip and wheels: requirements resolved once to files, which a prefix keeps and installs from."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _BUILD_REQUIRES = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
-    """A virtual environment of a stack. ``base`` is the interpreter that makes it."""
+class Pip:
+    """pip of a virtual environment. ``base`` is the interpreter that makes the environment."""
 
     place: Path
     base: str
@@ -119,11 +119,17 @@ def keep(prefix: Prefix, files: Iterable[Path]) -> tuple[Wheel, ...]:
 
 def described(file: Path) -> Wheel:
     """Name, version and hash of a wheel file. Raises DataError for a name that is no wheel's."""
+    name, version = named(file)
+    return Wheel(name=name, version=version, file=file.name, sha256=hashed(file))
+
+
+def named(file: Path) -> tuple[str, str]:
+    """Normalised name and version of a wheel file. Raises DataError."""
     try:
         name, version, _, _ = parse_wheel_filename(file.name)
     except InvalidWheelFilename as error:
         raise DataError(f"{file}: {error}") from error
-    return Wheel(name=str(name), version=str(version), file=file.name, sha256=hashed(file))
+    return str(name), str(version)
 
 
 def hashed(file: Path) -> str:

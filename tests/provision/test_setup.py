@@ -350,7 +350,8 @@ def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path
     file = prefix / "current" / locks.FILE
     place = tmp_path / "p"
     arguments: list[str | Path] = ["setup", "--locked", "--lock", file, "--prefix", place, "--yes"]
-    where: list[str | Path] = ["--git-mirror", world.mirrors, "--python", sys.executable, "--matrix", world.rows]
+    where: list[str | Path] = ["--git-mirror", world.mirrors, "--python", sys.executable]
+    where += ["--matrix", world.rows]
     done = world.run(*arguments, *where)
     ours, theirs = lock_of(prefix / "current"), lock_of(place / "current")
     assert ours.checkouts == theirs.checkouts, done.stderr
@@ -373,7 +374,8 @@ def test_a_bundle_builds_the_same_without_a_network(
     world.setup("0.15.3", prefix, "--bundle", bundle)
     subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=bundle, check=True)
     place = tmp_path / "p"
-    program: list[str | Path] = [PROGRAM, "setup", "--offline", "--from", bundle, "--prefix", place, "--yes"]
+    program: list[str | Path] = [PROGRAM, "setup", "--offline", "--from", bundle, "--yes"]
+    program += ["--prefix", place]
     where: list[str | Path] = ["--python", sys.executable, "--matrix", world.rows]
     refused = ["unshare", "-n"] if _can_unshare() else []
     env = {**world.env, "PIP_FIND_LINKS": "/nowhere"}

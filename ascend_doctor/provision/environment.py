@@ -1,0 +1,200 @@
+"""The Python environment of a stack: made, filled from kept wheels, proven and mended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.provision import wheels as store
+from ascend_doctor.provision.installed import installed
+from ascend_doctor.provision.lock import Lock, Wheel
+from ascend_doctor.provision.plan import Plan
+from ascend_doctor.provision.steps import Outcome, Site
+from ascend_doctor.system import LiveMachine
+
+_PROVE = 120.0
+_WHERE = """
+import importlib.util as u, json, sys
+def where(name):
+    try:
+        spec = u.find_spec(name)
+    except ImportError:
+        spec = None
+    return spec and (spec.origin or list(spec.submodule_search_locations or [""])[0])
+print(json.dumps({name: where(name) for name in sys.argv[1:]}))
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Works in the folder of one stack, whose checkouts are there.
+
+    ``.state/begun`` says that pip may have been at work, ``.state/environment`` that it ended.
+    """
+
+    site: Site
+    plan: Plan
+    folder: Path
+
+    @property
+    def pip(self) -> store.Pip:
+        place = self.folder / self.plan.venv
+        return store.Pip(place=place, base=self.plan.base.executable, runner=self.site.runner)
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / ".state"
+
+    def build(self, before: Lock | None) -> tuple[Wheel, ...]:
+        """The wheels that it has then. ``before``: the lock of the stack, where it was finished.
+
+        Raises CommandError, DataError, OSError.
+        """
+        mark = self._state / "environment"
+        whole = mark.is_file() and self.pip.exists()
+        known = before.wheels if before else self._resolved()
+        if whole and known is not None:
+            self._mend(known)
+            return known
+        own = self.plan.venv == "venv"
+        interrupted = (self._state / "begun").is_file()
+        with self.site.step("environment", self.pip.place, self._state) as done:
+            mark.unlink(missing_ok=True)
+            if own:  # half an installation cannot be told from a whole one
+                shutil.rmtree(self.pip.place, ignore_errors=True)
+            self._state.mkdir(parents=True, exist_ok=True)
+            (self._state / "begun").touch()
+            if not self.pip.exists():
+                self.pip.make()
+            known = self._wheels(before)
+            files = [*self._stand_ins(), *(store.kept(self.site.prefix, one) for one in known)]
+            self.pip.install(files, over=interrupted and not own)
+            for one in self.plan.checkouts:
+                if one.editable:
+                    self.pip.install_editable(self.folder / one.path)
+            self._prove()
+            shutil.rmtree(self._state / "scratch", ignore_errors=True)
+            mark.touch()
+            done("repaired" if before else "built", f"{len(known)} wheels")
+        return known
+
+    def _mend(self, known: Sequence[Wheel]) -> None:
+        """Install again what left the environment since; where nothing did, no pip."""
+        there = installed(LiveMachine({}), str(self.pip.place))
+        gone = [
+            one
+            for one in known
+            if one.name not in there or not there[one.name].is_of(one.version, one.sha256)
+        ]
+        if not gone:
+            self.site.watch.ended(Outcome("environment", "skipped", f"{len(known)} wheels"))
+            return
+        with self.site.step("environment", self.pip.place) as done:
+            self._obtain(gone)
+            self.pip.install((store.kept(self.site.prefix, one) for one in gone), over=True)
+            shutil.rmtree(self._state / "scratch", ignore_errors=True)
+            done("repaired", ", ".join(f"{one.name} {one.version}" for one in gone))
+
+    def _wheels(self, before: Lock | None) -> tuple[Wheel, ...]:
+        exact = before.wheels if before else self.plan.wheels
+        if exact is not None:
+            self._obtain(exact)
+            return exact
+        return self._resolved() or self._resolve()
+
+    def _resolved(self) -> tuple[Wheel, ...] | None:
+        """The wheels that an earlier run resolved, where the prefix still has all of them."""
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            content = (self._state / "wheels.json").read_bytes()
+            known = msgspec.json.decode(content, type=tuple[Wheel, ...])
+            if all(store.kept(self.site.prefix, one).is_file() for one in known):
+                return known
+        return None
+
+    def _resolve(self) -> tuple[Wheel, ...]:
+        """Ask the indexes once, and keep what they gave."""
+        provided = {name for one in self.plan.checkouts for name in one.provides}
+        asked = [
+            *self.plan.requirements,
+            *(
+                line
+                for one in self.plan.checkouts
+                if one.editable
+                for line in store.asked_by(self.folder / one.path)
+            ),
+            *(f"{file.name.split('-')[0]} @ {file.as_uri()}" for file in self._stand_ins()),
+        ]
+        scratch = self._state / "scratch"
+        found = self.pip.resolve(scratch, dict.fromkeys(asked), self.plan.constraints)
+        named = {file: store.named(file)[0] for file in found}
+        hazards = {one.name for one in self.site.catalog.hazards.hazards} & set(named.values())
+        if hazards:
+            raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
+        kept = [file for file, name in named.items() if name not in provided]
+        known = store.keep(self.site.prefix, kept)
+        fresh = self._state / "wheels.new"
+        fresh.write_bytes(msgspec.json.encode(known))
+        fresh.replace(self._state / "wheels.json")
+        return known
+
+    def _obtain(self, wanted: Sequence[Wheel]) -> None:
+        """Have exactly these wheels, from the bundle or the indexes."""
+        missing = [one for one in wanted if not store.kept(self.site.prefix, one).is_file()]
+        if not missing:
+            return
+        scratch = self._state / "scratch"
+        if self.site.wheelhouse is None:
+            files = self.pip.download(scratch, missing)
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(parents=True)
+            for one in missing:
+                shutil.copyfile(self.site.wheelhouse / one.file, scratch / one.file)
+            files = sorted(scratch.glob("*.whl"))
+        found = {(one.name, one.sha256) for one in store.keep(self.site.prefix, files)}
+        wrong = [one.file for one in missing if (one.name, one.sha256) not in found]
+        if wrong:
+            raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
+
+    def _stand_ins(self) -> Iterator[Path]:
+        for one in self.plan.checkouts:
+            for name in one.provides:
+                place = self.folder / one.path
+                yield store.stand_in(self._state / "stand-ins", name, one, place)
+
+    def _prove(self) -> None:
+        """Every part that comes from a checkout is imported from there. Raises DataError."""
+        trees = _importable(self.plan, self.site.catalog)
+        path = ":".join(str(self.folder / one) for one in self.plan.pythonpath)
+        answer = self.site.runner.run(
+            [self.pip.python, "-c", _WHERE, *trees],
+            title="imports",
+            deadline=_PROVE,
+            env={"PYTHONPATH": path} if path else None,
+        )
+        for name, found in json.loads(answer).items():
+            root = self.folder / trees[name]
+            if found is None or root not in Path(found).parents:
+                raise DataError(f"{name} is imported from {found or 'nowhere'}, not from {root}")
+
+
+def _importable(plan: Plan, catalog: Catalog) -> Mapping[str, str]:
+    """Import names and the checkout that each has to come from."""
+    found: dict[str, str] = {}
+    for one in plan.checkouts:
+        for name in (one.name, *one.provides):
+            component = catalog.component(name)
+            if component.import_name:
+                found[component.import_name] = one.path
+        if one.name == "megatron-lm":  # a namespace: its parts could come from two trees
+            found |= dict.fromkeys(("megatron.core", "megatron.training"), one.path)
+            found.pop("megatron", None)
+    return found
