@@ -28,6 +28,7 @@ COMMANDS = {
     "env": "Print the variables of a stack for a shell to source, or take them back.",
     "diagnose": "Find known failures in logs, the root cause and the guilty rank first.",
     "matrix": "Show which versions go together and why, and check the rows.",
+    "lint": "Judge a launch script, configuration or command without running it.",
     "plan": "Rank the parallel layouts of a model, with the memory that each NPU needs.",
     "list": "List every check and probe.",
     "explain": "Say what a check or probe looks at, why, and what to do.",

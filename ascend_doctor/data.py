@@ -18,6 +18,7 @@ from ascend_doctor.stacks import (
     ErrorCodes,
     Failures,
     Family,
+    Flags,
     Hazards,
     KnownFailure,
     Rows,
@@ -137,6 +138,10 @@ class Catalog:
                 near_misses=_merged(whole.near_misses, one.near_misses, lambda row: row.wrong),
             )
         return whole
+
+    @functools.cached_property
+    def flags(self) -> Flags:
+        return load(self.single("flags.yaml")[-1], Flags)
 
     @functools.cached_property
     def hazards(self) -> Hazards:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Place
 from ascend_doctor.probe_results import ProbeRun
 
 SCHEMA = 1
@@ -641,12 +642,40 @@ class Holders(Section, frozen=True, kw_only=True):
 class Launch(Section, frozen=True, kw_only=True):
     """The launch command that is to be judged with the machine. ``given``: there is one.
 
+    ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty.
     ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
-    of flags without a value the value is "". Nothing else of the command is kept.
+    of flags without a value the value is "", and UNTOLD stands for what could not be told.
+    ``flags`` are the names of all options that begin with two dashes, as they were written;
+    no other value is kept, but that of PYTHONPATH. ``partial``: options may have been given that
+    are not seen. ``places`` are those of options and variables in the file with the command.
     """
 
     given: bool = False
+    program: str = ""
     options: dict[str, str] = {}
+    flags: tuple[str, ...] = ()
+    partial: bool = False
+    pythonpath: str = ""
+    places: dict[str, Place] = {}
+
+
+# A part of a text that only the running shell knows.
+UNTOLD = "\ufffc"
+
+
+class Spot(Part, frozen=True, kw_only=True):
+    """A name in a Python file: what is imported, or what is called with which argument."""
+
+    name: str
+    argument: str = ""
+    place: Place
+
+
+class Script(Section, frozen=True, kw_only=True):
+    """A Python entry file: its imports and calls in the order of lines."""
+
+    imports: tuple[Spot, ...] = ()
+    calls: tuple[Spot, ...] = ()
 
 
 class LockedCheckout(Part, frozen=True, kw_only=True):
@@ -718,6 +747,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     rank_table: RankTable | None = None
     holders: Holders | None = None
     launch: Launch | None = None
+    script: Script | None = None
     stack_lock: StackLock | None = None
     gaps: tuple[Gap, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
@@ -748,6 +778,7 @@ SECTIONS: dict[str, type[Section]] = {
     "rank_table": RankTable,
     "holders": Holders,
     "launch": Launch,
+    "script": Script,
     "stack_lock": StackLock,
 }
 _NAMES = {section: name for name, section in SECTIONS.items()}

@@ -41,10 +41,21 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     step: str | None = None
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a file of the user; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path.
 
-    ``nodes`` are the machines of a fleet that it is about.
+    ``nodes`` are the machines of a fleet that it is about, ``place`` is what is to be changed.
     """
 
     check: str = ""
@@ -58,3 +69,4 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
+    place: Place | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.findings import Finding, Level, Place, Remedy
 
 if TYPE_CHECKING:
     from ascend_doctor.data import Catalog
@@ -101,6 +101,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
     refs: tuple[str, ...] = (),
     ranks: tuple[int, ...] = (),
     devices: tuple[int, ...] = (),
+    place: Place | None = None,
 ) -> Finding:
     return Finding(
         level=level,
@@ -112,6 +113,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         refs=refs,
         ranks=ranks,
         devices=devices,
+        place=place,
     )
 
 

@@ -292,6 +292,33 @@ class Variables(Row, frozen=True, kw_only=True):
         return next((one for one in self.variables if one.name == name), None)
 
 
+class Flags(Row, frozen=True, kw_only=True):
+    """``matrices/flags.yaml``: options of Megatron-LM's scripts, without their two dashes.
+
+    ``every`` are those of all ``versions``, ``some`` those of the listed ones; ``mindspeed`` are
+    added by a branch of MindSpeed, ``launcher`` belong to torchrun.
+    """
+
+    schema: int
+    versions: tuple[str, ...]
+    every: tuple[str, ...]
+    some: dict[str, tuple[str, ...]]
+    mindspeed: frozenset[str]
+    launcher: frozenset[str]
+    sources: Sources
+
+    def of(self, version: str) -> frozenset[str] | None:
+        """The options of a version, or of the listed one with the same first two numbers."""
+        same = [one for one in self.versions if one.split(".")[:2] == version.split(".")[:2]]
+        if not same:
+            return None
+        name = version if version in same else same[-1]
+        return frozenset((*self.every, *(one for one, has in self.some.items() if name in has)))
+
+    def versions_with(self, name: str) -> tuple[str, ...]:
+        return self.versions if name in self.every else self.some.get(name, ())
+
+
 class Hazard(Row, frozen=True, kw_only=True):
     """A name on PyPI that is not what its name says. ``kind``: placeholder or unrelated."""
 

@@ -7,27 +7,81 @@ from collections.abc import Iterator
 from ascend_doctor.checks import fit
 from ascend_doctor.checks.installed import family, variable
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Launch
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.findings import Finding, Place, Remedy
 from ascend_doctor.judge import Case, check, error, warning
 
 _EXPERTS = 128
 _OFF = {"false", "0", "none", "no"}
 
 
-def _options(case: Case) -> dict[str, str]:
+def options(case: Case) -> dict[str, str]:
+    """The options of the launch. Raises NotApplicable where there is none."""
     launch = case.need(Launch)
     if not launch.given:
         raise NotApplicable("no launch command was given; put it behind --")
     return launch.options
 
 
-def _size(options: dict[str, str], name: str) -> int:
-    """A parallel size; 1 where it is not given. Raises Unknown for what is no number."""
-    text = options.get(name, "1")
-    if not text.isdecimal() or not int(text[:9]) > 0:
-        raise Unknown(f"{name} is {text!r}, which is no size")
-    return int(text[:9])
+def at(case: Case, *names: str) -> Place | None:
+    """Where the first of these options or variables stands, of those that the file has."""
+    places = case.need(Launch).places
+    return next((places[name] for name in names if name in places), None)
+
+
+def given(case: Case, name: str) -> bool:
+    """Whether an option is given. Raises Unknown where not all options can be seen."""
+    launch = case.need(Launch)
+    if name not in launch.options and launch.partial:
+        raise Unknown(f"whether {name} is given; the command takes options from elsewhere")
+    return name in launch.options
+
+
+def flag(case: Case, name: str) -> bool | None:
+    """Whether a switch is on; None where it is off or given with a value that is not known."""
+    if not given(case, name):
+        return False
+    value = case.need(Launch).options[name].lower()
+    return None if UNTOLD in value else value not in _OFF
+
+
+def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -> int:
+    """A size, or ``unset`` where it is not given. Raises Unknown for what is no number."""
+    found = case.need(Launch).options
+    if not given(case, name):
+        if unset is None:
+            raise NotApplicable(f"the launch command does not give {name}")
+        return unset
+    text = found[name]
+    if text.lower() in {"null", "none"} and unset is not None:
+        return unset
+    if not text.isdecimal() or not int(text[:12]) >= least:
+        shown = "known when it runs" if UNTOLD in text else f"{text!r}, which is no size"
+        raise Unknown(f"{name} is {shown}")
+    return int(text[:12])
+
+
+def world(case: Case) -> int:
+    """The number of ranks. Raises Unknown or NotApplicable where the command does not tell."""
+    launch = case.need(Launch)
+    if launch.program == "verl":
+        return number(case, "trainer.n_gpus_per_node") * number(case, "trainer.nnodes", 1)
+    if "nproc_per_node" in launch.options:
+        return number(case, "nproc_per_node") * number(case, "nnodes", 1)
+    values = case.facts.environment.variables if case.facts.environment is not None else {}
+    ranks, nodes = values.get("NPROC_PER_NODE", ""), values.get("NNODES", "1")
+    if not launch.program.endswith("swift") or not ranks:
+        raise NotApplicable("the launch command does not give the number of ranks")
+    if not ranks.isdecimal() or not nodes.isdecimal() or not int(ranks[:6]) * int(nodes[:6]):
+        raise Unknown("NPROC_PER_NODE or NNODES is no number here")
+    return int(ranks[:6]) * int(nodes[:6])
+
+
+def version(case: Case) -> str:
+    """The version of megatron-core in the examined environment; empty where there is none."""
+    python = case.facts.python
+    found = python.find("megatron-core") if python is not None else None
+    return found.version if found is not None else ""
 
 
 def _refs(case: Case, component: str, identity: str) -> tuple[str, ...]:
@@ -42,9 +96,9 @@ def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
     They know no context parallelism, so mcore-bridge refuses a context parallel size above 1 for
     such models (Qwen3.5, Qwen3-Next). Give the launch command behind `--` to have it judged.
     """
-    options = _options(case)
-    value = options.get("use_mcore_gdn") or variable(case, "USE_MCORE_GDN")
-    size = _size(options, "context_parallel_size")
+    told = options(case)
+    value = told.get("use_mcore_gdn") or variable(case, "USE_MCORE_GDN")
+    size = number(case, "context_parallel_size", 1)
     if value == "0" and size > 1:
         yield error(
             f"USE_MCORE_GDN=0 and context parallel size {size} exclude each other",
@@ -54,6 +108,7 @@ def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
             "with gated delta net layers (Qwen3.5, Qwen3-Next) only.",
             remedy=Remedy(summary="Set one of the two", commands=("export USE_MCORE_GDN=1",)),
             refs=_refs(case, "mcore-bridge", "gdn-zero-no-cp"),
+            place=at(case, "context_parallel_size"),
         )
 
 
@@ -64,10 +119,10 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
     The operator tables list FP8 types under Ascend 950 only; Atlas A2 and A3 have none. Give the
     launch command behind `--` to have it judged.
     """
-    options = _options(case)
+    told = options(case)
     asked = {
         name: value
-        for name, value in options.items()
+        for name, value in told.items()
         if name.startswith("fp8") and value.lower() not in _OFF
     }
     if not asked:
@@ -84,6 +139,7 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
             because="The operator tables list FP8 types under Ascend 950 only.",
             remedy=Remedy(summary="Take the FP8 options out, and convert FP8 weights to BF16"),
             refs=fit.refs(chip.sources),
+            place=at(case, *asked),
         )
 
 
@@ -94,10 +150,10 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
     mcore-bridge warns where the number of experts divided by the expert parallel size is larger.
     Give the launch command behind `--` to have it judged.
     """
-    options = _options(case)
-    if "num_experts" not in options:
+    told = options(case)
+    if "num_experts" not in told:
         raise NotApplicable("the launch command does not say how many experts there are")
-    experts, size = _size(options, "num_experts"), _size(options, "expert_model_parallel_size")
+    experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
     if experts > _EXPERTS * size:
         yield warning(
             f"Each rank would hold {-(-experts // size)} experts, more than {_EXPERTS}",
@@ -106,6 +162,7 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
             because="The limit of MindSpeed for an expert parallel group.",
             remedy=Remedy(summary="Raise the expert parallel size"),
             refs=_refs(case, "mcore-bridge", "expert-cap"),
+            place=at(case, "expert_model_parallel_size", "num_experts"),
         )
 
 
@@ -116,9 +173,9 @@ def lora_etp(case: Case) -> Iterator[Finding]:
     mcore-bridge, which ms-swift and twinkle train with, raises otherwise. Give the launch command
     behind `--` to have it judged.
     """
-    options = _options(case)
-    lora = "lora" in {options.get("train_type"), options.get("tuner_type")}
-    size = _size(options, "expert_tensor_parallel_size")
+    told = options(case)
+    lora = "lora" in {told.get("train_type"), told.get("tuner_type")}
+    size = number(case, "expert_tensor_parallel_size", 1)
     if lora and size > 1:
         yield error(
             f"LoRA with expert tensor parallel size {size} is refused",
@@ -127,4 +184,5 @@ def lora_etp(case: Case) -> Iterator[Finding]:
             because="mcore-bridge raises for LoRA on expert layers when the size is above 1.",
             remedy=Remedy(summary="Set the size to 1; it defaults to the tensor parallel size"),
             refs=_refs(case, "mcore-bridge", "lora-etp"),
+            place=at(case, "expert_tensor_parallel_size"),
         )

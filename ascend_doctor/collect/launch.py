@@ -5,26 +5,69 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ascend_doctor.facts import Launch
+import msgspec
 
-OPTIONS = (
-    *("context_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size"),
-    *("num_experts", "fp8", "fp8_format", "fp8_recipe", "fp8_param_gather"),
-    *("train_type", "tuner_type", "target_modules", "use_mcore_gdn"),
+from ascend_doctor.facts import UNTOLD, Launch
+
+OPTIONS = frozenset(
+    (
+        *("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"),
+        *("expert_model_parallel_size", "expert_tensor_parallel_size", "sequence_parallel"),
+        *("num_experts", "moe_router_topk", "num_layers", "num_attention_heads"),
+        *("num_query_groups", "hidden_size", "kv_channels", "seq_length", "max_length"),
+        *("max_position_embeddings", "micro_batch_size", "global_batch_size"),
+        *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"),
+        *("pipeline_model_parallel_layout", "num_layer_list", "noop_layers", "tp_2d"),
+        *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
+        *("num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank"),
+        *("pipeline_num_transformer_layers", "group_query_attention", "multi_latent_attention"),
+        *("use_distributed_optimizer", "overlap_param_gather", "overlap_grad_reduce"),
+        *("recompute_granularity", "recompute_method", "recompute_num_layers"),
+        *("fp16", "bf16", "fp8", "fp8_format", "fp8_recipe", "fp8_param_gather"),
+        *("train_type", "tuner_type", "target_modules", "use_mcore_gdn", "model", "packing"),
+        *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec"),
+        *("nproc_per_node", "nnodes", "node_rank"),
+        *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
+        *("checkpoint_engine.backend", "router_replay.mode"),
+    )
 )
-_ASSIGNED = re.compile(r"(?:--)?\+{0,2}(?:[\w-]+\.)*([\w-]+)=(.*)", re.DOTALL)
+_ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
+# Of verl's roles the actor is trained; the others have sizes of their own.
+_OTHER_ROLE = re.compile(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
+_PROGRAMS = (
+    (re.compile(r"(^|/)pretrain_[\w.]+\.py$"), "megatron"),
+    (re.compile(r"(^|/)megatron$"), "megatron-swift"),
+    (re.compile(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
+    (re.compile(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),
+)
 
 
-def parse_options(command: Sequence[str]) -> dict[str, str]:
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """An option as a command gives it; ``word`` counts the words from 0."""
+
+    value: str
+    word: int
+
+
+def program(command: Sequence[str]) -> str:
+    """Which framework's options the command has; empty where that is not known."""
+    for word in command:
+        for pattern, name in _PROGRAMS:
+            if pattern.search(word):
+                return name
+    return ""
+
+
+def said(command: Sequence[str]) -> dict[str, Said]:
     """Options by name: ``--a-b 1``, ``--a_b=1``, ``x.y.a_b=1`` (Hydra), ``A_B=1`` (the shell's).
 
     The last of several wins, as it does with argparse.
     """
-    found: dict[str, str] = {}
+    found: dict[str, Said] = {}
     for place, word in enumerate(command):
         assigned = _ASSIGNED.fullmatch(word)
         if assigned:
-            name, value = assigned.group(1), assigned.group(2)
+            name, value = _dotted(*assigned.group(1, 2)), assigned.group(3)
         elif word.startswith("--"):
             name = word[2:]
             following = command[place + 1] if place + 1 < len(command) else "--"
@@ -33,12 +76,33 @@ def parse_options(command: Sequence[str]) -> dict[str, str]:
             continue
         key = name.replace("-", "_").lower()
         if key in OPTIONS:
-            found[key] = value
+            found[key] = Said(value=value, word=place)
     return found
 
 
-def launch(command: Sequence[str]) -> Launch:
-    """The options of a command; an empty command is none."""
+def _dotted(before: str, name: str) -> str:
+    """The name under which checks know a dotted one; of other roles none."""
+    for whole in ("trainer.", "checkpoint_engine.", "router_replay."):
+        if f".{before}".endswith(f".{whole}") and whole + name in OPTIONS:
+            return whole + name
+    return "" if _OTHER_ROLE.search(before) else name
+
+
+def parse_options(command: Sequence[str]) -> dict[str, str]:
+    """The values of the options that checks ask for."""
+    return {name: one.value for name, one in said(command).items()}
+
+
+def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
+    """The options of a command; an empty command is none. ``partial``: there may be more."""
     if not command:
         return Launch()
-    return Launch(source="the command line", given=True, options=parse_options(command))
+    flags = (word[2:].split("=")[0] for word in command if word.startswith("--"))
+    return Launch(
+        source="the command line",
+        given=True,
+        program=program(command),
+        options=parse_options(command),
+        flags=tuple(dict.fromkeys(one for one in flags if one and UNTOLD not in one)),
+        partial=partial,
+    )

@@ -20,7 +20,9 @@ def render(report: Report) -> str:
 
 def _annotation(finding: Finding, label: str) -> str:
     title = _property(f"{label} {finding.check}: {one_line(finding.title)}")
-    return f"::{_COMMANDS[finding.level]} title={title}::{_data(details(finding))}"
+    place = finding.place
+    where = f"file={_property(one_line(place.file))},line={place.line}," if place else ""
+    return f"::{_COMMANDS[finding.level]} {where}title={title}::{_data(details(finding))}"
 
 
 def _data(text: str) -> str:

@@ -47,6 +47,7 @@ def details(finding: Finding) -> str:
     remedy = finding.remedy
     parts = {
         finding.level.value: finding.title,
+        "at": str(finding.place or ""),
         "found": finding.found,
         "wanted": finding.wanted,
         "why": finding.because,

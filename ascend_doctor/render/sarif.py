@@ -40,6 +40,10 @@ def render(report: Report) -> str:
 
 
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": f"machine/{finding.check}"}}
+    if finding.place is not None:
+        region = {"startLine": finding.place.line, "startColumn": finding.place.column}
+        physical = {"artifactLocation": {"uri": finding.place.file}, "region": region}
     return {
         "ruleId": finding.check,
         "ruleIndex": rule,
@@ -48,7 +52,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         "locations": [
             {
                 "logicalLocations": [{"name": finding.check, "kind": "module"}],
-                "physicalLocation": {"artifactLocation": {"uri": f"machine/{finding.check}"}},
+                "physicalLocation": physical,
                 "message": {"text": one_line(finding.title)},
             }
         ],

@@ -146,6 +146,8 @@ def _scope(report: Report) -> str:
 
 
 def _fields(finding: Finding) -> Iterator[tuple[str, str]]:
+    if finding.place is not None:
+        yield "at", str(finding.place)
     if finding.nodes:
         yield "nodes", shortened(finding.nodes)
     for label, values in (("ranks", finding.ranks), ("device", finding.devices)):

@@ -1,0 +1,37 @@
+"""Variables that a launch builds upon what is there: PYTHONPATH."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import Launch
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, warning
+
+_APPENDED = re.compile(r"^(?:\ufffc|\$\{?PYTHONPATH\}?):(.*)$", re.DOTALL)
+_MEGATRON = re.compile(r"megatron|mindspeed", re.IGNORECASE)
+
+
+@check("pythonpath-prepended", "A checkout of Megatron-LM stands first on PYTHONPATH")
+def pythonpath_prepended(case: Case) -> Iterator[Finding]:
+    """A checkout that is appended to PYTHONPATH loses to what stands before it.
+
+    `megatron` is a namespace package: its parts come from the first entry that has them, so that
+    megatron.core of one copy and megatron.training of another are imported together.
+    """
+    launch = case.need(Launch)
+    if not launch.pythonpath:
+        raise NotApplicable("the launch does not set PYTHONPATH")
+    found = _APPENDED.match(launch.pythonpath)
+    if found and _MEGATRON.search(found.group(1)):
+        yield warning(
+            "A checkout is appended to PYTHONPATH",
+            found="PYTHONPATH=$PYTHONPATH:...",
+            wanted="PYTHONPATH=...:$PYTHONPATH",
+            because="Another copy that stands before it is imported instead, or half of it.",
+            remedy=Remedy(summary="Put the checkout first"),
+            refs=("modelscope/ms-swift@3602360a:docs/source_en/BestPractices/NPU-support.md",),
+            place=launch.places.get("PYTHONPATH"),
+        )

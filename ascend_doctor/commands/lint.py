@@ -1,0 +1,121 @@
+"""``ascend-doctor lint``: judge a launch as the user has it, without running it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from ascend_doctor import __version__
+from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.commands.output import Output, output_options
+from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.errors import DataError
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting.judging import findings, machine, suits, unique
+from ascend_doctor.linting.subjects import MOST_BYTES, Subject, of_command, read, subjects
+from ascend_doctor.redact import Redactor
+from ascend_doctor.report import LEVELS, LevelRun, Report, verdict
+
+if TYPE_CHECKING:
+    from ascend_doctor.data import Catalog
+
+
+@click.command("lint", context_settings={"ignore_unknown_options": False})
+@click.option("--megatron", default="", metavar="X", help="Version of Megatron-LM that it is for.")
+@click.option("--soc", default="", metavar="S", help="Chip that it is for, such as Ascend910B3.")
+@click.option("--here", is_flag=True, help="Judge it with the facts of this machine, too.")
+@matrix_option
+@selection_options
+@output_options
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FILE...] [-- COMMAND...]")
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    megatron: str,
+    soc: str,
+    here: bool,
+    overlays: tuple[str, ...],
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    output: Output,
+    arguments: tuple[str, ...],
+) -> int:
+    """Judge launch scripts, configurations, pods and Python entry files; nothing is run.
+
+    FILE is a shell script, YAML of verl or Kubernetes, or Python; - is a script from standard
+    input. A COMMAND behind -- is judged as it stands.
+
+    \b
+    Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
+    3 nothing worse than "could not tell".
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    start = time.monotonic()
+    files, words = _split(arguments, sys.argv)
+    if not files and not words:
+        raise click.UsageError("give a file, or a command behind --")
+    rows = catalog(overlays)
+    base = _machine(rows, megatron, soc, here=here)
+    told = [*_of_files(files, rows), *([of_command(words, rows)] if words else [])]
+    chosen = tuple(one for one in choose(only, skip, level=0) if suits(one))
+    found = unique(tuple(one for each in told for one in findings(each, base, rows, chosen)))
+    report = _report(found, base, output, time.monotonic() - start)
+    output.write(report, Redactor(home=""))
+    return report.verdict.exit_code
+
+
+def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Files, and the command behind --, which click leaves out of the arguments."""
+    if "--" not in argv:
+        return list(arguments), []
+    words = list(argv[argv.index("--") + 1 :])
+    return list(arguments[: len(arguments) - len(words)]), words
+
+
+def _of_files(files: Sequence[str], rows: Catalog) -> Iterator[Subject]:
+    for path in files:
+        if path == "-":
+            content = sys.stdin.buffer.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:
+                raise DataError(f"standard input is larger than {MOST_BYTES >> 20} MiB")
+            yield from subjects("-", content, rows)
+        else:
+            yield from subjects(path, read(path), rows)
+
+
+def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:
+    given = machine(megatron, soc)
+    if not here:
+        return given
+    from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only for this machine
+    from ascend_doctor.system import LiveMachine  # noqa: PLC0415
+
+    facts = take(LiveMachine(), rows)
+    return msgspec.structs.replace(
+        facts, python=given.python or facts.python, npus=given.npus or facts.npus
+    )
+
+
+def _report(found: tuple[Finding, ...], base: Snapshot, output: Output, seconds: float) -> Report:
+    if not found:
+        title = "nothing in these files launches a training that the doctor knows"
+        found = (Finding(check="lint", level=Level.UNKNOWN, title=title),)
+    levels = (LevelRun(level=0, adds=LEVELS[0]),)
+    return Report(
+        tool_version=__version__,
+        taken_at=base.taken_at,
+        host="",
+        python="",
+        device="npu",
+        simulated=False,
+        redacted=False,
+        levels=levels,
+        verdict=verdict(found, fail_on=output.fail_on, levels=levels),
+        findings=found,
+        snapshot=base,
+        seconds=round(seconds, 3),
+    )

@@ -1,0 +1,1 @@
+"""Launches as people have them: shell scripts, configurations, pods, Python entry files."""

@@ -1,0 +1,117 @@
+"""YAML: verl's configurations and the pods of Kubernetes, with the places of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ascend_doctor.facts import UNTOLD
+from ascend_doctor.linting.words import Word
+
+_MOST_NODES = 50_000
+_MOST_DEPTH = 60
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    """A scalar. ``path`` is its keys, with numbers for places in lists. ``block``: written as |."""
+
+    path: tuple[str, ...]
+    text: str
+    line: int
+    column: int
+    block: bool = False
+
+
+def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
+    """The scalars of every document; None where this is no YAML."""
+    import yaml  # noqa: PLC0415 - only to lint a file of YAML
+
+    try:
+        documents = list(yaml.compose_all(content, Loader=yaml.CSafeLoader))
+        return tuple(tuple(_walk(one, (), 0, [0], yaml)) for one in documents if one is not None)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+
+
+def _walk(
+    node: object, path: tuple[str, ...], depth: int, count: list[int], yaml: object
+) -> Iterator[Leaf]:
+    from yaml.nodes import MappingNode, ScalarNode, SequenceNode  # noqa: PLC0415 - as above
+
+    count[0] += 1
+    # Anchors can make a small file endless.
+    if count[0] > _MOST_NODES or depth > _MOST_DEPTH:
+        return
+    if isinstance(node, ScalarNode):
+        mark = node.start_mark
+        block = node.style in {"|", ">"}
+        yield Leaf(path, node.value, mark.line + 1, mark.column + 1, block)
+    elif isinstance(node, SequenceNode):
+        for place, one in enumerate(node.value):
+            yield from _walk(one, (*path, str(place)), depth + 1, count, yaml)
+    elif isinstance(node, MappingNode):
+        for key, value in node.value:
+            if isinstance(key, ScalarNode):
+                yield from _walk(value, (*path, key.value), depth + 1, count, yaml)
+
+
+def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
+    """A configuration as the words of overrides: a.b.c=value; interpolations are untold."""
+    return tuple(
+        Word(
+            f"{'.'.join(one.path)}={UNTOLD if '${' in one.text else one.text}",
+            one.line,
+            one.column,
+        )
+        for one in document
+        if one.path
+    )
+
+
+class Container(msgspec.Struct, frozen=True):
+    """A container of a pod: its variables, and its command as words or as a script."""
+
+    variables: dict[str, Word]
+    words: tuple[Word, ...]
+    scripts: tuple[Leaf, ...]
+
+
+def containers(document: tuple[Leaf, ...]) -> tuple[Container, ...]:
+    """The containers of a workload of any kind; none where the document is no such thing."""
+    if not {"kind", "apiVersion"} <= {one.path[0] for one in document if one.path}:
+        return ()
+    groups: dict[tuple[str, ...], list[Leaf]] = {}
+    for one in document:
+        for place, key in enumerate(one.path[:-1]):
+            if key in {"containers", "initContainers"} and one.path[place + 1].isdecimal():
+                groups.setdefault(one.path[: place + 2], []).append(one)
+                break
+    return tuple(_container(path, found) for path, found in groups.items())
+
+
+def _container(path: tuple[str, ...], found: list[Leaf]) -> Container:
+    names: dict[str, Leaf] = {}
+    values: dict[str, Leaf] = {}
+    words: list[Word] = []
+    scripts: list[Leaf] = []
+    for one in found:
+        match one.path[len(path) :]:
+            case ("env", place, "name"):
+                names[place] = one
+            case ("env", place, "value"):
+                values[place] = one
+            case ("command" | "args", _):
+                if "\n" in one.text or one.text.count(" ") > 1:
+                    scripts.append(one)
+                else:
+                    words.append(Word(one.text, one.line, one.column))
+            case _:
+                pass
+    variables = {
+        name.text: Word(values[place].text, name.line, name.column)
+        if place in values
+        else Word(UNTOLD, name.line, name.column)
+        for place, name in names.items()
+    }
+    return Container(variables, tuple(words), tuple(scripts))

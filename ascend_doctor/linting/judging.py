@@ -1,0 +1,104 @@
+"""Findings about what files launch: the checks of a launch, with the places of what they judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Distribution, Environment, Npu, Npus, Python, Snapshot
+from ascend_doctor.findings import Finding, Level, Place
+from ascend_doctor.judge import Case, Check, judge
+from ascend_doctor.linting.subjects import Subject
+
+# The checks that judge nothing but a launch, its variables and its entry file.
+MODULES = frozenset(
+    f"ascend_doctor.checks.{name}"
+    for name in (
+        *("launch", "arguments", "entry_file", "paths"),
+        *("variables", "hccl_settings", "torch_npu_settings", "visible_devices"),
+    )
+)
+_NAME = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
+_SHOWN = frozenset({Level.ERROR, Level.WARNING, Level.UNKNOWN})
+
+
+def suits(check: Check) -> bool:
+    """Whether a check can judge a launch without a machine."""
+    return check.run.__module__ in MODULES and not check.level
+
+
+def machine(megatron: str, soc: str) -> Snapshot:
+    """The facts that the user gives instead of a machine's."""
+    python = npus = None
+    if megatron:
+        python = Python(distributions=(Distribution(name="megatron-core", version=megatron),))
+    if soc:
+        npus = Npus(devices=(Npu(npu_id=0, name=soc),), complete=False)
+    return Snapshot(python=python, npus=npus)
+
+
+def findings(
+    subject: Subject, base: Snapshot, catalog: Catalog, chosen: Collection[Check]
+) -> tuple[Finding, ...]:
+    """What is wrong with a subject, each with its place. Never raises."""
+    facts = msgspec.structs.replace(
+        base,
+        launch=subject.launch,
+        environment=_laid_over(base.environment, subject.environment),
+        script=subject.script,
+    )
+    # A check that has no subject in this file says nothing about it.
+    mine = [one for one in chosen if _concerns(one, subject)]
+    found = judge(Case(facts=facts, catalog=catalog), mine)
+    return tuple(_placed(one, subject) for one in found)
+
+
+def _concerns(check: Check, subject: Subject) -> bool:
+    entry = check.run.__module__.endswith(".entry_file")
+    return entry == (subject.script is not None)
+
+
+def _laid_over(machine_: Environment | None, own: Environment | None) -> Environment | None:
+    if machine_ is None or own is None:
+        return own or machine_
+    return msgspec.structs.replace(
+        machine_,
+        variables={**machine_.variables, **own.variables},
+        misspelt=tuple(sorted({*machine_.misspelt, *own.misspelt})),
+    )
+
+
+def _placed(finding: Finding, subject: Subject) -> Finding:
+    """The finding with a place: that of a variable that it names, else the file's beginning.
+
+    What a script leaves to its shell or machine cannot be told from it and is no fault of it.
+    """
+    if finding.level is Level.UNKNOWN and not finding.found:
+        return msgspec.structs.replace(finding, level=Level.SKIPPED)
+    if finding.level not in _SHOWN or finding.place is not None:
+        return finding
+    places = subject.launch.places if subject.launch is not None else {}
+    names = _names(finding)
+    place = next((places[name] for name in names if name in places), None)
+    return msgspec.structs.replace(finding, place=place or Place(file=subject.file, line=1))
+
+
+def _names(finding: Finding) -> Iterator[str]:
+    for text in (finding.title, finding.found):
+        yield from _NAME.findall(text)
+
+
+def unique(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Findings in the order of their places; several launches of a file repeat what they share."""
+    seen = dict.fromkeys(found)
+    placed = [one for one in seen if one.place is not None]
+    rest = [one for one in seen if one.place is None]
+
+    def key(one: Finding) -> tuple[str, int, int]:
+        place = one.place or Place(file="", line=0)
+        return place.file, place.line, place.column
+
+    return (*sorted(placed, key=key), *rest)

@@ -1,0 +1,100 @@
+"""Python entry files: what they import and call, in the order of lines."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from ascend_doctor.facts import Script, Spot
+from ascend_doctor.findings import Place
+
+_MOST = 2000
+
+
+def script(content: str, file: str) -> Script | None:
+    """Imports and calls of a file; None where it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    imports: list[Spot] = []
+    calls: list[Spot] = []
+    # Functions run later than the module, in an order that the text does not tell.
+    for statement in _top(tree.body):
+        imports += _imports(statement, file)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            calls += _call(node, file)
+        elif isinstance(node, ast.Assign):
+            calls += _environment(node, file)
+    calls.sort(key=lambda one: (one.place.line, one.place.column))
+    return Script(source=file, imports=tuple(imports[:_MOST]), calls=tuple(calls[:_MOST]))
+
+
+def _top(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements that run when the module is loaded, those of try and if included."""
+    found: list[ast.stmt] = []
+    waiting = list(reversed(body))
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        if isinstance(one, ast.Try):
+            inner = [*one.body, *(part for handler in one.handlers for part in handler.body)]
+            waiting += reversed([*inner, *one.orelse, *one.finalbody])
+        elif isinstance(one, ast.If):
+            waiting += reversed([*one.body, *one.orelse])
+        elif isinstance(one, ast.With):
+            waiting += reversed(one.body)
+    return found
+
+
+def _imports(node: ast.stmt, file: str) -> list[Spot]:
+    place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+    if isinstance(node, ast.Import):
+        return [Spot(name=one.name, place=place) for one in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [Spot(name=f"{node.module}.{one.name}", place=place) for one in node.names]
+    return []
+
+
+def _call(node: ast.Call, file: str) -> list[Spot]:
+    name = _dotted(node.func)
+    if not name:
+        return []
+    place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+    found = [Spot(name=name, place=place)]
+    if node.args:
+        found = [Spot(name=name, argument=_shown(node.args[0]), place=place)]
+    for keyword in node.keywords:
+        if keyword.arg:
+            spot = Place(file=file, line=keyword.value.lineno, column=keyword.value.col_offset + 1)
+            shown = f"{keyword.arg}={_shown(keyword.value)}"
+            found.append(Spot(name=name, argument=shown, place=spot))
+    return found
+
+
+def _environment(node: ast.Assign, file: str) -> list[Spot]:
+    """os.environ["NAME"] = ... as a call of os.environ."""
+    place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+    return [
+        Spot(name="os.environ", argument=_shown(one.slice), place=place)
+        for one in node.targets
+        if isinstance(one, ast.Subscript) and _dotted(one.value) == "os.environ"
+    ]
+
+
+def _shown(node: ast.expr) -> str:
+    """A constant as Python writes it; of anything else nothing is kept."""
+    return repr(node.value)[:80] if isinstance(node, ast.Constant) else ""
+
+
+def _dotted(node: ast.expr) -> str:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join(reversed([*parts, node.id]))

@@ -1,0 +1,161 @@
+"""What a file launches, as facts that checks judge."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from ascend_doctor.collect.environment import misspelt
+from ascend_doctor.collect.launch import launch, said
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.facts import UNTOLD, Environment, Launch, Script
+from ascend_doctor.findings import Place
+from ascend_doctor.linting.documents import containers, hydra, leaves
+from ascend_doctor.linting.python import script
+from ascend_doctor.linting.shell import Command, commands, launches
+from ascend_doctor.linting.words import Word
+
+MOST_BYTES = 4 << 20
+_YAML = (".yaml", ".yml")
+_PYTHON = (".py",)
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """One launch, one set of variables, or one Python file."""
+
+    file: str
+    launch: Launch | None = None
+    environment: Environment | None = None
+    script: Script | None = None
+
+
+def read(path: str) -> bytes:
+    """The content of a file. Raises DataError."""
+    try:
+        with open(path, "rb") as file:
+            found = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error
+    if len(found) > MOST_BYTES:
+        raise DataError(f"{path}: larger than {MOST_BYTES >> 20} MiB; this is no launch")
+    return found
+
+
+def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[Subject, ...]:
+    """What there is to judge in a file, by its ending and its content. Never raises."""
+    ending = os.path.splitext(path)[1].lower()
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    if ending in _PYTHON or text.startswith("#!/usr/bin/env python"):
+        found = script(text, path)
+        return (Subject(file=path, script=found),) if found is not None else ()
+    if ending in _YAML:
+        return tuple(_documents(path, text, catalog))
+    return tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog))
+
+
+def of_command(words: Iterable[str], catalog: Catalog) -> Subject:
+    """A command that was given on the command line, as the shell has split it."""
+    column, found = 1, []
+    for one in words:
+        found.append(Word(one, 1, column))
+        column += len(one) + 1
+    command = Command(tuple(found), {}, {}, open=False)
+    return _subject("command", command, catalog, lambda line, column: (line, column))
+
+
+Moved = Callable[[int, int], tuple[int, int]]
+
+
+def _shell(
+    file: str,
+    content: bytes,
+    catalog: Catalog,
+    moved: Moved = lambda line, column: (line, column),
+    variables: Mapping[str, Word] | None = None,
+) -> Iterator[Subject]:
+    found = commands(content)
+    some = False
+    for one in launches(found):
+        some = True
+        given = msgspec.structs.replace(one, exported={**(variables or {}), **one.exported})
+        yield _subject(file, given, catalog, moved)
+    if not some and found:
+        # A file that only sets variables is sourced by others.
+        last = max(found, key=lambda one: len(one.exported))
+        yield _subject(file, Command((), last.exported, {}, open=True), catalog, moved)
+
+
+def _documents(file: str, text: str, catalog: Catalog) -> Iterator[Subject]:
+    for document in leaves(text) or ():
+        pods = containers(document)
+        for one in pods:
+            if one.variables or one.words:
+                command = Command(one.words, one.variables, {}, open=not one.words)
+                yield _subject(file, command, catalog, lambda line, column: (line, column))
+            for leaf in one.scripts:
+                yield from _shell(
+                    file,
+                    leaf.text.encode("utf-8", "replace"),
+                    catalog,
+                    # A block begins on the line after its mark.
+                    lambda line, column, leaf=leaf: (  # type: ignore[misc]
+                        (leaf.line + line, column) if leaf.block else (leaf.line, leaf.column)
+                    ),
+                    one.variables,
+                )
+        if not pods:
+            words = (Word("verl.config", 1, 1), *hydra(document))
+            subject = _subject(
+                file,
+                Command(words, {}, {}, open=True),
+                catalog,
+                lambda line, column: (line, column),
+            )
+            if subject.launch is not None and subject.launch.options:
+                yield subject
+
+
+def _subject(file: str, command: Command, catalog: Catalog, moved: Moved) -> Subject:
+    texts = [one.text for one in command.words]
+    told = launch(texts, partial=command.open) if texts else Launch(given=False)
+    if not told.program and texts and texts[0] == "verl.config":
+        told = msgspec.structs.replace(told, program="verl")
+    places: dict[str, Place] = {}
+
+    def place(one: Word) -> Place:
+        line, column = moved(one.line, one.column)
+        return Place(file=file, line=line, column=column)
+
+    for name, option in said(texts).items():
+        places[name] = place(command.words[option.word])
+    for one in command.words:
+        if one.text.startswith("--"):
+            places[one.text.split("=")[0]] = place(one)
+    for name, value in command.exported.items():
+        places[name] = place(value)
+    path = command.exported.get("PYTHONPATH")
+    told = msgspec.structs.replace(
+        told, places=places, pythonpath=path.text if path is not None else ""
+    )
+    return Subject(
+        file=file, launch=told, environment=_environment(file, command.exported, catalog)
+    )
+
+
+def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> Environment:
+    """The variables that the matrix knows; a value that only the shell knows is none here."""
+    table = catalog.variables
+    shown = {one.name for one in table.variables}
+    near = {one.wrong: one.right for one in table.near_misses}
+    return Environment(
+        source=file,
+        variables={
+            name: one.text
+            for name, one in exported.items()
+            if name in shown and UNTOLD not in one.text
+        },
+        misspelt=misspelt(tuple(exported), near),
+    )
