@@ -100,7 +100,7 @@ def command(  # noqa: PLR0913 - the options of the command
     Nothing that it says is about hardware, and everything it writes is marked as simulated.
     """
     from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
-    from ascend_doctor.simulator import FAULTS, build, machine, parse, stack  # noqa: PLC0415
+    from ascend_doctor.simulator import FAULTS, build, machine, packages, parse, stack  # noqa: PLC0415
 
     if "list" in faults:
         for fault in FAULTS:
@@ -118,6 +118,9 @@ def command(  # noqa: PLR0913 - the options of the command
     for one in injected:
         builds.update(one.fault.builds)
     tree = build(Path(interpreter), **builds)
+    if lacking := packages.missing(interpreter):
+        told = f"without {', '.join(lacking)} some probes are skipped; install with"
+        click.echo(f"ascend-doctor: {told} {packages.command(interpreter)}", err=True)
     env = server.environment(tree, os.environ, injected)
     if folder:
         whole = OverlayMachine(server.recording, live, env)

@@ -12,6 +12,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.simulator import packages
 from ascend_doctor.system import LiveMachine, ProgramMissing
 
 # Runs in the examined interpreter. The C library and its companions are found by loading them.
@@ -79,7 +80,7 @@ def find_wheel(python: Path) -> Wheel:
         if not found["folder" if name == "torch_npu" else name]:
             raise DataError(
                 f"{python}: {name} is not installed there; the simulated NPU runs the real one: "
-                f"{python} -m pip install torch torch_npu"
+                + packages.command(str(python))
             )
     return Wheel(
         folder=Path(found["folder"]),

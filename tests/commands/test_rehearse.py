@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from ascend_doctor.provision.lock import FILE, BasePython, Checkout, Lock, Prefix, Setting, write
+from ascend_doctor.simulator.packages import missing
 from tests.conftest import Command
 
 MARK = "ASCEND_DOCTOR_TEST_MARK"
@@ -152,4 +153,12 @@ def test_without_torch_npu_it_says_what_to_install(doctor: Command, tmp_path: Pa
     done = doctor("rehearse", "--python", str(tmp_path / "v" / "bin" / "python"))
     assert done.returncode == 2
     assert "torch_npu is not installed" in done.stderr
-    assert "pip install" in done.stderr
+    assert "pip install 'ascend-doctor[rehearsal]'" in done.stderr
+
+
+def test_packages_of_the_extra_that_are_missing_are_named(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
+    found = missing(str(tmp_path / "v" / "bin" / "python"))
+    assert {"torch", "torch_npu", "megatron-core"} <= set(found)
+    assert "click" not in found
+    assert missing(str(tmp_path / "no-python")) == ()

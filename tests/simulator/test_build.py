@@ -85,7 +85,7 @@ def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPat
 def test_without_torch_npu_it_says_what_to_install(tmp_path: Path) -> None:
     made = [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")]
     subprocess.run(made, check=True, timeout=120)
-    with pytest.raises(DataError, match="pip install torch torch_npu"):
+    with pytest.raises(DataError, match=r"pip install 'ascend-doctor\[rehearsal\]'"):
         find_wheel(tmp_path / "venv" / "bin" / "python")
 
 

@@ -1,0 +1,38 @@
+"""What a rehearsal needs in the examined interpreter: the packages of the extra ``rehearsal``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shlex
+
+import msgspec
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from ascend_doctor.system import LiveMachine, ProgramMissing
+
+EXTRA = "ascend-doctor[rehearsal]"
+# Runs in the examined interpreter.
+NAMES = """
+import importlib.metadata, json
+print(json.dumps([d.metadata["Name"] for d in importlib.metadata.distributions()]))
+"""
+
+
+def command(python: str) -> str:
+    """The one command that installs them all."""
+    return f"{shlex.quote(python)} -m pip install '{EXTRA}'"
+
+
+def missing(python: str) -> tuple[str, ...]:
+    """Names of the extra's packages that an interpreter lacks; none where it cannot be asked."""
+    try:
+        done = LiveMachine().run([python, "-c", NAMES], deadline=60)
+        there = {canonicalize_name(name) for name in msgspec.json.decode(done.stdout) if name}
+    except (ProgramMissing, msgspec.DecodeError):
+        return ()
+    wanted = map(Requirement, importlib.metadata.requires("ascend-doctor") or ())
+    names = [
+        one.name for one in wanted if one.marker and one.marker.evaluate({"extra": "rehearsal"})
+    ]
+    return tuple(name for name in names if canonicalize_name(name) not in there)
