@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ascend_doctor.probe import plan
+from ascend_doctor.probe import Extent, plan
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch
 
 
-def started(
+def started(  # noqa: PLR0913 - what a test may want otherwise
     python: Path,
     probe: str,
     *,
@@ -18,6 +18,8 @@ def started(
     fault: str = "",
     mutation: str = "",
     folder: Path | None = None,
+    sizes: tuple[tuple[str, int], ...] = (),
+    minutes: float = 1.0,
 ) -> ProbeRun:
     """Run a probe on the CPU. ``mutation`` is code that runs in ``folder`` before its own."""
     env = {**os.environ, "ASCEND_DOCTOR_PROBE_FAULT": fault}
@@ -26,5 +28,6 @@ def started(
         (folder / "sitecustomize.py").write_text(mutation, "utf-8")
         found = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
         env |= {"PYTHONPATH": found, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    requests = plan(4, device="cpu", nproc=ranks, python=str(python), env=env)
+    extent = Extent(sizes=sizes, minutes=minutes)
+    requests = plan(4, device="cpu", nproc=ranks, python=str(python), env=env, extent=extent)
     return launch(next(one for one in requests if one.probe == probe))
