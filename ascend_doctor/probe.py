@@ -42,6 +42,7 @@ _PROBES = (
     _Entry("inspect-env", 1, 300.0, 300.0, needs=()),
     # It imports nothing, so it says what it sees where torch does not import, too.
     _Entry("megatron-tree", 1, 90.0, 90.0, needs=()),
+    _Entry("port", 1, 30.0, 30.0, needs=()),
     _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
     _Entry("megatron-calls", 1, 120.0, 90.0, needs=("inspect-env",)),

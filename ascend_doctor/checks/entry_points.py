@@ -75,15 +75,7 @@ def framework_order(case: Case) -> Iterator[Finding]:
     """
     judged = 0
     for name, one in _cases(case).items():
-        if name == "registry" and one.get("order"):
-            stack = one["order"].get("stack") or ["unknown"]
-            yield warning(
-                "twinkle imports Megatron where it only names a model type",
-                found=f"megatron.core was imported first at {stack[-1]}",
-                wanted="no import of megatron.core",
-                because="MindSpeed then comes too late.",
-            )
-        elif one.get("mindspeed"):
+        if one.get("mindspeed"):
             judged += 1
             wrong = unordered(one)
             if wrong:
@@ -96,6 +88,27 @@ def framework_order(case: Case) -> Iterator[Finding]:
                 )
     if not judged:
         raise NotApplicable("nothing that is installed brings MindSpeed in")
+
+
+@check("registry", "Naming a model type imports no Megatron", level=1, probe=_PROBE)
+def registry(case: Case) -> Iterator[Finding]:
+    """A framework names model types before it knows which backend is wanted.
+
+    If that imports its registry of Megatron models, megatron.core is there before MindSpeed, and
+    import-order is lost for the rest of the process.
+    """
+    found = _cases(case).get("registry")
+    if found is None:
+        raise NotApplicable("no twinkle with Megatron models is installed")
+    if found.get("error"):
+        raise Unknown(str(found["error"]))
+    if found.get("order"):
+        yield warning(
+            "twinkle imports Megatron where it only names a model type",
+            found=f"megatron.core was imported first at {found['order']['stack'][-1]}",
+            wanted="no import of megatron.core",
+            because="MindSpeed then comes too late.",
+        )
 
 
 @check("fla-owner", "MindSpeed leaves flash-linear-attention alone", level=1, probe=_PROBE)

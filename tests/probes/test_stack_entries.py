@@ -32,6 +32,7 @@ def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
     (imports,) = findings(run, "framework-imports")
     assert (imports.level, imports.found) == (Level.OK, "mcore_bridge, swift, twinkle, verl")
     assert [one.level for one in findings(run, "framework-order")] == [Level.OK]
+    assert [one.level for one in findings(run, "registry")] == [Level.OK]
     absent = run.ranks[0].values["absent"]
     assert absent["verl-actor"] == "this verl has no verl.workers.actor.megatron_actor"
     assert absent["verl-engine"] == "not for npu"
@@ -62,9 +63,11 @@ def test_a_framework_that_cannot_be_imported_is_found(tmp_path: Path) -> None:
 def test_a_registry_that_imports_megatron_is_found(tmp_path: Path) -> None:
     early = {"twinkle/model/megatron/__init__.py": "import megatron.core\n"}
     run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, **early}))
-    levels = {one.title: one.level for one in findings(run, "framework-order")}
-    assert levels["twinkle imports Megatron where it only names a model type"] is Level.WARNING
-    assert levels["twinkle imports Megatron before MindSpeed"] is Level.ERROR
+    (named,) = findings(run, "registry")
+    assert named.level is Level.WARNING
+    assert "twinkle/model/megatron/__init__.py:1" in named.found
+    (order,) = findings(run, "framework-order")
+    assert order.title == "twinkle imports Megatron before MindSpeed"
 
 
 @pytest.mark.parametrize(
