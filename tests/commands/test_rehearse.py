@@ -159,6 +159,6 @@ def test_without_torch_npu_it_says_what_to_install(doctor: Command, tmp_path: Pa
 def test_packages_of_the_extra_that_are_missing_are_named(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
     found = missing(str(tmp_path / "v" / "bin" / "python"))
-    assert {"torch", "torch_npu", "megatron-core"} <= set(found)
+    assert {"torch", "torch-npu", "megatron-core"} <= set(found)
     assert "click" not in found
     assert missing(str(tmp_path / "no-python")) == ()
