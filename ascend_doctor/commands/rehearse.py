@@ -129,4 +129,7 @@ def command(  # noqa: PLR0913 - the options of the command
         OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
     )
     wish = Wish(level=level, device="npu", nproc=nproc, timeout=timeout, asked=asked)
-    return conduct(examination, output, wish, only=only, skip=skip)
+    try:
+        return conduct(examination, output, wish, only=only, skip=skip)
+    finally:
+        Path(env["ASCEND_SIMULATOR_LEDGER"]).unlink(missing_ok=True)

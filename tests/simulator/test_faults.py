@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from ascend_doctor.checks import every
 from ascend_doctor.probe import plan
 from ascend_doctor.simulator import FAULTS, parse
 from tests.conftest import Command
 
 MARK = "ASCEND_DOCTOR_TEST_MARK"
 DEADLINE = 1200
-ALL_RANKS = (0, 1)
 
 Report = dict[str, Any]
 Rehearse = Callable[..., Report]
@@ -41,11 +41,16 @@ class Row(NamedTuple):
 ROWS = (
     Row(
         ("cann-old",),
-        {"torch-npu-cann-symbols": (), "cann-hdk": (), "inspect-env": ()},
+        {
+            "torch-npu-cann-symbols": (),
+            "cann-hdk": (),
+            "torch-autoload": (),
+            "inspect-env": (),
+        },
     ),
     Row(("acl-init",), {"device": (0,)}),
     Row(("compiler-init",), {"device": (0,)}),
-    Row(("ops-other-soc",), {"opp-kernels": (), "device": (0,)}),
+    Row(("ops-other-soc",), {"device": (0,)}),
     Row(("hbm-oom:device=0",), {"device": (0,)}),
     Row(("hbm-ecc:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
     Row(("device-lost:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
@@ -82,7 +87,8 @@ def measure() -> dict[bool, set[tuple[str, str]]]:
 def rehearse(doctor: Command, examined_python: Path, cache: Path, tmp_path: Path) -> Rehearse:
     def run(*faults: str, linked: bool) -> Report:
         requests = plan(3, device="npu", nproc=2, python=str(examined_python))
-        alone = [one.probe for one in requests if not one.torchrun and one.probe != "device"]
+        single = {one.probe for one in requests if not one.torchrun} - {"device"}
+        alone = [one.id for one in every() if one.probe in single]
         temporary = tmp_path / "temporary"
         temporary.mkdir(exist_ok=True)
         environment = {
@@ -95,7 +101,7 @@ def rehearse(doctor: Command, examined_python: Path, cache: Path, tmp_path: Path
             *("rehearse", "--python", str(examined_python), "--nproc", "2", "-q"),
             *("--format", "json", "--no-redact", "--timeout", str(DEADLINE - 60)),
             *(part for fault in faults for part in ("--inject", fault)),
-            *(part for probe in alone if linked for part in ("--skip", probe)),
+            *(part for check in alone if linked for part in ("--skip", check)),
             env=environment,
             deadline=DEADLINE,
         )
