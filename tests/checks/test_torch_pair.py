@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from tests.checks.machine import CATALOG, CHECKS
+
+
+def said(**modules: str) -> Finding:
+    found = {name: {"ok": True, "version": version} for name, version in modules.items()}
+    result = ProbeResult(ok=True, values={"modules": found} if modules else {})
+    run = ProbeRun(probe="inspect-env", exit_code=0, ranks=(result,))
+    case = Case(facts=Snapshot(probes=(run,)), catalog=CATALOG)
+    (finding,) = judge(case, [CHECKS["torch-pair"]])
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("modules", "level"),
+    [
+        ({"torch": "2.7.1+cpu", "torch_npu": "2.7.1.post4"}, Level.OK),
+        ({"torch": "2.13.0+cpu", "torch_npu": "2.13.0+gitabc"}, Level.OK),
+        ({"torch": "2.7.1", "torch_npu": "2.7.0"}, Level.ERROR),
+        ({"torch": "2.7.1"}, Level.SKIPPED),
+        ({"torch": "2.7.1", "torch_npu": ""}, Level.UNKNOWN),
+        ({}, Level.UNKNOWN),
+    ],
+)
+def test_the_pair_that_was_imported(modules: dict[str, str], level: Level) -> None:
+    assert said(**modules).level is level
