@@ -100,7 +100,10 @@ def run_world_size(case: Case) -> Iterator[Finding]:
 
 @check("run-node-rank", "The node rank is below the number of nodes")
 def run_node_rank(case: Case) -> Iterator[Finding]:
-    """Torchrun counts nodes from 0, so that the last one has the rank nnodes - 1."""
+    """Torchrun counts nodes from 0, so that the last one has the rank nnodes - 1.
+
+    With another rank the rendezvous waits for a node that never comes.
+    """
     options(case)
     rank, nodes = number(case, "node_rank", 0, least=0), number(case, "nnodes", 1)
     if rank >= nodes:
@@ -181,7 +184,7 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
     """
     found, size = _told(case), _parts(case)["PP"]
     virtual = "num_layers_per_virtual_pipeline_stage"
-    if size == 1 and found.get(virtual, UNTOLD) != UNTOLD:
+    if size == 1 and found.get(virtual, "null").isdecimal():
         yield error(
             "Virtual pipeline stages without a pipeline",
             found=f"{virtual} {found[virtual]}, pipeline_model_parallel_size 1",
@@ -245,7 +248,10 @@ def run_batch_divides(case: Case) -> Iterator[Finding]:
 
 @check("run-moe-needs-sp", "Experts with tensor parallelism train with sequence parallelism")
 def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
-    """Megatron-core 0.12 to 0.16 refuse to train experts with TP above 1 without it."""
+    """Megatron-core 0.12 to 0.16 refuse to train experts with TP above 1 without it.
+
+    The layer of experts raises ValueError in its first forward pass.
+    """
     found, size = _told(case), _parts(case)["TP"]
     if case.need(Launch).program != "megatron" or "num_experts" not in found or size == 1:
         return
@@ -284,7 +290,7 @@ def run_precision(case: Case) -> Iterator[Finding]:
 
 @check("run-recompute", "Options of recomputation go together")
 def run_recompute(case: Case) -> Iterator[Finding]:
-    """Full recomputation needs a method; selective recomputation takes none."""
+    """Full recomputation needs a method and a number of layers; selective recomputation takes none."""
     found = _told(case)
     kind, method = found.get("recompute_granularity"), found.get("recompute_method")
     if kind is None or UNTOLD in kind + (method or ""):

@@ -12,7 +12,7 @@ from ascend_doctor.findings import Finding, Place, Remedy
 from ascend_doctor.judge import Case, check, error, warning
 
 _EXPERTS = 128
-_OFF = {"false", "0", "none", "no"}
+_OFF = {"false", "0", "none", "no", "null"}
 
 
 def options(case: Case) -> dict[str, str]:
