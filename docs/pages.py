@@ -1,0 +1,176 @@
+"""Writes the generated pages of the documentation: commands, checks, the matrix, known failures.
+
+Run by `mkdocs build`; nothing that it writes is kept in the repository.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+import mkdocs_gen_files
+
+from ascend_doctor.checks import every
+from ascend_doctor.cli import COMMANDS
+from ascend_doctor.data import Catalog
+from ascend_doctor.fleet.topics import TOPICS
+from ascend_doctor.report import LEVELS
+from ascend_doctor.stacks import Component, KnownFailure, Source
+
+ROOT = Path(__file__).parent.parent
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")
+
+
+def plain(text: str) -> str:
+    """Text of the data in Markdown, without markup of its own."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + " --- |" * len(head)
+    yield from ("| " + " | ".join(row) + " |" for row in rows)
+    yield ""
+
+
+def home() -> Iterator[str]:
+    """The README, whose links are those of the repository."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    text = re.sub(r"\]\(docs/([\w-]+\.md)\)", r"](\1)", text)
+    yield re.sub(
+        r"^- .*\]\((?:CONTRIBUTING|CHANGELOG|README)[\w.]*\).*\n", "", text, flags=re.MULTILINE
+    )
+
+
+def commands() -> Iterator[str]:
+    yield "# Commands\n"
+    for name in COMMANDS:
+        found: click.Command = importlib.import_module(f"ascend_doctor.commands.{name}").command
+        yield from described(found, f"ascend-doctor {name}", None, "##")
+
+
+def described(
+    found: click.Command, path: str, parent: click.Context | None, mark: str
+) -> Iterator[str]:
+    context = click.Context(
+        found, info_name=path if parent is None else found.name, parent=parent, max_content_width=90
+    )
+    yield f"{mark} {path}\n\n```text\n{found.get_help(context)}\n```\n"
+    if isinstance(found, click.Group):
+        for name, one in found.commands.items():
+            yield from described(one, f"{path} {name}", context, f"{mark}#")
+
+
+def checks() -> Iterator[str]:
+    yield "# Checks\n\nThe manual of each, as `ascend-doctor explain ID` prints it.\n"
+    for level, adds in enumerate(LEVELS):
+        yield f"## Level {level}: {adds}\n"
+        for one in every():
+            if one.level == level:
+                yield f"### {one.id}\n\n**{plain(one.title)}.**\n"
+                yield inspect.cleandoc(one.explain) + "\n"
+    yield "## In merged reports\n"
+    for name, topic in TOPICS.items():
+        yield f"### {name}\n\n**{plain(topic.title)}.**\n\n{topic.explain}\n"
+
+
+def sources(found: tuple[Source, ...]) -> str:
+    return "; ".join(f"{plain(one.url)} ({one.date})" for one in found)
+
+
+def matrix(catalog: Catalog) -> Iterator[str]:
+    yield "# The matrix\n\n## Stacks\n"
+    yield from table(
+        ("stack", "status", "components", "sources"),
+        (
+            (
+                plain(one.id),
+                one.status,
+                "<br>".join(f"{plain(k)} {plain(v)}" for k, v in one.components.items()),
+                sources(one.sources),
+            )
+            for one in catalog.stacks
+        ),
+    )
+    for component in catalog.components:
+        yield from of(component)
+
+
+def of(component: Component) -> Iterator[str]:
+    yield f"## {plain(component.title)}\n\n`{component.id}`. {plain(component.note)}\n"
+    if component.releases:
+        yield from table(
+            ("version", "status", "needs", "sources"),
+            (
+                (
+                    plain(one.version),
+                    one.status,
+                    "<br>".join(
+                        f"{need.component} {plain(need.versions)}" for need in one.requires
+                    ),
+                    sources(one.sources),
+                )
+                for one in component.releases
+            ),
+        )
+    if component.refs:
+        yield from table(
+            ("ref that documents name", "there", "use"),
+            (
+                (plain(one.ref), "yes" if one.exists else "no", plain(one.use or one.note))
+                for one in component.refs
+            ),
+        )
+
+
+def failures(catalog: Catalog) -> Iterator[str]:
+    yield "# Known failures\n\nWhat `ascend-doctor diagnose` finds in logs.\n"
+    for name, one in sorted(catalog.failures.items()):
+        yield from failure(name, one)
+
+
+def failure(name: str, one: KnownFailure) -> Iterator[str]:
+    yield f"## {name}\n\n**{plain(one.title)}** ({one.severity})\n"
+    if one.example:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", one.example)), default=0))
+        yield f"{fence}text\n{one.example}\n{fence}\n"
+    yield f"{plain(one.cause)}\n\n{plain(one.fix)}\n"
+    yield "Sources: " + ", ".join(plain(url) for url in one.sources) + "\n"
+
+
+def variables(catalog: Catalog) -> Iterator[str]:
+    yield "# Environment variables\n"
+    yield from table(
+        ("variable", "meaning", "default", "recommended", "sources"),
+        (
+            (
+                f"`{one.name}`",
+                plain(one.meaning),
+                plain(one.default),
+                plain(one.recommend),
+                sources(one.sources),
+            )
+            for one in catalog.variables.variables
+        ),
+    )
+
+
+def write() -> None:
+    catalog = Catalog()
+    for name, page in (
+        ("index.md", home()),
+        ("commands.md", commands()),
+        ("checks.md", checks()),
+        ("matrix.md", matrix(catalog)),
+        ("failures.md", failures(catalog)),
+        ("variables.md", variables(catalog)),
+    ):
+        with mkdocs_gen_files.open(name, "w") as file:
+            file.write("\n".join(page))
+
+
+write()

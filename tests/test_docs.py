@@ -1,0 +1,68 @@
+"""The documentation builds, and what it tells to type is what the commands take."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from ascend_doctor.cli import doctor
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("README.*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+FENCE = re.compile(r"^ *```(?:bash|shell|sh|yaml|groovy)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+WORDS = re.compile(r"ascend-doctor(?:, | )[^\n;'#)&|>`]*")
+
+
+def told() -> list[tuple[str, str]]:
+    """Every call of the doctor in a block of code, with its page."""
+    return [
+        (page.name, line.strip())
+        for page in PAGES
+        for block in FENCE.findall(page.read_text("utf-8"))
+        for line in WORDS.findall(re.sub(r"\\\n", " ", block))
+    ]
+
+
+def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    done = subprocess.run(
+        [*command, "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(tmp_path / "site")],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("checks", "commands", "failures", "matrix"):
+        assert (tmp_path / "site" / name / "index.html").stat().st_size > 10_000
+
+
+def test_there_are_calls_to_look_at() -> None:
+    assert len(told()) > 20
+
+
+@pytest.mark.parametrize(("page", "line"), told())
+def test_what_is_told_to_type_is_taken(page: str, line: str) -> None:
+    whole = line if line.count('"') % 2 == 0 else line.rstrip("\"' ")
+    words = shlex.split(whole.replace(", ", " ").rstrip("] "), comments=True)[1:]
+    if not words or words[0].startswith("-"):
+        return
+    command = doctor.get_command(click.Context(doctor), words[0])
+    assert command is not None, f"{page}: there is no command {words[0]}"
+    while isinstance(command, click.Group):
+        words = words[1:]
+        command = command.get_command(click.Context(command), words[0])
+        assert command is not None, f"{page}: {line}"
+    command.make_context(words[0], words[1:])
