@@ -26,7 +26,8 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     innermost exception as "Type: text"; ``seconds`` is the time in the probe. ``exit_code`` is
     negative for a signal, None where it is not known. ``silent`` are the seconds without a sign
     of life at the end of a run that timed out. ``output`` are the last lines that the rank
-    printed, ``stack`` is where its threads stood when it crashed or the run ended.
+    printed, ``warnings`` says how often each line came that warns, ``stack`` is where its threads
+    stood when it crashed or the run ended.
     """
 
     schema: int = SCHEMA
@@ -47,6 +48,7 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     silent: float | None = None
     output: str = ""
+    warnings: dict[str, int] = {}
     stack: str = ""
 
 

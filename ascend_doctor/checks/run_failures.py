@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from ascend_doctor.checks.culprits import Blame, blame, by_torchrun, frames, signal_name
+from ascend_doctor.checks.noise import folded
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, error, warning
@@ -177,7 +178,8 @@ def _found(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
 
 
 def _last(output: str) -> str:
-    return "\n".join([line for line in output.splitlines() if line.strip()][-_LINES:])
+    lines = folded([line for line in output.splitlines() if line.strip()])
+    return "\n".join(lines[-_LINES:])
 
 
 def _again(run: ProbeRun) -> Remedy | None:

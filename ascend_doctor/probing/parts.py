@@ -101,4 +101,5 @@ class Part:
                     exit_code=codes.get(record.rank),
                     silent=self._silent.get(record.rank),
                     output=tail.last_lines,
+                    warnings=tail.warnings,
                 )

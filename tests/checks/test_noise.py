@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.checks.noise import KNOWN, folded, known, known_warnings
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge, registered
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from ascend_doctor.probing.warned import COLUMNS, DISTINCT, Warned
+
+ADAM = (
+    "UserWarning: Transformer Engine and Apex are not installed. Falling back to Torch optimizers."
+)
+
+# As they were seen, and what they are.
+SEEN = {
+    "transfer-to-npu": "The torch.cuda.* and others are replaced with torch.npu.* and others",
+    "jit-script": "RuntimeWarning: torch.jit.script and torch.jit.script_method will be disabled",
+    "torch-optimizers": ADAM,
+    "torch-norm": "UserWarning: Apex is not installed. Falling back to Torch Norm",
+    "local-multi-tensor": "UserWarning: Transformer Engine and Apex are not installed. Falling back"
+    " to local implementations of multi_tensor_applier and multi_tensor_scale",
+    "memory-pool": "UserWarning: Failed to create unified memory mempool.",
+    "modelopt": "UserWarning: Failed to import megatron plugin due to ...",
+    "device-capability": "torch.npu.get_device_capability isn't implemented!",
+    "router-replay": "UserWarning: NPU not support router replay for now.",
+    "core-only": "Failed from megatron.training import get_args, use mindspeed arguments",
+    "multihot": "fused_indices_to_multihot has reached end of life. Please migrate to ...",
+    "renamed-collectives": "FutureWarning: `torch.distributed.all_gather_into_tensor` is "
+    "deprecated. Please use `torch.distributed.all_gather_single` instead.",
+}
+
+
+def judged(through: str, warnings: dict[str, int]) -> Finding:
+    ranks = (ProbeResult(ok=True, values={"through": through}, warnings=warnings),)
+    facts = Snapshot(probes=(ProbeRun(probe="smoke-train", ranks=ranks),))
+    (one,) = [one for one in registered() if one.run is known_warnings]
+    (finding,) = judge(Case(facts=facts, catalog=Catalog()), [one])
+    return finding
+
+
+def test_every_known_warning_has_been_seen() -> None:
+    assert {one.id for one in KNOWN} == set(SEEN)
+    for identity, line in SEEN.items():
+        found = known(line)
+        assert found is not None
+        assert found.id == identity
+
+
+def test_known_warnings_are_counted_and_strange_ones_listed() -> None:
+    finding = judged("nothing", {SEEN["multihot"]: 4, ADAM: 2, "UserWarning: the sky falls": 1})
+    assert finding.level is Level.OK
+    assert finding.found == "multihot 4x, torch-optimizers 2x"
+    assert finding.because == "Not known:\nUserWarning: the sky falls (1x)"
+
+
+def test_the_same_warning_under_mindspeed_is_a_symptom() -> None:
+    finding = judged("mindspeed.megatron_adaptor", {ADAM: 1, SEEN["multihot"]: 1})
+    assert finding.level is Level.WARNING
+    assert finding.remedy is not None
+    assert "before anything of megatron" in finding.remedy.summary
+    assert judged("mindspeed.megatron_adaptor", {SEEN["multihot"]: 1}).level is Level.OK
+
+
+def test_folding_keeps_all_else_and_symptoms() -> None:
+    lines = ["before", SEEN["multihot"], ADAM, SEEN["memory-pool"], "after"]
+    assert folded(lines) == ["before", ADAM, "after", "(2 known harmless warnings)"]
+    assert folded(["a"]) == ["a"]
+
+
+def test_lines_that_warn_are_counted_without_their_place() -> None:
+    warned = Warned()
+    for path in (b"/a/b.py:10", b"/c d/e.py:2"):
+        warned.feed(path + b": UserWarning: odd\n  warnings.warn(\nplain line\n")
+    warned.feed(b"it is deprec")
+    assert warned.counts == {"UserWarning: odd": 2}
+    warned.feed(b"ated\n")
+    assert warned.counts == {"UserWarning: odd": 2, "it is deprecated": 1}
+
+
+@given(st.lists(st.binary(max_size=200), max_size=30))
+def test_what_is_kept_of_warnings_is_bounded(pieces: list[bytes]) -> None:
+    warned = Warned()
+    for number in range(2 * DISTINCT):
+        warned.feed(b"warning %d\n" % number)
+    for piece in pieces:
+        warned.feed(piece)
+    assert len(warned.counts) <= DISTINCT
+    assert all(len(line) <= COLUMNS for line in warned.counts)
+
+
+@pytest.mark.parametrize("line", ["", "loss 4.2", "\x00\x1b[31m"])
+def test_other_lines_are_not_known(line: str) -> None:
+    assert known(line) is None
