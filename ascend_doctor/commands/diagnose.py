@@ -15,11 +15,12 @@ from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.output import Output, output_options, write_whole
 from ascend_doctor.diagnosis.conclude import conclude
 from ascend_doctor.diagnosis.ledger import Ledger
-from ascend_doctor.diagnosis.logs import find
+from ascend_doctor.diagnosis.logs import Skipped, find
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render import diagnosis as page
@@ -44,7 +45,7 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
 
     \b
     Exit codes: 0 nothing known found, 1 a known failure at or above --fail-on, 2 bad usage or a
-    log that cannot be read, 3 an error that is not in the catalogue.
+    log that cannot be read, 3 an error that is not in the catalogue, 130 interrupted.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     matrix = catalog(overlays)
@@ -52,8 +53,15 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
     failures = matrix.failures
     patterns = Patterns(failures.values())
     ledger = Ledger()
-    for one in named:
-        skipped += read(one, patterns, failures, ledger)
+    interrupted = False
+    try:
+        for one in named:
+            skipped += read(one, patterns, failures, ledger)
+    except KeyboardInterrupt:
+        skipped += [
+            Skipped(name=one.name, reason="interrupted") for one in named[ledger.files - 1 :]
+        ]
+        interrupted = True
     if not ledger.size:
         reasons = [f"{one.name}: {one.reason}" for one in skipped if one.name in set(logs)]
         raise DataError(reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read")
@@ -67,7 +75,7 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
         found, paste=page.paste(found), seconds=round(time.monotonic() - start, 3)
     )
     _write(found, output)
-    return found.exit_code
+    return EXIT_INTERRUPTED if interrupted else found.exit_code
 
 
 def _now(found: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:

@@ -67,7 +67,8 @@ def _shown_by(ledger: Ledger, seen: Seen, title: str) -> Guilt | None:
             reason=f"{told} show it: the cause is common to them",
             evidence=evidence(seen.first),
         )
-    return _of(seen.first, f"it showed this first: {title}")
+    alone = len(seen.by_origin) == 1 and not ledger.ranks and not ledger.nodes
+    return None if alone else _of(seen.first, f"it showed this first: {title}")
 
 
 def _named(ledger: Ledger) -> Guilt | None:

@@ -47,7 +47,10 @@ _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
 _TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(\d{1,6})/[^/]+$")
 _RANK_NAME = re.compile(r"(?:^|[._/-])rank[._-]?(\d{1,6})(?=[._/-]|$)", re.IGNORECASE)
 _NODE_NAME = re.compile(r"(?:^|/)((?:node|host|worker)[._-]?[\w.-]*)/", re.IGNORECASE)
-_PLOG = re.compile(r"(?:^|/)plog-(\d+)_\d+\.log")
+# CANN's plog-<pid>_<time>.log, Ray's worker-<id>-<job>-<pid>.err
+_PROCESS = re.compile(r"(?:^|/)(?:plog-(\d+)_\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))")
+# The kubelet's /var/log/pods/<namespace>_<pod>_<uid>/<container>/0.log
+_POD = re.compile(r"/pods/[\w.-]+_([\w.-]+)_[\w-]+/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,12 +119,12 @@ def is_log(name: str) -> bool:
 def origin(path: str) -> Origin:
     """What the path says of the process that wrote the file."""
     rank = _TORCHRUN.search(path) or _RANK_NAME.search(path)
-    node = _NODE_NAME.search(path)
-    process = _PLOG.search(path)
+    node = _POD.search(path) or _NODE_NAME.search(path)
+    process = _PROCESS.search(path)
     return Origin(
         rank=int(rank[1]) if rank else None,
         node=node[1] if node else "",
-        process=f"pid {process[1]}" if process else "",
+        process=f"pid {process[1] or process[2]}" if process else "",
     )
 
 
@@ -149,8 +152,12 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
 
 
 def _blocks(stream: Any, name: str, skipped: list[Skipped]) -> Iterator[bytes]:
-    """Blocks of a buffered stream, the last one whole also where a packed file is cut short."""
-    ended = False
+    """Blocks of a buffered stream.
+
+    The last one holds what there was also where a packed file is cut short, or where the user
+    interrupts a stream that goes on; that is raised behind it.
+    """
+    ended = interrupted = False
     while not ended:
         parts: list[bytes] = []
         size = 0
@@ -164,8 +171,12 @@ def _blocks(stream: Any, name: str, skipped: list[Skipped]) -> Iterator[bytes]:
         except _BROKEN as error:
             skipped.append(Skipped(name=name, reason=f"not read to its end: {error}"))
             ended = True
+        except KeyboardInterrupt:
+            ended = interrupted = True
         if any(parts):
             yield b"".join(parts)
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def _binary(head: bytes) -> bool:

@@ -119,7 +119,9 @@ class _Page:
         who += [f"process {one}" for one in guilty.processes]
         doubt = "" if guilty.sure else "probably "
         self._field("guilty", f"{doubt}{', '.join(who)}: {guilty.reason}")
-        if guilty.evidence and guilty.evidence not in diagnosis.causes[0].evidence:
+        told = [one.evidence for one in diagnosis.unexplained]
+        told += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
+        if guilty.evidence and guilty.evidence not in told:
             self._field("", shown(guilty.evidence))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
@@ -127,8 +129,7 @@ class _Page:
             return
         if not diagnosis.causes:
             self._title("unknown", "unknown: an error that is not in the catalogue")
-            if diagnosis.guilty:
-                self._field("first", f"{diagnosis.guilty.reason}")
+            self._guilty(diagnosis)
         for number, one in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(one.ranks)}" if one.ranks else ""
             times = f" ({one.count} lines{ranks})" if one.count > 1 else ""

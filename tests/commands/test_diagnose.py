@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import fcntl
 import json
+import signal
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import jsonschema
@@ -121,3 +125,23 @@ def test_a_file_is_written(doctor: Command, log: Path, tmp_path: Path) -> None:
     done = doctor("diagnose", str(log), "-o", str(tmp_path / "out.json"))
     assert done.stdout == ""
     assert json.loads((tmp_path / "out.json").read_text())["outcome"] == "known failure"
+
+
+def test_an_interrupted_stream_is_diagnosed_as_far_as_it_was_read() -> None:
+    child = subprocess.Popen(
+        [PROGRAM, "diagnose", "-", "--format", "json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdin
+    child.stdin.write(f"{OOM}\n".encode())
+    child.stdin.flush()
+    left = bytearray(4)
+    while fcntl.ioctl(child.stdin, termios.FIONREAD, left) or any(left):
+        time.sleep(0.05)
+    time.sleep(0.5)  # it has read the line and waits for another one
+    child.send_signal(signal.SIGTERM)
+    out, told = child.communicate(timeout=300)
+    assert (child.returncode, told) == (130, b"")
+    assert json.loads(out)["causes"][0]["id"] == "npu-oom-torch"

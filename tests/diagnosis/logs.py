@@ -60,8 +60,8 @@ def answer(found: Diagnosis) -> str:
     return "unknown" if found.unexplained else "none"
 
 
-def threads() -> Iterator[tuple[str, str, str]]:
+def threads(files: str = "*") -> Iterator[tuple[str, str, str]]:
     """Source, root cause and text of every excerpt."""
-    for path in sorted(THREADS.glob("*.yaml")):
+    for path in sorted(THREADS.glob(f"{files}.yaml")):
         for row in yaml.safe_load(path.read_text("utf-8")):
             yield row["source"], row["root"], "\n".join(row["lines"]) + "\n"

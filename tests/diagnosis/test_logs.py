@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.diagnosis.logs import BLOCK, find, is_log
+from ascend_doctor.diagnosis.logs import BLOCK, find, is_log, origin
 from ascend_doctor.diagnosis.origins import Origin, moment, parted
 from ascend_doctor.errors import DataError
 from tests.diagnosis.logs import answer, of_files, of_paths, of_text
@@ -192,7 +192,7 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "origin", "rest"),
+    ("text", "known", "rest"),
     [
         ("[rank12]: a", Origin(rank=12), "a"),
         ("[default2]:[rank10]: a", Origin(rank=10), "a"),
@@ -218,9 +218,9 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
         ("plain", Origin(), "plain"),
     ],
 )
-def test_origins(text: str, origin: Origin, rest: str | None) -> None:
+def test_origins(text: str, known: Origin, rest: str | None) -> None:
     found, left = parted(text, Origin())
-    assert found == origin
+    assert found == known
     assert left == (text if rest is None else rest)
 
 
@@ -246,3 +246,40 @@ def test_time_stamps(text: str, told: str | None) -> None:
 def test_any_line_has_an_origin_and_perhaps_a_time(text: str) -> None:
     parted(text, Origin())
     moment(text)
+
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+
+
+@pytest.mark.parametrize(
+    ("name", "root"),
+    [
+        ("hccl/err-EE2002-visible-devices-duplicate.txt", "visible-devices-out-of-range"),
+        ("hccl/err-EI0001-env-value.txt", "hccl-env-invalid-ei0001"),
+        ("hccl/err-EI0004-ranktable-path.txt", "hccl-ranktable-load-ei0004"),
+        ("hccl/err-EI0014-ranktable-ip-mismatch.txt", "hccl-ranktable-ip-mismatch"),
+        ("hccl/err-EI0016-tls-mismatch.txt", "hccl-tls-mismatch-ei0016"),
+        ("hccl/hccl_test-success.txt", "none"),
+        ("hccl/hccl_test-128-ranks-1GiB.txt", "none"),
+        ("npu-smi/err-dcmi-8020-card-in-other-container.txt", "npu-smi-dcmi-init-8005"),
+        ("torch_npu/err-import-torch-no-cann.txt", "cann-libhccl-not-found"),
+        ("torch_npu/err-set_device-invalid-compact.txt", "set-device-107001"),
+        ("torch_npu/err-set_device-invalid-verbose.txt", "set-device-107001"),
+    ],
+)
+def test_output_of_real_tools(name: str, root: str) -> None:
+    assert answer(of_paths(SAMPLES / name)) == root
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("run/attempt_0/12/stderr.log", Origin(rank=12)),
+        ("logs/node-3/rank_7.log", Origin(rank=7, node="node-3")),
+        ("session/logs/worker-0a1b-01000000-4242.err", Origin(process="pid 4242")),
+        ("debug/plog/plog-4242_2026.log", Origin(process="pid 4242")),
+        ("/var/log/pods/ml_job-worker-1_0a-1b/trainer/0.log", Origin(node="job-worker-1")),
+    ],
+)
+def test_paths_name_who_wrote(path: str, known: Origin) -> None:
+    assert origin(path) == known

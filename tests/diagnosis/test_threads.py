@@ -25,6 +25,12 @@ def test_nine_of_ten_root_causes_are_right(found: list[tuple[str, str, str]]) ->
     assert share(found) >= 0.9
 
 
+def test_so_are_those_that_the_catalogue_has_not_learnt_from() -> None:
+    found = rows("later")
+    assert len(found) >= 20
+    assert share(found) >= 0.9
+
+
 def test_no_healthy_log_has_a_fatal_finding(found: list[tuple[str, str, str]]) -> None:
     assert false_alarms(found) == []
 
