@@ -137,6 +137,7 @@ def _one_alternative(scheme: Scheme, version: Version | Ascend | str, wanted: st
     return all(_holds(version, bound) for bound in _bounds(scheme, wanted))
 
 
+@functools.lru_cache(maxsize=1 << 14)  # as above
 def _pep440(text: str) -> Version:
     try:
         # Beyond this length int() itself refuses the numbers.
