@@ -290,7 +290,10 @@ def run_precision(case: Case) -> Iterator[Finding]:
 
 @check("run-recompute", "Options of recomputation go together")
 def run_recompute(case: Case) -> Iterator[Finding]:
-    """Full recomputation needs a method and a number of layers; selective recomputation takes none."""
+    """Full recomputation needs a method and a number of layers.
+
+    Selective recomputation takes neither.
+    """
     found = _told(case)
     kind, method = found.get("recompute_granularity"), found.get("recompute_method")
     if kind is None or UNTOLD in kind + (method or ""):
