@@ -16,25 +16,31 @@ from ascend_doctor.judge import Case, check, error, warning
 from ascend_doctor.stacks import Hazard
 from ascend_doctor.versions import normalised
 
+# Where CANN's own modules lie below its root, which may go by another name than the listed one.
+_OF_CANN = "/python/site-packages"
 _MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
 
 
 def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
     """Installed distributions that are on the list of stand-ins and namesakes.
 
-    A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name. The
-    apex of NVIDIA and that of Ascend call themselves 0.1.
+    A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name.
     """
+    roots = _cann_roots(case)
     for hazard in case.catalog.hazards.hazards:
         found = installed(case, hazard.name)
         if found is None or found.direct_url or found.editable:
             continue
-        if found.location.endswith("/python/site-packages"):  # the folder of CANN's own modules
-            continue
-        if found.name == "apex" and found.version.startswith("0.1"):
+        if found.location.startswith(roots) or found.location.endswith(_OF_CANN):
             continue
         if held(found.version, hazard.versions):
             yield hazard, found
+
+
+def _cann_roots(case: Case) -> tuple[str, ...]:
+    """Folders that CANN lies in; more than one where links give one a second name."""
+    cann = case.facts.cann
+    return tuple(f"{one.root}/" for one in cann.installs) if cann else ()
 
 
 @check("mindspeed-placeholder", "MindSpeed is the real one")

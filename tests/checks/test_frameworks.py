@@ -16,6 +16,10 @@ def test_a_stack_that_the_framework_does_not_document() -> None:
         "torch 2.7.1",
     )
     assert "torch 2.9.0" in found.found
+    # What a row notes of the release is about something else.
+    assert (
+        found.because == "This set is not the one of its documents; that it works is not reported."
+    )
 
 
 def test_either_set_of_a_framework_counts() -> None:

@@ -31,6 +31,8 @@ def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
         dist("megatron", "0.1", editable=True),
         dist("swift", "1.0", direct_url="file:///src/swift"),
         Distribution(name="auto-tune", version="0.1.0", location=f"{ROOT}/python/site-packages"),
+        Distribution(name="acl", version="0.1", location=f"{ROOT}/tools/somewhere"),
+        Distribution(name="atb", version="1", location="/by/another/name/python/site-packages"),
         dist("apex", "0.1+ascend"),
     )
     assert run("package-namesakes", facts)[0].level is Level.OK
