@@ -1,0 +1,137 @@
+"""MindSpeed's branches on the Megatron-LM releases that they are for, and on others.
+
+ASCEND_DOCTOR_TEST_MINDSPEED and ASCEND_DOCTOR_TEST_MEGATRON_LM name git repositories of both.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.probe import plan
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.launching import launch
+from ascend_doctor.simulator import Tree, build
+from tests.probes.standins import findings
+
+MINDSPEED = os.environ.get("ASCEND_DOCTOR_TEST_MINDSPEED", "")
+MEGATRON = os.environ.get("ASCEND_DOCTOR_TEST_MEGATRON_LM", "")
+pytestmark = pytest.mark.skipif(
+    not (MINDSPEED and MEGATRON),
+    reason="ASCEND_DOCTOR_TEST_MINDSPEED and ASCEND_DOCTOR_TEST_MEGATRON_LM name no repositories",
+)
+
+
+@pytest.fixture(scope="module")
+def tree(examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    return build(examined_python, cache=tmp_path_factory.mktemp("simulator"))
+
+
+def unpacked(repository: str, ref: str, name: str, folder: Path) -> Path:
+    command = ["git", "-C", repository, "archive", ref, name]
+    archive = subprocess.run(command, check=True, capture_output=True).stdout
+    folder.mkdir()
+    subprocess.run(["tar", "x", "-C", folder], check=True, input=archive)
+    return folder
+
+
+class On(Protocol):
+    def __call__(self, probe: str, branch: str, tag: str) -> ProbeRun: ...
+
+
+@pytest.fixture
+def on(examined_python: Path, tree: Tree, tmp_path: Path) -> On:
+    """Run a probe on a simulated machine, with both checkouts in front of the path."""
+
+    def run(probe: str, branch: str, tag: str) -> ProbeRun:
+        places = (
+            unpacked(MINDSPEED, branch, "mindspeed", tmp_path / "mindspeed"),
+            unpacked(MEGATRON, tag, "megatron", tmp_path / "megatron"),
+        )
+        base = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, places)),
+            "OMP_NUM_THREADS": "1",
+        }
+        base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+        env = tree.environment(base, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
+        requests = plan(2, device="npu", nproc=1, python=str(examined_python), env=env)
+        return launch(next(one for one in requests if one.probe == probe))
+
+    return run
+
+
+def only(run: ProbeRun, check: str) -> Finding:
+    (finding,) = findings(run, check)
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("branch", "tag", "patches", "lost"),
+    [
+        ("2.3.0_core_r0.12.1", "core_v0.12.1", 88, 9),
+        ("26.1.0_core_r0.12.1", "core_v0.12.1", 89, 0),
+        ("core_r0.14.0", "core_v0.14.0", 98, 9),
+        ("core_r0.15.3", "core_v0.15.3", 101, 0),
+    ],
+)
+def test_a_pair_that_fits(
+    on: On,
+    branch: str,
+    tag: str,
+    patches: int,
+    lost: int,
+) -> None:
+    run = on("mindspeed-patches", branch, tag)
+    version = tag.removeprefix("core_v")
+    assert only(run, "stack-pair").found == f"{patches} patches on megatron.core {version}"
+    for check in ("import-order", "mindspeed-args", "first-repatch", "argv-leak"):
+        assert only(run, check).level is Level.OK, only(run, check)
+    assert "experts.GroupedMLP" in only(run, "first-repatch").found
+    kept = only(run, "repatch-keeps-patches")
+    assert kept.level is (Level.ERROR if lost else Level.OK)
+    assert kept.title.endswith(f"loses {lost} patches" if lost else "loses no patch")
+    if lost:
+        assert "FusedScaleMaskSoftmax.is_kernel_available" in kept.found
+        assert "VocabParallelCrossEntropy.calculate_predicted_logits" in kept.found
+
+
+@pytest.mark.parametrize(
+    ("branch", "tag", "title", "found"),
+    [
+        ("2.3.0_core_r0.12.1", "core_v0.15.3", "an older", "activation_recompute_forward"),
+        ("core_r0.15.3", "core_v0.12.1", "a newer", "ProcessGroupCollection"),
+        ("core_r0.15.3", "core_v0.16.1", "an older", "expert_dist_ckpt_decorator"),
+        ("core_r0.14.0", "core_v0.15.3", "an older", "ModelCommProcessGroups"),
+        ("core_r0.17.0", "core_v0.17.1", "MegatronAdaptor", "megatron_adaptor"),
+    ],
+)
+def test_a_pair_that_does_not_fit(
+    on: On,
+    branch: str,
+    tag: str,
+    title: str,
+    found: str,
+) -> None:
+    run = on("mindspeed-patches", branch, tag)
+    finding = only(run, "stack-pair")
+    assert finding.level is Level.ERROR
+    assert title in finding.title
+    assert found in finding.found
+    assert only(run, "repatch-keeps-patches").level is Level.SKIPPED
+
+
+@pytest.mark.parametrize(
+    ("branch", "tag"),
+    [("2.3.0_core_r0.12.1", "core_v0.12.1"), ("core_r0.15.3", "core_v0.15.3")],
+)
+def test_attention_types_and_ring(on: On, branch: str, tag: str) -> None:
+    run = on("mindspeed-forward", branch, tag)
+    for check in ("type-strings", "use-flash", "cp-ring"):
+        assert only(run, check).level is Level.OK, only(run, check)
+    assert "Please set micro_batch_size" in only(run, "use-flash").found
