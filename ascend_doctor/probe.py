@@ -34,6 +34,8 @@ class _Entry(NamedTuple):
     sized: bool = False
 
 
+# The level whose probes choose their sizes by the strength of the device.
+_MEASURES = 4
 _LINKED = ("inspect-env", "device", "allreduce")
 
 # In the order in which they run. The deadlines are those of the specifications: HCCL needs 140 s
@@ -81,11 +83,15 @@ _PROBES = (
 
 
 class Extent(NamedTuple):
-    """How far probes go: over which nodes, with which parallel sizes, how many minutes to soak."""
+    """How far probes go: over which nodes, with which parallel sizes, how many minutes to soak.
+
+    ``small``: level 4 with the sizes of the CPU, for a device that is one.
+    """
 
     nodes: Nodes = Nodes()
     sizes: tuple[tuple[str, int], ...] = ()
     minutes: float = 1.0
+    small: bool = False
 
 
 _HERE = Extent()
@@ -116,6 +122,7 @@ def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> P
         script=str(folder("probes") / f"{one.probe.replace('-', '_')}.py"),
         level=one.level,
         minutes=minutes,
+        small=extent.small and one.level == _MEASURES,
         sizes=extent.sizes if one.torchrun or one.sized else (),
         needs=one.needs,
         deadline=(one.seconds_cpu if shared.device == "cpu" else one.seconds) + 60 * minutes,

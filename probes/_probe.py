@@ -63,6 +63,8 @@ class Probe:
             one: size for one in SIZES if (size := getattr(options, one, None)) is not None
         }
         self.minutes: float = getattr(options, "minutes", 0.0)
+        # By which sizes are chosen: a simulated device is a CPU.
+        self.strength = "cpu" if getattr(options, "small", False) else self.device
         self.rank = rank_of()
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -405,6 +407,7 @@ def parser_of(name: str, description: str) -> argparse.ArgumentParser:
     parser.add_argument("--records", metavar="DIR", help="write one record a rank into this folder")
     for one in SIZES:
         parser.add_argument(f"--{one}", type=int, metavar="N", help="of the layout to try")
+    parser.add_argument("--small", action="store_true", help="small sizes, as on the CPU")
     parser.add_argument("--minutes", type=float, default=0.0, help="how long to soak")
     return parser
 

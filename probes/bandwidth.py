@@ -34,7 +34,7 @@ def body(probe: Probe) -> None:
         with probe.stage(name):
             found = rates[name] = {}
             size = SMALLEST
-            while size <= LARGEST[probe.device]:
+            while size <= LARGEST[probe.strength]:
                 # A number of elements that all ranks share evenly.
                 count = max(size // ITEM // probe.world_size, 1) * probe.world_size
                 work = prepare(probe, torch, dist, count)

@@ -22,7 +22,7 @@ def body(probe: Probe) -> None:
     """TFLOPS of matrix products."""
     torch = probe.torch()
     probe.join()
-    side = SIDES[probe.device]
+    side = SIDES[probe.strength]
     probe.measure("side", side)
     probe.measure("name", name_of(probe, torch))
     absent = _probe.lacking(probe.device)

@@ -14,7 +14,7 @@ from _probe import Probe
 from _rates import GIGA, mean_seconds
 from gemm import name_of
 
-BYTES = 1 << 28
+BYTES = {"npu": 1 << 28, "cuda": 1 << 28, "cpu": 1 << 22}
 REPEATS, WARM = 5, 1
 ITEM = 4
 
@@ -25,13 +25,14 @@ def body(probe: Probe) -> None:
         probe.skip("there is no bus between the CPU and itself")
     torch = probe.torch()
     probe.join()
-    probe.measure("bytes", BYTES)
+    size = BYTES[probe.strength]
+    probe.measure("bytes", size)
     probe.measure("name", name_of(probe, torch))
     with probe.stage("copies"):
-        host, pinned = pin(torch.arange(BYTES // ITEM, dtype=torch.int32))
-        back, _ = pin(torch.zeros(BYTES // ITEM, dtype=torch.int32))
+        host, pinned = pin(torch.arange(size // ITEM, dtype=torch.int32))
+        back, _ = pin(torch.zeros(size // ITEM, dtype=torch.int32))
         probe.measure("pinned", pinned)
-        there = torch.zeros(BYTES // ITEM, dtype=torch.int32, device=probe.place())
+        there = torch.zeros(size // ITEM, dtype=torch.int32, device=probe.place())
         rates = {}
         for name, target, source in (("h2d", there, host), ("d2h", back, there)):
             seconds = mean_seconds(
@@ -40,7 +41,7 @@ def body(probe: Probe) -> None:
                 repeats=REPEATS,
                 warm=WARM,
             )
-            rates[name] = BYTES / seconds / GIGA
+            rates[name] = size / seconds / GIGA
         probe.measure("rates", rates)
         if probe.tampers("copies"):
             back[5] += 1

@@ -23,7 +23,7 @@ def body(probe: Probe) -> None:
     """GB/s of copies inside the memory of a device."""
     torch = probe.torch()
     probe.join()
-    size = BYTES[probe.device]
+    size = BYTES[probe.strength]
     probe.measure("bytes", size)
     probe.measure("name", name_of(probe, torch))
     with probe.stage("copy"):

@@ -61,7 +61,7 @@ class Work:
     def __init__(self, probe: Probe, torch: Any, dist: Any) -> None:
         self.probe, self.torch, self.dist = probe, torch, dist
         self.wrong_products = self.wrong_sums = 0
-        side, inner = SHAPES[probe.device]
+        side, inner = SHAPES[probe.strength]
         self.shape = (side, inner, side)
         # Rows have as many ones as their number says; columns are all ones.
         ones = torch.arange(inner)[None] < torch.arange(side)[:, None] % inner

@@ -25,13 +25,14 @@ _NODES = ("nnodes", "node_rank", "rdzv_endpoint")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the user asks of probes. ``sizes`` has what was given."""
+    """What the user asks of probes. ``sizes`` has what was given; ``small``: for a simulation."""
 
     sizes: dict[str, int]
     minutes: float = 1.0
     nnodes: int = 1
     node_rank: int = 0
     rdzv_endpoint: str = ""
+    small: bool = False
 
     def extent(self, nproc: int) -> Extent:
         """The same for the launch of ``nproc`` ranks on this node. Raises click.UsageError."""
@@ -45,7 +46,12 @@ class Asked:
                 f"{given} needs a multiple of {unit} ranks, and there are {nproc * self.nnodes}"
             )
         nodes = Nodes(count=self.nnodes, rank=self.node_rank, endpoint=self.rdzv_endpoint)
-        return Extent(nodes=nodes, sizes=tuple(self.sizes.items()), minutes=self.minutes)
+        return Extent(
+            nodes=nodes,
+            sizes=tuple(self.sizes.items()),
+            minutes=self.minutes,
+            small=self.small,
+        )
 
 
 def ranks_of(sizes: dict[str, int]) -> int:

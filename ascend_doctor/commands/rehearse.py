@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,9 @@ def command(  # noqa: PLR0913 - the options of the command
     examination = Examination(
         OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
     )
-    wish = Wish(level=level, device="npu", nproc=nproc, timeout=timeout, asked=asked)
+    wish = Wish(
+        level=level, device="npu", nproc=nproc, timeout=timeout, asked=replace(asked, small=True)
+    )
     try:
         return conduct(examination, output, wish, only=only, skip=skip)
     finally:

@@ -24,7 +24,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
     ``together``: the script that runs it with others in the same processes, "" where none may.
     ``world_size`` counts the ranks of all ``nodes``; ``sizes`` are the parallel sizes that are
-    asked for, ``minutes`` is how long to soak, and ``needs`` are probes that must have passed;
+    asked for, ``minutes`` is how long to soak, ``small`` asks for the sizes of the CPU, and
+    ``needs`` are probes that must have passed;
     ``deadline`` is in seconds, ``shortened`` says that it is less than the probe's own;
     ``env`` is the examined environment, None for that of this process. ``script`` is the
     probe's file.
@@ -41,6 +42,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Nodes = Nodes()
     sizes: tuple[tuple[str, int], ...] = ()
     minutes: float = 0.0
+    small: bool = False
     needs: tuple[str, ...] = ()
     deadline: float = 90.0
     shortened: bool = False
@@ -73,7 +75,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The arguments of the script."""
         asked = [text for name, size in self.sizes for text in (f"--{name}", str(size))]
         soak = ("--minutes", f"{self.minutes:g}") if self.minutes else ()
-        return ("--device", self.device, *asked, *soak)
+        small = ("--small",) if self.small else ()
+        return ("--device", self.device, *asked, *soak, *small)
 
     @property
     def argv(self) -> tuple[str, ...]:
