@@ -117,14 +117,20 @@ def lint(overlays: tuple[str, ...]) -> int:
     help="A machine fact (cann, driver, python, arch, soc) instead of this machine's; repeatable.",
 )
 @click.option("--anywhere", is_flag=True, help="Leave this machine out of the question.")
+@click.option(
+    "--doubts",
+    is_flag=True,
+    help="Allow pairs that no document names and nothing refuses; each is listed.",
+)
 @matrix_option
 @_shape
-def solve_stack(
+def solve_stack(  # noqa: PLR0913 - a parameter an option
     *,
     megatron: str,
     framework: str | None,
     given: tuple[str, ...],
     anywhere: bool,
+    doubts: bool,
     overlays: tuple[str, ...],
     shape: str,
 ) -> int:
@@ -140,7 +146,7 @@ def solve_stack(
         if not mark or name not in _FACTS:
             raise click.UsageError(f"--on {one}: give NAME=VERSION with one of {', '.join(_FACTS)}")
         machine[name] = version
-    question = Question(wishes=wishes(rows, megatron, framework), machine=machine)
+    question = Question(wishes=wishes(rows, megatron, framework), machine=machine, doubts=doubts)
     found = solve(rows, question)
     if shape == "json":
         result = found or refusal(rows, question)

@@ -70,6 +70,15 @@ def test_solve_says_what_rules_out_and_what_to_change(doctor: Command) -> None:
     assert "instead CANN 9.0.0 instead of 8.2.RC1" in done.stdout
 
 
+def test_solve_with_doubts_lists_what_no_document_names(doctor: Command) -> None:
+    asked = ("matrix", "solve", "--megatron", "0.15.3", "--anywhere", "--on", "cann=8.5.0")
+    strict, lenient = doctor(*asked), doctor(*asked, "--doubts")
+    assert strict.returncode == 1
+    assert lenient.returncode == 0
+    told = [line for line in lenient.stdout.splitlines() if line.startswith("doubt: ")]
+    assert any("is documented with cann ==9.0.0" in line for line in told)
+
+
 def test_a_ref_that_documents_name_and_that_does_not_exist_is_explained(doctor: Command) -> None:
     done = doctor("matrix", "solve", "--megatron", "v0.16.0", "--anywhere")
     assert done.returncode == 2
