@@ -98,6 +98,8 @@ def _compiled(
         with contextlib.suppress(hyperscan.error):
             database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)
             database.scratch = hyperscan.Scratch(database)
+            # One that was made for another processor, in a home that is shared, says so here.
+            database.scan(b" ", match_event_handler=lambda *_: None)
             return database
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     try:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ascend_doctor.checks import every
@@ -71,6 +72,19 @@ def test_a_pattern_that_cannot_be_used_is_named(pattern: str, words: str) -> Non
     )
     with pytest.raises(DataError, match=f"failure own: .*{words}"):
         Patterns([broken])
+
+
+def test_a_cache_that_is_damaged_is_made_again(no_real_home: Path) -> None:
+    first = Patterns(HARMFUL)
+    kept = list(no_real_home.rglob("patterns/*.msgpack"))
+    assert len(kept) == 2
+    for one in kept:
+        stamp, _ = msgspec.msgpack.decode(one.read_bytes())
+        one.write_bytes(msgspec.msgpack.encode((stamp, b"no automaton")))
+    second = Patterns(HARMFUL)
+    text = b"EI0006: x"
+    assert first.judge(text) == second.judge(text)
+    assert second.places(text)
 
 
 OWN = """
