@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_doctor.checks.installed import npu_only
 from ascend_doctor.checks.installed import torch_pair as remedy
 from ascend_doctor.checks.run_failures import ran
 from ascend_doctor.checks.told import leading
@@ -23,6 +24,7 @@ def torch_pair(case: Case) -> Iterator[Finding]:
     The first three numbers must be the same; what follows a plus sign, and .postN, does not count.
     Level 0 compares what pip installed; a copy that stands earlier on the path has another number.
     """
+    npu_only(case)
     run = ran(case, "inspect-env")
     modules = run.ranks[0].values.get("modules") if run.ranks else None
     if not isinstance(modules, dict):

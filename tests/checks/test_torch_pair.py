@@ -31,3 +31,10 @@ def said(**modules: str) -> Finding:
 )
 def test_the_pair_that_was_imported(modules: dict[str, str], level: Level) -> None:
     assert said(**modules).level is level
+
+
+def test_without_an_npu_nobody_needs_the_pair() -> None:
+    (finding,) = judge(
+        Case(facts=Snapshot(), catalog=CATALOG, device="cpu"), [CHECKS["torch-pair"]]
+    )
+    assert finding.level is Level.SKIPPED
