@@ -88,9 +88,8 @@ def _causes(found: dict[str, Seen], failures: dict[str, KnownFailure]) -> tuple[
         return ()
     kept = [root]
     for name in left:
-        alone = failures[name].severity == "degraded" or not (
-            _weak(failures[name]) or _follows(name, root, found)
-        )
+        harm_of_its_own = failures[name].severity == "degraded" or not _follows(name, root, found)
+        alone = harm_of_its_own and not _weak(failures[name])
         if name != root and alone:
             kept.append(name)
         elif name != root:

@@ -31,7 +31,7 @@ def guilty(ledger: Ledger, root: KnownFailure | None, seen: Seen | None) -> Guil
     if root is None or seen is None:
         return _by_summary(ledger) or _first_raised(ledger)
     if not root.victim:
-        return _shown_by(ledger, seen, root.title)
+        return _shown_by(ledger, seen)
     return (
         _named(ledger)
         or _raised_elsewhere(ledger, seen)
@@ -56,7 +56,7 @@ def _of(sighting: Sighting, reason: str, *, sure: bool = True) -> Guilt | None:
     )
 
 
-def _shown_by(ledger: Ledger, seen: Seen, title: str) -> Guilt | None:
+def _shown_by(ledger: Ledger, seen: Seen) -> Guilt | None:
     """Who shows a failure that is not a time-out; all of them where all do."""
     ranks = seen.ranks
     if len(ranks) > 1 and (len(ranks) >= len(ledger.ranks) or not seen.first.moment):
@@ -68,7 +68,7 @@ def _shown_by(ledger: Ledger, seen: Seen, title: str) -> Guilt | None:
             evidence=evidence(seen.first),
         )
     alone = len(seen.by_origin) == 1 and not ledger.ranks and not ledger.nodes
-    return None if alone else _of(seen.first, f"it showed this first: {title}")
+    return None if alone else _of(seen.first, "it is the first that shows the cause")
 
 
 def _named(ledger: Ledger) -> Guilt | None:

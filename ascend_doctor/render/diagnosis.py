@@ -79,7 +79,7 @@ class _Page:
         size = diagnosis.bytes / (1 << 20)
         parts = [
             f"ascend-doctor {diagnosis.tool_version}",
-            f"{diagnosis.logs} logs" if diagnosis.logs != 1 else "1 log",
+            _count(diagnosis.logs, "log"),
             f"{diagnosis.lines:,} lines, {size:.1f} MiB",
         ]
         if diagnosis.ranks:
@@ -105,7 +105,7 @@ class _Page:
         elif cause.before:
             self._field("before", cause.before)
         for number, what in enumerate(cause.consequences):
-            told = f"{what.title}  [{what.id}], {what.count} lines"
+            told = f"{what.title}  [{what.id}], {_count(what.count, 'line')}"
             self._field("" if number else "follows", told)
         for number, source in enumerate(cause.sources):
             self._field("" if number else "source", source)
@@ -158,11 +158,12 @@ class _Page:
         self.rows.append("")
         if diagnosis.benign:
             count = sum(one.count for one in diagnosis.benign)
-            self.rows.append(f"{count} harmless messages of {len(diagnosis.benign)} kinds")
+            kinds = _count(len(diagnosis.benign), "kind")
+            self.rows.append(f"{_count(count, 'harmless message')} of {kinds}")
         for benign in diagnosis.benign if verbose else ():
             self.rows += self._wrapped(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
         if diagnosis.not_read:
-            self.rows.append(f"{len(diagnosis.not_read)} files not read")
+            self.rows.append(f"{_count(len(diagnosis.not_read), 'file')} not read")
         for file in diagnosis.not_read if verbose else ():
             self.rows += self._wrapped(f"    {file.name}: {file.reason}", 4)
         kind = {"known failure": "fatal", "unknown error": "unknown"}.get(diagnosis.outcome, "well")
@@ -175,6 +176,10 @@ class _Page:
         if diagnosis.redacted:
             told = "Names and addresses are pseudonyms; --no-redact shows them."
             self.rows.append(self._styled(told, dim=True))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def spans(ranks: tuple[int, ...]) -> str:

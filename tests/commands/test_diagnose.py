@@ -38,7 +38,11 @@ def log(tmp_path: Path) -> Path:
         (OOM, 1, "npu-oom-torch"),
         ("Traceback (most recent call last):\nValueError: x\n", 3, "not in the catalogue"),
         ("{'loss': 0.0, 'grad_norm': nan}\n", 0, "npu-loss-zero-gradnorm-nan"),
-        ("UserWarning: NPU not support router replay for now.\n", 0, "1 harmless messages"),
+        (
+            "UserWarning: NPU not support router replay for now.\n",
+            0,
+            "1 harmless message of 1 kind",
+        ),
     ],
 )
 def test_exit_codes(doctor: Command, tmp_path: Path, text: str, code: int, words: str) -> None:
