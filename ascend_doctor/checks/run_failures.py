@@ -116,7 +116,10 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
     stood = [one.stages.get(one.stage, 0.0) for one in guilty or run.ranks]
     still = max(_STANDSTILL, _STANDSTILL_SHARE * run.deadline)
     who = ranks_text(cause.ranks) if cause.ranks else "every rank"
-    if run.shortened and (not cause.ranks or min(stood) < still):
+    advancing = min(stood) < still
+    if advancing and not run.shortened:
+        return _slow(run, who, cause)
+    if run.shortened and (not cause.ranks or advancing):
         raise Unknown(
             f"--timeout left it {run.deadline:.0f} s, and it was not done: {who} in stage "
             f"{cause.stage}"
@@ -128,6 +131,24 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
         because="The other ranks wait for it in a collective; a time-out there names only them."
         if cause.ranks
         else "All ranks wait at the same place, for each other or for the link between them.",
+        remedy=_again(run),
+        ranks=cause.ranks,
+    )
+
+
+def _slow(run: ProbeRun, who: str, cause: Blame) -> Finding:
+    """Whoever entered a stage a moment before the deadline is late, and does not hang."""
+    longest = {
+        stage: max(one.stages.get(stage, 0.0) for one in run.ranks)
+        for stage in dict.fromkeys(stage for one in run.ranks for stage in one.stages)
+    }
+    slowest = sorted(longest, key=lambda stage: -longest[stage])[:3]
+    return warning(
+        f"{run.probe}: not done after {run.deadline:.0f} s, and still advancing",
+        found=f"{who} in stage {cause.stage}; longest: "
+        + ", ".join(f"{stage} {longest[stage]:.0f} s" for stage in slowest),
+        wanted=f"an end within {run.deadline:.0f} s",
+        because="The machine is busy, or first calls compile for long; nothing stood still.",
         remedy=_again(run),
         ranks=cause.ranks,
     )

@@ -84,3 +84,20 @@ def test_the_unfused_softmax_is_no_remedy_where_it_fails_too() -> None:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
     (one,) = [one for one in registered() if one.run is operators.fused_softmax]
     assert [found.remedy for found in judge(case, [one])] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "how"),
+    [
+        ({"error": "TimeoutError: no end after 180 s"}, "never ends; a first call compiles"),
+        ({"error": "RuntimeError: x", "output": "No module named 'tbe'"}, "cannot be compiled"),
+        ({"error": "RuntimeError: EZ9999: Inner Error!"}, "cannot be compiled"),
+        ({"error": "RuntimeError: E19999: inner"}, "cannot be compiled"),
+        ({"error": "ChildProcessError: the process crashed with SIGSEGV"}, "fails"),
+        ({**SOFT, "value": 0.5}, "is wrong"),
+    ],
+)
+def test_how_a_fused_softmax_fails_is_told(outcome: dict[str, Any], how: str) -> None:
+    finding = only("fused-softmax", cases={"plain": SOFT, "fused bfloat16": outcome})
+    assert finding.title == f"fused-softmax: fused bfloat16 {how}"
+    assert finding.remedy is not None

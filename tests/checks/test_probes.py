@@ -403,3 +403,20 @@ def test_each_probe_has_its_check() -> None:
     assert {probes.device, probes.allreduce, imports.inspect_env} <= {
         one.run for one in registered()
     }
+
+
+def test_ranks_that_still_advance_are_slow_and_do_not_hang() -> None:
+    late = [
+        ProbeResult(
+            rank=number,
+            world_size=2,
+            stage="sum",
+            stages={"import": 17.0, "rendezvous": 1.5, "sum": 1.0},
+            stack=WAITING,
+        )
+        for number in range(2)
+    ]
+    finding = only(allreduce(*late, timed_out=True))
+    assert finding.level is Level.WARNING
+    assert finding.title == "allreduce: not done after 20 s, and still advancing"
+    assert "longest: import 17 s, rendezvous 2 s, sum 1 s" in finding.found
