@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import pytest
 
 from ascend_doctor.findings import Finding, Level
@@ -19,6 +20,8 @@ from ascend_doctor.probing.launching import launch
 from ascend_doctor.simulator import Tree, build
 from tests.probes.standins import findings
 
+# Seconds; the real trees are imported five times over.
+PATIENCE = 900.0
 MINDSPEED = os.environ.get("ASCEND_DOCTOR_TEST_MINDSPEED", "")
 MEGATRON = os.environ.get("ASCEND_DOCTOR_TEST_MEGATRON_LM", "")
 pytestmark = pytest.mark.skipif(
@@ -61,7 +64,8 @@ def on(examined_python: Path, tree: Tree, tmp_path: Path) -> On:
         base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
         env = tree.environment(base, soc="Ascend910B3", devices=8, memory_bytes=1 << 30)
         requests = plan(2, device="npu", nproc=1, python=str(examined_python), env=env)
-        return launch(next(one for one in requests if one.probe == probe))
+        request = next(one for one in requests if one.probe == probe)
+        return launch(msgspec.structs.replace(request, deadline=PATIENCE))
 
     return run
 
