@@ -14,7 +14,9 @@ from _layouts import Layout
 from _probe import Probe
 
 STEPS = 3
-SIZES = (1, 2)
+# With ETP 1 and all experts on every rank, megatron.core 0.12.1 scatters what experts give
+# (tensor_parallel/layers.py:1193) and fails: "First dimension of the tensor should be divisible".
+LAYOUTS = {"ETP1": Layout(tp=2, ep=2, etp=1), "ETP2": Layout(tp=2, etp=2)}
 
 
 def body(probe: Probe) -> None:
@@ -23,12 +25,11 @@ def body(probe: Probe) -> None:
         probe.skip("expert tensors sharded over two ranks need an even number of ranks")
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
-    for size in SIZES:
-        layout = Layout(tp=2, etp=size)
-        with _on_megatron.under(probe, layout), probe.stage(f"steps with ETP{size}"):
+    for name, layout in LAYOUTS.items():
+        with _on_megatron.under(probe, layout), probe.stage(f"steps with {name}"):
             # alltoall gathers pieces of different lengths where ETP is 2, which gloo cannot.
             run = tiny.Training(layout, probe.place(), dispatcher="allgather")
-            _on_megatron.record(probe, f"ETP{size}", {}, run, STEPS)
+            _on_megatron.record(probe, name, {}, run, STEPS)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,9 @@ def test_lora_on_the_real_megatron(
     examined_megatron: Path, tmp_path: Path, probe: str, name: str
 ) -> None:
     mutation, wanted = PROBES[probe][name]
-    run = started(examined_megatron, probe, ranks=2, mutation=mutation, folder=tmp_path)
+    # Experts on two ranks and their tensors on two: that takes four.
+    ranks = 4 if probe == "lora-experts" else 2
+    run = started(examined_megatron, probe, ranks=ranks, mutation=mutation, folder=tmp_path)
     found = judged(run)
     if not mutation:
         assert [level for level, _ in found] == [Level.OK]
