@@ -55,6 +55,8 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
             found=_places(run),
             because="Jobs then hold their devices until they are killed.",
         )
+    if cause is None and not run.timed_out:
+        yield from _take_down(run)
     if run.failed_after:
         yield warning(
             f"{run.probe}: fails in processes that other probes have used",
@@ -69,6 +71,23 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
             found=f"process {pids} survived SIGKILL",
             because="They stand in the kernel, usually in the driver, and hold their device.",
         )
+
+
+def _take_down(run: ProbeRun) -> Iterator[Finding]:
+    """Ranks that could not leave the group, after good results."""
+    failed = {one.rank: one.values["teardown_error"] for one in run.ranks if _left_badly(one)}
+    if failed:
+        rank, text = next(iter(failed.items()))
+        yield warning(
+            f"{run.probe}: {ranks_text(failed)} cannot leave the group, after good results",
+            found=f"rank {rank}: {text}",
+            because="Usually a peer left first. Jobs may end with an error although all went well.",
+            ranks=tuple(failed),
+        )
+
+
+def _left_badly(one: ProbeResult) -> bool:
+    return bool(one.values.get("teardown_error"))
 
 
 def _blamed(run: ProbeRun, cause: Blame) -> Finding:

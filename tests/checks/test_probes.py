@@ -420,3 +420,17 @@ def test_ranks_that_still_advance_are_slow_and_do_not_hang() -> None:
     assert finding.level is Level.WARNING
     assert finding.title == "allreduce: not done after 20 s, and still advancing"
     assert "longest: import 17 s, rendezvous 2 s, sum 1 s" in finding.found
+
+
+def test_a_group_that_cannot_be_left_is_a_warning() -> None:
+    ranks = [rank(0, ok=True), rank(1, ok=True, values={"teardown_error": "OSError: gone"})]
+    finding = only(allreduce(*ranks, exit_code=0))
+    assert finding.level is Level.WARNING
+    assert (finding.ranks, finding.found) == ((1,), "rank 1: OSError: gone")
+
+
+def test_a_probe_that_suffers_from_others_is_a_warning() -> None:
+    run = allreduce(rank(0, ok=True), exit_code=0, failed_after="ValueError: x, after device")
+    finding = only(run)
+    assert finding.level is Level.WARNING
+    assert finding.found == "ValueError: x, after device"
