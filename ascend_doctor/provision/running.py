@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ import psutil
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.system import kill_group
 
-# Said by every command of a setup, so that a later one knows what a killed one left behind.
+# In the environment of every command of a setup: a later one finds what a killed one left running.
 OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
 _PATIENCE = 10.0
 _KEPT_LINES = 12
@@ -33,15 +34,14 @@ class CommandError(DoctorError):
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Runs commands without a shell. ``secrets`` are cut out of all that they print.
+    """Runs commands without a shell. ``hidden`` is cut out of all that they print.
 
-    ``held`` is the descriptor of the prefix's lock: commands inherit it, so that the prefix stays
-    locked while one of them outlives a killed setup.
+    ``held`` is the prefix's lock, which commands inherit.
     """
 
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    held: int | None = None
-    secrets: tuple[str, ...] = ()
+    held: Held | None = None
+    hidden: tuple[str, ...] = ()
 
     def run(
         self,
@@ -58,9 +58,9 @@ class Runner:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**self._clean(), **(env or {}), OWNER: str(os.getpid())},
+                env={**self._clean(), **(env or {})},
                 start_new_session=True,
-                pass_fds=() if self.held is None else (self.held,),
+                pass_fds=() if self.held is None else (self.held.descriptor,),
             )
         except (OSError, ValueError) as error:
             raise CommandError(title, f"{argv[0]} cannot be run: {error}") from error
@@ -74,13 +74,13 @@ class Runner:
             raise CommandError(title, self._told(process.returncode, err or out))
         return out.decode("utf-8", "replace")
 
-    def hiding(self, secrets: Iterable[str]) -> Runner:
+    def hiding(self, texts: Iterable[str]) -> Runner:
         """The same runner with more to cut out."""
-        return replace(self, secrets=(*self.secrets, *(one for one in secrets if one)))
+        return replace(self, hidden=(*self.hidden, *(one for one in texts if one)))
 
     def _told(self, code: int, output: bytes) -> str:
         text = output.decode("utf-8", "replace")
-        for secret in self.secrets:
+        for secret in self.hidden:
             text = text.replace(secret, "***")
         lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
         errors = [
@@ -107,34 +107,52 @@ class Runner:
         }
 
 
-@contextlib.contextmanager
-def exclusively(file: Path) -> Iterator[int]:
-    """Hold a prefix's lock; gives its descriptor. Raises DoctorError where another setup has it.
+@dataclass(frozen=True)
+class Held:
+    """A prefix's lock. ``name`` is of this setup alone; all that it starts carries it."""
 
-    flock itself rather than a library around it: commands have to inherit the descriptor. What a
-    killed setup left running still holds it and is ended here.
+    descriptor: int
+    name: str
+
+
+@contextlib.contextmanager
+def exclusively(file: Path) -> Iterator[Held]:
+    """Hold a prefix's lock. Raises DoctorError where another setup has it.
+
+    flock itself rather than a library around it: commands have to inherit the descriptor, so that
+    the lock outlives a killed setup as long as one of them runs. These are ended here first.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _take(descriptor, file)
+        # What a command has started may not have inherited the descriptor.
+        _end_left_behind(_owner(descriptor)[1])
+        name = secrets.token_hex(8)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield descriptor
+        os.pwrite(descriptor, f"{os.getpid()} {name}".encode(), 0)
+        yield Held(descriptor, name)
+        os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+def _owner(descriptor: int) -> tuple[int | None, str]:
+    """Process and name of the setup that took the lock last and has not ended by itself."""
+    pid, _, name = os.pread(descriptor, 100, 0).decode("ascii", "replace").partition(" ")
+    return int(pid) if pid.isdigit() else None, name
 
 
 def _take(descriptor: int, file: Path) -> None:
     limit = time.monotonic() + _PATIENCE
     while not _locked(descriptor):
-        # A lock that is just being taken says no owner yet, or an earlier one.
-        owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
-        alive = owner.isdigit() and psutil.pid_exists(int(owner))
+        # A lock that is just being taken names no owner yet, or an earlier one.
+        pid, name = _owner(descriptor)
+        alive = pid is not None and psutil.pid_exists(pid)
         if alive or time.monotonic() > limit:
-            who = f"process {owner}" if alive else "one that this process cannot end"
+            who = f"process {pid}" if alive else "one that this process cannot end"
             raise DoctorError(f"another setup ({who}) works on {file.parent}; wait until it ends")
-        _end_left_behind(owner, file)
+        _end_left_behind(name)
         time.sleep(0.1)
 
 
@@ -146,11 +164,14 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _end_left_behind(owner: str, file: Path) -> None:
-    """End the commands of a dead setup: they hold the lock and name it as their owner."""
+def _end_left_behind(name: str) -> None:
+    """End the commands of a setup that was killed, and whatever they started."""
+    if not name:
+        return
+    found = []
     for one in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if one.environ().get(OWNER) == owner and any(
-                each.path == str(file) for each in one.open_files()
-            ):
+            if one.environ().get(OWNER) == name:
                 one.kill()
+                found.append(one)
+    psutil.wait_procs(found, timeout=_PATIENCE)

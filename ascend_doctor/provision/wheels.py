@@ -21,8 +21,10 @@ from ascend_doctor.provision.lock import Checkout, Prefix, Wheel
 from ascend_doctor.provision.running import Runner
 
 _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
+_STRING = r"\"[^\"]*\"|'[^']*'"
 _BUILD_REQUIRES = re.compile(
-    r"^\[build-system\]\s*?\n(?:[^\[\n]*\n)*?requires\s*=\s*(\[[^\]]*\])", re.MULTILINE
+    rf"^\[build-system\]\s*?\n(?:(?!\[).*\n)*?requires\s*=\s*(\[(?:{_STRING}|[^\]\"'])*\])",
+    re.MULTILINE,
 )
 
 
@@ -92,9 +94,14 @@ class Pip:
         deadline: float = _INSTALL,
         scratch: Path | None = None,
     ) -> None:
-        # pip unpacks and downloads below TMPDIR; beside the target nothing is copied twice, and
-        # a killed pip leaves its remains where the next setup clears them.
-        env = {"TMPDIR": str(scratch)} if scratch else None
+        # Without a pyproject.toml older pips call "setup.py develop", with which setuptools from
+        # 80 on starts another pip that does ask the indexes; pips that know only PEP 517 have no
+        # such option and ignore the variable.
+        env = {"PIP_USE_PEP517": "1"}
+        if scratch is not None:
+            # pip unpacks and downloads below TMPDIR; beside the target nothing is copied twice,
+            # and a killed pip leaves its remains where the next setup clears them.
+            env["TMPDIR"] = str(scratch)
         self.runner.run(
             [self.python, "-m", "pip", *arguments], title=title, deadline=deadline, env=env
         )

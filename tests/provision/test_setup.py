@@ -294,12 +294,26 @@ def test_a_failed_setup_leaves_the_stack_in_use(world: World, prefix: Path, tmp_
 def test_one_setup_at_a_time(world: World, prefix: Path) -> None:
     with (prefix / ".lock").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(f"{os.getpid():<20}")
+        file.write(f"{os.getpid()} name")
         file.flush()
         done = world.setup("0.15.3", prefix)
         file.truncate(0)
     assert done.returncode == 2
     assert f"another setup (process {os.getpid()}) works on" in done.stderr
+
+
+def test_what_a_killed_setup_started_is_ended_first(world: World, prefix: Path) -> None:
+    """Neither the command nor what it started, which lacks the lock, may go on writing."""
+    running = [
+        subprocess.Popen(["sleep", "60"], env={**os.environ, "ASCEND_DOCTOR_SETUP_OWNER": "gone"}),
+        subprocess.Popen(["sleep", "60"]),
+    ]
+    (prefix / ".lock").write_text("999999999 gone")
+    world.setup("0.15.3", prefix)
+    assert running[0].poll() == -signal.SIGKILL
+    assert running[1].poll() is None
+    running[1].kill()
+    running[1].wait()
 
 
 def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:

@@ -1,0 +1,146 @@
+"""Times a second setup on a finished prefix, and a fresh one beside a script written by hand.
+
+    python benchmarks/setup.py [--pairs N] [--mirror NAME=DIR ... --matrix DIR --index DIR]
+
+Without mirrors both build in the small world of the tests. A pair is one fresh setup and one run of
+the script, in alternating order, on the same mirrors and wheels; the ratio is of their times, and
+the bytes are those of git's objects. The script clones over file://, as it would from a server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.provision import small_world
+
+_SCRIPT = """set -eu
+mkdir -p "$1/src"
+git clone -q "file://$2" "$1/src/megatron-lm"
+git -C "$1/src/megatron-lm" checkout -q {megatron}
+git clone -q "file://$3" "$1/src/mindspeed"
+git -C "$1/src/mindspeed" checkout -q {mindspeed}
+{python} -m venv "$1/venv"
+. "$1/venv/bin/activate"
+pip install -q torch=={torch} torch-npu==2.13.0
+pip install -q -r "$1/src/mindspeed/requirements.txt" {extra}
+pip install -q --no-deps -e "$1/src/mindspeed"
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What both build, and from where. ``refs`` are of Megatron-LM and MindSpeed."""
+
+    env: dict[str, str]
+    mirrors: tuple[Path, Path]
+    arguments: list[str]
+    refs: tuple[str, str]
+
+    def setup(self, prefix: Path) -> None:
+        done = subprocess.run(
+            [small_world.PROGRAM, *self.arguments, "--prefix", prefix, "-q"],
+            check=False,
+            capture_output=True,
+            text=True,
+            env=self.env,
+        )
+        if not (prefix / "current" / "ascend-doctor.lock").is_file():
+            raise SystemExit(done.stderr)
+
+    def by_hand(self, folder: Path) -> None:
+        torch = "2.13.0+cpu" if os.uname().machine == "x86_64" else "2.13.0"
+        needs = "attrs cffi decorator protobuf psutil pyyaml requests scipy sympy absl-py"
+        text = _SCRIPT.format(
+            megatron=self.refs[0],
+            mindspeed=self.refs[1],
+            python=sys.executable,
+            torch=torch,
+            extra=needs,
+        )
+        subprocess.run(
+            ["/bin/sh", "-c", text, "sh", folder, *self.mirrors], check=True, env=self.env
+        )
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--pairs", type=int, default=3)
+    options.add_argument("--again", type=int, default=9)
+    options.add_argument("--mirror", action="append", default=[], metavar="NAME=DIR")
+    options.add_argument("--matrix", metavar="DIR")
+    options.add_argument("--index", metavar="DIR")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        case = _case(small_world.make(root / "world"), given)
+        ratios, shares = [], []
+        for number in range(given.pairs):
+            ours, theirs = root / "ours", root / "theirs"
+            runs: list[tuple[Path, Callable[[Path], None]]] = [
+                (ours, case.setup),
+                (theirs, case.by_hand),
+            ]
+            seconds = {place: _timed(run, place) for place, run in runs[:: (-1) ** number]}
+            data = _git_bytes(ours), _git_bytes(theirs)
+            ratios.append(seconds[ours] / seconds[theirs])
+            shares.append(data[0] / data[1])
+            print(
+                f"fresh: {seconds[ours]:.1f} s beside {seconds[theirs]:.1f} s by hand; git data "
+                f"{data[0] / 2**20:.1f} MiB beside {data[1] / 2**20:.1f} MiB"
+            )
+            if number + 1 < given.pairs:
+                shutil.rmtree(ours)
+            shutil.rmtree(theirs)
+        again = [_timed(case.setup, ours) for _ in range(given.again)]
+    print(f"fresh, median ratio of times: {statistics.median(ratios):.2f} (at most 1)")
+    print(f"fresh, largest share of git data: {max(shares):.3f} (at most 0.5)")
+    print(f"again, median: {statistics.median(again):.2f} s (at most 1.5)")
+
+
+def _case(world: small_world.World, given: argparse.Namespace) -> Case:
+    mirrors = dict(one.split("=", 1) for one in given.mirror)
+    env = world.env | ({"PIP_FIND_LINKS": given.index} if given.index else {})
+    places = (
+        Path(mirrors.get("megatron-lm", world.mirrors / "Megatron-LM")),
+        Path(mirrors.get("mindspeed", world.mirrors / "MindSpeed")),
+    )
+    return Case(
+        env=env,
+        mirrors=places,
+        arguments=[
+            *("setup", "--megatron", "0.15.3", "--matrix", given.matrix or str(world.rows)),
+            *("--git-mirror", f"megatron-lm={places[0]}", "--git-mirror", f"mindspeed={places[1]}"),
+            *("--python", sys.executable, "--yes"),
+        ],
+        refs=("core_v0.15.3", "core_r0.15.3"),
+    )
+
+
+def _timed(run: Callable[[Path], None], place: Path) -> float:
+    start = time.monotonic()
+    run(place)
+    return time.monotonic() - start
+
+
+def _git_bytes(folder: Path) -> int:
+    """Bytes of all object stores below a folder."""
+    return sum(
+        file.stat().st_size
+        for file in folder.rglob("*")
+        if file.is_file() and "objects" in file.parts and "venv" not in file.parts
+    )
+
+
+if __name__ == "__main__":
+    main()

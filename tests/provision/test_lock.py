@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.facts import LockedCheckout, LockedWheel, Snapshot, StackLock
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.git import commit_of
+from ascend_doctor.provision.installed import Installed, installed, parse_origin
+from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Prefix, Setting, Wheel
+from ascend_doctor.provision.plan import Base, Plan, from_lock
+from ascend_doctor.provision.running import CommandError, Runner, exclusively
+from ascend_doctor.provision.sources import Mirrors, source
+from ascend_doctor.provision.wheels import asked_by, described, stand_in
+from ascend_doctor.system import LiveMachine
+
+COMMIT, OTHER = "a" * 40, "b" * 40
+MEGATRON = Checkout(
+    name="megatron-lm",
+    version="core_v0.15.3",
+    ref="core_v0.15.3",
+    commit=COMMIT,
+    tree=OTHER,
+    url="https://example.org/Megatron-LM.git",
+    provides={"megatron-core": "0.15.3"},
+)
+LOCK = Lock(
+    tool_version="0.1.0",
+    id="core_v0.15.3-0123456789",
+    created_at="2026-11-21T00:00:00+00:00",
+    wish={"megatron": "0.15.3"},
+    python=BasePython(version="3.11.7", tag="cp311", arch="x86_64"),
+    checkouts=(MEGATRON,),
+    wheels=(Wheel(name="a", version="1", file="a-1-py3-none-any.whl", sha256="c" * 64),),
+    settings=(Setting(name="USE_MCORE_GDN", value="0", why="no module: of a GDN #"),),
+    pythonpath=("src/megatron-lm",),
+    rows={"torch": "2.13.0"},
+)
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_a_lock_reads_as_it_was_written(tmp_path: Path) -> None:
+    locks.write(tmp_path / locks.FILE, LOCK)
+    assert locks.read(tmp_path) == LOCK
+    assert locks.read(tmp_path / locks.FILE) == LOCK
+    assert "schema: 1\n" in (tmp_path / locks.FILE).read_text()
+    assert [one.name for one in tmp_path.glob("*lock*")] == [locks.FILE]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("schema: 1", "schema: 2", "schema 2"),
+        ("tool_version", "tool", "tool"),
+        (COMMIT, "v0.15.3", "commit"),
+        ("name: megatron-lm", "name: ../../etc", "name"),
+        ("file: a-1", "file: ../a-1", "file"),
+        ("c" * 64, "c" * 63, "sha256"),
+        ("schema: 1", "schema: [", "ascend-doctor.lock"),
+    ],
+)
+def test_a_lock_that_is_wrong_is_refused_with_file_and_place(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    file = tmp_path / locks.FILE
+    locks.write(file, LOCK)
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(DataError, match=told) as refused:
+        locks.read(file)
+    assert str(file) in str(refused.value)
+
+
+def test_the_stack_in_use_is_switched_whole(tmp_path: Path) -> None:
+    prefix = Prefix(tmp_path / "p")
+    assert prefix.current() is None
+    for name in ("one", "two"):
+        prefix.stack(name).mkdir(parents=True)
+        prefix.switch(name)
+        assert prefix.current() == prefix.stack(name)
+    assert sorted(one.name for one in prefix.root.iterdir()) == ["current", "stacks"]
+
+
+def test_the_prefix_is_named_or_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCEND_DOCTOR_PREFIX", "/stacks here")
+    assert Prefix.of(None).root == Path("/stacks here")
+    assert Prefix.of("/named").root == Path("/named")
+
+
+# ---------------------------------------------------------------- plans
+
+
+def base(tag: str = "cp311", arch: str = "x86_64") -> Base:
+    return Base(
+        executable="/usr/bin/python3",
+        facts=BasePython(version="3.11.2", tag=tag, arch=arch),
+    )
+
+
+def test_a_plan_of_a_lock_is_exact_and_depends_on_the_wheels() -> None:
+    plan = from_lock(LOCK, base(), "venv")
+    assert plan.wheels == LOCK.wheels
+    assert plan.checkouts == LOCK.checkouts
+    assert plan.id.startswith("core_v0.15.3-")
+    changed = msgspec.structs.replace(LOCK.wheels[0], sha256="d" * 64)
+    other: Plan = from_lock(msgspec.structs.replace(LOCK, wheels=(changed,)), base(), "venv")
+    assert other.id != plan.id
+    assert from_lock(LOCK, base(), "venv").id == plan.id
+
+
+@pytest.mark.parametrize("wrong", [{"tag": "cp310"}, {"arch": "aarch64"}])
+def test_a_lock_of_another_python_or_machine_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(DataError, match="--python"):
+        from_lock(LOCK, base(**wrong), "venv")
+
+
+def test_a_moving_ref_keeps_the_commit_of_the_row_and_a_tag_must_agree() -> None:
+    component = Catalog().component("megatron-lm")
+    moving = msgspec.structs.replace(MEGATRON, moving=True)
+    unpinned = msgspec.structs.replace(moving, commit="")
+    refs = {MEGATRON.ref: OTHER}
+    assert commit_of(component, moving, refs, "server") == COMMIT
+    assert commit_of(component, unpinned, refs, "server") == OTHER
+    with pytest.raises(DataError, match="it was moved"):
+        commit_of(component, MEGATRON, refs, "server")
+    wrong = msgspec.structs.replace(MEGATRON, ref="v0.16.0")
+    with pytest.raises(DataError, match=r"use core_v0\.16\.0"):
+        commit_of(component, wrong, refs, "server")
+
+
+# ---------------------------------------------------------------- drift, judged
+
+
+def drift(checkout: LockedCheckout, *wheels: LockedWheel) -> tuple[Finding, ...]:
+    lock = StackLock(
+        source="a.lock", given=True, stack="/s", checkouts=(checkout,), wheels=tuple(wheels)
+    )
+    case = Case(facts=Snapshot(stack_lock=lock), catalog=Catalog())
+    return judge(case, [one for one in every() if one.id == "stack-lock"])
+
+
+RIGHT = LockedCheckout(
+    name="m", path="/s/m", ref="r", commit=COMMIT, exists=True, found=COMMIT, dirty=False
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "told"),
+    [
+        ({}, Level.OK, "is what its lock says"),
+        ({"found": OTHER}, Level.ERROR, "at another commit"),
+        ({"dirty": True}, Level.ERROR, "has local changes"),
+        ({"dirty": None}, Level.UNKNOWN, "could not be told"),
+        ({"found": None}, Level.UNKNOWN, "could not be told"),
+        ({"exists": False}, Level.ERROR, "is missing"),
+    ],
+)
+def test_drift_of_checkouts(change: dict[str, object], level: Level, told: str) -> None:
+    there = LockedWheel(name="a", version="1", sha256="c" * 64, found="1")
+    found = drift(msgspec.structs.replace(RIGHT, **change), there)
+    assert max(one.level for one in found) is level
+    assert told in found[0].title
+
+
+@pytest.mark.parametrize(
+    ("version", "digest", "level"),
+    [
+        ("1.0", "c" * 64, Level.OK),
+        ("1.0", None, Level.OK),
+        ("1.0", "d" * 64, Level.ERROR),
+        ("1.0.1", "c" * 64, Level.ERROR),
+        ("", None, Level.ERROR),
+        ("no version", None, Level.ERROR),
+    ],
+)
+def test_drift_of_wheels(version: str, digest: str | None, level: Level) -> None:
+    wheel = LockedWheel(name="a", version="1", sha256="c" * 64, found=version, found_sha256=digest)
+    assert max(one.level for one in drift(RIGHT, wheel)) is level
+
+
+def test_a_lock_whose_stack_is_elsewhere_is_could_not_tell() -> None:
+    nothing = msgspec.structs.replace(RIGHT, exists=False, found=None)
+    wheel = LockedWheel(name="a", version="1", sha256="c" * 64)
+    assert [one.level for one in drift(nothing, wheel)] == [Level.UNKNOWN]
+
+
+# ---------------------------------------------------------------- wheels and environments
+
+
+@given(st.text() | st.from_type(dict).map(str))
+def test_any_origin_can_be_read(text: str) -> None:
+    assert parse_origin(text) is None or isinstance(parse_origin(text), str)
+
+
+@given(st.dictionaries(st.text(), st.text() | st.dictionaries(st.text(), st.text())))
+def test_any_json_origin_can_be_read(content: dict[str, object]) -> None:
+    parse_origin(json.dumps({"archive_info": content}))
+
+
+def test_what_is_installed_is_read_from_folders(tmp_path: Path) -> None:
+    site = tmp_path / "lib/python3.11/site-packages"
+    for name, origin in (
+        ("Some_Thing-1.0.0+cpu", {"archive_info": {"hashes": {"sha256": "c" * 64}}}),
+        ("older-2", {"archive_info": {"hash": "sha256=" + "d" * 64}}),
+        ("editable-3", {"dir_info": {"editable": True}}),
+    ):
+        folder = site / f"{name}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "direct_url.json").write_text(json.dumps({"url": "file:///x", **origin}))
+    (site / "plain-4.dist-info").mkdir()
+    found = installed(LiveMachine({}), str(tmp_path))
+    assert found["some-thing"] == Installed("1.0.0+cpu", "c" * 64)
+    assert found["older"].sha256 == "d" * 64
+    assert found["editable"].sha256 is None
+    assert found["plain"].is_of("4.0", "anything")
+    assert not found["older"].is_of("2", "c" * 64)
+
+
+def test_a_stand_in_is_a_wheel_that_names_the_checkout(tmp_path: Path) -> None:
+    file = stand_in(tmp_path, "megatron-core", MEGATRON, Path("/s/src/megatron-lm"))
+    again = stand_in(tmp_path / "again", "megatron-core", MEGATRON, Path("/s/src/megatron-lm"))
+    assert described(file).name == "megatron-core"
+    assert described(file).version == "0.15.3"
+    assert described(file).sha256 == described(again).sha256
+
+
+def test_what_an_editable_checkout_asks_for(tmp_path: Path) -> None:
+    assert list(asked_by(tmp_path)) == ["setuptools>=64", "wheel"]
+    (tmp_path / "requirements.txt").write_text("x\n")
+    (tmp_path / "pyproject.toml").write_text(
+        '[build-system]\nbuild-backend = "b"\nrequires = [\n  "pybind11[x]",\n  "ninja",\n]\n'
+    )
+    wanted = [f"-r {tmp_path}/requirements.txt", "pybind11[x]", "ninja"]
+    assert list(asked_by(tmp_path)) == wanted
+
+
+# ---------------------------------------------------------------- sources, commands, exclusion
+
+
+def test_credentials_leave_the_url_and_travel_in_the_environment() -> None:
+    found = source("https://me:p%40ss@git.example.org:8443/x.git")
+    assert found.url == "https://git.example.org:8443/x.git"
+    assert found.env["GIT_CONFIG_VALUE_0"] == "https://git.example.org:8443/"
+    assert "p@ss" in found.secrets
+    assert "p%40ss" not in repr(found)
+    assert source("ssh://git@example.org/x.git").url == "ssh://git@example.org/x.git"
+
+
+def test_mirrors_speak_of_what_they_have(tmp_path: Path) -> None:
+    (tmp_path / "Megatron-LM.git/objects").mkdir(parents=True)
+    (tmp_path / "Megatron-LM.git/HEAD").write_text("ref: refs/heads/main\n")
+    names = ("megatron-lm", "mindspeed", "verl")
+    upstream = "https://example.org/NVIDIA/Megatron-LM.git"
+    mirrors = Mirrors(["verl=https://a.org/v", str(tmp_path)], names)
+    assert mirrors.source("megatron-lm", upstream).url == f"{tmp_path}/Megatron-LM.git"
+    assert mirrors.source("verl", "https://b.org/verl.git").url == "https://a.org/v"
+    assert mirrors.source("mindspeed", "https://b.org/M.git").url == "https://b.org/M.git"
+    everything = Mirrors(["https://m.org/git/"], names)
+    assert everything.source("megatron-lm", upstream).url == "https://m.org/git/Megatron-LM.git"
+    with pytest.raises(DataError, match="no such folder"):
+        Mirrors([str(tmp_path / "nowhere")], names)
+    with pytest.raises(DataError, match="no component is called megatron"):
+        Mirrors(["megatron=/x"], names)
+
+
+def test_what_a_command_says_is_told_without_secrets() -> None:
+    runner = Runner().hiding(["Passw0rd"])
+    with pytest.raises(CommandError, match=r"error: \*\*\* is wrong / more of it") as failed:
+        runner.run(
+            [
+                "sh",
+                "-c",
+                "echo noise; echo 'error: Passw0rd is wrong' >&2; echo more of it >&2; exit 3",
+            ],
+            title="git",
+            deadline=60,
+        )
+    assert "noise" not in str(failed.value)
+    with pytest.raises(CommandError, match="did not end within"):
+        runner.run(["sleep", "60"], title="sleep", deadline=0.1)
+    with pytest.raises(CommandError, match="cannot be run"):
+        runner.run(["/nowhere/git"], title="git", deadline=1)
+
+
+def test_commands_do_not_see_what_leads_them_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_DIR", "PYTHONPATH", "PIP_TARGET"):
+        monkeypatch.setenv(name, "/elsewhere")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example.org/simple")
+    seen = Runner().run(["env"], title="env", deadline=60)
+    assert "/elsewhere" not in seen
+    assert "PIP_INDEX_URL=https://index.example.org/simple" in seen
+
+
+def test_a_prefix_is_held_once(tmp_path: Path) -> None:
+    file = tmp_path / ".lock"
+    with (
+        exclusively(file),
+        pytest.raises(DoctorError, match="another setup"),
+        exclusively(file),
+    ):
+        pass
+    with exclusively(file):
+        pass
+    assert file.read_text() == ""
