@@ -70,6 +70,9 @@ class Runner:
             raise CommandError(title, f"did not end within {deadline:.0f} s") from None
         finally:
             kill_group(process)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
         if process.returncode != 0:
             raise CommandError(title, self._told(process.returncode, err or out))
         return out.decode("utf-8", "replace")

@@ -339,7 +339,7 @@ def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
             stderr=subprocess.DEVNULL,
             env=world.env,
         )
-        delay = dice.uniform(0, length)
+        delay = length * dice.random() ** 2  # git is done early; pip takes the rest
         try:
             process.wait(delay)
         except subprocess.TimeoutExpired:
@@ -355,6 +355,7 @@ def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
         assert drift(world, wanted).returncode == 0, delay
         assert Path(imported(wanted)["megatron.core"]).is_relative_to(wanted)
         assert not list((prefix / "stacks").glob("*/.state/scratch"))
+        print(f"killed after {delay:.1f} of {length:.1f} s: healthy")  # noqa: T201 - shown by -s
 
 
 # ---------------------------------------------------------------- elsewhere
