@@ -70,6 +70,8 @@ def types(torch: Any, place: str) -> dict[str, Any]:
 
 def attention(torch: Any, place: str, **given: Any) -> dict[str, Any]:
     """The largest error of a causal attention that gets no mask, in float16."""
+    # MindSpeed 26.1.0 reads this without a default; Megatron's command line has one.
+    given = {"transformer_impl": "local", **given}
     sizes = {"seq_length": SEQUENCE, "hidden_size": HEADS * SIZE, "num_attention_heads": HEADS}
     patched(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **given)
     from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
