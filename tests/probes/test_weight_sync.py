@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PROBES = Path(__file__).parent.parent.parent / "probes"
+
+# vllm-ascend's two classes, as far as the probe knows them. A communicator that found no library
+# takes every call and does nothing.
+PROGRAM = f"""
+import json, sys, types
+from datetime import timedelta
+sys.path.insert(0, {str(PROBES)!r})
+import torch
+import weight_sync
+
+DISABLED = sys.argv[1] == "disabled"
+
+class StatelessProcessGroup:
+    @staticmethod
+    def create(host, port, rank, world_size, store_timeout):
+        return StatelessProcessGroup()
+    def broadcast_obj(self, value, src):
+        return {{"k": 1}}
+
+class PyHcclCommunicator:
+    def __init__(self, group, device):
+        self.disabled = DISABLED
+    def all_reduce(self, tensor):
+        return None if self.disabled else torch.full_like(tensor, 3.0)
+    def broadcast(self, tensor, src):
+        if self.disabled:
+            return
+        if tensor.dtype == torch.uint8:
+            tensor.copy_(torch.arange(tensor.numel()).remainder(256))
+        else:
+            tensor.fill_(3.0)
+
+def module(name, **names):
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(names)
+
+for name in ("vllm", "vllm.distributed", "vllm_ascend", "vllm_ascend.distributed",
+             "vllm_ascend.distributed.device_communicators"):
+    module(name)
+module("vllm.distributed.utils", StatelessProcessGroup=StatelessProcessGroup)
+module("vllm_ascend.distributed.device_communicators.pyhccl", PyHcclCommunicator=PyHcclCommunicator)
+
+class Probe:
+    rank, world_size, device, stage_name = 1, 2, "cpu", "send"
+    wrong = []
+    def place(self):
+        return "cpu"
+    def tampers(self, stage):
+        return False
+    def synchronise(self, torch):
+        pass
+    def expect(self, what, got, wanted):
+        if got != wanted:
+            self.wrong.append(what)
+
+probe = Probe()
+side = weight_sync.Vllm(probe, None, ("127.0.0.1", 1, None), timedelta(seconds=5))
+weight_sync.send(probe, torch, side)
+print(json.dumps(probe.wrong))
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "wrong"),
+    [
+        ("enabled", []),
+        (
+            "disabled",
+            [
+                "communicator",
+                "sum of rank + 1",
+                "bfloat16 weights that differ, of 1048576",
+                "uint8 weights that differ, of 65536",
+            ],
+        ),
+    ],
+)
+def test_a_communicator_that_disabled_itself(
+    examined_python: Path, state: str, wrong: list[str]
+) -> None:
+    done = subprocess.run(
+        [examined_python, "-W", "ignore", "-c", PROGRAM, state],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    assert json.loads(done.stdout) == wrong
