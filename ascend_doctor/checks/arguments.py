@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch import at, flag, given, number, options, version, world
@@ -114,6 +115,29 @@ def run_node_rank(case: Case) -> Iterator[Finding]:
             because="The rendezvous never completes.",
             remedy=Remedy(summary="Count node ranks from 0"),
             place=at(case, "node_rank", "nnodes"),
+        )
+
+
+@check("run-visible-devices", "Every rank of a node has a visible device")
+def run_visible_devices(case: Case) -> Iterator[Finding]:
+    """ASCEND_RT_VISIBLE_DEVICES lists at least as many devices as a node starts ranks.
+
+    A rank without a device stops at set_device (107001).
+    """
+    options(case)
+    values = case.facts.environment.variables if case.facts.environment is not None else {}
+    listed = values.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", listed):
+        raise NotApplicable("the launch lists no visible devices")
+    count, nodes = len(set(listed.split(","))), number(case, "nnodes", 1)
+    each = number(case, "nproc_per_node", 0) or world(case) // nodes
+    if each > count and count == len(listed.split(",")):
+        yield error(
+            f"{each} ranks on a node, and {count} visible devices",
+            found=f"ASCEND_RT_VISIBLE_DEVICES={listed}",
+            wanted=f"at least {each} devices, or fewer ranks",
+            because="A rank without a device stops at set_device (107001).",
+            place=at(case, "ASCEND_RT_VISIBLE_DEVICES", "nproc_per_node"),
         )
 
 

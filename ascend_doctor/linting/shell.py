@@ -7,6 +7,7 @@ afterwards is untold.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -77,13 +78,18 @@ class _State(msgspec.Struct):
 
 def commands(source: bytes) -> tuple[Command, ...]:
     """The commands of a script in their order, as far as they are followed. Never raises."""
+    walker = _Walker(source)
+    tree = _parser().parse(source)
+    walker.run(tree.root_node, 0)
+    return tuple(walker.found)
+
+
+@functools.cache
+def _parser() -> Any:
     import tree_sitter  # noqa: PLC0415 - only to lint a script
     import tree_sitter_bash  # noqa: PLC0415 - as above
 
-    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-    walker = _Walker(source)
-    walker.run(parser.parse(source).root_node, 0)
-    return tuple(walker.found)
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
 class _Walker:

@@ -76,12 +76,12 @@ def _shell(
     moved: Moved = lambda line, column: (line, column),
     variables: Mapping[str, Word] | None = None,
 ) -> Iterator[Subject]:
+    """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
     found = commands(content)
     some = False
     for one in launches(found):
         some = True
-        given = msgspec.structs.replace(one, exported={**(variables or {}), **one.exported})
-        yield _subject(file, given, catalog, moved)
+        yield _subject(file, one, catalog, moved, variables)
     if not some and found:
         # A file that only sets variables is sourced by others.
         last = max(found, key=lambda one: len(one.exported))
@@ -118,7 +118,13 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[Subject]:
                 yield subject
 
 
-def _subject(file: str, command: Command, catalog: Catalog, moved: Moved) -> Subject:
+def _subject(
+    file: str,
+    command: Command,
+    catalog: Catalog,
+    moved: Moved,
+    outer: Mapping[str, Word] | None = None,
+) -> Subject:
     texts = [one.text for one in command.words]
     told = launch(texts, partial=command.open) if texts else Launch(given=False)
     if not told.program and texts and texts[0] == "verl.config":
@@ -136,13 +142,14 @@ def _subject(file: str, command: Command, catalog: Catalog, moved: Moved) -> Sub
             places[one.text.split("=")[0]] = place(one)
     for name, value in command.exported.items():
         places[name] = place(value)
-    path = command.exported.get("PYTHONPATH")
+    exported = {**(outer or {}), **command.exported}
+    for name, value in (outer or {}).items():
+        places.setdefault(name, Place(file=file, line=value.line, column=value.column))
+    path = exported.get("PYTHONPATH")
     told = msgspec.structs.replace(
         told, places=places, pythonpath=path.text if path is not None else ""
     )
-    return Subject(
-        file=file, launch=told, environment=_environment(file, command.exported, catalog)
-    )
+    return Subject(file=file, launch=told, environment=_environment(file, exported, catalog))
 
 
 def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> Environment:

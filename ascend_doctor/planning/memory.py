@@ -118,8 +118,9 @@ def _attention(model: Model) -> float:
         return small + 2 * query + model.heads * latent.nope_dim + values + query + values
     queries, keys = model.heads * model.head_dim, model.kv_heads * model.head_dim
     gate = 2 * queries if model.gated_attention else 0
-    # The projection's result, queries and keys after the rotary embedding, and the result.
-    return (queries + 2 * keys) + (queries + keys) + queries + gate
+    # The projection's result, queries and keys after a norm and the rotary embedding, the result.
+    normed = queries + keys if model.qk_norm else 0
+    return (queries + 2 * keys) + normed + (queries + keys) + queries + gate
 
 
 def _delta(model: Model) -> float:

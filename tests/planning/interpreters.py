@@ -20,10 +20,12 @@ def interpreters() -> list[str]:
     return list(dict.fromkeys(one for one in named if one))
 
 
-def run(python: str, script: str, given: object, *launcher: str) -> Any:
+def run(
+    python: str, script: str, given: object, *launcher: str, arguments: tuple[str, ...] = ()
+) -> Any:
     """What the script beside this file answers; skips where there is no megatron.core."""
     done = subprocess.run(
-        [python, *launcher, str(HERE / script)],
+        [python, *launcher, str(HERE / script), *arguments],
         input=json.dumps(given),
         capture_output=True,
         text=True,

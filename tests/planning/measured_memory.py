@@ -15,7 +15,7 @@ from typing import Any
 sys.path.append(sys.argv[1])
 
 import _cuda_on_cpu  # type: ignore[import-not-found]
-import _megatron
+import _megatron  # type: ignore[import-not-found]
 
 sys.path.remove(sys.argv[1])  # its modules are named after what they probe
 

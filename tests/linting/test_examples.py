@@ -1,0 +1,76 @@
+"""The launches that maintainers ship, from clones in the folder ASCEND_DOCTOR_TEST_EXAMPLES.
+
+The folder has a git directory or a checkout for each repository, as OWNER+NAME/repo or NAME.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting.judging import findings, machine, suits, unique
+from ascend_doctor.linting.subjects import subjects
+
+CATALOG = Catalog()
+# Repository, the version of Megatron-LM that it names, files and launches that there are at least.
+REPOSITORIES = [
+    ("modelscope/ms-swift", "0.16.1", 400, 400),
+    ("modelscope/twinkle", "0.16.1", 80, 15),
+    ("verl-project/verl", "0.16.1", 250, 180),
+    ("Ascend/MindSpeed", "0.12.1", 200, 80),
+]
+# Python files count where they start something; libraries have no order of imports to keep.
+_STARTED = re.compile(r"example|cookbook|recipe|tests_extend|pretrain")
+
+
+def clone(repository: str) -> Path:
+    folder = os.environ.get("ASCEND_DOCTOR_TEST_EXAMPLES")
+    if not folder:
+        pytest.skip("ASCEND_DOCTOR_TEST_EXAMPLES names no folder with clones")
+    owner, name = repository.split("/")
+    for place in (Path(folder, f"{owner}+{name}", "repo"), Path(folder, name)):
+        if place.is_dir():
+            return place
+    pytest.skip(f"{folder} has no clone of {repository}")
+
+
+def git(place: Path, *arguments: str) -> bytes:
+    command = ["git", "-C", str(place), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
+
+
+def chosen(path: str) -> bool:
+    return path.endswith((".sh", ".yaml", ".yml")) or (
+        path.endswith(".py") and _STARTED.search(path) is not None
+    )
+
+
+@pytest.mark.parametrize(("repository", "megatron", "files", "launches"), REPOSITORIES)
+def test_no_error_on_what_maintainers_ship(
+    repository: str, megatron: str, files: int, launches: int
+) -> None:
+    place = clone(repository)
+    base, checks = machine(megatron, ""), [one for one in every() if suits(one)]
+    paths = git(place, "ls-tree", "-r", "--name-only", "HEAD").decode().split("\n")
+    paths = [one for one in paths if chosen(one)]
+    found: list[Finding] = []
+    started = 0
+    for path in paths:
+        told = subjects(path, git(place, "show", f"HEAD:{path}"), CATALOG)
+        started += sum(one.launch is not None and one.launch.given for one in told)
+        found += unique(
+            tuple(one for each in told for one in findings(each, base, CATALOG, checks))
+        )
+    print(repository, len(paths), started, Counter(one.level.value for one in found))  # noqa: T201
+    assert len(paths) >= files
+    assert started >= launches
+    wrong = [one for one in found if one.level in {Level.ERROR, Level.UNKNOWN}]
+    assert [f"{one.place}: {one.check}: {one.title}" for one in wrong] == []

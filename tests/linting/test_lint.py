@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import UNTOLD
+from ascend_doctor.linting.judging import findings, machine, suits, unique
+from ascend_doctor.linting.shell import commands
+from ascend_doctor.linting.subjects import subjects
+from ascend_doctor.render import FORMATS
+from tests.conftest import Command
+
+CATALOG = Catalog()
+CHECKS = tuple(one for one in every() if suits(one))
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def words(script: str) -> list[list[str]]:
+    return [[one.text for one in each.words] for each in commands(script.encode())]
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted"),
+    [
+        ("A=1\nrun $A ${A} \"$A\" '$A'", ["run", "1", "1", "1", "$A"]),
+        ("A='x y'\nrun $A \"$A\"", ["run", "x", "y", "x y"]),
+        ('A=(x "y z")\nA+=(w)\nrun "${A[@]}"', ["run", "x", "y z", "w"]),
+        ("A=${B:-2}\nrun $A ${C:-$A}", ["run", "2", "2"]),
+        ("A=2\nB=$((A * 4 + 1))\nrun $B $((B/A))", ["run", "9", "4"]),
+        ("run $UNSET a${UNSET}b", ["run", UNTOLD, f"a{UNTOLD}b"]),
+        ("A=$(ls)\nrun $A", ["run", UNTOLD]),
+        ('A="\n --x 1 \\\n --y 2"\nrun $A', ["run", "--x", "1", "--y", "2"]),
+        ("if c; then A=1; else A=2; fi\nrun $A", ["run", UNTOLD]),
+        ("if c; then A=1; else A=1; fi\nrun $A", ["run", "1"]),
+        ("A=1\nif c; then A=2; fi\nrun $A", ["run", UNTOLD]),
+        ("A=1\nf() { run $A; }\nA=2\nf", ["run", "2"]),
+        ("A='run x'\neval $A", ["run", "x"]),
+        ("A=1\n(A=2)\nrun $A", ["run", "1"]),
+        ("A=1; run $A > log 2>&1 &", ["run", "1"]),
+        ("run ü $A", ["run", "ü", UNTOLD]),
+    ],
+)
+def test_the_words_of_a_command_are_those_of_the_shell(script: str, wanted: list[str]) -> None:
+    assert words(script)[-1] == wanted
+
+
+def test_words_know_where_they_stand() -> None:
+    script = "A='ü'\nB=\"$A --x 1\n   --tp 2\"\nrun $B"
+    (run,) = (one for one in commands(script.encode()) if one.words[0].text == "run")
+    places = {one.text: (one.line, one.column) for one in run.words}
+    assert places == {"run": (4, 1), "ü": (1, 4), "--x": (2, 7), "1": (2, 11)} | {
+        "--tp": (3, 4),
+        "2": (3, 9),
+    }
+
+
+def test_variables_are_exported_or_not() -> None:
+    script = "A=1\nexport B=2\nexport A\nC=3\nD=4 run"
+    run = commands(script.encode())[-1]
+    assert {name: one.text for name, one in run.exported.items()} == {"A": "1", "B": "2", "D": "4"}
+    assert set(run.own) == {"C"}
+
+
+PIECES = st.sampled_from(
+    [
+        *("export ", "A", "=", "${", "}", "$((", "))", "$(", ")", "(", "[@]", '"', "'", "\\", "\n"),
+        *("torchrun ", "pretrain_gpt.py ", "--tensor-model-parallel-size ", "0", "8", "9" * 30),
+        *("if ", "then ", "fi", "for x in ", "do ", "done", "f() {", "eval ", ":-", "+=", "<<E\n"),
+        *("kind: Job\n", "apiVersion: v1\n", "- &a [*a, ", "? ", "| \n", "{{", "env:", "\t", "\r"),
+        *(
+            "import ",
+            "def f(:\n",
+            "\x1b[31m",
+            "\x00",
+            "\u202e",
+            "ü",
+            "\ufffc",
+            "-m verl.x ",
+            ".a=1 ",
+        ),
+    ]
+)
+TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=40).map("".join)
+
+
+@settings(max_examples=150)
+@given(text=TEXTS, ending=st.sampled_from([".sh", ".yaml", ".py", ""]))
+def test_nothing_makes_lint_raise_or_emit_controls(text: str, ending: str) -> None:
+    told = subjects(f"x{ending}", text.encode("utf-8", "surrogatepass"), CATALOG)
+    base = machine("0.15.3", "Ascend910B3")
+    found = unique(tuple(one for each in told for one in findings(each, base, CATALOG, CHECKS)))
+    for one in found:
+        assert "the check itself failed" not in one.title, one
+
+
+@settings(max_examples=25)
+@given(data=st.binary(max_size=200), ending=st.sampled_from([".sh", ".yaml", ".py"]))
+def test_any_bytes_are_read(data: bytes, ending: str) -> None:
+    subjects(f"x{ending}", data, CATALOG)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "A=x\n" + "A=$A$A\n" * 60 + "torchrun pretrain_gpt.py $A",
+        "A=(x)\n" + 'A=("${A[@]}" "${A[@]}")\n' * 60 + 'torchrun pretrain_gpt.py "${A[@]}"',
+        "f() { f; f; torchrun x; }\nf",
+        "(" * 2000 + "a" + ")" * 2000,
+        "$((" * 500 + "1" + "))" * 500,
+        "if a; then " * 300 + "torchrun x" + "; fi" * 300,
+        'torchrun pretrain_gpt.py "' + "${A:-" * 800 + "}" * 800 + '"',
+    ],
+)
+def test_a_script_cannot_grow_without_end(script: str) -> None:
+    assert len(commands(script.encode())) <= 2000
+    subjects("x.sh", script.encode(), CATALOG)
+
+
+def test_anchors_of_yaml_cannot_grow_without_end() -> None:
+    rows = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60)]
+    assert subjects("x.yaml", "\n".join(rows).encode(), CATALOG) == ()
+
+
+SCRIPT = (
+    "NAME=$'\\e[31m'\nexport HCCL_CONNECT_TIMEOUT='\x1b[31m60\u202e'\n"
+    "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 --bf16\n"
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_free_of_controls(doctor: Command, tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.sh").write_text(SCRIPT, "utf-8")
+    done = doctor("lint", "train.sh", "--format", name, "--no-redact", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout
+    assert not RAW.search(done.stdout.replace("\n", "").replace("\t", ""))
+    assert "\u202e" not in done.stdout
+
+
+def test_sarif_has_the_places(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(SCRIPT, "utf-8")
+    done = doctor("lint", "train.sh", "--format", "sarif", cwd=tmp_path)
+    (run,) = json.loads(done.stdout)["runs"]
+    places = {
+        one["ruleId"]: one["locations"][0]["physicalLocation"]
+        for one in run["results"]
+        if one["level"] == "error"
+    }
+    assert places["run-world-size"] == {
+        "artifactLocation": {"uri": "train.sh"},
+        "region": {"startLine": 3, "startColumn": 45},
+    }
+    assert places["variables-valid"]["region"]["startLine"] == 2
+
+
+def test_a_command_is_judged_as_a_script_is(doctor: Command) -> None:
+    command = [
+        "torchrun",
+        "--nproc_per_node",
+        "8",
+        "pretrain_gpt.py",
+        "--tensor-model-parallel-size",
+        "3",
+    ]
+    done = doctor("lint", "--", *command)
+    assert done.returncode == 1
+    assert "command:1:45" in done.stdout
+    same = doctor("check", "-l", "0", "--only", "run-world-size", "--", *command)
+    assert "TP·PP·CP is 3, which does not divide 8 ranks" in same.stdout
+
+
+def test_good_bad_and_nothing_have_their_codes(doctor: Command, tmp_path: Path) -> None:
+    good = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --bf16\n"
+    (tmp_path / "good.sh").write_text(good, "utf-8")
+    (tmp_path / "nothing.sh").write_text("", "utf-8")
+    assert doctor("lint", "good.sh", "--megatron", "0.15.3", cwd=tmp_path).returncode == 0
+    assert doctor("lint", "nothing.sh", cwd=tmp_path).returncode == 3
+    assert doctor("lint", "missing.sh", cwd=tmp_path).returncode == 2
+    assert doctor("lint", cwd=tmp_path).returncode == 2
