@@ -181,7 +181,7 @@ def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
         kinds += [
             ("code", seen)
             for (kind, code), seen in ledger.codes.items()
-            if kind != "hccl" and _meaning(kind, code, codes)
+            if (kind, code) in ledger.unknown and kind != "hccl" and _meaning(kind, code, codes)
         ]
     if not kinds:
         kinds += [("logged", seen) for seen in ledger.logged.values()]

@@ -111,6 +111,8 @@ class Ledger:
     logged: dict[str, Seen] = field(default_factory=dict)
     # ("reported" | "acl" | "hccl", code), as matrices/error-codes.yaml has them.
     codes: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    # Those of them that stand in a line that no failure explains.
+    unknown: set[tuple[str, str]] = field(default_factory=set)
     # Who waits for whom, as HCCL tells, and who never came.
     waits: set[tuple[int, int]] = field(default_factory=set)
     absent: set[int] = field(default_factory=set)
@@ -140,7 +142,10 @@ class Ledger:
         """A peer whose heartbeat stopped, as address/device."""
         _note(self.lost, place, row)
 
-    def code(self, kind: str, code: str, row: Row) -> None:
+    def code(self, kind: str, code: str, row: Row, *, known: bool) -> None:
+        """A code; ``known`` where a failure explains its line."""
+        if not known and len(self.unknown) < _KINDS:
+            self.unknown.add((kind, code))
         if (kind, code) in self.codes or len(self.codes) < _KINDS:
             self.codes.setdefault((kind, code), Seen()).add(row)
 

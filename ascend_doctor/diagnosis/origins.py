@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,7 @@ _PREFIX = re.compile(
     re.VERBOSE,
 )
 _PREFIXES = 8
+_KNOWN = 8192
 
 # The ranks that torch_npu, its watchdog and Megatron name, and the task that HCCL names.
 _RANK = re.compile(r"\bRankID:(\d+)|\[Rank (\d+)\]|\bRank (\d+): |\brankId\[(\d+)\]")
@@ -74,7 +76,7 @@ def parted(text: str, origin: Origin) -> tuple[Origin, str]:
         if found is None:
             break
         place = found.end()
-        origin = _with(origin, found.groupdict())
+        origin = _with(origin, found[0])
     rest = text[place:]
     if origin.rank is None and (told := _RANK.search(rest)):
         origin = replace(origin, rank=int(next(filter(None, told.groups()))[:6]))
@@ -83,7 +85,13 @@ def parted(text: str, origin: Origin) -> tuple[Origin, str]:
     return origin, rest
 
 
-def _with(origin: Origin, found: dict[str, str | None]) -> Origin:
+@functools.lru_cache(maxsize=_KNOWN)
+def _with(origin: Origin, prefix: str) -> Origin:
+    """The origin and what a prefix adds to it; a run has as many prefixes as processes."""
+    matched = _PREFIX.match(prefix)
+    found = matched.groupdict() if matched else {}
+    if not any(found.values()):
+        return origin
     for name in ("rank", "default", "mpi", "vllm", "srun"):
         if number := found[name]:
             origin = replace(origin, rank=int(number))

@@ -19,11 +19,12 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.loading import Kept
 from ascend_doctor.stacks import KnownFailure
 
-Sign = Literal["exception", "code", "result", "died", "logged", "elastic", "world"]
+Sign = Literal["exception", "code", "result", "died", "logged", "peers", "elastic", "world"]
 
 # What any failed run may print, known or not: Python's last line of a traceback; the error manager
 # of CANN ("EI0006: ", "Name(EI0006): ", "EZ9999[PID: 1] "); torch_npu and CANN's runtime; shells,
-# kernels and the C++ library; errors of glog and of CANN's plog; torchrun's summary; Megatron's
+# kernels and the C++ library; errors of glog and of CANN's plog; what
+# HCCL says of other ranks; torchrun's summary; Megatron's
 # first line.
 SIGNS: dict[Sign, str] = {
     "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)",
@@ -32,6 +33,7 @@ SIGNS: dict[Sign, str] = {
     "died": r"Segmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing|"
     r"Signal \d+ \(SIG|\bexitcode +: -\d|Out of memory: Killed process|oom-kill|: Killed$",
     "logged": r"\[E\d{3,4} \d\d:\d\d:\d\d|\[ERROR\] [A-Z_]+\(\d",
+    "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote rank|Cluster Exception Location",
     "elastic": r"Root Cause \(first observed failure\)",
     "world": r"using world size: \d",
 }

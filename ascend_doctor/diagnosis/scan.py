@@ -123,16 +123,17 @@ class _Reader:
         for identity in found:
             self.ledger.failure(identity, seen)
         text = seen.text
-        self._told(text, seen)
+        if "peers" in signs:
+            self._told(text, seen)
         if "world" in signs and (told := _WORLD.search(text)):
             self.ledger.world_size = int(told[1])
         if "elastic" in signs and self.ledger.ended is None:
             self.ledger.ended = _ended(_text(data[start : start + _SUMMARY]), seen)
         if "result" in signs:
-            self._result(text, seen)
+            self._result(text, seen, known=bool(found))
         if "code" in signs:
             for code in _REPORTED.findall(text):
-                self.ledger.code("reported", code, seen)
+                self.ledger.code("reported", code, seen, known=bool(found))
         if not found:
             self._unexplained(text, signs, seen)
 
@@ -157,13 +158,13 @@ class _Reader:
         elif raised or "logged" in signs:
             self.ledger.log(text, row)
 
-    def _result(self, text: str, row: Row) -> None:
+    def _result(self, text: str, row: Row, *, known: bool) -> None:
         for code in _RESULT.findall(text):
             small = len(code) <= 2  # noqa: PLR2004 - HcclResult has two digits
             if not small:
-                self.ledger.code("acl", code, row)
+                self.ledger.code("acl", code, row, known=known)
             elif _HCCL.search(text):
-                self.ledger.code("hccl", code, row)
+                self.ledger.code("hccl", code, row, known=known)
 
     def _told(self, text: str, row: Row) -> None:
         """What HCCL says of other ranks."""
