@@ -91,7 +91,7 @@ def universes(draw: st.DrawFn) -> Universe:
                     version=version,
                     requires=draw(needs(name)),
                     conflicts=draw(needs(name)) if draw(st.booleans()) else (),
-                    provides={other: draw(VERSIONS)} if draw(st.integers(0, 4)) == 0 else {},
+                    provides={other: draw(VERSIONS)} if draw(st.integers(0, 2)) == 0 else {},
                     sources=SOURCES,
                 )
             )
@@ -211,6 +211,25 @@ def test_with_doubts_only_soft_needs_are_broken(universe: Universe, question: Qu
         assert found is not None
     if found is not None:
         assert not any(one.need.hard and not one.named for one in found.doubts)
+
+
+def test_what_a_checkout_needs_stands_for_what_it_brings() -> None:
+    """A Megatron-LM tree brings a megatron-core whose own metadata pip never sees."""
+
+    def row(version: str, *needs: Need, brings: str = "") -> Release:
+        provides = {brings: "1"} if brings else {}
+        return Release(version=version, requires=needs, provides=provides, sources=SOURCES)
+
+    tree = row("1", Need(component="c", versions="==1"), brings="b")
+    brought = row("1", Need(component="c", versions=">=2"))
+    parts = component("b", brought), component("c", row("1"), row("2"))
+    found = solve(Universe(component("a", tree), *parts), Question(wishes={"a": ""}))
+    assert found is not None
+    assert found.versions == {"a": "1", "b": "1", "c": "1"}
+    silent = row("1", brings="b")
+    found = solve(Universe(component("a", silent), *parts), Question(wishes={"a": ""}))
+    assert found is not None
+    assert found.versions["c"] == "2"
 
 
 @pytest.mark.parametrize(
