@@ -37,8 +37,13 @@ KNOWN = (
     ),
     _known(
         "jit-script",
-        r"RuntimeWarning: torch\.jit\.script",
-        "torch_npu switches torch.jit.script off",
+        r"Warning: `?torch\.jit\.script",
+        "torch_npu switches torch.jit.script off, and torch gives it up",
+    ),
+    _known(
+        "dynamic-context",
+        r"imports from `dynamic_context\.py` will be removed",
+        "Megatron announces that it moves names",
     ),
     _known(
         "torch-optimizers",

@@ -20,6 +20,8 @@ ADAM = (
 SEEN = {
     "transfer-to-npu": "The torch.cuda.* and others are replaced with torch.npu.* and others",
     "jit-script": "RuntimeWarning: torch.jit.script and torch.jit.script_method will be disabled",
+    "dynamic-context": "DeprecationWarning: The following imports from `dynamic_context.py` will be"
+    " removed in this file in `megatron-core` 0.14. The imports here result in a cyclic import",
     "torch-optimizers": ADAM,
     "torch-norm": "UserWarning: Apex is not installed. Falling back to Torch Norm",
     "local-multi-tensor": "UserWarning: Transformer Engine and Apex are not installed. Falling back"

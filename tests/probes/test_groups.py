@@ -125,13 +125,12 @@ def test_a_sum_that_is_wrong_is_found(examined_python: Path) -> None:
     assert wrong == {"sum in a Gloo group, cleared"}
 
 
-def test_an_npu_that_refuses_is_a_warning_with_the_remedy() -> None:
+def test_an_npu_that_refuses_is_no_fault_and_tells_the_remedy() -> None:
     values = {"unbound": "", "bound": "RuntimeError: No backend type", "cleared": ""}
     result = ProbeResult(ok=True, values=values)
     (finding,) = findings(ProbeRun(probe="bound-device-id", device="npu", ranks=(result,)))
-    assert finding.level is Level.WARNING
-    assert finding.remedy is not None
-    assert "device_id" in finding.remedy.summary
+    assert finding.level is Level.OK
+    assert finding.because.startswith("Leave device_id out")
 
 
 # ---------------------------------------------------------------- device-per-rank

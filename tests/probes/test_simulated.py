@@ -1,0 +1,69 @@
+"""The probes of devices, groups, operators and speed on the simulated NPU."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe import Extent, plan, run_all
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.simulator import build
+
+OURS = {
+    *("dtype", "flash-attention", "fused-ops", "fused-softmax", "bool-index", "single-process"),
+    *("device-per-rank", "allreduce", "collectives", "bound-device-id", "object-collectives"),
+    *("parallel-groups", "large-groups", "bandwidth", "gemm", "hbm", "h2d", "soak"),
+}
+
+
+@pytest.fixture(scope="module")
+def simulated(examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a machine with two simulated NPUs."""
+    tree = build(examined_python, cache=tmp_path_factory.mktemp("simulator"), kernels="ascend910b")
+    base = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    return tree.environment(base, soc="Ascend910B3", devices=2, memory_bytes=1 << 30)
+
+
+def run(python: Path, env: dict[str, str], *probes: str) -> tuple[ProbeRun, ...]:
+    extent = Extent(minutes=0.02, small=True)
+    several = plan(4, device="npu", nproc=2, python=str(python), env=env, extent=extent)
+    chosen = [one for one in several if one.probe in probes]
+    return tuple(msgspec.structs.replace(one, simulated=True) for one in run_all(chosen))
+
+
+def judged(runs: tuple[ProbeRun, ...]) -> tuple[Finding, ...]:
+    probes = {one.probe for one in runs}
+    chosen = [one for one in every() if one.probe in probes]
+    return judge(Case(facts=Snapshot(probes=runs), catalog=Catalog()), chosen)
+
+
+def test_all_pass_on_the_simulated_npu(examined_python: Path, simulated: dict[str, str]) -> None:
+    runs = run(examined_python, simulated, *OURS)
+    assert {one.probe for one in runs} == OURS
+    bad = [
+        (one.check, one.title, one.found)
+        for one in judged(runs)
+        if one.level not in {Level.OK, Level.SKIPPED}
+    ]
+    assert bad == []
+    # The real torch refuses a Gloo group beside a group that is bound to an NPU.
+    (bound,) = [one for one in judged(runs) if one.check == "bound-device-id"]
+    assert "No backend type associated with device type npu" in bound.found
+
+
+def test_a_rank_without_a_device_is_named(examined_python: Path, simulated: dict[str, str]) -> None:
+    env = {**simulated, "ASCEND_RT_VISIBLE_DEVICES": "1"}
+    (one,) = run(examined_python, env, "device-per-rank")
+    (finding,) = judged((one,))
+    assert finding.level is Level.ERROR
+    assert finding.ranks == (1,)
+    assert "no device for local rank 1: 1 npu visible" in finding.found
