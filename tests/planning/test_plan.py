@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.planning.flags import FRAMEWORKS
+from ascend_doctor.planning.layout import Layout
+from ascend_doctor.planning.memory import GIB, Run
+from ascend_doctor.planning.model import Model, every, find, from_config
+from ascend_doctor.planning.picture import groups, picture
+from ascend_doctor.planning.ranking import Place, choice, choices
+from ascend_doctor.planning.rules import Asked, broken
+from tests.conftest import Command
+
+CATALOG = Catalog()
+ROW = find(CATALOG, "qwen3-30b-a3b")
+ANYWHERE = Place()
+
+
+def asked(model: Model = ROW, *, megatron: str = "", **run: int) -> Asked:
+    return Asked(model=model, run=Run(**run), megatron=megatron)
+
+
+@pytest.mark.parametrize(
+    ("npus", "wanted", "experts"), [(8, "TP2·EP4", 32), (16, "TP2·EP8", 16)]
+)
+def test_the_known_layouts_of_a_model_with_experts_come_first(
+    npus: int, wanted: str, experts: int
+) -> None:
+    first = choices(asked(), npus, ANYWHERE)[0]
+    assert (first.layout.name, first.experts, first.layout.edp) == (wanted, experts, 1)
+
+
+def test_every_legal_layout_satisfies_every_rule_and_is_listed_once() -> None:
+    found = choices(asked(), 16, ANYWHERE)
+    assert len({one.layout for one in found}) == len(found)
+    for one in found:
+        assert not list(broken(asked(), one.layout))
+        assert one.layout.dp * one.layout.tp * one.layout.pp * one.layout.cp == 16
+
+
+@pytest.mark.parametrize(
+    ("layout", "given_", "words"),
+    [
+        (Layout(npus=8, tp=8), asked(), "key and value heads"),
+        (Layout(npus=8, ep=3), asked(), "must divide"),
+        (Layout(npus=8, tp=2, ep=2), asked(lora=8), "ETP1"),
+        (Layout(npus=8, cp=4), asked(sequence=4100), "2·CP4"),
+        (Layout(npus=128, pp=64), asked(), "empty"),
+        (Layout(npus=8, ep=2), asked(find(CATALOG, "qwen3-8b")), "without experts"),
+        (Layout(npus=8, ep=1), asked(find(CATALOG, "deepseek-v3")), "256 experts a rank"),
+        (Layout(npus=8, cp=2), asked(find(CATALOG, "qwen3.5-35b-a3b"), megatron="0.16.1"), "CP"),
+    ],
+)
+def test_a_layout_that_breaks_a_rule_says_which(layout: Layout, given_: Asked, words: str) -> None:
+    found = list(broken(given_, layout))
+    assert any(words in text for _, text in found)
+    assert all(rule.source for rule, _ in found)
+
+
+def test_newer_megatrons_take_more() -> None:
+    wide = Layout(npus=8, tp=8, ep=8, etp=1)
+    assert list(broken(asked(megatron="0.15.3"), wide))
+    assert not list(broken(asked(megatron="0.16.1"), wide))
+
+
+def test_what_fits_comes_before_what_does_not_and_recomputation_is_tried() -> None:
+    small = choices(asked(), 8, Place(memory=40 * GIB))
+    assert [one.fits for one in small] == sorted((one.fits for one in small), reverse=True)
+    model = find(CATALOG, "qwen3-8b")
+    long = asked(model, sequence=32768, lora=8)
+    one = choice(long, Layout(npus=8, tp=4), Place(memory=40 * GIB))
+    assert one.fits
+    assert one.memory.recompute
+
+
+def test_nodes_are_not_crossed_where_there_is_another_way() -> None:
+    first = choices(asked(), 16, Place(per_node=8))[0]
+    assert not {"tp", "ep", "cp"} & set(first.crosses)
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_every_framework_is_told_the_same_sizes(name: str) -> None:
+    one = choice(asked(), Layout(npus=16, tp=2, pp=2, ep=4, etp=1), ANYWHERE)
+    said = " ".join(FRAMEWORKS[name](asked(), one)).replace("-", "_")
+    wanted = {"tp": 2, "pp": 2, "ep": 4, "etp": 1}
+    long = {"tp": "tensor_model", "pp": "pipeline_model", "ep": "expert_model"}
+    for short, size in wanted.items():
+        key = f"{short}_size" if name == "twinkle" else f"{long.get(short, 'expert_tensor')}_parallel"
+        assert re.search(rf"\b(\w+\.)*_*{key}\w*[= ]{size}\b", said), (short, said)
+
+
+def test_layers_that_do_not_divide_are_said() -> None:
+    given_ = asked(find(CATALOG, "deepseek-v3"))
+    one = choice(given_, Layout(npus=64, pp=16, ep=4), ANYWHERE)
+    assert "--decoder-last-pipeline-num-layers 1" in FRAMEWORKS["megatron"](given_, one)
+
+
+def test_the_picture_has_every_rank_and_expert() -> None:
+    one = choice(asked(), Layout(npus=16, tp=2, ep=8), Place(per_node=8))
+    rows = "\n".join(picture(asked(), one, 8))
+    assert "node 0" in rows
+    assert "node 1" in rows
+    assert all(re.search(rf"\b{rank}\b", rows) for rank in range(16))
+    assert "112-127" in rows
+    listed = "\n".join(groups(one.layout, experts=True, every=True))
+    assert "[0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]" in listed
+
+
+# ---------------------------------------------------------------- a config.json
+
+
+CONFIG: dict[str, Any] = {
+    "model_type": "qwen3_moe",
+    "hidden_size": 2048,
+    "intermediate_size": 6144,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "num_hidden_layers": 48,
+    "vocab_size": 151936,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 768,
+    "tie_word_embeddings": False,
+}
+
+
+def test_a_configuration_gives_the_row() -> None:
+    found = from_config(CONFIG, title="x")
+    names = [name for name in Model.__struct_fields__ if name not in {"id", "title", "names"}]
+    same = [name for name in names if name != "sources"]
+    assert [getattr(found, name) for name in same] == [getattr(ROW, name) for name in same]
+
+
+@pytest.mark.parametrize("missing", ["hidden_size", "num_hidden_layers", "vocab_size"])
+def test_a_configuration_without_a_size_says_which(missing: str) -> None:
+    with pytest.raises(DataError, match=missing):
+        from_config({**CONFIG, missing: None}, title="x")
+
+
+SIZES = st.one_of(
+    st.none(), st.integers(-(1 << 70), 1 << 70), st.text(max_size=4), st.booleans(), st.floats()
+)
+
+
+@given(st.dictionaries(st.sampled_from([*CONFIG, "kv_lora_rank", "text_config"]), SIZES))
+def test_any_configuration_is_read_or_refused(config: dict[str, Any]) -> None:
+    try:
+        found = from_config({**config}, title="x")
+    except DataError:
+        return
+    assert found.layers > 0
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_the_command_ranks_and_explains(doctor: Command) -> None:
+    done = doctor("plan", "--model", "Qwen/Qwen3-30B-A3B", "--npus", "8")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^ +1 TP2·EP4 +.* 32 ", done.stdout, re.MULTILINE)
+    for words in ("--expert-model-parallel-size 4", "DeviceMesh.from_sizes", "rules", "[0 2 4 6]"):
+        assert words in done.stdout
+
+
+def test_the_command_says_where_nothing_fits(doctor: Command) -> None:
+    many = ("plan", "--model", "deepseek-v3", "--npus", "8", "--soc", "Ascend910B3")
+    done = doctor(*many)
+    assert done.returncode == 1
+    assert " no " in done.stdout
+
+
+def test_json_has_layouts_groups_and_flags(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG), "utf-8")
+    done = doctor(
+        *("plan", "--model", str(tmp_path), "--npus", "16", "--lora", "8", "--format", "json"),
+        *("--soc", "Ascend910_9392", "--framework", "ms-swift"),
+    )
+    found = json.loads(done.stdout)
+    first = found["layouts"][0]
+    assert found["schema"] == 1
+    assert first["fits"] is True
+    assert "--tuner_type lora" in first["flags"]["ms-swift"]
+    assert sorted(rank for group in first["groups"]["tp"] for rank in group) == list(range(16))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--model", "nothing"),
+        ("--model", "qwen3-8b", "--layout", "TP3"),
+        ("--model", "qwen3-30b-a3b", "--layout", "TP8"),
+        ("--model", "qwen3-8b", "--soc", "H100"),
+        ("--model", "qwen3-8b", "--megatron", "new"),
+        ("--model", "qwen3-8b", "--lora", "8", "--full"),
+    ],
+)
+def test_bad_wishes_are_refused_in_one_line(doctor: Command, more: tuple[str, ...]) -> None:
+    done = doctor("plan", "--npus", "8", *more)
+    assert done.returncode == 2, done.stdout
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("row", every(CATALOG), ids=lambda row: row.id)
+def test_every_row_can_be_planned(row: Model) -> None:
+    assert choices(asked(row), 64, ANYWHERE)
