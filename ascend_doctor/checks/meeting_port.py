@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.run_failures import failures, ran
-from ascend_doctor.errors import NotApplicable
+from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, note, warning
 
@@ -21,9 +21,11 @@ def port(case: Case) -> Iterator[Finding]:
     run = ran(case, "port")
     broken = [*failures(run)]
     yield from broken
-    if broken or not run.ranks:
+    if broken:
         return
-    values = run.ranks[0].values
+    values = run.ranks[0].values if run.ranks else {}
+    if "free" not in values:
+        raise Unknown("the probe port did not come as far")
     if not values["here"]:
         raise NotApplicable("MASTER_ADDR is another machine")
     spare = ", ".join(map(str, values["free"]))

@@ -31,8 +31,8 @@ def _about(run: ProbeRun, plans: bool) -> ProbeRun:
 
 
 def _values(run: ProbeRun) -> Mapping[str, Any]:
-    """What was measured. Raises Unknown where the probe failed."""
-    if not run.ranks or run.ranks[0].ok is not True:
+    """What was measured. Raises Unknown where the probe failed or measured nothing."""
+    if not run.ranks or run.ranks[0].ok is not True or "megatron" not in run.ranks[0].values:
         raise Unknown(f"the probe {_PROBE} failed, see schedule")
     return run.ranks[0].values
 

@@ -79,7 +79,9 @@ def test_a_mutation_is_found(examined_megatron: Path, tmp_path: Path, check: str
     ],
 )
 def test_what_peft_does(values: dict[str, object], ok: bool, level: Level) -> None:
-    run = ProbeRun(probe=PROBE, exit_code=0, ranks=(ProbeResult(ok=ok, values=values),))
+    run = ProbeRun(
+        probe=PROBE, exit_code=0, ranks=(ProbeResult(ok=ok, values={"megatron": "1", **values}),)
+    )
     assert findings(run, "peft-on-megatron")[0].level is level
 
 

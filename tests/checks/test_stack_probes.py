@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
+from tests.checks.machine import CATALOG, CHECKS, healthy
+
+PROBES = (
+    "mindspeed-patches",
+    "entry-points",
+    "megatron-tree",
+    "megatron-calls",
+    "mindspeed-forward",
+    "port",
+)
+MINE = [one.id for one in every() if one.probe in PROBES]
+PLAN = Wrong(what="a plan of 1 steps with 1 of warm-up", got="True", wanted="False")
+COPIES = Wrong(what="copies on all ranks under TP2 PP1", got="6", wanted="12")
+LAYOUT = {"first": 6, "all": 12, "samples": 6}
+PEFT = {
+    "megatron": "0.15.3",
+    "peft": {"version": "0.18.1", "error": "KeyError: 'default'", "broken": ""},
+}
+
+
+def said(
+    check: str,
+    values: dict[str, Any] | None = None,
+    *,
+    ok: bool = True,
+    facts: Snapshot | None = None,
+    **fields: Any,
+) -> tuple[Finding, ...]:
+    result = ProbeResult(ok=ok, values=values or {}, error="" if ok else "OSError: x", **fields)
+    probe = CHECKS[check].probe
+    run = ProbeRun(probe=probe, device="npu", exit_code=0 if ok else 1, ranks=(result,))
+    return judge(Case(facts=_with(run, facts), catalog=CATALOG), [CHECKS[check]])
+
+
+def _with(run: ProbeRun, facts: Snapshot | None) -> Snapshot:
+    return msgspec.structs.replace(facts or Snapshot(), probes=(run,))
+
+
+@pytest.mark.parametrize("check", MINE)
+def test_a_probe_without_a_measurement_is_no_success(check: str) -> None:
+    for failed in (said(check, ok=False), said(check, {"cases": {}})):
+        assert max(one.level for one in failed) > Level.OK
+        assert not any("the check itself failed" in one.title for one in failed)
+
+
+@pytest.mark.parametrize("check", MINE)
+def test_a_probe_that_was_skipped_skips_its_checks(check: str) -> None:
+    (finding,) = said(check, skipped="there is no megatron.core")
+    assert finding.level is Level.SKIPPED
+
+
+PATCHES: dict[str, Any] = {
+    "import": {"optimization_level": 2},
+    "arguments": {"off": {}},
+    "repatch": {"off": {}, "changed": []},
+    "again": {"changed": {}},
+    "argv": {"taken": {}},
+}
+ERROR = {"error": "AttributeError: no moe", "output": "\nlast words\n"}
+
+
+@pytest.mark.parametrize(
+    ("check", "case", "level"),
+    [
+        ("import-order", "import", Level.SKIPPED),
+        ("argv-leak", "import", Level.SKIPPED),
+        ("mindspeed-args", "arguments", Level.ERROR),
+        ("first-repatch", "repatch", Level.ERROR),
+        ("first-repatch", "arguments", Level.UNKNOWN),
+        ("repatch-keeps-patches", "again", Level.ERROR),
+    ],
+)
+def test_a_case_of_mindspeed_that_fails(check: str, case: str, level: Level) -> None:
+    (finding,) = said(check, {"cases": {**PATCHES, case: ERROR}})
+    assert finding.level is level
+    assert level is not Level.ERROR or finding.found == "AttributeError: no moe\nlast words"
+
+
+def test_a_program_without_options_leaks_none() -> None:
+    (finding,) = said("argv-leak", {"cases": PATCHES})
+    assert finding.level is Level.OK
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("No module named 'triton'", "imports Triton kernels"),
+        ("ValueError: x names that are not kernel arguments: BT", "for triton-ascend"),
+        ("No module named 'megatron.training'", "imports megatron.training"),
+        ("anything else", "MindSpeed cannot be imported"),
+    ],
+)
+def test_how_an_import_of_mindspeed_fails(text: str, title: str) -> None:
+    (finding,) = said("stack-pair", {"line": "0.16", "cases": {"import": {"error": text}}})
+    assert finding.level is Level.ERROR
+    assert title in finding.title
+    assert (finding.remedy is None) is (text == "anything else")
+
+
+@pytest.mark.parametrize(
+    ("line", "megatron", "level"),
+    [
+        ("0.17 or newer", "0.19.1", Level.OK),
+        ("0.17 or newer", "0.16.1", Level.ERROR),
+        ("0.12", "0.12.3", Level.OK),
+        ("0.12", "0.13.0", Level.ERROR),
+    ],
+)
+def test_the_line_of_mindspeed_against_megatron(line: str, megatron: str, level: Level) -> None:
+    outcome = {"megatron": megatron, "patches": 5, "applied": 5}
+    (finding,) = said("stack-pair", {"line": line, "cases": {"import": outcome}})
+    assert finding.level is level
+
+
+def test_wrong_plans_and_wrong_samples_are_told_apart() -> None:
+    values = {"megatron": "0.15.3", "decay 1 warm-up 1": True, "TP2 PP1": LAYOUT}
+    assert said("schedule", values, wrong=(PLAN,))[0].level is Level.ERROR
+    assert said("schedule", values, wrong=(COPIES,))[0].level is Level.OK
+    assert said("sample-collection", values, wrong=(COPIES,))[0].level is Level.ERROR
+    (samples,) = said("sample-collection", values, wrong=(PLAN,))
+    assert (samples.level, samples.found) == (Level.OK, "TP2 PP1: 6 of 12")
+
+
+def test_peft_beside_a_bridge_needs_no_layers_of_its_own() -> None:
+    assert said("peft-on-megatron", PEFT)[0].level is Level.WARNING
+    assert said("peft-on-megatron", PEFT, facts=healthy())[0].level is Level.OK
+
+
+def test_an_entry_point_that_fails_hides_no_other() -> None:
+    broken = {"fla": ERROR, "registry": ERROR, "ms-swift": ERROR}
+    cases = {**broken, "twinkle": {"mindspeed": False, "version": "twinkle 1"}}
+    assert said("fla-owner", {"cases": cases})[0].level is Level.UNKNOWN
+    assert said("registry", {"cases": cases})[0].level is Level.UNKNOWN
+    assert said("framework-order", {"cases": cases})[0].level is Level.SKIPPED
+    failed, good = said("framework-imports", {"cases": cases})
+    assert (failed.level, good.found) == (Level.ERROR, "twinkle 1")
+
+
+def test_without_a_plan_for_it_nothing_is_said_of_fla_and_types() -> None:
+    assert said("fla-owner", {"cases": {"twinkle": {}}})[0].level is Level.SKIPPED
+    assert said("registry", {"cases": {"ms-swift": {}}})[0].level is Level.SKIPPED
+
+
+def test_a_gated_delta_net_of_transformers_is_worth_a_note() -> None:
+    there = {"megatron": True, "mindspeed": True, "bridge_has": True, "fla": True}
+    values = {"gdn": {**there, "bridge_masks": True, "variable": "0"}}
+    (finding,) = said("gdn", values)
+    assert finding.level is Level.OK
+    assert finding.found == "USE_MCORE_GDN=0"
