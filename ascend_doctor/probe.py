@@ -59,7 +59,7 @@ _PROBES = (
     _Entry("attention-mask-rebuild", 2, 120.0, 90.0),
     _Entry("fp8", 2, 300.0, 90.0),
     _Entry("single-process", 2, 300.0, 90.0),
-    _Entry("device-per-rank", 3, 120.0, 60.0, torchrun=True),
+    _Entry("device-per-rank", 3, 300.0, 90.0, torchrun=True),
     _Entry("allreduce", 3, 300.0, 90.0, torchrun=True),
     _Entry("collectives", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
     _Entry("bound-device-id", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
