@@ -87,6 +87,9 @@ def _wanted(environ: Mapping[str, str], prefix: str | None) -> list[Change]:
     folder = _stack_folder(prefix)
     lock = locks.read(folder) if folder else None
     stack = stack_of(folder, lock) if folder and lock else _shell_stack(machine)
+    for one in (*stack.checkouts.values(), *filter(None, [stack.environment])):
+        if not is_directory(machine, one):
+            raise DataError(f"{one} is missing from the stack; run ascend-doctor setup again")
     place = _place(machine, stack, lock.system.get("cann") if lock else None)
     if place.cann is None:
         if not stack.checkouts:

@@ -68,10 +68,12 @@ def variables(base: Mapping[str, str], stack: Stack, place: Place) -> list[Chang
             _of_stack(base, stack, place),
             homes(base, place),
             _training(base, stack, place),
-            stack.settings,
         )
         for one in part
     }
+    for one in stack.settings:
+        if one.name not in found or found[one.name].value != one.value:
+            found[one.name] = one
     return list(found.values())
 
 

@@ -432,6 +432,17 @@ def test_the_folder_of_one_stack_may_be_named(
     assert found["VIRTUAL_ENV"] == f"{folder}/venv"
 
 
+def test_a_stack_with_a_part_missing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the folder of a bundle, which has a lock and no trees."""
+    folder = stack(tmp_path)
+    (folder / "src/mindspeed").rename(folder / "elsewhere")
+    code, out = ran({"HOME": str(tmp_path)}, "--prefix", str(tmp_path))
+    assert (code, out) == (2, b"false\n")
+    assert "src/mindspeed is missing" in capsys.readouterr().err
+
+
 def test_pythonhome_leaves_and_comes_back(tmp_path: Path) -> None:
     stack(tmp_path)
     base = {"HOME": str(tmp_path), "PYTHONHOME": "/usr"}
