@@ -7,6 +7,7 @@ which runs them and prints one JSON object a line for the test that started it.
 # mypy: ignore-errors
 # torch is in the interpreter that runs this, not in the one that checks it.
 
+import contextlib
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 import torch_npu  # noqa: F401  it registers the device
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Case = Callable[[], None]
 CASES: dict[str, Case] = {}
@@ -90,16 +92,34 @@ def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(*shape, dtype=dtype).requires_grad_()
 
 
+class Called(TorchDispatchMode):
+    """Notes the operators that are called below autograd, gradients among them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(
+        self, operator: Any, _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        schema = operator._schema
+        self.names.add(f"{schema.name}.{schema.overload_name}".rstrip("."))
+        return operator(*args, **(kwargs or {}))
+
+
 def main() -> None:
     torch.set_num_threads(1)
+    notes = "ASCEND_DOCTOR_TEST_OPERATORS" in os.environ
     wanted = sys.argv[1:]
     for name, function in CASES.items():
         if wanted and name not in wanted:
             continue
         torch.manual_seed(20)
+        called = Called()
         try:
-            function()
-            line: dict[str, Any] = {"case": name, "ok": True}
+            with called if notes else contextlib.nullcontext():
+                function()
+            line: dict[str, Any] = {"case": name, "ok": True, "called": sorted(called.names)}
         except Exception as error:  # noqa: BLE001  a failing case is a result
             text = "".join(traceback.format_exception(error)[-3:])
             line = {"case": name, "ok": False, "error": text[-2000:]}

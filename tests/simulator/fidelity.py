@@ -1,0 +1,188 @@
+"""Writes docs/fidelity.md: what of a rehearsal is real, what is simulated, and what was seen.
+
+usage: python -m tests.simulator.fidelity [WHEELS]
+
+The operators are read from the simulator, the observations from fidelity.json beside this file.
+With WHEELS, a folder of torch_npu wheels of any architecture, what they need is read anew first;
+nothing of them is imported. Which case calls which operator was noted by the scripts under
+operators/ with ASCEND_DOCTOR_TEST_OPERATORS set.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import mmap
+import re
+import sys
+import tempfile
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ascend_doctor.simulator.wheel import cann_symbols, operators
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SEEN = HERE / "fidelity.json"
+PAGE = ROOT / "docs" / "fidelity.md"
+TEXT = HERE / "fidelity.txt"
+SIMULATED = ROOT / "ascend_doctor" / "simulator"
+WHEEL = re.compile(r"torch_npu-(?P<version>[^-]+)-.*_(?P<machine>x86_64|aarch64)\.whl$")
+NAMES = re.compile(r"\b(?:torch_npu|torch\.npu|torch\.ops\.npu)\.([A-Za-z_][\w.]*)|\bnpu::(\w+)")
+GRADIENT = re.compile(r"_(backward|grad)(_v\d)?$")
+
+
+class Operator(NamedTuple):
+    """An operator with its reference function: where it is, and what that refuses."""
+
+    name: str
+    module: str
+    summary: str
+
+
+# ------------------------------------------------------------ wheels
+
+
+def used_names() -> list[str]:
+    """Every name of torch_npu that the probes and the simulator use."""
+    found = set()
+    for folder in (ROOT / "probes", SIMULATED / "operators"):
+        for path in folder.glob("*.py"):
+            for dotted, operator in NAMES.findall(path.read_text("utf-8")):
+                found.add(operator or dotted.rstrip(".").rpartition(".")[2] or dotted)
+    return sorted(found)
+
+
+def absent_names(folder: Path) -> list[str]:
+    """Which of them are neither words of the wheel's Python files nor texts of its libraries."""
+    words: set[str] = set()
+    for path in folder.rglob("*.py"):
+        words.update(re.findall(r"\w+", path.read_text("utf-8", errors="replace")))
+    left = [name for name in used_names() if name not in words]
+    for path in sorted(folder.rglob("*.so")):
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            left = [name for name in left if data.find(name.encode()) < 0]
+    return left
+
+
+def read_wheel(path: Path) -> dict[str, Any]:
+    named = WHEEL.match(path.name)
+    assert named, path.name
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
+        archive.extractall(folder)
+        inside = Path(folder) / "torch_npu"
+        symbols = cann_symbols(inside)
+        names = frozenset().union(*(operators(one) for one in inside.glob("lib/*.so")))
+        sources = "".join(one.read_text("utf-8") for one in (SIMULATED / "runtime").glob("*.c"))
+        written = set(re.findall(r"\w+", sources))
+        return {
+            "version": named["version"],
+            "machine": named["machine"],
+            "symbols": len(symbols),
+            "written": len(symbols & written),
+            "operators": len(names),
+            "absent": absent_names(inside),
+        }
+
+
+# ------------------------------------------------------------ operators
+
+
+def table() -> Iterator[Operator]:
+    """All that is entered by @implements, read without importing."""
+    for path in sorted((SIMULATED / "operators").glob("*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            text = (ast.get_docstring(node) or "").partition("\n")[0]
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "implements":
+                    for name in mark.args:
+                        yield Operator(ast.literal_eval(name), path.stem, text)
+
+
+def refusals() -> Iterator[tuple[str, str]]:
+    """Module and text of what reference functions refuse."""
+    for path in sorted((SIMULATED / "operators").glob("*.py")):
+        if path.stem in {"faults", "memory", "mindspeed", "acl"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                yield path.stem, _plain(node.exc.args[0])
+
+
+def _plain(node: ast.expr) -> str:
+    """The text of a message; what is computed in it stands as an ellipsis."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [str(p.value) if isinstance(p, ast.Constant) else "…" for p in node.values]
+        return "".join(parts)
+    return str(node.value) if isinstance(node, ast.Constant) else "…"
+
+
+def operator_rows(called: Mapping[str, list[str]]) -> Iterator[str]:
+    """Rows of the page. ``called``: operator -> the cases that were seen to call it."""
+    every = list(table())
+    gradients: defaultdict[str, list[str]] = defaultdict(list)
+    for one in every:
+        if GRADIENT.search(one.name):
+            gradients[_base(one.name)].append(one.name.partition("::")[2])
+    for one in every:
+        base = _base(one.name)
+        if GRADIENT.search(one.name):
+            if base in {_base(x.name) for x in every if not GRADIENT.search(x.name)}:
+                continue
+            gradient = "is one"
+        else:
+            gradient = ", ".join(f"`{name}`" for name in sorted(set(gradients[base]))) or "-"
+        told = ", ".join(called.get(one.name, ())) or "no case"
+        yield f"| `{one.name}` | {one.module} | {one.summary or '-'} | {told} | {gradient} |"
+
+
+def _base(name: str) -> str:
+    return re.sub(r"(_v\d)?(\.\w+)?$", "", GRADIENT.sub("", name)).rstrip("_")
+
+
+# ------------------------------------------------------------ the page
+
+
+def page() -> str:
+    seen = json.loads(SEEN.read_text("utf-8"))
+    wheels = [
+        f"| {one['version']} | {one['machine']} | {one['symbols']} | {one['written']} "
+        f"| {one['operators']} | {', '.join(f'`{x}`' for x in one['absent']) or 'none'} "
+        f"| {one['ran']} |"
+        for one in seen["wheels"]
+    ]
+    stacks = [
+        f"| {one['mindspeed']} | {one['megatron']} | {one['imports']} | {one['groups']} "
+        f"| {one['trains']} |"
+        for one in seen["stacks"]
+    ]
+    refused = [f"| {module} | {text} |" for module, text in sorted(set(refusals()))]
+    return TEXT.read_text("utf-8").format(
+        date=seen["date"],
+        names=len(used_names()),
+        wheels="\n".join(wheels),
+        stacks="\n".join(stacks),
+        operators="\n".join(operator_rows(seen["called"])),
+        refused="\n".join(refused),
+    )
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        seen = json.loads(SEEN.read_text("utf-8"))
+        ran = {(one["version"], one["machine"]): one["ran"] for one in seen["wheels"]}
+        read = [read_wheel(path) for path in sorted(Path(sys.argv[1]).rglob("torch_npu-*.whl"))]
+        seen["wheels"] = [
+            {**one, "ran": ran.get((one["version"], one["machine"]), "not tried")} for one in read
+        ]
+        SEEN.write_text(json.dumps(seen, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    PAGE.write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
