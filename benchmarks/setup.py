@@ -1,10 +1,12 @@
 """Times a second setup on a finished prefix, and a fresh one beside a script written by hand.
 
-    python benchmarks/setup.py [--pairs N] [--mirror NAME=DIR ... --matrix DIR --index DIR]
+    python benchmarks/setup.py [--pairs N] [--megatron-lm DIR --mindspeed DIR]
 
-Without mirrors both build in the small world of the tests. A pair is one fresh setup and one run of
-the script, in alternating order, on the same mirrors and wheels; the ratio is of their times, and
-the bytes are those of git's objects. The script clones over file://, as it would from a server.
+The repositories are those of the small world of the tests, or clones from upstream in the folders
+that are named; the wheels are always those of the small world, whose content is tiny. A pair is one
+fresh setup and one run of the script, in alternating order, on the same mirrors and wheels; the
+ratio is of their times, and the bytes are those of git's objects. The script clones over file://,
+as it would from a server.
 """
 
 from __future__ import annotations
@@ -77,13 +79,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--pairs", type=int, default=3)
     options.add_argument("--again", type=int, default=9)
-    options.add_argument("--mirror", action="append", default=[], metavar="NAME=DIR")
-    options.add_argument("--matrix", metavar="DIR")
-    options.add_argument("--index", metavar="DIR")
+    options.add_argument("--megatron-lm", type=Path, metavar="DIR")
+    options.add_argument("--mindspeed", type=Path, metavar="DIR")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        case = _case(small_world.make(root / "world"), given)
+        if given.megatron_lm and given.mindspeed:
+            world = small_world.make_upstream(root / "world", given.megatron_lm, given.mindspeed)
+        else:
+            world = small_world.make(root / "world")
+        case = _case(world)
         ratios, shares = [], []
         for number in range(given.pairs):
             ours, theirs = root / "ours", root / "theirs"
@@ -108,20 +113,13 @@ def main() -> None:
     print(f"again, median: {statistics.median(again):.2f} s (at most 1.5)")
 
 
-def _case(world: small_world.World, given: argparse.Namespace) -> Case:
-    mirrors = dict(one.split("=", 1) for one in given.mirror)
-    env = world.env | ({"PIP_FIND_LINKS": given.index} if given.index else {})
-    places = (
-        Path(mirrors.get("megatron-lm", world.mirrors / "Megatron-LM")),
-        Path(mirrors.get("mindspeed", world.mirrors / "MindSpeed")),
-    )
+def _case(world: small_world.World) -> Case:
     return Case(
-        env=env,
-        mirrors=places,
+        env=world.env,
+        mirrors=(world.mirrors / "Megatron-LM", world.mirrors / "MindSpeed"),
         arguments=[
-            *("setup", "--megatron", "0.15.3", "--matrix", given.matrix or str(world.rows)),
-            *("--git-mirror", f"megatron-lm={places[0]}", "--git-mirror", f"mindspeed={places[1]}"),
-            *("--python", sys.executable, "--yes"),
+            *("setup", "--megatron", "0.15.3", "--matrix", str(world.rows)),
+            *("--git-mirror", str(world.mirrors), "--python", sys.executable, "--yes"),
         ],
         refs=("core_v0.15.3", "core_r0.15.3"),
     )

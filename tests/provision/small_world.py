@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,8 @@ import yaml
 
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
 PASSWORD = "s3cret-Passw0rd"
+MEGATRON_REFS = ("core_v0.12.1", "core_v0.15.3")
+MINDSPEED_REFS = ("26.1.0_core_r0.12.1", "core_r0.15.3")
 _SOURCES = [{"url": "the tests", "date": "2026-11-21"}]
 _UNDECLARED = ("decorator", "attrs", "psutil", "scipy", "sympy", "cffi", "pyyaml", "protobuf")
 _BACKEND = """
@@ -152,7 +155,7 @@ class World:
             capture_output=True,
             text=True,
             env={**self.env, **env},
-            timeout=300,
+            timeout=1800,
             cwd=self.root,
         )
 
@@ -186,12 +189,40 @@ def make(root: Path) -> World:
     """Everything that a setup needs, and a few traps."""
     world = World(root)
     (root / "home").mkdir(parents=True)
+    megatron, mindspeed = world.mirrors / "Megatron-LM", world.mirrors / "MindSpeed"
+    _index(world.index)
+    _rows(world.rows, {**_megatron(megatron), **_mindspeed(mindspeed)})
+    return world
+
+
+def make_upstream(root: Path, megatron: Path, mindspeed: Path) -> World:
+    """The same with repositories that were cloned from upstream, and with what these require.
+
+    setuptools and wheel, which build MindSpeed, are downloaded.
+    """
+    world = World(root)
+    for place in (root / "home", world.mirrors):
+        place.mkdir(parents=True)
+    (world.mirrors / "Megatron-LM").symlink_to(megatron)
+    (world.mirrors / "MindSpeed").symlink_to(mindspeed)
     commits = {
-        **_megatron(world.mirrors / "Megatron-LM"),
-        **_mindspeed(world.mirrors / "MindSpeed"),
+        ref: git("rev-parse", f"{ref}^{{commit}}", at=place)
+        for place, refs in ((megatron, MEGATRON_REFS), (mindspeed, MINDSPEED_REFS))
+        for ref in refs
     }
     _index(world.index)
     _rows(world.rows, commits)
+    there = {file.name.split("-")[0] for file in world.index.iterdir()}
+    for ref in MINDSPEED_REFS:
+        for line in git("show", f"{ref}:requirements.txt", at=mindspeed).splitlines():
+            name = re.split(r"[<>=!~\s]", line, maxsplit=1)[0]
+            if name and name != "wheel" and name.replace("-", "_") not in there:
+                wheel(world.index, name, "1.0")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "-d", world.index, "setuptools", "wheel"],
+        check=True,
+        timeout=300,
+    )
     return world
 
 
@@ -216,7 +247,7 @@ def _mindspeed(place: Path) -> dict[str, str]:
     git("init", "-q", "-b", "master", place)
     commit(place, {"README.md": "MindSpeed\n"}, "first")
     found = {}
-    for branch, number in (("26.1.0_core_r0.12.1", "0.12.1"), ("core_r0.15.3", "0.15.3")):
+    for branch, number in zip(MINDSPEED_REFS, ("0.12.1", "0.15.3"), strict=True):
         git("checkout", "-q", "-b", branch, "master", at=place)
         files = {
             "mindspeed/__init__.py": "",
