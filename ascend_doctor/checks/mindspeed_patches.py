@@ -16,6 +16,7 @@ Outcome = Mapping[str, Any]
 _PROBE = "mindspeed-patches"
 _PATCH_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py"
 _ARGS_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/args_utils.py"
+_REPATCHING = ("arguments", "repatch", "again")
 # Stand-ins of CUDA extensions that nobody calls on NPUs; a repatch always changes them.
 _HARMLESS = ("flash_attn.", "fused_layer_norm_cuda")
 _OLDER = "This MindSpeed is for an older Megatron"
@@ -62,8 +63,13 @@ def _outcome(case: Case, name: str) -> Outcome:
     found = cases if isinstance(cases, dict) else {}
     if name != "import" and found.get("import", {}).get("error"):
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
+    if name in _REPATCHING and _values(case).get("repatches") is False:
+        raise NotApplicable("this MindSpeed has no repatch")
     if not isinstance(found.get(name), dict):
         raise Unknown(f"the probe {_PROBE} did not come as far")
+    # Imports take as long as they take; that is no fault of MindSpeed.
+    if str(found[name].get("error")).startswith("TimeoutError"):
+        raise Unknown(f"the case {name} of {_PROBE}: {found[name]['error']}")
     return dict(found[name])
 
 
@@ -284,7 +290,7 @@ def first_repatch(case: Case) -> Iterator[Finding]:
 def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
     """A repatch with arguments that did not change must change nothing.
 
-    MindSpeed 2.1, 2.2, 2.3 and core_r0.14.0 take patches off modules only. A patched method stays
+    MindSpeed 2.2, 2.3 and core_r0.14.0 take patches off modules only. A patched method stays
     on its class, is taken for the original in the next round, and Megatron's own comes back in its
     place, in MindSpeed's modules as well: the overlap of gradient and parameter exchange, the
     optimizer's step, the fused softmax and the masked cross entropy then run as on CUDA. 26.0.0,

@@ -88,6 +88,15 @@ def test_a_case_of_mindspeed_that_fails(check: str, case: str, level: Level) -> 
     assert level is not Level.ERROR or finding.found == "AttributeError: no moe\nlast words"
 
 
+@pytest.mark.parametrize("check", ["mindspeed-args", "first-repatch", "repatch-keeps-patches"])
+def test_a_mindspeed_without_repatch_and_a_slow_machine(check: str) -> None:
+    old = {one: PATCHES[one] for one in ("import", "argv")}
+    assert said(check, {"repatches": False, "cases": old})[0].level is Level.SKIPPED
+    late = {"error": "TimeoutError: no end after 120 s"}
+    slow = {**PATCHES, "arguments": late, "repatch": late, "again": late}
+    assert said(check, {"cases": slow})[-1].level is Level.UNKNOWN
+
+
 def test_a_program_without_options_leaks_none() -> None:
     (finding,) = said("argv-leak", {"cases": PATCHES})
     assert finding.level is Level.OK

@@ -142,6 +142,19 @@ def test_a_crash_in_one_case_leaves_the_others(tmp_path: Path) -> None:
     assert findings(run, "first-repatch")[0].level is Level.OK
 
 
+def test_a_mindspeed_that_cannot_patch_again(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    # As in 2.1.0, where the adaptor itself parses the command line.
+    text = (folder / ARGS).read_text() + (folder / ADAPTOR).read_text()
+    (folder / ARGS).unlink()
+    text = text.replace("import mindspeed.args_utils as args_utils", "")
+    (folder / ADAPTOR).write_text(text.replace("args_utils.get", "get"))
+    run = ran(PROBE, folder)
+    assert list(run.ranks[0].values["cases"]) == ["import", "argv"]
+    assert findings(run, "stack-pair")[0].level is Level.OK
+    assert findings(run, "first-repatch")[0].level is Level.SKIPPED
+
+
 def test_without_mindspeed_and_on_other_devices_it_is_skipped(tmp_path: Path) -> None:
     run = ran(PROBE, written(tmp_path), device="cpu")
     assert run.ranks[0].skipped == "MindSpeed is for NPUs; the device is cpu"
