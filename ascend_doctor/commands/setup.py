@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ascend_doctor.provision.lock import Lock, Prefix
     from ascend_doctor.provision.plan import Base, Plan
     from ascend_doctor.provision.sources import Mirrors
+
+
+_LITTLE = 64  # MiB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,6 +297,9 @@ def _build(request: Request, rows: Catalog, mirrors: Mirrors, prefix: Prefix, pl
     except (CommandError, OSError) as error:
         hint = "what is done is kept: run the same command again to go on"
         click.echo(one_line(f"ascend-doctor: {error}"), err=True)
+        free = shutil.disk_usage(prefix.root).free >> 20
+        if free < _LITTLE:  # what venv and pip ran into they do not always say
+            click.echo(one_line(f"{free} MiB are left on the disk of {prefix.root}"), err=True)
         click.echo(f"ascend-doctor: setup failed; {hint}", err=True)
         return EXIT_FINDINGS
     return _prove(request, prefix.stack(plan.id), lock)

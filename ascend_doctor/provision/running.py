@@ -19,7 +19,7 @@ from ascend_doctor.system import kill_group
 
 # In the environment of every command of a setup: a later one finds what a killed one left running.
 OWNER = "ASCEND_DOCTOR_SETUP_OWNER"
-_PATIENCE = 10.0
+_PATIENCE = 20.0
 _KEPT_LINES = 12
 _INHERITED_BY_PIP = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV")
 
@@ -147,7 +147,7 @@ def _owner(descriptor: int) -> tuple[int | None, str]:
 
 
 def _take(descriptor: int, file: Path) -> None:
-    limit = time.monotonic() + _PATIENCE
+    limit = time.monotonic() + 2 * _PATIENCE  # ending what is left behind may take one
     while not _locked(descriptor):
         # A lock that is just being taken names no owner yet, or an earlier one.
         pid, name = _owner(descriptor)
@@ -177,4 +177,14 @@ def _end_left_behind(name: str) -> None:
             if one.environ().get(OWNER) == name:
                 one.kill()
                 found.append(one)
-    psutil.wait_procs(found, timeout=_PATIENCE)
+    limit = time.monotonic() + _PATIENCE
+    while any(_runs(one) for one in found) and time.monotonic() < limit:
+        time.sleep(0.05)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """A zombie holds nothing any more, and nobody may ever wait for it."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

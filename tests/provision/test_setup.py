@@ -358,6 +358,32 @@ def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
         print(f"killed after {delay:.1f} of {length:.1f} s: healthy")  # noqa: T201 - shown by -s
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk on which git's data fit and an environment does not."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command: list[str | Path] = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", place]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("mounting a small disk takes root")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_full_disk_is_told_and_outlived(world: World, small_disk: Path) -> None:
+    prefix = small_disk / "p"
+    done = world.setup("0.15.3", prefix)
+    assert done.returncode == 1
+    assert "failed    environment" in done.stderr
+    assert "MiB are left on the disk of" in done.stderr
+    assert not (prefix / "current").exists()
+    subprocess.run(["mount", "-o", "remount,size=400m", small_disk], check=True)
+    done = world.setup("0.15.3", prefix)
+    assert "skipped   megatron-lm" in done.stderr
+    assert "built     environment" in done.stderr
+    assert drift(world, prefix / "current").returncode == 0
+
+
 # ---------------------------------------------------------------- elsewhere
 
 
