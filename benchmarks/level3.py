@@ -21,12 +21,12 @@ from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.request import ProbeRequest
 
+PATIENCE = 900.0  # a loaded machine is slow on both sides
 SHARED = ("import", "device", "rendezvous", "megatron", "import the model", "teardown")
 BARE = """
 import sys
 sys.path.insert(0, {probes!r})
-import _megatron
-import _probe
+import _layouts, _megatron, _probe
 
 def body(probe):
     torch = probe.torch()
@@ -34,7 +34,7 @@ def body(probe):
     _megatron.prepare_training(probe, torch)
     probe.join()
     with probe.stage("import the model"):
-        _probe.neighbour("_tiny_gpt")
+        _probe.neighbour("_tiny_training")
 
 _probe.main(body, name="bare")
 """
@@ -45,7 +45,11 @@ def suite(python: str, ranks: int) -> list[ProbeRequest]:
     several = [one for one in plan(3, device="cpu", nproc=ranks, python=python) if one.torchrun]
     names = {one.probe for one in several}
     return [
-        msgspec.structs.replace(one, needs=tuple(need for need in one.needs if need in names))
+        msgspec.structs.replace(
+            one,
+            needs=tuple(need for need in one.needs if need in names),
+            deadline=PATIENCE,
+        )
         for one in several
     ]
 
