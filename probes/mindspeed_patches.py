@@ -30,7 +30,7 @@ import _probe
 from _patches import ADAPTOR, Order, bound, changed, decisions, imported, patched
 from _probe import Probe
 
-CASE_SECONDS = 120.0
+CASE_SECONDS = 240.0
 # Fields that the command line of a probe or of a case would become.
 OWN = ("device", "records", "deadline", "run_cases")
 # Sizes and features whose patches depend on arguments. Registration reads some of the others
