@@ -647,7 +647,8 @@ class Launch(Section, frozen=True, kw_only=True):
     of flags without a value the value is "", and UNTOLD stands for what could not be told.
     ``flags`` are the names of all options that begin with two dashes, as they were written;
     no other value is kept, but that of PYTHONPATH. ``partial``: options may have been given that
-    are not seen. ``places`` are those of options and variables in the file with the command.
+    are not seen. ``unexported`` are variables of the matrix that the script assigns for itself
+    alone and does not use. ``places`` are those of options and variables in the file.
     """
 
     given: bool = False
@@ -656,6 +657,7 @@ class Launch(Section, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     partial: bool = False
     pythonpath: str = ""
+    unexported: tuple[str, ...] = ()
     places: dict[str, Place] = {}
 
 

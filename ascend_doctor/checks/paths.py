@@ -1,4 +1,4 @@
-"""Variables that a launch builds upon what is there: PYTHONPATH."""
+"""Variables that a script sets for a launch: PYTHONPATH, and those that it does not export."""
 
 from __future__ import annotations
 
@@ -12,6 +12,24 @@ from ascend_doctor.judge import Case, check, warning
 
 _APPENDED = re.compile(r"^(?:\ufffc|\$\{?PYTHONPATH\}?):(.*)$", re.DOTALL)
 _MEGATRON = re.compile(r"megatron|mindspeed", re.IGNORECASE)
+
+
+@check("variables-exported", "Variables reach the training that they are set for")
+def variables_exported(case: Case) -> Iterator[Finding]:
+    """A variable on a line of its own reaches a command only if it is exported.
+
+    HCCL, CANN and torch_npu then take their defaults, and nothing says so.
+    """
+    launch = case.need(Launch)
+    for name in launch.unexported:
+        yield warning(
+            f"{name} is set and not exported",
+            found=f"{name}=... on a line of its own",
+            wanted=f"export {name}=...",
+            because="The training does not see it.",
+            remedy=Remedy(summary="Export it"),
+            place=launch.places.get(name),
+        )
 
 
 @check("pythonpath-prepended", "A checkout of Megatron-LM stands first on PYTHONPATH")

@@ -38,8 +38,8 @@ _EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 class Command(msgspec.Struct, frozen=True):
     """A command that runs. ``exported`` are the variables that it is given, with their places.
 
-    ``own`` are variables that were assigned and not exported. ``open``: it may have words or
-    variables that are not seen.
+    ``own`` are variables that were assigned, and neither exported nor used. ``open``: it may have
+    words or variables that are not seen.
     """
 
     words: tuple[Word, ...]
@@ -99,6 +99,9 @@ class _Walker:
         self._state = _State()
         self._functions: dict[str, Any] = {}
         self._calls = 0
+        self._used = {
+            one.decode("ascii") for one in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source)
+        }
 
     # ------------------------------------------------------------ statements
 
@@ -258,7 +261,11 @@ class _Walker:
             for name, value in state.values.items()
         }
         exported = {name: one for name, one in values.items() if name in state.exported}
-        inner = {name: one for name, one in values.items() if name not in state.exported}
+        inner = {
+            name: one
+            for name, one in values.items()
+            if name not in state.exported and name not in own and name not in self._used
+        }
         # A word that is untold as a whole may be many, or none.
         several = any(one.text == UNTOLD for one in found)
         self.found.append(

@@ -146,10 +146,22 @@ def _subject(
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
     path = exported.get("PYTHONPATH")
+    lost = {name: one for name, one in command.own.items() if name in _read_by_training(catalog)}
+    for name, value in lost.items():
+        places.setdefault(name, place(value))
     told = msgspec.structs.replace(
-        told, places=places, pythonpath=path.text if path is not None else ""
+        told,
+        places=places,
+        pythonpath=path.text if path is not None else "",
+        unexported=tuple(lost) if told.given else (),
     )
     return Subject(file=file, launch=told, environment=_environment(file, exported, catalog))
+
+
+def _read_by_training(catalog: Catalog) -> set[str]:
+    """The variables that scripts set for nothing but the training."""
+    groups = {"hccl", "torch_npu", "cann", "visible_devices", "atb"}
+    return {one.name for one in catalog.variables.variables if one.group in groups}
 
 
 def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> Environment:

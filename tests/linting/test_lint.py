@@ -62,7 +62,7 @@ def test_words_know_where_they_stand() -> None:
 
 
 def test_variables_are_exported_or_not() -> None:
-    script = "A=1\nexport B=2\nexport A\nC=3\nD=4 run"
+    script = "A=1\nexport B=2\nexport A\nC=3\nU=5\nD=4 run $U"
     run = commands(script.encode())[-1]
     assert {name: one.text for name, one in run.exported.items()} == {"A": "1", "B": "2", "D": "4"}
     assert set(run.own) == {"C"}

@@ -222,6 +222,7 @@ MISTAKES = [
     ),
     ("megatron.sh", "HCCL_CONNECT_TIMEOUT", "HCCL_CONN_TIMEOUT", "variables-misspelt", ""),
     ("megatron.sh", "export HCCL", "export ASCEND_LAUNCH_BLOCKING=1 HCCL", "variables-harmful", ""),
+    ("megatron.sh", "export HCCL", "HCCL", "variables-exported", ""),
     ("swift.sh", "tensor_parallel_size 1", "tensor_parallel_size 2", "lora-etp", ""),
     ("swift.sh", "context_parallel_size 1", "context_parallel_size 2", "gdn-zero-with-cp", ""),
     ("swift.sh", "packing false", "packing true", "run-gdn-packing", ""),
