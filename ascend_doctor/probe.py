@@ -69,7 +69,7 @@ _PROBES = (
     _Entry("vocab-parallel-logprob", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("sequence-gather", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("expert-shapes", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
-    # On megatron-core up to 0.12.3 it stops in the middle of a pipeline, which others would inherit.
+    # On megatron-core up to 0.12.3 it stops in the middle of a pipeline; others would inherit that.
     _Entry("lora-tied-embeddings", 3, 300.0, 180.0, torchrun=True, apart=True, needs=_LINKED),
     _Entry("lora-sequence-parallel", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("lora-experts", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
