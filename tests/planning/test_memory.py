@@ -214,7 +214,9 @@ def test_megatrons_estimate_does_not_know_expert_parallelism(theirs: ModuleType)
     ours = estimate(model, alone, one, recompute=False)
     states = ours.weights + ours.gradients + ours.optimizer
     assert states == pytest.approx(same, rel=0.002)
-    assert estimate(model, spread, one, recompute=False).total < same / 2
+    split = estimate(model, spread, one, recompute=False)
+    # The experts are a fourth; their optimizer states, alone on their rank now, are shared no more.
+    assert 0.5 < (split.weights + split.gradients + split.optimizer) / same < 0.55
 
 
 @pytest.mark.parametrize(("name", "share"), [("qwen3-8b", 1.23), ("llama-3.1-8b", 1.18)])
