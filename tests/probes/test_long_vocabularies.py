@@ -38,8 +38,15 @@ PROBES: dict[str, dict[str, tuple[str, str]]] = {
         "writes in place go unnoticed": (
             (
                 "import torch\n"
-                "torch.Tensor.sub_ = lambda tensor, other: tensor.data.mul_(2.0)\n"
-                "torch.Tensor.add_ = lambda tensor, other: tensor"
+                "def unnoticed(change, into):\n"
+                "    def changed(tensor, *rest, **options):\n"
+                "        if tensor.dim() == 3 and tensor.shape[1] == 3:\n"
+                "            return into(tensor.data)\n"
+                "        return change(tensor, *rest, **options)\n"
+                "    return changed\n"
+                "double = lambda data: data.mul_(2.0)\n"
+                "torch.Tensor.sub_ = unnoticed(torch.Tensor.sub_, double)\n"
+                "torch.Tensor.add_ = unnoticed(torch.Tensor.add_, lambda data: data)"
             ),
             "autograd does not notice that the entropy backward writes in place",
         ),
