@@ -246,7 +246,7 @@ class _Launch:
 
     def _look(self) -> None:
         """Read the records, and go on to the next probe where all ranks have a result."""
-        while True:
+        while not self._stopped:
             part = self._part
             for rank, stage, at in part.read():
                 self._watch.entered(rank, stage, max(at - self._begin, 0.0))
