@@ -16,17 +16,42 @@ _LINES = 6
 # A run that --timeout cut short may only have been slow, unless it stood still for this long.
 _STANDSTILL = 5.0
 _STANDSTILL_SHARE = 0.25
+# The package without which a probe of the stack has no subject.
+_ABOUT = {
+    "megatron-tree": "megatron",
+    "megatron-calls": "megatron",
+    "entry-points": "megatron",
+    "mindspeed-patches": "mindspeed",
+    "mindspeed-forward": "mindspeed",
+}
 
 
 def ran(case: Case, name: str) -> ProbeRun:
-    """The run of a probe. Raises Unknown where it could not start, NotApplicable if skipped."""
-    run = case.probe(name)
+    """The run of a probe.
+
+    Raises Unknown where it could not start, NotApplicable if it was skipped, or if what it is
+    about is not there to start with.
+    """
+    try:
+        run = case.probe(name)
+    except Unknown:
+        _is_there(case, _ABOUT.get(name, ""))
+        raise
     if by_torchrun(run):
         _launched(run)
     reasons = {one.skipped for one in run.ranks if one.skipped}
     if reasons and not run.missing and all(one.skipped for one in run.ranks):
         raise NotApplicable("; ".join(sorted(reasons)))
     return run
+
+
+def _is_there(case: Case, package: str) -> None:
+    """Raises NotApplicable where the import path was looked through and has no such package."""
+    path = case.facts.import_path
+    if package and path is not None:
+        copies = [one.copies for one in path.names if one.name == package]
+        if not any(copies):
+            raise NotApplicable(f"{package} is not on the import path")
 
 
 def _launched(run: ProbeRun) -> None:

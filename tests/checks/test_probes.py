@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import culprits, imports, probes
+from ascend_doctor.checks import culprits, every, imports, probes
 from ascend_doctor.checks.culprits import blame
 from ascend_doctor.data import Catalog
-from ascend_doctor.facts import Snapshot
+from ascend_doctor.facts import ImportName, ImportPath, PackageCopy, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, judge, registered
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
@@ -434,3 +434,30 @@ def test_a_probe_that_suffers_from_others_is_a_warning() -> None:
     finding = only(run)
     assert finding.level is Level.WARNING
     assert finding.found == "ValueError: x, after device"
+
+
+@pytest.mark.parametrize(
+    ("path", "level"),
+    [
+        (ImportPath(), Level.SKIPPED),
+        (None, Level.UNKNOWN),
+        (
+            ImportPath(
+                names=(
+                    ImportName(
+                        name="mindspeed",
+                        copies=(PackageCopy(path="/m", entry="/", kind="package"),),
+                    ),
+                )
+            ),
+            Level.UNKNOWN,
+        ),
+    ],
+)
+def test_what_is_not_there_is_skipped_and_what_could_not_start_is_unknown(
+    path: ImportPath | None, level: Level
+) -> None:
+    run = ProbeRun(probe="mindspeed-patches", not_started="torch is not installed")
+    case = Case(facts=Snapshot(probes=(run,), import_path=path), catalog=Catalog())
+    (chosen,) = [one for one in every() if one.id == "stack-pair"]
+    assert [one.level for one in judge(case, [chosen])] == [level]
