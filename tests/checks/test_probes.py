@@ -62,7 +62,7 @@ def allreduce(*ranks: ProbeResult, **fields: Any) -> ProbeRun:
 
 def judged(run: ProbeRun, device: str = "cpu") -> tuple[Finding, ...]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [one for one in registered() if one.probe == run.probe])
+    return judge(case, [one for one in every() if one.id == one.probe == run.probe])
 
 
 def only(run: ProbeRun, device: str = "cpu") -> Finding:
