@@ -17,12 +17,11 @@ from ascend_doctor.probe_results import ProbeResult, ProbeRun
 # What ranks say that lost a peer or waited for one: gloo and c10d as seen with torch 2.13, HCCL's
 # EI0002 (notify wait), EI0006 (socket) and EI0015 (ranks that never joined) by its error codes.
 # torch_npu's own function AclrtSynchronizeStreamWithTimeout is no time-out.
-_VICTIM = re.compile(
-    r"\btimed?[ -]?out|connection (closed|reset|refused)|closed by peer|broken pipe|"
-    r"^Dist(Network|Store|Backend)Error|EI0002|EI0006|EI0015",
-    re.IGNORECASE,
+_VICTIM = (
+    r"(?i)\btimed?[ -]?out|connection (closed|reset|refused)|closed by peer|broken pipe|"
+    r"^Dist(Network|Store|Backend)Error|EI0002|EI0006|EI0015"
 )
-_WAITS = re.compile(r"torch/distributed/|\bin synchronize\b")
+_WAITS = r"torch/distributed/|\bin synchronize\b"
 # torchrun sends SIGTERM to the ranks that are left once one has failed; a native abort is often
 # the watchdog of a rank that lost its peer.
 _ENDED_BY_LAUNCHER = -signal.SIGTERM
@@ -101,7 +100,7 @@ def by_torchrun(run: ProbeRun) -> bool:
 
 
 def _raised(run: ProbeRun) -> Blame | None:
-    own = [one for one in run.ranks if one.error and not _VICTIM.search(one.error)]
+    own = [one for one in run.ranks if one.error and not re.search(_VICTIM, one.error)]
     return _blamed("exception", own, own[0].error) if own else None
 
 
@@ -128,7 +127,7 @@ def _stuck(run: ProbeRun) -> Blame | None:
 
 def waits(result: ProbeResult) -> bool:
     """Whether the main thread stood in a collective."""
-    return any(_WAITS.search(frame) for frame in frames(result.stack)[:_INNERMOST])
+    return any(re.search(_WAITS, frame) for frame in frames(result.stack)[:_INNERMOST])
 
 
 def frames(stack: str) -> list[str]:

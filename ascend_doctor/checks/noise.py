@@ -19,80 +19,76 @@ class Known(NamedTuple):
     """A warning that is known. ``symptom``: harmless only where MindSpeed is not at work."""
 
     id: str
-    pattern: re.Pattern[str]
+    pattern: str
     meaning: str
     symptom: bool = False
 
 
-def _known(identity: str, pattern: str, meaning: str, *, symptom: bool = False) -> Known:
-    return Known(identity, re.compile(pattern), meaning, symptom)
-
-
 # By the texts of torch_npu, Megatron-LM, MindSpeed, verl and torch.
 KNOWN = (
-    _known(
+    Known(
         "transfer-to-npu",
         r"ImportWarning|replaced with torch\.npu|cuda\.nccl|^\s*\*{20,}",
         "transfer_to_npu lists what it redirects, at each import",
     ),
-    _known(
+    Known(
         "jit-script",
         r"Warning: `?torch\.jit\.script",
         "torch_npu switches torch.jit.script off, and torch gives it up",
     ),
-    _known(
+    Known(
         "dynamic-context",
         r"imports from `dynamic_context\.py` will be removed",
         "Megatron announces that it moves names",
     ),
-    _known(
+    Known(
         "torch-optimizers",
         r"Transformer Engine and Apex are not installed\. Falling back to Torch optimizers",
         "Megatron takes torch's optimizers",
         symptom=True,
     ),
-    _known(
+    Known(
         "torch-norm",
         r"Apex is not installed\. Falling back to Torch Norm",
         "Megatron takes torch's norm",
         symptom=True,
     ),
-    _known(
+    Known(
         "local-multi-tensor",
         r"Falling back to local implementations of multi_tensor",
         "Megatron's FSDP takes its own loops over tensors",
     ),
-    _known(
+    Known(
         "memory-pool",
         r"Failed to create unified memory mempool",
         "inference of Megatron would want CUDA's unified memory",
     ),
-    _known(
+    Known(
         "modelopt",
         r"Failed to import (transformer engine|megatron) plugin",
         "of modelopt; not used",
     ),
-    _known(
+    Known(
         "device-capability",
         r"get_device_capability",
         "NPUs have no compute capability; torch_npu answers for compatibility",
     ),
-    _known(
+    Known(
         "router-replay",
         r"NPU not support router replay for now",
         "verl's replay of the router is off on NPUs",
     ),
-    _known(
+    Known(
         "core-only",
         r"Failed from megatron\.training import get_args, use mindspeed arguments",
         "MindSpeed works without megatron.training",
     ),
-    _known(
+    Known(
         "multihot",
         r"fused_indices_to_multihot has reached end of life",
         "Megatron announces the end of an experimental function",
     ),
-    _known(
+    Known(
         "renamed-collectives",
         r"FutureWarning: `torch\.distributed\.\w+` is deprecated",
         "torch has renamed collectives and keeps the old names",
@@ -102,7 +98,7 @@ KNOWN = (
 
 def known(line: str) -> Known | None:
     """The warning that a line is, None where it is not known."""
-    return next((one for one in KNOWN if one.pattern.search(line)), None)
+    return next((one for one in KNOWN if re.search(one.pattern, line)), None)
 
 
 def folded(lines: list[str]) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ascend_doctor.checks.run_failures import failures, ran
@@ -154,7 +153,7 @@ def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> I
         if one.rank in series:
             hosts[one.host].append(one.rank)
     for ranks in hosts.values():
-        median = statistics.median(series[one] for one in ranks)
+        median = _median(series[one] for one in ranks)
         for rank in ranks:
             if series[rank] >= _SLOW * median:
                 continue
@@ -216,7 +215,7 @@ def soak(case: Case) -> Iterator[Finding]:
         if not isinstance(rates, list) or not rates:
             continue
         series = [float(rate) for rate in rates]
-        last[one.rank] = statistics.mean(series[-_TENTHS:])
+        last[one.rank] = _mean(series[-_TENTHS:])
         findings += _throttled(run, one.rank, series)
     findings += _slow(run, "the last third of the time", "TFLOPS", last)
     yield from findings
@@ -232,7 +231,7 @@ def soak(case: Case) -> Iterator[Finding]:
 def _throttled(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Finding]:
     if run.device == "cpu" or run.simulated or len(series) <= _TENTHS:
         return
-    end, best = statistics.mean(series[-_TENTHS:]), max(series)
+    end, best = _mean(series[-_TENTHS:]), max(series)
     if end < _THROTTLED * best:
         yield warning(
             f"soak: rank {rank} gets slower while it works",
@@ -242,3 +241,16 @@ def _throttled(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Findin
             remedy=_BUSY if run.device == "npu" else None,
             ranks=(rank,),
         )
+
+
+# statistics imports fractions and decimal, which every level 0 would wait for.
+
+
+def _mean(values: Collection[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _median(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else _mean(ordered[half - 1 : half + 1])
