@@ -72,7 +72,9 @@ def test_newer_megatrons_take_more() -> None:
 
 def test_what_fits_comes_before_what_does_not_and_recomputation_is_tried() -> None:
     small = choices(asked(), 8, Place(memory=40 * GIB))
-    assert [bool(one.fits) for one in small] == sorted((bool(one.fits) for one in small), reverse=True)
+    assert [bool(one.fits) for one in small] == sorted(
+        (bool(one.fits) for one in small), reverse=True
+    )
     model = find(CATALOG, "qwen3-8b")
     long = asked(model, sequence=32768, lora=8)
     one = choice(long, Layout(npus=8, tp=4), Place(memory=40 * GIB))
