@@ -17,10 +17,19 @@ T = TypeVar("T")
 
 
 def cache_folder() -> Path:
-    """What may be lost: ``$XDG_CACHE_HOME/ascend-doctor`` (XDG Base Directory Specification)."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification calls a relative path invalid.
-    base = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
+    """What may be lost: ``$XDG_CACHE_HOME/ascend-doctor``."""
+    return _folder("XDG_CACHE_HOME", ".cache")
+
+
+def data_folder() -> Path:
+    """What has to stay: ``$XDG_DATA_HOME/ascend-doctor``."""
+    return _folder("XDG_DATA_HOME", ".local/share")
+
+
+def _folder(variable: str, otherwise: str) -> Path:
+    """By the XDG Base Directory Specification, which calls a relative path invalid."""
+    named = os.environ.get(variable, "")
+    base = Path(named) if os.path.isabs(named) else Path.home() / otherwise
     return base / "ascend-doctor"
 
 

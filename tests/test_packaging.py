@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ascend_doctor import __version__
 
@@ -72,3 +76,28 @@ def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
     first, *rest = done.stdout.splitlines()
     assert first == f"{site}/ascend_doctor/matrices {site}/ascend_doctor/probes"
     assert len(rest) > 10
+
+
+def imported() -> set[str]:
+    """Top-level names that the package imports, but for what runs in the examined interpreter."""
+    found: set[str] = set()
+    for path in (ROOT / "ascend_doctor").rglob("*.py"):
+        if "operators" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {one.name.partition(".")[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"ascend_doctor", "ascend_simulator"}
+
+
+def test_what_is_imported_is_what_is_required() -> None:
+    required = {
+        canonicalize_name(Requirement(one).name)
+        for one in requires("ascend-doctor") or ()
+        if "extra ==" not in one
+    }
+    brought = packages_distributions()
+    names = {canonicalize_name(brought[one][0]) for one in imported() - {"markupsafe"}}
+    assert names == required

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import platformdirs
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.loading import load
+from ascend_doctor.loading import data_folder, load
 
 FILE = "ascend-doctor.lock"
 SCHEMA = 1
@@ -123,7 +122,7 @@ class Prefix:
     def of(cls, path: str | None) -> Prefix:
         """The folder named, else ASCEND_DOCTOR_PREFIX, else the user's data folder."""
         named = path or os.environ.get("ASCEND_DOCTOR_PREFIX")
-        place = named or platformdirs.user_data_dir("ascend-doctor")
+        place = named or data_folder()
         return cls(Path(os.path.abspath(os.path.expanduser(place))))
 
     @property
