@@ -55,7 +55,7 @@ _PROBES = (
     _Entry("dtype", 2, 300.0, 90.0),
     _Entry("flash-attention", 2, 600.0, 90.0),
     _Entry("fused-ops", 2, 600.0, 90.0),
-    _Entry("triton", 2, 300.0, 120.0),
+    _Entry("triton-kernel", 2, 300.0, 120.0),
     _Entry("attention-mask-rebuild", 2, 120.0, 90.0),
     _Entry("fp8", 2, 300.0, 90.0),
     _Entry("single-process", 2, 300.0, 90.0),

@@ -362,7 +362,7 @@ def _traceback(error: BaseException) -> str:
 def leave_folder() -> None:
     """Take the folder of the probes off sys.path.
 
-    Probes carry the names of what they examine (triton.py) and would hide the real packages.
+    A probe that carries the name of a package would hide it.
     """
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [one for one in sys.path if os.path.abspath(one or os.curdir) != here]

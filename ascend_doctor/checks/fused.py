@@ -189,7 +189,7 @@ def _off(name: str, outcome: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-@check("triton", "Triton kernels compile and are right", level=2, probe="triton")
+@check("triton-kernel", "Triton kernels compile and are right", level=2, probe="triton-kernel")
 def triton(case: Case) -> Iterator[Finding]:
     """Two small Triton kernels are compiled for one device and compared by value.
 
@@ -199,7 +199,7 @@ def triton(case: Case) -> Iterator[Finding]:
 
     There is no compiler for the CPU. Where triton is installed, its interpreter runs the kernels.
     """
-    run = ran(case, "triton")
+    run = ran(case, "triton-kernel")
     findings = [*failures(run)]
     outcomes = measured(run, broken=bool(findings))
     values = run.ranks[0].values if run.ranks else {}

@@ -79,7 +79,7 @@ def test_the_cpu_must_have_all_but_fp8() -> None:
 
 @pytest.mark.parametrize("outcome", [REFUSED, {"differ": 2}])
 def test_a_kernel_names_whose_triton_it_is(outcome: dict[str, Any]) -> None:
-    finding = only("triton", distributions=["triton 3.5.0"], cases={"sums": outcome})
+    finding = only("triton-kernel", distributions=["triton 3.5.0"], cases={"sums": outcome})
     assert finding.level is Level.ERROR
     assert finding.because == "The module triton comes from triton 3.5.0."
 
@@ -87,5 +87,7 @@ def test_a_kernel_names_whose_triton_it_is(outcome: dict[str, Any]) -> None:
 def test_kernels_that_are_right() -> None:
     cases = {"sums": {"differ": 0}}
     owner = ["triton 3.5.0"]
-    finding = only("triton", device="cpu", cases=cases, distributions=owner, interpreted=True)
+    finding = only(
+        "triton-kernel", device="cpu", cases=cases, distributions=owner, interpreted=True
+    )
     assert (finding.level, finding.found) == (Level.OK, "triton 3.5.0, by its interpreter")

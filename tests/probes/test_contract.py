@@ -148,3 +148,9 @@ def test_it_ends_by_itself_should_nobody_end_it(tmp_path: Path) -> None:
     assert "time.sleep" not in done.stdout
     assert not [one for one in events if one["event"] == "end"]
     assert "in body" in (tmp_path / "rank-0.stack").read_text("utf-8")
+
+
+def test_no_probe_hides_a_package_of_its_name() -> None:
+    names = {path.stem for path in PROBES.glob("*.py")}
+    packages = {"triton", "apex", "megatron", "mindspeed", "peft", "numpy", "torch", "torch_npu"}
+    assert not names & (packages | set(sys.stdlib_module_names))

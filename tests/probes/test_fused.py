@@ -254,7 +254,7 @@ if os.environ.get("TRITON_INTERPRET"):
 
 
 def test_triton_by_its_interpreter(examined_python: Path, tmp_path: Path) -> None:
-    run = started(examined_python, "triton")
+    run = started(examined_python, "triton-kernel")
     (rank,) = run.ranks
     if rank.skipped:
         assert rank.skipped == "triton is not installed"
@@ -263,5 +263,5 @@ def test_triton_by_its_interpreter(examined_python: Path, tmp_path: Path) -> Non
         "scale and add": 0,
         "row sums": 0,
     }
-    run = started(examined_python, "triton", mutation=NO_TAIL, folder=tmp_path)
+    run = started(examined_python, "triton-kernel", mutation=NO_TAIL, folder=tmp_path)
     assert run.ranks[0].values["cases"]["scale and add"]["differ"] == 1000 % 256

@@ -62,4 +62,4 @@ CASES: dict[str, _cases.Case] = {"scale and add": scale_and_add, "row sums": row
 
 if __name__ == "__main__":
     _cases.answer(CASES)
-    _probe.main(body, name="triton")
+    _probe.main(body, name="triton-kernel")
