@@ -200,7 +200,7 @@ def test_a_doctor_that_is_ended_leaves_no_process(
         assert doctor.stdout is not None
         assert doctor.stdout.readline() == b"ready\n"
         doctor.send_signal(number)
-        doctor.wait(30)
+        doctor.wait(120)
     for _ in range(200):
         if not survivors(mark):
             break

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+import tempfile
 import textwrap
+import venv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -149,6 +152,14 @@ def written(folder: Path, files: Mapping[str, str] = {}) -> Path:
     return folder
 
 
+@functools.cache
+def bare() -> tempfile.TemporaryDirectory[str]:
+    """A virtual environment without any package."""
+    place = tempfile.TemporaryDirectory()
+    venv.create(place.name, with_pip=False)
+    return place
+
+
 def ran(
     probe: str, *folders: Path, device: str = "npu", python: str = sys.executable, fault: str = ""
 ) -> ProbeRun:
@@ -157,6 +168,8 @@ def ran(
     if "LD_LIBRARY_PATH" not in env:
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     env["ASCEND_DOCTOR_PROBE_FAULT"] = fault
+    if probe == "megatron-tree":  # it reads what is installed, and imports nothing
+        python = f"{bare().name}/bin/python"
     requests = plan(3, device=device, nproc=1, python=python, env=env)
     return launch(next(one for one in requests if one.probe == probe))
 

@@ -33,13 +33,15 @@ Rehearse = Callable[..., Report]
 class Row(NamedTuple):
     """``finds``: check -> guilty ranks. ``linked``: leave out the probes of a single process.
 
-    ``level``: as for rehearse; nothing that trains can pass without matrix products.
+    ``level``: as for rehearse; nothing that trains can pass without matrix products. ``quick``
+    rows always run, the others where ASCEND_DOCTOR_TEST_FAULTS is set: the table takes an hour.
     """
 
     faults: tuple[str, ...]
     finds: Mapping[str, tuple[int, ...]]
     linked: bool = False
     level: int = 3
+    quick: bool = False
 
 
 ROWS = (
@@ -52,8 +54,8 @@ ROWS = (
             "inspect-env": (),
         },
     ),
-    Row(("acl-init",), {"device": (0,)}),
-    Row(("compiler-init",), {"device": (0,)}),
+    Row(("acl-init",), {"device": (0,)}, level=2, quick=True),
+    Row(("compiler-init",), {"device": (0,)}, level=2, quick=True),
     Row(("ops-other-soc",), {"device": (0,)}),
     Row(("hbm-oom:device=0",), {"device": (0,)}),
     Row(("hbm-ecc:device=1",), {"device-per-rank": (1,), "allreduce": (1,)}, linked=True),
@@ -168,6 +170,8 @@ def test_the_right_probe_fails_and_no_other(
     measure: dict[tuple[bool, int], set[tuple[str, str]]],
     tmp_path: Path,
 ) -> None:
+    if not row.quick and not os.environ.get("ASCEND_DOCTOR_TEST_FAULTS"):
+        pytest.skip("ASCEND_DOCTOR_TEST_FAULTS is not set; the whole table takes an hour")
     chosen = (row.linked, row.level)
     if chosen not in measure:
         report = rehearse(linked=row.linked, level=row.level)

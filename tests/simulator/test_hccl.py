@@ -80,7 +80,7 @@ def test_collectives_with_sanitizers(simulate: Run, sanitized: Tree) -> None:
 def test_faults_end_in_the_errors_of_hccl(
     simulate: Run, examined_python: Path, fault: str, texts: list[str]
 ) -> None:
-    done = simulate(*torchrun(examined_python, 2, "steps.py"), faults=(fault,), haste=200)
+    done = simulate(*torchrun(examined_python, 2, "steps.py"), faults=(fault,), haste=20)
     assert [text for text in texts if text not in done.stdout] == [], done.stdout
     if fault.startswith("hccl-wrong"):
         assert "rank 1 step 1 value 2\n" not in done.stdout
@@ -88,7 +88,7 @@ def test_faults_end_in_the_errors_of_hccl(
 
 def test_a_rank_that_dies_ends_the_job(simulate: Run, examined_python: Path) -> None:
     done = simulate(
-        *torchrun(examined_python, 2, "steps.py"), faults=("hccl-dies rank=1 step=2",), haste=200
+        *torchrun(examined_python, 2, "steps.py"), faults=("hccl-dies rank=1 step=2",), haste=20
     )
     assert done.returncode != 0
     assert "exitcode  : -9" in done.stderr
@@ -96,7 +96,7 @@ def test_a_rank_that_dies_ends_the_job(simulate: Run, examined_python: Path) -> 
 
 def test_gathering_objects_can_hang_alone(simulate: Run, examined_python: Path) -> None:
     fault = "hccl-hangs rank=1 on=AllGather:uint8"
-    done = simulate(*torchrun(examined_python, 2, "steps.py"), faults=(fault,), haste=500)
+    done = simulate(*torchrun(examined_python, 2, "steps.py"), faults=(fault,), haste=50)
     assert "rank 0 step 3 value 2" in done.stdout
     assert "objects" not in done.stdout
     assert "rank 0 stopped" in done.stdout

@@ -41,7 +41,9 @@ static element real(double value) {
     return (element){false, 0, value, 0};
 }
 
-#define READ(T) (*(const T *)at)
+/* A tensor may begin anywhere in its storage, so its elements may be unaligned. */
+#define READ_AT(T, index) ({ T read; memcpy(&read, at + (index) * sizeof read, sizeof read); read; })
+#define READ(T) READ_AT(T, 0)
 static element load(const char *at, aclDataType type) {
     switch ((int)type) {
     case ACL_INT8: return whole(READ(int8_t));
@@ -56,13 +58,15 @@ static element load(const char *at, aclDataType type) {
     case ACL_FLOAT16: return real(from_fp16(READ(uint16_t)));
     case ACL_BF16: return real(from_bf16(READ(uint16_t)));
     case ACL_FLOAT: return real(READ(float));
-    case ACL_COMPLEX64: return (element){false, 0, READ(float), ((const float *)at)[1]};
-    case ACL_COMPLEX128: return (element){false, 0, READ(double), ((const double *)at)[1]};
+    case ACL_COMPLEX64: return (element){false, 0, READ(float), READ_AT(float, 1)};
+    case ACL_COMPLEX128: return (element){false, 0, READ(double), READ_AT(double, 1)};
     default: return real(READ(double));
     }
 }
 
-#define WRITE(T, value) (*(T *)at = (T)(value))
+#define WRITE_AT(T, index, value) \
+    ({ T written = (T)(value); memcpy(at + (index) * sizeof written, &written, sizeof written); })
+#define WRITE(T, value) WRITE_AT(T, 0, value)
 static void store(char *at, aclDataType type, element e) {
     /* NaN and what does not fit have no defined integer; 0 keeps the sanitizer's rules */
     bool fits = e.integral || (e.real > -9.2e18 && e.real < 9.2e18);
@@ -80,8 +84,8 @@ static void store(char *at, aclDataType type, element e) {
     case ACL_FLOAT16: WRITE(uint16_t, to_fp16((float)e.real)); break;
     case ACL_BF16: WRITE(uint16_t, to_bf16((float)e.real)); break;
     case ACL_FLOAT: WRITE(float, e.real); break;
-    case ACL_COMPLEX64: WRITE(float, e.real), ((float *)at)[1] = (float)e.imaginary; break;
-    case ACL_COMPLEX128: WRITE(double, e.real), ((double *)at)[1] = e.imaginary; break;
+    case ACL_COMPLEX64: WRITE(float, e.real), WRITE_AT(float, 1, e.imaginary); break;
+    case ACL_COMPLEX128: WRITE(double, e.real), WRITE_AT(double, 1, e.imaginary); break;
     default: WRITE(double, e.real); break;
     }
 }
