@@ -91,6 +91,16 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
         return "" if complete else f"the probe {self.probe} failed"
 
     @property
+    def where(self) -> str:
+        """How many ranks ran on what."""
+        return f"{self.world_size} ranks on {self.device}"
+
+    @property
+    def compared(self) -> int:
+        """How many values all ranks compared."""
+        return sum(one.compared for one in self.ranks)
+
+    @property
     def sound(self) -> bool:
         """Whether every rank came to its end with nothing wrong."""
         return not (self.timed_out or self.not_started or self.missing) and all(

@@ -53,8 +53,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """One line for people."""
         parts = [
-            _count(self.error, "error"),
-            _count(self.warning, "warning"),
+            counted(self.error, "error"),
+            counted(self.warning, "warning"),
             f"{self.unknown} unknown",
             f"{self.ok} ok",
             f"{self.skipped} skipped",
@@ -137,7 +137,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fleet: Fleet | None = None
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural where there are more."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

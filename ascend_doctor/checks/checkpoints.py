@@ -44,7 +44,7 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "A saved training goes on as before",
-            found=f"{run.world_size} ranks on {run.device}: {', '.join(names)}; every bit of the "
+            found=f"{run.where}: {', '.join(names)}; every bit of the "
             "adapters, the loss on unseen batches, and two steps",
         )
 

@@ -58,7 +58,7 @@ def vocab_parallel_logprob(case: Case) -> Iterator[Finding]:
     costs = {chunk: sum(collectives(4096, chunk)) for chunk in (None, 16, 128, 256)}
     yield note(
         "Log-probabilities over a sharded vocabulary are right",
-        found=f"{run.world_size} ranks on {run.device}; all-reduces of 4096 tokens: "
+        found=f"{run.where}; all-reduces of 4096 tokens: "
         + ", ".join(f"{cost} {_label(str(chunk))}" for chunk, cost in costs.items())
         + f"; writing into saved tensors: {_refused(run)}",
     )
@@ -156,10 +156,8 @@ def sequence_gather(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     yield from findings
     if not findings:
-        compared = sum(one.compared for one in run.ranks)
         yield note(
-            "Gathered sequences are in order",
-            found=f"{run.world_size} ranks on {run.device}, {compared} results compared",
+            "Gathered sequences are in order", found=f"{run.where}, {run.compared} results compared"
         )
 
 

@@ -46,7 +46,7 @@ def sequence_parallel(case: Case) -> Iterator[Finding]:
     if findings:
         return
     drift = _difference(run, "unmarked", "dense tensor")
-    text = f"{run.world_size} ranks on {run.device}: the losses of one rank, equal adapters"
+    text = f"{run.where}: the losses of one rank, equal adapters"
     if drift <= _EQUAL:
         text += "; without the mark they stay equal, too"
     else:
@@ -78,7 +78,7 @@ def experts(case: Case) -> Iterator[Finding]:
     if findings:
         return
     drift = _difference(run, "ETP2", "expert tensor")
-    text = f"{run.world_size} ranks on {run.device}: with ETP 1 equal adapters"
+    text = f"{run.where}: with ETP 1 equal adapters"
     if drift <= _EQUAL:
         text += "; with ETP 2 they are equal here, too"
     else:
@@ -112,7 +112,7 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "LoRA works in a pipeline with tied embeddings",
-            found=f"{run.world_size} ranks on {run.device}: the losses of one rank, "
+            found=f"{run.where}: the losses of one rank, "
             f"megatron.core {run.ranks[0].values.get('megatron')}",
         )
 

@@ -101,11 +101,7 @@ def allreduce(case: Case) -> Iterator[Finding]:
         )
     yield from findings
     if not findings:
-        compared = sum(one.compared for one in run.ranks)
-        yield note(
-            "All ranks add up correctly",
-            found=f"{run.world_size} ranks on {run.device}, {compared} sums compared",
-        )
+        yield note("All ranks add up correctly", found=f"{run.where}, {run.compared} sums compared")
 
 
 @check("collectives", "Every collective moves the right values", level=3, probe="collectives")
@@ -124,10 +120,9 @@ def collectives(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     yield from findings
     if not findings:
-        compared = sum(one.compared for one in run.ranks)
         yield note(
             "Every collective moves the right values",
-            found=f"{run.world_size} ranks on {run.device}, {compared} results compared",
+            found=f"{run.where}, {run.compared} results compared",
         )
 
 

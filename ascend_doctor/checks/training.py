@@ -36,7 +36,7 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
         return
     layouts = _layouts(run.ranks[0])
     several = sum(one.get("groups", 0) for one in layouts.values())
-    text = f"{run.world_size} ranks on {run.device}: {', '.join(layouts)}; {_stack(run)}"
+    text = f"{run.where}: {', '.join(layouts)}; {_stack(run)}"
     used = sum(one.get("bytes", 0) for one in layouts.values())
     if used > 0 and several:
         text += f"; {used / several / _MIB:.0f} MiB of device memory for a group"
@@ -126,7 +126,7 @@ def smoke_train(case: Case) -> Iterator[Finding]:
     losses = _losses(run, layouts[0])
     yield note(
         "A tiny model trains as it should",
-        found=f"{run.world_size} ranks on {run.device}: {', '.join(layouts)}; loss "
+        found=f"{run.where}: {', '.join(layouts)}; loss "
         f"{losses[0]:.5f} to {losses[-1]:.5f} in {len(losses)} steps; {_stack(run)}",
     )
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
-from typing import Any
-
-from click import style
 
 from ascend_doctor.diagnosis.result import Cause, Code, Diagnosis, Evidence
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.render.plain import lines, one_line
-from ascend_doctor.report import Report, verdict
+from ascend_doctor.render.page import Page
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.report import Report, counted, verdict
 
-_MARKS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "fatal": ("✗", "x", {"fg": "red", "bold": True}),
-    "unknown": ("?", "?", {"fg": "magenta", "bold": True}),
-    "degraded": ("!", "!", {"fg": "yellow", "bold": True}),
-    "well": ("✓", "+", {"fg": "green"}),
+_LEVELS = {
+    "fatal": Level.ERROR,
+    "unknown": Level.UNKNOWN,
+    "degraded": Level.WARNING,
 }
-_FIELD = "  {label:<8}"
+_LABEL = 8
 _CODES = 12
 
 
@@ -33,7 +29,7 @@ def render(
     verbose: bool = False,
 ) -> str:
     """The whole diagnosis, the root cause first."""
-    page = _Page(color=color, width=max(width, 40), ascii_only=ascii_only)
+    page = _Page(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(diagnosis)
     for number, cause in enumerate(diagnosis.causes):
         page.cause(cause, diagnosis if number == 0 else None)
@@ -41,53 +37,27 @@ def render(
     page.codes(diagnosis, verbose=verbose)
     page.now(diagnosis)
     page.foot(diagnosis, verbose=verbose)
-    text = "\n".join(row.rstrip() for row in page.rows) + "\n"
-    return text.encode("ascii", "backslashreplace").decode() if ascii_only else text
+    return page.text
 
 
-class _Page:
-    def __init__(self, *, color: bool, width: int, ascii_only: bool) -> None:
-        self.rows: list[str] = []
-        self._color = color
-        self._width = width
-        self._ascii = ascii_only
-
-    def _styled(self, text: str, **how: Any) -> str:
-        return style(text, **how) if self._color else text
-
-    def _wrapped(self, text: str, indent: int) -> list[str]:
-        room = max(self._width - indent, 20)
-        found = [
-            part
-            for line in lines(text)
-            for part in textwrap.wrap(line, room, break_on_hyphens=False) or [""]
-        ]
-        return [found[0], *(" " * indent + part for part in found[1:])]
-
-    def _field(self, label: str, text: str) -> None:
-        name = _FIELD.format(label=label)
-        first, *rest = self._wrapped(text, len(name))
-        self.rows += [self._styled(name, dim=True) + first, *rest]
-
+class _Page(Page):
     def _title(self, kind: str, text: str) -> None:
-        fancy, simple, how = _MARKS[kind]
-        first, *more = self._wrapped(text, 2)
-        mark = self._styled(simple if self._ascii else fancy, **how)
-        self.rows += ["", f"{mark} {self._styled(first, bold=True)}", *more]
+        first, *more = self.wrapped(text, 2)
+        self.rows += ["", f"{self.mark(_LEVELS[kind])} {self.styled(first, bold=True)}", *more]
 
     def head(self, diagnosis: Diagnosis) -> None:
         size = diagnosis.bytes / (1 << 20)
         parts = [
             f"ascend-doctor {diagnosis.tool_version}",
-            _count(diagnosis.logs, "log"),
+            counted(diagnosis.logs, "log"),
             f"{diagnosis.lines:,} lines, {size:.1f} MiB",
         ]
         if diagnosis.ranks:
             parts.append(f"ranks {spans(diagnosis.ranks)} seen")
         if diagnosis.world_size:
             parts.append(f"world size {diagnosis.world_size}")
-        text = (" - " if self._ascii else " · ").join(map(one_line, parts))
-        self.rows.append(self._styled(self._wrapped(text, 0)[0], bold=True))
+        text = self.separator.join(map(one_line, parts))
+        self.rows.append(self.styled(self.wrapped(text, 0)[0], bold=True))
 
     def cause(self, cause: Cause, diagnosis: Diagnosis | None) -> None:
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
@@ -96,19 +66,19 @@ class _Page:
         if diagnosis and diagnosis.guilty:
             self._guilty(diagnosis)
         for number, one in enumerate(cause.evidence):
-            self._field("" if number else "seen", shown(one))
-        self._field("why", cause.cause)
-        self._field("do", cause.fix)
+            self.field("" if number else "seen", shown(one))
+        self.field("why", cause.cause)
+        self.field("do", cause.fix)
         if cause.caught_by:
             named = " ".join(f"--only {one}" for one in cause.caught_by)
-            self._field("before", f"ascend-doctor check {named}")
+            self.field("before", f"ascend-doctor check {named}")
         elif cause.before:
-            self._field("before", cause.before)
+            self.field("before", cause.before)
         for number, what in enumerate(cause.consequences):
-            told = f"{what.title}  [{what.id}], {_count(what.count, 'line')}"
-            self._field("" if number else "follows", told)
+            told = f"{what.title}  [{what.id}], {counted(what.count, 'line')}"
+            self.field("" if number else "follows", told)
         for number, source in enumerate(cause.sources):
-            self._field("" if number else "source", source)
+            self.field("" if number else "source", source)
 
     def _guilty(self, diagnosis: Diagnosis) -> None:
         guilty = diagnosis.guilty
@@ -118,11 +88,11 @@ class _Page:
         who += [f"node {one}" for one in guilty.nodes]
         who += [f"process {one}" for one in guilty.processes]
         doubt = "" if guilty.sure else "probably "
-        self._field("guilty", f"{doubt}{', '.join(who)}: {guilty.reason}")
+        self.field("guilty", f"{doubt}{', '.join(who)}: {guilty.reason}")
         told = [one.evidence for one in diagnosis.unexplained]
         told += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
         if guilty.evidence and guilty.evidence not in told:
-            self._field("", shown(guilty.evidence))
+            self.field("", shown(guilty.evidence))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.unexplained:
@@ -133,53 +103,48 @@ class _Page:
         for number, one in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(one.ranks)}" if one.ranks else ""
             times = f" ({one.count} lines{ranks})" if one.count > 1 else ""
-            self._field("" if number else "error", shown(one.evidence) + times)
+            self.field("" if number else "error", shown(one.evidence) + times)
         if diagnosis.paste and not diagnosis.causes:
-            self.rows += ["", self._styled("For a bug report:", dim=True)]
+            self.rows += ["", self.styled("For a bug report:", dim=True)]
             self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
 
     def codes(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         if not diagnosis.codes or (diagnosis.causes and not verbose):
             return
-        self.rows += ["", self._styled("Codes", bold=True)]
+        self.rows += ["", self.styled("Codes", bold=True)]
         for one in diagnosis.codes[:_CODES]:
-            self._field(one.code, meaning(one))
+            self.field(one.code, meaning(one))
 
     def now(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.now:
             return
-        self.rows += ["", self._styled("This machine now", bold=True)]
+        self.rows += ["", self.styled("This machine now", bold=True)]
         for one in diagnosis.now:
-            self._field(one.level.value, f"{one.title}  [{one.check}]")
+            self.field(one.level.value, f"{one.title}  [{one.check}]")
             if one.found and one.level is not Level.OK:
-                self._field("", one.found)
+                self.field("", one.found)
 
     def foot(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         self.rows.append("")
         if diagnosis.benign:
             count = sum(one.count for one in diagnosis.benign)
-            kinds = _count(len(diagnosis.benign), "kind")
-            self.rows.append(f"{_count(count, 'harmless message')} of {kinds}")
+            kinds = counted(len(diagnosis.benign), "kind")
+            self.rows.append(f"{counted(count, 'harmless message')} of {kinds}")
         for benign in diagnosis.benign if verbose else ():
-            self.rows += self._wrapped(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
+            self.rows += self.wrapped(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
         if diagnosis.not_read:
-            self.rows.append(f"{_count(len(diagnosis.not_read), 'file')} not read")
+            self.rows.append(f"{counted(len(diagnosis.not_read), 'file')} not read")
         for file in diagnosis.not_read if verbose else ():
-            self.rows += self._wrapped(f"    {file.name}: {file.reason}", 4)
-        kind = {"known failure": "fatal", "unknown error": "unknown"}.get(diagnosis.outcome, "well")
+            self.rows += self.wrapped(f"    {file.name}: {file.reason}", 4)
+        level = {"known failure": Level.ERROR, "unknown error": Level.UNKNOWN}.get(
+            diagnosis.outcome, Level.OK
+        )
         if diagnosis.causes and diagnosis.causes[0].severity == "degraded":
-            kind = "degraded"
-        fancy, simple, how = _MARKS[kind]
-        mark = self._styled(simple if self._ascii else fancy, **how)
-        outcome = self._styled(diagnosis.outcome, bold=True)
-        self.rows.append(f"{mark} {outcome} in {diagnosis.seconds:.1f} s")
+            level = Level.WARNING
+        outcome = self.styled(diagnosis.outcome, bold=True)
+        self.rows.append(f"{self.mark(level)} {outcome} in {diagnosis.seconds:.1f} s")
         if diagnosis.redacted:
-            told = "Names and addresses are pseudonyms; --no-redact shows them."
-            self.rows.append(self._styled(told, dim=True))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+            self.pseudonyms()
 
 
 def spans(ranks: tuple[int, ...]) -> str:

@@ -1,0 +1,80 @@
+"""Lines for a person at a terminal: width, colour, marks and fields of every text page."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from click import style
+
+from ascend_doctor.findings import Level
+from ascend_doctor.render.plain import lines
+
+# Symbols differ in shape as well as in colour; the second is for terminals without Unicode.
+_MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
+    Level.ERROR: ("✗", "x", {"fg": "red", "bold": True}),
+    Level.UNKNOWN: ("?", "?", {"fg": "magenta", "bold": True}),
+    Level.WARNING: ("!", "!", {"fg": "yellow", "bold": True}),
+    Level.OK: ("✓", "+", {"fg": "green"}),
+    Level.SKIPPED: ("·", "-", {"dim": True}),
+}
+_NARROWEST = 40
+_ROOM = 20
+
+
+class Page:
+    """Rows that become one text. ``width`` is in columns; ``label`` is the room of a field's name.
+
+    Texts that reach a row go through ``wrapped`` or ``plain.one_line``.
+    """
+
+    def __init__(self, *, color: bool, width: int, ascii_only: bool, label: int) -> None:
+        self.rows: list[str] = []
+        self.separator = " - " if ascii_only else " · "
+        self._color = color
+        self._width = max(width, _NARROWEST)
+        self._ascii = ascii_only
+        self._label = label
+
+    @property
+    def text(self) -> str:
+        """All rows; where only ASCII may be shown, the rest as escapes."""
+        text = "\n".join(row.rstrip() for row in self.rows) + "\n"
+        return text.encode("ascii", "backslashreplace").decode() if self._ascii else text
+
+    def styled(self, text: str, **how: Any) -> str:
+        """The text in colour, where colours are wanted."""
+        return style(text, **how) if self._color else text
+
+    def mark(self, level: Level) -> str:
+        """The symbol of a level."""
+        fancy, simple, _ = _MARKS[level]
+        return self.leveled(level, simple if self._ascii else fancy)
+
+    def leveled(self, level: Level, text: str) -> str:
+        """The text in the colour of a level."""
+        return self.styled(text, **_MARKS[level][2])
+
+    def wrapped(self, text: str, indent: int) -> list[str]:
+        """The lines of a text in what is left of the width; the first is not indented."""
+        room = max(self._width - indent, _ROOM)
+        found = [
+            part
+            for line in lines(text)
+            for part in textwrap.wrap(line, room, break_on_hyphens=False) or [""]
+        ]
+        return [found[0], *(" " * indent + part for part in found[1:])]
+
+    def field(self, label: str, text: str) -> None:
+        """A name and a text beside it."""
+        name = f"  {label:<{self._label}}"
+        first, *rest = self.wrapped(text, len(name))
+        self.rows += [self.styled(name, dim=True) + first, *rest]
+
+    def dim(self, text: str, indent: int = 0) -> None:
+        """A text of less weight."""
+        self.rows += [self.styled(row, dim=True) for row in self.wrapped(text, indent)]
+
+    def pseudonyms(self) -> None:
+        """What stands below a page that is redacted."""
+        self.dim("Names and addresses are pseudonyms; --no-redact shows them.")
