@@ -36,6 +36,12 @@ def test_version_and_help(doctor: Command) -> None:
     assert "Exit codes" in text
 
 
+def test_it_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "ascend_doctor", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == f"ascend-doctor, version {__version__}"
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help(doctor: Command, name: str) -> None:
     done = doctor(name, "-h")
