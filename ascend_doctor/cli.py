@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import signal
 import sys
@@ -11,6 +10,7 @@ import sys
 import click
 
 from ascend_doctor import __version__
+from ascend_doctor.commands.lazy import LazyGroup
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from ascend_doctor.render.plain import lines, one_line
@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "Check, run a launch, and diagnose its log where it fails.",
     "judge": "Judge a saved snapshot as check -l 0 would have done there.",
     "merge": "Give one verdict on the reports of many machines.",
+    "fleet": "Check many machines by Ray, Slurm, Kubernetes or torchrun.",
     "diff": "Say in what two machines differ, what matters most first.",
     "setup": "Build a stack for a Megatron-LM, pinned and locked, and judge it.",
     "env": "Print the variables of a stack for a shell to source, or take them back.",
@@ -36,26 +37,10 @@ COMMANDS = {
 }
 
 
-class _Commands(click.Group):
-    """Knows the names and help lines without importing the commands."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"ascend_doctor.commands.{name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
 @click.group(
-    cls=_Commands,
+    cls=LazyGroup,
+    table=COMMANDS,
+    modules="ascend_doctor.commands.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help=__doc__,
 )

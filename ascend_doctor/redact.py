@@ -40,7 +40,10 @@ _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
 
 
 class Redactor:
-    """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between machines."""
+    """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between machines.
+
+    ``kept`` are names and addresses that stay, because nodes are called so.
+    """
 
     def __init__(
         self,
@@ -48,16 +51,19 @@ class Redactor:
         host: str = "",
         home: str = "",
         addresses: Iterable[str] = (),
+        kept: Iterable[str] = (),
         key: bytes | None = None,
     ) -> None:
         self._key = key or secrets.token_bytes(16)
         self._home = home.rstrip("/")
         self._host = host if len(host) > 1 and host != "localhost" else ""
         self._names: dict[str, str] = {}
+        self._stay = {*kept}
         if self._host:
             self._names[self._host] = f"host-{self._digest(self._host)}"
         for address in addresses:
             self._names.setdefault(address, self.address(address))
+        self._stay.update(self._names.values())
         known = sorted(self._names, key=len, reverse=True)
         # A colon may stand before and after a name or an IPv4 address (ipaddr:192.0.2.1, a port),
         # but belongs to an IPv6 address.
@@ -107,6 +113,8 @@ class Redactor:
         return self._redacted(text, _HOME)
 
     def _redacted(self, text: str, home: str) -> str:
+        if text in self._stay:
+            return text
         text = _SECRETS.sub(_hide, text)
         if self._home and self._home != "/":
             text = re.sub(rf"(?<![\w.-]){re.escape(self._home)}(?![\w.-])", home, text)
@@ -116,7 +124,7 @@ class Redactor:
         return _MAC.sub("00:00:00:00:00:00", text)
 
     def _private(self, text: str) -> str:
-        return text if text in self._names.values() else self.address(text)
+        return text if text in self._stay else self.address(text)
 
     def apply(self, value: T) -> T:
         """The same struct with every text redacted; mapping keys stay, for they are names."""

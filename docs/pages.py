@@ -61,8 +61,9 @@ def described(
     )
     yield f"{mark} {path}\n\n```text\n{found.get_help(context)}\n```\n"
     if isinstance(found, click.Group):
-        for name, one in found.commands.items():
-            yield from described(one, f"{path} {name}", context, f"{mark}#")
+        for name in found.list_commands(context):
+            if one := found.get_command(context, name):
+                yield from described(one, f"{path} {name}", context, f"{mark}#")
 
 
 def checks() -> Iterator[str]:

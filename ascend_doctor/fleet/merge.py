@@ -67,12 +67,12 @@ class Merged:
     addresses: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     figures: dict[str, list[Figure]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, file: str, report: NodeReport, stack: frozenset[str]) -> None:
+    def add(self, name: str, file: str, report: NodeReport, stack: frozenset[str]) -> None:
         """Count one machine."""
         number = len(self.nodes)
         self.nodes.append(
             Node(
-                name=_name(file, report),
+                name=name,
                 file=file,
                 taken_at=report.taken_at,
                 exit_code=report.verdict.exit_code,
@@ -113,16 +113,17 @@ def _at(table: dict[str, array[int]] | dict[Complaint, array[int]], key: object)
     return table.setdefault(key, array("I"))  # type: ignore[arg-type]
 
 
-def _name(file: str, report: NodeReport) -> str:
+def _name(file: str, report: NodeReport, *, by_file: bool) -> str:
     """The host; a redacted report has a pseudonym, so its file has to name the node."""
     stem = os.path.splitext(os.path.basename(file))[0]
-    return stem if report.redacted or not report.host else report.host
+    return stem if by_file or report.redacted or not report.host else report.host
 
 
-def merge(files: Iterable[str], stack: frozenset[str]) -> Merged:
+def merge(files: Iterable[str], stack: frozenset[str], *, by_file: bool = False) -> Merged:
     """Read the reports; of two about one node the newer counts. Never raises for a file.
 
-    A first pass counts as it reads; where a node came twice, which is seldom, a second one does.
+    ``by_file``: nodes are called as their files are, which a scheduler named. A first pass counts
+    as it reads; where a node came twice, which is seldom, a second one does.
     """
     merged = Merged()
     newest: dict[str, tuple[str, str]] = {}
@@ -132,21 +133,21 @@ def merge(files: Iterable[str], stack: frozenset[str]) -> Merged:
         if isinstance(read, Unreadable):
             merged.unreadable.append(read)
             continue
-        name = _name(file, read)
+        name = _name(file, read, by_file=by_file)
         taken, other = newest.get(name, ("", ""))
         if other:
             merged.duplicates.append(min((taken, other), (read.taken_at, file))[1])
         newest[name] = max((taken, other), (read.taken_at, file))
         readable.append(file)
         if not merged.duplicates:
-            merged.add(file, read, stack)
+            merged.add(name, file, read, stack)
     if not merged.duplicates:
         return merged
     kept = {file for _, file in newest.values()}
     again = Merged(unreadable=merged.unreadable, duplicates=merged.duplicates)
     for file in readable:
         if file in kept and isinstance(report := read_report(file), NodeReport):
-            again.add(file, report, stack)
+            again.add(_name(file, report, by_file=by_file), file, report, stack)
     return again
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -12,6 +13,7 @@ from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.fleet.hosts import compress
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import more_is_worse, outliers
 from ascend_doctor.fleet.settings import ABSENT, Group, Setting
@@ -21,14 +23,23 @@ _NAMED = 8
 
 
 def judge(
-    merged: Merged, *, expected: Sequence[str] | None, fail_on: Level, seconds: float
+    merged: Merged,
+    *,
+    expected: Sequence[str] | None,
+    fail_on: Level,
+    seconds: float,
+    reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
-    """The merged report. ``expected`` are the nodes that had to report, None where nobody said."""
+    """The merged report. ``expected`` are the nodes that had to report, None where nobody said.
+
+    ``reasons`` say of nodes why they are silent, where what started the check knows it.
+    """
     names = [one.name for one in merged.nodes]
     missing = _missing(expected, names)
     drift = tuple(_drifts(merged))
     findings = (
-        *_about_files(merged, missing),
+        *_silent(missing, reasons),
+        *_about_files(merged),
         *(_drifted(one) for one in drift),
         *_addresses(merged),
         *_complaints(merged),
@@ -96,16 +107,27 @@ def _missing(expected: Sequence[str] | None, names: Collection[str]) -> tuple[st
     )
 
 
-def _about_files(merged: Merged, missing: tuple[str, ...]) -> Iterator[Finding]:
-    if missing:
-        yield Finding(
-            check="fleet-missing",
-            level=Level.UNKNOWN,
-            title=f"{_count(len(missing))} did not report",
-            because="Nothing is known about a node that is silent.",
-            remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
-            nodes=missing,
-        )
+def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Finding]:
+    """Nodes with one reason stand together."""
+    if not missing:
+        return
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for name in missing:
+        if name in reasons:
+            by_reason[reasons[name]].append(name)
+    told = [f"{compress(names)}: {reason}" for reason, names in by_reason.items()]
+    yield Finding(
+        check="fleet-missing",
+        level=Level.UNKNOWN,
+        title=f"{_count(len(missing))} did not report",
+        found="; ".join(told[:_NAMED]) + _more(len(told)),
+        because="Nothing is known about a node that is silent.",
+        remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
+        nodes=missing,
+    )
+
+
+def _about_files(merged: Merged) -> Iterator[Finding]:
     if merged.unreadable:
         first = "; ".join(f"{one.file}: {one.reason}" for one in merged.unreadable[:_NAMED])
         yield Finding(

@@ -75,6 +75,6 @@ class Page:
         """A text of less weight."""
         self.rows += [self.styled(row, dim=True) for row in self.wrapped(text, indent)]
 
-    def pseudonyms(self) -> None:
+    def pseudonyms(self, what: str = "Names and addresses") -> None:
         """What stands below a page that is redacted."""
-        self.dim("Names and addresses are pseudonyms; --no-redact shows them.")
+        self.dim(f"{what} are pseudonyms; --no-redact shows them.")

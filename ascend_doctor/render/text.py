@@ -88,7 +88,7 @@ class _Page(Page):
         )
         self.rows.append(f"{mark} {verdict} in {report.seconds:.1f} s{tail}")
         if report.redacted:
-            self.pseudonyms()
+            self.pseudonyms(*(("Addresses",) if report.fleet else ()))
 
 
 def _scope(report: Report) -> str:

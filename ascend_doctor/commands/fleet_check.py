@@ -1,0 +1,192 @@
+"""``ascend-doctor fleet check``: every node checks itself, and one verdict comes out."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import msgspec
+
+from ascend_doctor.commands.merged import Wanted, expect_option, merged_options, read_hosts
+from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_INTERRUPTED
+from ascend_doctor.fleet.engine import Engine, Job, Silent
+from ascend_doctor.fleet.merge import merge, report_files
+from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.report import LEVELS
+
+# What a node's own check leaves of the time, to write and send its report.
+_MARGIN, _MARGIN_SHARE = 60.0, 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnNodes:
+    """The options that every node's check gets."""
+
+    level: int
+    device: str
+    nproc: int | None
+    python: str | None
+    only: tuple[str, ...]
+    skip: tuple[str, ...]
+
+    def arguments(self, *, fail_on: str, timeout: float) -> tuple[str, ...]:
+        """Of ``ascend-doctor check``, which may take ``timeout`` seconds with all around it.
+
+        Reports travel with the names that the merged one compares; that one is redacted.
+        """
+        own = timeout - min(_MARGIN, timeout * _MARGIN_SHARE)
+        given = {"--nproc": self.nproc, "--python": self.python}
+        return (
+            *("--level", str(self.level), "--device", self.device, "--timeout", f"{own:g}"),
+            *("--fail-on", fail_on, "--no-redact", "--quiet"),
+            *(word for name, value in given.items() if value for word in (name, str(value))),
+            *(word for one in self.only for word in ("--only", one)),
+            *(word for one in self.skip for word in ("--skip", one)),
+        )
+
+
+@click.command("check")
+@click.option(
+    "--ray",
+    metavar="[ADDRESS]",
+    is_flag=False,
+    flag_value="auto",
+    help="Start it by Ray, in the cluster at ADDRESS or the one that is running here.",
+)
+@click.option(
+    "--slurm",
+    is_flag=True,
+    help="Start it by srun, in this allocation or a new one; what stands behind -- is for srun.",
+)
+@expect_option
+@click.option("--nodes", type=click.IntRange(1), metavar="N", help="How many, the engine chooses.")
+@click.option(
+    "-l",
+    "--level",
+    type=click.IntRange(0, len(LEVELS) - 1),
+    default=3,
+    show_default=True,
+    help="0 static, 1 imports, 2 one device, 3 collectives of one node, 4 soak.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=5),
+    metavar="S",
+    default=900,
+    show_default=True,
+    help="Seconds for everything; what is left over then is ended and reported as silent.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "npu", "cuda", "cpu"]),
+    default="auto",
+    show_default=True,
+    help="Where probes run on every node.",
+)
+@click.option("--nproc", type=click.IntRange(1, 4096), metavar="N", help="Ranks of level 3.")
+@click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it.")
+@selection_options
+@click.option(
+    "--reports",
+    metavar="DIR",
+    help="Empty folder for the nodes' reports, which are kept.  [default: a temporary one]",
+)
+@merged_options
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- SRUN OPTIONS...]")
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    ray: str | None,
+    slurm: bool,
+    expect: str | None,
+    nodes: int | None,
+    timeout: float,
+    reports: str | None,
+    wanted: Wanted,
+    words: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Check every node by a scheduler that is there, and give one verdict.
+
+    A node that does not report is unknown, with the reason that the scheduler gives.
+    """
+    start = time.monotonic()
+    if expect and nodes:
+        raise click.UsageError("--expect and --nodes exclude each other")
+    hosts = read_hosts(expect) if expect else ()
+    engine = _engine(ray, slurm=slurm, words=words)
+    on_nodes = OnNodes(**options)
+    with _folder(reports, shared=slurm) as folder:
+        job = Job(
+            folder=folder,
+            check=on_nodes.arguments(fail_on=wanted.output.fail_on.value, timeout=timeout),
+            deadline=timeout,
+            nodes=hosts,
+            count=nodes,
+        )
+        silent, interrupted = _run(engine, job)
+        merged = merge(report_files([folder]), wanted.stack, by_file=True)
+    expected = tuple(dict.fromkeys((*hosts, *(one.node for one in silent))))
+    if not merged.nodes and not merged.unreadable and not expected:
+        raise DataError("the check ran on no node" + (": interrupted" if interrupted else ""))
+    report = judge(
+        merged,
+        expected=expected,
+        fail_on=wanted.output.fail_on,
+        seconds=time.monotonic() - start,
+        reasons={one.node: one.reason for one in silent},
+    )
+    code = wanted.write(msgspec.structs.replace(report, interrupted=interrupted))
+    return EXIT_INTERRUPTED if interrupted else code
+
+
+def _engine(ray: str | None, *, slurm: bool, words: tuple[str, ...]) -> Engine:
+    if (ray is not None) == slurm:
+        raise click.UsageError("give --ray or --slurm; without either, see fleet torchrun")
+    if slurm:
+        from ascend_doctor.fleet.slurm_engine import SlurmEngine  # noqa: PLC0415 - of two, one
+
+        return SlurmEngine(words)
+    if words:
+        raise click.UsageError("what stands behind -- is for srun, and --slurm was not given")
+    module = importlib.import_module("ascend_doctor.fleet.ray_engine")  # imports ray
+    engine: Engine = module.RayEngine(ray)
+    return engine
+
+
+def _run(engine: Engine, job: Job) -> tuple[tuple[Silent, ...], bool]:
+    """The nodes without a report, and whether we were interrupted: what is there is merged."""
+    try:
+        return engine.run(job), False
+    except KeyboardInterrupt:
+        return tuple(Silent(one, "interrupted before it reported") for one in job.nodes), True
+
+
+@contextmanager
+def _folder(named: str | None, *, shared: bool) -> Iterator[str]:
+    """Where nodes' reports go. Slurm's nodes write there, so /tmp will not do."""
+    if named is None:
+        try:
+            with tempfile.TemporaryDirectory(
+                prefix="ascend-doctor-fleet-", dir=os.getcwd() if shared else None
+            ) as folder:
+                yield folder
+        except PermissionError as error:
+            raise DataError(f"{error.filename}: {error.strerror}; name --reports DIR") from error
+        return
+    try:
+        os.makedirs(named, exist_ok=True)
+        old = next(report_files([named]), None)
+    except OSError as error:
+        raise DataError(f"--reports {named}: {error.strerror}") from error
+    if old is not None:
+        raise DataError(f"--reports {named}: holds {os.path.basename(old)}; give an empty folder")
+    yield os.path.abspath(named)
