@@ -101,6 +101,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
     refs: tuple[str, ...] = (),
     ranks: tuple[int, ...] = (),
     devices: tuple[int, ...] = (),
+    nodes: tuple[str, ...] = (),
     place: Place | None = None,
 ) -> Finding:
     return Finding(
@@ -113,6 +114,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         refs=refs,
         ranks=ranks,
         devices=devices,
+        nodes=nodes,
         place=place,
     )
 

@@ -20,7 +20,8 @@ class _Entry(NamedTuple):
 
     ``needs`` are the probes without which it would fail for their reasons. What runs under torchrun
     shares its processes with others unless it is to be ``apart``. ``soaks`` lasts as many minutes
-    as are asked for, beyond its deadline.
+    as are asked for, beyond its deadline. ``agents``: it runs once on every node, and starts the
+    ranks of this node itself.
     """
 
     probe: str
@@ -32,11 +33,14 @@ class _Entry(NamedTuple):
     apart: bool = False
     soaks: bool = False
     sized: bool = False
+    agents: bool = False
 
 
 # The level whose probes choose their sizes by the strength of the device.
 _MEASURES = 4
-_LINKED = ("inspect-env", "device", "allreduce")
+# What a launch over all nodes needs.
+_REACHED = ("inspect-env", "device", "pair-rounds")
+_LINKED = (*_REACHED, "allreduce")
 
 # In the order in which they run. The deadlines are those of the specifications: HCCL needs 140 s
 # to report a failed link, and operators compile at their first call.
@@ -59,8 +63,10 @@ _PROBES = (
     _Entry("attention-mask-rebuild", 2, 120.0, 90.0),
     _Entry("fp8", 2, 300.0, 90.0),
     _Entry("single-process", 2, 300.0, 90.0),
-    _Entry("device-per-rank", 3, 300.0, 90.0, torchrun=True),
-    _Entry("allreduce", 3, 300.0, 90.0, torchrun=True),
+    # Before any launch over all nodes, which would only hang where one does not come.
+    _Entry("pair-rounds", 3, 900.0, 240.0, agents=True),
+    _Entry("device-per-rank", 3, 300.0, 90.0, torchrun=True, needs=_REACHED),
+    _Entry("allreduce", 3, 300.0, 90.0, torchrun=True, needs=_REACHED),
     _Entry("collectives", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
     _Entry("bound-device-id", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
     _Entry("object-collectives", 3, 600.0, 120.0, torchrun=True, needs=_LINKED),
@@ -128,6 +134,10 @@ def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> P
         needs=one.needs,
         deadline=(one.seconds_cpu if shared.device == "cpu" else one.seconds) + 60 * minutes,
     )
+    if one.agents:
+        return msgspec.structs.replace(
+            request, agents=nproc, world_size=extent.nodes.count, nodes=extent.nodes
+        )
     if not one.torchrun:
         return request
     return msgspec.structs.replace(

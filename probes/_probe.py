@@ -22,7 +22,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 SCHEMA = 1
 BACKENDS = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}
@@ -50,6 +50,19 @@ class Skip(Exception):  # noqa: N818 - a probe without a subject is a result
     """The probe has no subject here; the message names the missing precondition."""
 
 
+class Nodes(NamedTuple):
+    """The nodes of a probe that runs once on each of them, and where they meet.
+
+    ``rank`` is the number of this one, ``local`` how many ranks each has.
+    """
+
+    count: int = 1
+    rank: int = 0
+    address: str = ""
+    port: int = 0
+    local: int = 1
+
+
 class Probe:
     """One rank of one probe. Stages are flat: a name is entered, and the next one ends it.
 
@@ -65,6 +78,7 @@ class Probe:
         self.minutes: float = getattr(options, "minutes", 0.0)
         # By which sizes are chosen: a simulated device is a CPU.
         self.strength = "cpu" if getattr(options, "small", False) else self.device
+        self.nodes = nodes_of(options)
         self.rank = rank_of()
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -391,6 +405,10 @@ def main(body: Callable[[Probe], None], *, name: str) -> None:
     parser.add_argument("--deadline", type=float, default=300.0, metavar="SECONDS")
     options = parser.parse_args()
     sys.argv[1:] = []
+    if options.nnodes is not None:
+        # Whatever a launcher has left in the environment, it is the one process of its node.
+        os.environ.update(RANK=str(options.node_rank), WORLD_SIZE=str(options.nnodes))
+        os.environ["LOCAL_RANK"] = "0"
     if options.records is not None:
         attach(options.records, rank_of())
     probe = Probe(name, options)
@@ -409,7 +427,26 @@ def parser_of(name: str, description: str) -> argparse.ArgumentParser:
         parser.add_argument(f"--{one}", type=int, metavar="N", help="of the layout to try")
     parser.add_argument("--small", action="store_true", help="small sizes, as on the CPU")
     parser.add_argument("--minutes", type=float, default=0.0, help="how long to soak")
+    # Of probes that run once on every node; they are called as torchrun calls them.
+    parser.add_argument("--nnodes", type=int, metavar="N", help="nodes that take part")
+    parser.add_argument("--node-rank", type=int, default=0, metavar="R", help="number of this one")
+    parser.add_argument("--rdzv-endpoint", default="", metavar="HOST:PORT", help="where they meet")
+    parser.add_argument("--nproc-per-node", type=int, default=1, metavar="N", help="ranks of each")
     return parser
+
+
+def nodes_of(options: argparse.Namespace) -> Nodes:
+    """What was given about nodes."""
+    if getattr(options, "nnodes", None) is None:
+        return Nodes()
+    address, _, port = options.rdzv_endpoint.rpartition(":")
+    return Nodes(
+        options.nnodes,
+        options.node_rank,
+        address.strip("[]"),
+        int(port or "0"),
+        options.nproc_per_node,
+    )
 
 
 def rank_of() -> int:

@@ -12,7 +12,7 @@ PACKAGE = ROOT / "ascend_doctor"
 
 # Imports go down only, or to siblings in the same sub-folder.
 LAYERS = [
-    {"errors", "exits", "findings", "versions", "probe_results", "__init__"},
+    {"errors", "exits", "findings", "versions", "probe_results", "pairs", "__init__"},
     {"facts", "loading", "stacks", "system"},
     {"data", "recorded", "redact", "probing"},
     {"matrix", "matrix_lint"},

@@ -93,7 +93,7 @@ class Part:
     def _ranks(self, now: float, code: int | None, summary: str) -> Iterable[ProbeResult]:
         codes = {int(m["rank"]): int(m["code"]) for m in _FAILURES.finditer(summary)}
         if not self.request.torchrun and code is not None:
-            codes = {0: code}
+            codes = {self.request.ranks[0]: code}
         for record, tail in zip(self._records, self.tails, strict=True):
             if record.started:
                 yield msgspec.structs.replace(

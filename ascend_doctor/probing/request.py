@@ -22,6 +22,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
 
     ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
+    ``agents``: it runs once on each node, without torchrun, and starts so many ranks itself;
     ``together``: the script that runs it with others in the same processes, "" where none may.
     ``world_size`` counts the ranks of all ``nodes``; ``sizes`` are the parallel sizes that are
     asked for, ``minutes`` is how long to soak, ``small`` asks for the sizes of the CPU, and
@@ -38,6 +39,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 1
     world_size: int = 1
     torchrun: bool = False
+    agents: int = 0
     together: str = ""
     nodes: Nodes = Nodes()
     sizes: tuple[tuple[str, int], ...] = ()
@@ -76,7 +78,17 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         asked = [text for name, size in self.sizes for text in (f"--{name}", str(size))]
         soak = ("--minutes", f"{self.minutes:g}") if self.minutes else ()
         small = ("--small",) if self.small else ()
-        return ("--device", self.device, *asked, *soak, *small)
+        return ("--device", self.device, *asked, *soak, *small, *self._meeting)
+
+    @property
+    def _meeting(self) -> tuple[str, ...]:
+        """What an agent has to know of the others."""
+        if not self.agents:
+            return ()
+        nodes = self.nodes
+        meet = ("--rdzv-endpoint", nodes.endpoint) if nodes.count > 1 else ()
+        numbers = ("--nnodes", str(nodes.count), "--node-rank", str(nodes.rank))
+        return (*numbers, *meet, "--nproc-per-node", str(self.agents))
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -1,0 +1,229 @@
+"""Which node or which link makes a collective fail or slow, by pairs of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ascend_doctor.checks.run_failures import failures, ran
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error, note, unknown
+from ascend_doctor.pairs import (
+    KINDS,
+    OF_VALUES,
+    Accused,
+    Judged,
+    Kind,
+    Pairs,
+    Row,
+    Table,
+    judged,
+    matrix,
+    table_of,
+)
+from ascend_doctor.probe_results import ProbeRun
+
+PROBE = "pair-rounds"
+_TOLD = 4
+
+_DOES: dict[Kind, str] = {
+    "failed": "has no link to the others",
+    "wrong": "adds up wrongly with the others",
+    "lossy": "loses messages with the others",
+    "slow": "is slow with the others",
+}
+_LINK: dict[Kind, str] = {
+    "failed": "do not reach each other",
+    "wrong": "add up wrongly with each other",
+    "lossy": "lose messages between them",
+    "slow": "are slow with each other",
+}
+_WANTED: dict[Kind, str] = {
+    "failed": "a group of both nodes",
+    "wrong": "the exact sum",
+    "lossy": "nothing sent again while small messages go to and fro",
+    "slow": "about {gbps:.3g} GB/s and {us:.0f} us, the median of the nodes",
+}
+_ON_NPU = (
+    "for i in $(seq 0 7); do hccn_tool -i $i -link -g; hccn_tool -i $i -net_health -g; done",
+    "for i in $(seq 0 7); do hccn_tool -i $i -stat -g; done",
+)
+
+
+@check(PROBE, "All nodes reach each other, equally fast and without loss", level=3, probe=PROBE)
+def pair_rounds(case: Case) -> Iterator[Finding]:
+    """Nodes measure in pairs, so that a collective that hangs or is slow names its culprit.
+
+    Every pair makes a group of its own of all ranks of both nodes, adds up by value, and measures
+    200 small and some large all-reduces. Up to eight nodes meet all others; more begin with two
+    partners each, and whatever stands out is measured again with nodes that do well.
+
+    A node is accused if it does badly with at least two nodes that do well with others, and well
+    with none. A link is accused if it does badly twice and both ends do well with others. All else
+    could not be told, and the pairs are shown. Badly is: no group or no sum in time; a wrong sum;
+    loss, that is, TCP segments that were sent again while one small message was under way (at least
+    4 of them and 0.2 %), or, where TCP does not carry the data, at least two small messages that
+    took more than 0.1 s; less than half (on the CPU: a quarter) of the median bandwidth of the
+    nodes, or five times their time and 2 ms more.
+
+    A node that does not come to the meeting point, or that cannot start its ranks, is no fault of
+    its links: that could not be told, and the node is named. The probes of all ranks are not
+    started then, nor where two nodes do not reach each other, for they would only hang.
+    """
+    run = ran(case, PROBE)
+    yield from failures(run)
+    found = recorded(run)
+    if found is None:
+        return
+    yield from verdicts(found.table, found.names, device=run.device, simulated=run.simulated)
+
+
+class Recorded(NamedTuple):
+    """A table, what its nodes are called, and the number of the node that recorded it."""
+
+    table: Table
+    names: tuple[str, ...]
+    node: int
+
+
+def recorded(run: ProbeRun) -> Recorded | None:
+    """What the agent of this node has recorded, None where it came to no result.
+
+    Raises Unknown where nobody met.
+    """
+    done = next((one for one in run.ranks if one.ok and not one.skipped), None)
+    if done is None:
+        return None
+    if (reason := done.values.get("untold")) and not done.values.get("pairs"):
+        raise Unknown(f"the nodes did not meet, which is no fault of a node: {reason}")
+    try:
+        table = table_of(done.values)
+    except ValueError as damaged:
+        raise Unknown(f"the record is damaged: {damaged}") from damaged
+    return Recorded(table, names_of(table), done.rank)
+
+
+def names_of(table: Table) -> tuple[str, ...]:
+    """Hosts by number; the number stands with those that came not, or whose name comes twice."""
+    seen = [one for one in table.hosts if one]
+    return tuple(
+        f"node {number}" if not one else f"{one} (node {number})" if seen.count(one) > 1 else one
+        for number, one in enumerate(table.hosts)
+    )
+
+
+def pairs_of(run: ProbeRun) -> Pairs | None:
+    """The matrix of a single report, None where there is none."""
+    try:
+        found = recorded(run)
+    except (Unknown, NotApplicable):
+        return None
+    if found is None or not found.table.pairs:
+        return None
+    kinds = OF_VALUES if run.simulated else KINDS
+    return matrix(found.table, found.names, device=run.device, kinds=kinds)
+
+
+def verdicts(
+    table: Table, names: Sequence[str], *, device: str, simulated: bool = False
+) -> Iterator[Finding]:
+    """Findings about nodes and links; ``names`` are the nodes by number."""
+    kinds = OF_VALUES if simulated else KINDS
+    found = judged(table.pairs, device=device, kinds=kinds)
+    for one in found.accused:
+        yield _accusation(one, found, table.pairs, names, device)
+    yield from _untold(table, found, names)
+    if not found.accused and not found.doubts and table.pairs:
+        measured = matrix(table, names, device=device, kinds=kinds).pairs
+        rates = [one.gbps for one in measured if one.gbps is not None]
+        times = [one.us for one in measured if one.us is not None]
+        if rates and times:
+            where = f"a simulated {device}; these figures say nothing" if simulated else device
+            yield note(
+                "All pairs of nodes that were measured do well",
+                found=f"{len(measured)} pairs on {where}, {min(rates):.3g} to {max(rates):.3g} GB/s"
+                f", {min(times):.0f} to {max(times):.0f} us",
+            )
+
+
+def _accusation(
+    one: Accused, found: Judged, rows: Sequence[Row], names: Sequence[str], device: str
+) -> Finding:
+    guilty = tuple(names[node] for node in one.guilty)
+    who = " and ".join(guilty)
+    told = [
+        f"{names[row.pair[0]]} with {names[row.pair[1]]}: {figures(row)}"
+        for row in rows
+        if row.pair in one.pairs and row.outcome != "untold"
+    ]
+    node = len(guilty) == 1
+    return error(
+        f"{PROBE}: {who} {(_DOES if node else _LINK)[one.kind]}",
+        found="\n".join(told[:_TOLD]),
+        wanted=_WANTED[one.kind].format(gbps=found.gbps, us=found.us),
+        because="Its partners do well with other nodes."
+        if node
+        else "Both do well with other nodes, so it is what lies between them.",
+        remedy=_look(device, node=node),
+        nodes=guilty,
+    )
+
+
+def figures(row: Row) -> str:
+    """One measurement in words."""
+    if row.outcome == "wrong":
+        return f"{row.wrong} elements of the sum are wrong"
+    if row.outcome != "ok":
+        return row.why
+    again = f", {row.retransmitted} of {row.sent} segments sent again" if row.sent else ""
+    return (
+        f"{row.gbps:.3g} GB/s, {row.us:.0f} us, at worst {row.worst_us / 1000:.0f} ms, "
+        f"{row.stalls} of {row.messages} stalled{again}"
+    )
+
+
+def _look(device: str, *, node: bool) -> Remedy:
+    what = "the network of that node" if node else "the cables, ports and routes between them"
+    if device == "npu":
+        return Remedy(summary=f"Look at {what}, on the node itself", commands=_ON_NPU)
+    return Remedy(summary=f"Look at {what}: errors, drops and speed of the interface that is used")
+
+
+def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Finding]:
+    if table.missing:
+        who = ", ".join(names[one] for one in table.missing if one < len(names))
+        yield unknown(
+            f"{PROBE}: {who} did not come to the meeting point",
+            because="A node that does not come may be down, busy, or cut off from it; its links "
+            "were not tried, and it is not accused.",
+            remedy=Remedy(summary="See what its own report says"),
+        )
+    if found.doubts:
+        some = [f"{names[one]} with {names[two]}" for one, two in found.doubts]
+        alone = len(found.doubts) == len({row.pair for row in table.pairs})
+        yield unknown(
+            f"{PROBE}: {len(some)} pairs do badly, and whose fault it is cannot be told",
+            found="\n".join(
+                f"{names[row.pair[0]]} with {names[row.pair[1]]}: {figures(row)}"
+                for row in table.pairs
+                if row.pair in found.doubts
+            ),
+            because="No pair does well, so that there is nobody to compare with."
+            if alone
+            else "Measurements disagree, or there are too few nodes that do well.",
+            remedy=Remedy(
+                summary="See that GLOO_SOCKET_IFNAME or HCCL_SOCKET_IFNAME names the interface "
+                "that all nodes share, and add nodes that are known to do well"
+            ),
+        )
+    lost = [row for row in table.pairs if row.outcome == "untold"]
+    if lost:
+        yield unknown(
+            f"{PROBE}: {len(lost)} pairs could not be measured",
+            found="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
+            because="An agent or a rank did not start or ended early, which says nothing about "
+            "links.",
+        )
+    if table.unfinished:
+        yield unknown(f"{PROBE}: not all rounds were run", found=table.unfinished)

@@ -1,0 +1,268 @@
+"""What nodes measured in pairs, and which node or link is guilty of it. Pure.
+
+Nobody is accused for one observation: a node needs two partners with which it does badly and which
+do well with others, a link two measurements and ends that do well with others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+Outcome = Literal["ok", "wrong", "failed", "untold"]
+Kind = Literal["failed", "wrong", "lossy", "slow"]
+
+# The worst first. Figures of a simulated device say nothing, so that only the first two count.
+KINDS: tuple[Kind, ...] = ("failed", "wrong", "lossy", "slow")
+OF_VALUES = KINDS[:2]
+# TCP on a quiet network sends nothing again; once or twice it does when a host is held up.
+_AGAIN, _AGAIN_SHARE = 4, 0.002
+# Where there are no counters, of HCCL and NCCL: small messages that took a tenth of a second.
+_STALLS = 2
+# Of the median of the nodes' best figures. On the CPU ranks of all pairs share the cores of hosts.
+_RATE_SHARE = {"cpu": 0.25}
+_RATE_SHARE_DEVICE = 0.5
+_LATE_FACTOR, _LATE_US = 5.0, 2000.0
+_ENOUGH = 2
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement of the nodes ``pair``, by number; ``why`` says how it ended if not well.
+
+    ``us`` is the lower quartile of small messages in microseconds, ``worst_us`` their longest;
+    ``stalls`` of ``messages`` took more than a tenth of a second; ``retransmitted`` of ``sent`` TCP
+    segments were sent again; ``gbps`` is the best bus bandwidth in 1e9 bytes/s; ``wrong`` counts
+    elements of the sum, ``link_s`` is the time until the first one was there.
+    """
+
+    pair: tuple[int, int]
+    outcome: Outcome
+    round: int = 0
+    why: str = ""
+    wrong: int = 0
+    link_s: float = 0.0
+    us: float = 0.0
+    worst_us: float = 0.0
+    messages: int = 0
+    stalls: int = 0
+    sent: int = 0
+    retransmitted: int = 0
+    gbps: float = 0.0
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """What one agent of the probe recorded. ``hosts`` are names by number, None where none came.
+
+    ``run`` names the run, the same on all nodes; ``unfinished`` says why rounds were left out.
+    """
+
+    run: str = ""
+    hosts: tuple[str | None, ...] = ()
+    missing: tuple[int, ...] = ()
+    unfinished: str = ""
+    pairs: tuple[Row, ...] = ()
+
+
+def table_of(values: Mapping[str, Any]) -> Table:
+    """The table of a record. Raises ValueError where there is none."""
+    table = msgspec.convert({**values}, Table)
+    if any(not 0 <= one < len(table.hosts) for row in table.pairs for one in row.pair):
+        raise ValueError("a pair of nodes that there are not")
+    return table
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two nodes and what all their measurements come to.
+
+    ``outcome`` is fine, the worst kind (failed, wrong, lossy, slow), unsteady where measurements
+    disagree, or untold. ``lost`` is the share of TCP segments that were sent again; the other
+    figures are the best ones, None where there are none. ``times`` counts measurements.
+    """
+
+    nodes: tuple[str, str]
+    outcome: str
+    times: int
+    us: float | None = None
+    gbps: float | None = None
+    lost: float | None = None
+    why: str = ""
+
+
+class Pairs(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes in the order of their numbers, and what was measured between them."""
+
+    nodes: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+
+
+class Accused(NamedTuple):
+    """``guilty`` is one node or the two ends of a link; ``pairs`` are what it stands on."""
+
+    kind: Kind
+    guilty: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+
+class Judged(NamedTuple):
+    """Whom the rows accuse, the pairs that could not be explained, and the measured median."""
+
+    accused: tuple[Accused, ...]
+    doubts: tuple[tuple[int, int], ...]
+    gbps: float
+    us: float
+
+
+Marks = dict[tuple[int, int], list[bool]]
+
+
+def judged(rows: Sequence[Row], *, device: str, kinds: Collection[Kind] = KINDS) -> Judged:
+    """Who is guilty by these rows. ``kinds`` are those that count."""
+    rate, us = _medians(rows)
+    accused: list[Accused] = []
+    doubts: dict[tuple[int, int], None] = {}
+    for kind in KINDS:
+        if kind in kinds:
+            marks = _slow(rows, rate, us, device) if kind == "slow" else _marks(rows, kind)
+            found, unclear = _blamed(kind, marks)
+            accused += found
+            doubts.update(dict.fromkeys(unclear))
+    return Judged(tuple(accused), tuple(doubts), rate, us)
+
+
+def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
+    """Of each pair and measurement that says something about it: whether it is bad."""
+    found: Marks = defaultdict(list)
+    for row in rows:
+        if row.outcome == kind:
+            found[row.pair].append(True)
+        elif row.outcome == "ok":
+            found[row.pair].append(kind == "lossy" and loses(row))
+    return found
+
+
+def loses(row: Row) -> bool:
+    """Whether messages were lost while small ones went to and fro, which fill no queue."""
+    if row.sent:
+        return row.retransmitted >= max(_AGAIN, _AGAIN_SHARE * row.sent)
+    return row.stalls >= _STALLS
+
+
+def _medians(rows: Sequence[Row]) -> tuple[float, float]:
+    """The median over nodes of each one's best rate in GB/s, and least time in microseconds.
+
+    A good node that has one good partner shows what it can do, however many of its others are bad.
+    """
+    best: dict[int, float] = {}
+    least: dict[int, float] = {}
+    for row in rows:
+        if row.outcome == "ok":
+            for one in row.pair:
+                best[one] = max(best.get(one, 0.0), row.gbps)
+                least[one] = min(least.get(one, row.us), row.us)
+    return _median(best.values()), _median(least.values())
+
+
+def _median(values: Iterable[float]) -> float:
+    ordered = sorted(values) or [0.0]
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def _slow(rows: Sequence[Row], rate: float, us: float, device: str) -> Marks:
+    """The best measurement of a pair counts: nothing makes a slow link look fast."""
+    share = _RATE_SHARE.get(device, _RATE_SHARE_DEVICE)
+    found: Marks = {}
+    for pair, sound in _sound(rows).items():
+        late = min(row.us for row in sound)
+        thin = max(row.gbps for row in sound) < share * rate
+        found[pair] = [thin or (late > _LATE_FACTOR * us and late > us + _LATE_US)] * len(sound)
+    return found
+
+
+def _sound(rows: Iterable[Row]) -> dict[tuple[int, int], list[Row]]:
+    found: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        if row.outcome == "ok":
+            found.setdefault(row.pair, []).append(row)
+    return found
+
+
+def _blamed(kind: Kind, marks: Marks) -> tuple[list[Accused], list[tuple[int, int]]]:
+    """Accused nodes, then links; and the bad pairs that neither explains."""
+    bad: defaultdict[int, set[int]] = defaultdict(set)
+    fine: defaultdict[int, set[int]] = defaultdict(set)
+    for (one, two), seen in marks.items():
+        if len(set(seen)) == 1:
+            graph = bad if seen[0] else fine
+            graph[one].add(two)
+            graph[two].add(one)
+    accused = []
+    for node in sorted(bad):
+        good = sorted(one for one in bad[node] if fine[one])
+        if not fine[node] and len(good) >= _ENOUGH:
+            pairs = tuple((min(node, one), max(node, one)) for one in good)
+            accused.append(Accused(kind, (node,), pairs))
+    nodes = {one.guilty[0] for one in accused}
+    doubts = []
+    for pair, seen in sorted(marks.items()):
+        if not any(seen) or nodes & set(pair):
+            continue
+        cleared = all(len(fine[one]) >= max(len(bad[one] - nodes), 1) for one in pair)
+        if all(seen) and len(seen) >= _ENOUGH and cleared:
+            accused.append(Accused(kind, pair, (pair,)))
+        else:
+            doubts.append(pair)
+    return accused, doubts
+
+
+def matrix(
+    table: Table, names: Sequence[str], *, device: str, kinds: Collection[Kind] = KINDS
+) -> Pairs:
+    """Every pair that was to be measured, with names."""
+    rate, us = _medians(table.pairs)
+    marks = {
+        kind: _slow(table.pairs, rate, us, device) if kind == "slow" else _marks(table.pairs, kind)
+        for kind in KINDS
+        if kind in kinds
+    }
+    by_pair: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in table.pairs:
+        by_pair[row.pair].append(row)
+    return Pairs(
+        nodes=tuple(names),
+        pairs=tuple(
+            _pair(pair, rows, (names[pair[0]], names[pair[1]]), marks)
+            for pair, rows in sorted(by_pair.items())
+        ),
+    )
+
+
+def _pair(
+    pair: tuple[int, int],
+    rows: Sequence[Row],
+    names: tuple[str, str],
+    marks: Mapping[Kind, Marks],
+) -> Pair:
+    sound = [row for row in rows if row.outcome == "ok"]
+    sent = sum(row.sent for row in sound)
+    return Pair(
+        nodes=names,
+        outcome=_outcome([(kind, found[pair]) for kind, found in marks.items() if pair in found]),
+        times=len(rows),
+        us=min((row.us for row in sound), default=None),
+        gbps=max((row.gbps for row in sound), default=None),
+        lost=sum(row.retransmitted for row in sound) / sent if sent else None,
+        why=next((row.why for row in rows if row.why), ""),
+    )
+
+
+def _outcome(marks: Sequence[tuple[Kind, list[bool]]]) -> str:
+    if not marks:
+        return "untold"
+    always = [kind for kind, seen in marks if all(seen)]
+    if always:
+        return always[0]
+    return "unsteady" if any(any(seen) for _, seen in marks) else "fine"

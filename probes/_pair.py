@@ -1,0 +1,329 @@
+"""What two nodes measure with each other, in processes that are forked for each pair.
+
+A process that has torch and neither device, group, store nor thread forks them, so that each pair
+begins anew, and whatever hangs is killed at the pair's own deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import _probe
+from _rates import bandwidths
+
+MESSAGES = 200
+WARM = 5
+# Bytes of the large messages, and the seconds for the small and for the large ones. A message that
+# HCCL's network loses is sent again after seconds.
+SIZES = {"npu": (1 << 20, 1 << 26), "cuda": (1 << 20, 1 << 26), "cpu": (1 << 18, 1 << 22)}
+SMALL_SECONDS = {"npu": 15.0, "cuda": 15.0, "cpu": 4.0}
+LARGE_SECONDS = {"npu": 10.0, "cuda": 10.0, "cpu": 3.0}
+LARGE_MOST = 10
+# A small message that takes so long was lost, or waited for one that was.
+STALL_SECONDS = 0.1
+# struct tcp_info of linux/tcp.h: tcpi_total_retrans, and tcpi_segs_out behind five numbers of
+# eight bytes; both are of Linux 4.2 or later.
+TCP_INFO_BYTES = 140
+RETRANSMITTED_AT, SENT_AT = 100, 136
+LINE = 65536
+
+Tell = Callable[..., None]
+Job = dict[str, Any]
+
+
+class Forks:
+    """The process that forks the ranks of a pair, as its owner sees it."""
+
+    def __init__(self) -> None:
+        orders, self._orders = os.pipe()
+        self._answers, answers = os.pipe()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of other threads: the one that shows signs of life holds no lock.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if not child:
+            os.close(self._orders)
+            os.close(self._answers)
+            _serve(orders, answers)
+        os.close(orders)
+        os.close(answers)
+        self._rest = b""
+
+    def begin(self, job: Job) -> None:
+        """Start the ranks of this node. ``answer`` tells how they did."""
+        os.write(self._orders, json.dumps(job).encode() + b"\n")
+
+    def end(self) -> None:
+        """End the ranks before their deadline."""
+        os.write(self._orders, b"null\n")
+
+    def answer(self, seconds: float) -> list[dict[str, Any]] | None:
+        """What each rank of the job came to, or None where they are not done yet.
+
+        Raises EOFError where the process is gone.
+        """
+        poller = selectors.DefaultSelector()
+        poller.register(self._answers, selectors.EVENT_READ)
+        if poller.select(seconds):
+            data = os.read(self._answers, LINE)
+            if not data:
+                raise EOFError("the process that forks the ranks of pairs is gone")
+            self._rest += data
+        poller.close()
+        if b"\n" not in self._rest:
+            return None
+        line, self._rest = self._rest.split(b"\n", 1)
+        found: list[dict[str, Any]] = json.loads(line)
+        return found
+
+
+def _serve(orders: int, answers: int) -> NoReturn:
+    """Fork the ranks of one job after the other, until the owner is gone."""
+    die_with_parent()
+    rest = b""
+    while True:
+        data = os.read(orders, LINE)
+        if not data:
+            os._exit(0)
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            job = json.loads(line)
+            # The order to end a job that has ended by itself is late.
+            if job is not None:
+                os.write(answers, json.dumps(_ranks(job, orders)).encode() + b"\n")
+
+
+def _ranks(job: Job, orders: int) -> list[dict[str, Any]]:
+    """Run the ranks of this node to their ends or the deadline; the last they told, by rank."""
+    told: list[dict[str, Any]] = [{"stage": "start"} for _ in range(job["local"])]
+    rests = [b""] * job["local"]
+    poller = selectors.DefaultSelector()
+    poller.register(orders, selectors.EVENT_READ, -1)
+    pids = []
+    for rank in range(job["local"]):
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.close(reader)
+            _rank(job, rank, writer)
+        os.close(writer)
+        pids.append(pid)
+        poller.register(reader, selectors.EVENT_READ, rank)
+    end = time.monotonic() + job["limit"]
+    running = len(pids)
+    while running and (left := end - time.monotonic()) > 0:
+        for key, _ in poller.select(left):
+            data = os.read(key.fd, LINE)
+            if key.data < 0:
+                # The owner has no other orders while a job runs: it ends, or is gone.
+                running = 0
+            elif not data:
+                poller.unregister(key.fd)
+                os.close(key.fd)
+                running -= 1
+            else:
+                *lines, rests[key.data] = (rests[key.data] + data).split(b"\n")
+                for line in lines:
+                    told[key.data].update(json.loads(line))
+    for one in [key.fd for key in poller.get_map().values() if key.data >= 0]:
+        os.close(one)
+    poller.close()
+    for rank, pid in enumerate(pids):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        told[rank]["code"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return told
+
+
+def _rank(job: Job, local_rank: int, writer: int) -> NoReturn:
+    """One rank of a pair: it measures, tells and ends."""
+    die_with_parent()
+    signal.alarm(int(job["limit"]) + 5)  # the last resort
+
+    def tell(**fields: Any) -> None:
+        os.write(writer, json.dumps(_probe.plain(fields)).encode() + b"\n")
+
+    try:
+        measure(job, local_rank, tell)
+    except BaseException as error:  # noqa: BLE001 - it is the result
+        tell(error=_probe.innermost(error)[:400])
+        os._exit(1)
+    os._exit(0)
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_probe.PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def measure(job: Job, local_rank: int, tell: Tell) -> None:
+    """Join the group of the pair, add up by value, and measure small and large messages."""
+    torch = sys.modules["torch"]
+    from datetime import timedelta
+
+    import torch.distributed as dist
+
+    device, ranks = job["device"], 2 * job["local"]
+    rank = job["side"] * job["local"] + local_rank
+    _environment(job, rank, local_rank)
+    tell(stage="device")
+    place = "cpu"
+    if device != "cpu":
+        getattr(torch, device).set_device(local_rank)
+        place = f"{device}:{local_rank}"
+    wait = getattr(torch, device).synchronize if device != "cpu" else _nothing
+    tell(stage="store")
+    patience = timedelta(seconds=job["setup"])
+    store = dist.TCPStore(job["address"], job["port"], is_master=False, timeout=patience)
+    tell(stage="link")
+    start = time.monotonic()
+    dist.init_process_group(
+        _probe.BACKENDS[device],
+        store=dist.PrefixStore(job["prefix"], store),
+        rank=rank,
+        world_size=ranks,
+        timeout=patience,
+    )
+    pattern = torch.arange(1024) % 7 + 1
+    tensor = (pattern * (rank + 1)).to(place, torch.float32)
+    dist.all_reduce(tensor)
+    wait()
+    tell(link_s=time.monotonic() - start, stage="small")
+    wanted = pattern * (ranks * (ranks + 1) // 2)
+    tell(wrong=int((tensor.cpu() != wanted).sum()))
+    before = tcp_counters(job["port"])
+    tell(**small(torch, dist, place, wait, SMALL_SECONDS[device]))
+    after = tcp_counters(job["port"])
+    tell(
+        stage="large",
+        **{key: after[key] - before[key] for key in after},
+    )
+    tell(rates=large(torch, dist, place, wait, device))
+    tell(ok=True)
+    with contextlib.suppress(Exception):
+        # Who leaves first takes the connection away from what the other has not read yet.
+        dist.barrier()
+
+
+def _environment(job: Job, rank: int, local_rank: int) -> None:
+    os.environ.update(
+        RANK=str(rank),
+        WORLD_SIZE=str(2 * job["local"]),
+        LOCAL_RANK=str(local_rank),
+        LOCAL_WORLD_SIZE=str(job["local"]),
+        MASTER_ADDR=job["address"],
+        MASTER_PORT=str(job["port"]),
+    )
+    # torch_npu makes the group of all ranks from that file, whatever ranks are asked for
+    # (Ascend/pytorch@9e73e708:torch_npu/csrc/distributed/ProcessGroupHCCL.cpp, createHCCLCommEx).
+    os.environ.pop("RANK_TABLE_FILE", None)
+    if job["device"] == "npu":
+        for name, value in _probe.HCCL_LIMITS.items():
+            os.environ.setdefault(name, value)
+
+
+def _nothing() -> None: ...
+
+
+def small(
+    torch: Any, dist: Any, place: str, wait: Callable[[], None], seconds: float
+) -> dict[str, Any]:
+    """Times of all-reduces of one element: the lower quartile, the worst, and how many stalled.
+
+    A message that is lost delays its answer by the time after which it is sent again, which no
+    other message can hide. All ranks stop together when one of them has no more time.
+    """
+    times: list[float] = []
+    end = time.monotonic() + seconds
+    while len(times) < MESSAGES + WARM:
+        flag = torch.full((1,), float(time.monotonic() > end), device=place)
+        start = time.perf_counter()
+        dist.all_reduce(flag)
+        wait()
+        times.append(time.perf_counter() - start)
+        if flag.item():
+            break
+    kept = sorted(times[WARM:] or times)
+    return {
+        "messages": len(kept),
+        "us": kept[len(kept) // 4] * 1e6,
+        "worst_us": kept[-1] * 1e6,
+        "stalls": sum(one > STALL_SECONDS for one in kept),
+    }
+
+
+def large(
+    torch: Any, dist: Any, place: str, wait: Callable[[], None], device: str
+) -> dict[str, float]:
+    """Bus bandwidth in GB/s by size in bytes, of the best of up to ten all-reduces each.
+
+    The best one says what the link can do: neither a busy processor nor a message that is sent
+    again can make it better. A size that would last too long is left out, on all ranks alike.
+    """
+    rates: dict[str, float] = {}
+    sizes = SIZES[device]
+    left = LARGE_SECONDS[device]
+    for place_of, size in enumerate(sizes):
+        tensor = torch.zeros(size // 4, dtype=torch.float32, device=place)
+
+        def once(tensor: Any = tensor) -> float:
+            start = time.perf_counter()
+            dist.all_reduce(tensor)
+            wait()
+            return time.perf_counter() - start
+
+        longest = torch.tensor([once()], device=place)
+        dist.all_reduce(longest, op=dist.ReduceOp.MAX)
+        first = float(longest.item())
+        repeats = max(min(int(left / 2 / first), LARGE_MOST), 1)
+        best = min(once() for _ in range(repeats))
+        rates[str(size)] = bandwidths("all-reduce", size, best, dist.get_world_size())["busbw"]
+        following = sizes[place_of + 1] / size * first if size != sizes[-1] else 0.0
+        if following > left / 2:
+            break
+    return rates
+
+
+def tcp_counters(store: int) -> dict[str, int]:
+    """Segments that this process has sent and sent again, over all its connections but the store's.
+
+    A kernel counts them by connection, so that neither other programs nor a busy machine come in.
+    ``store`` is the port of the store.
+    """
+    found = {"sent": 0, "retransmitted": 0}
+    for one in tcp_sockets():
+        with one, contextlib.suppress(OSError):
+            if one.getpeername()[1] != store:
+                info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+                found["retransmitted"] += struct.unpack_from("=I", info, RETRANSMITTED_AT)[0]
+                found["sent"] += struct.unpack_from("=I", info, SENT_AT)[0]
+    return found
+
+
+def tcp_sockets() -> list[socket.socket]:
+    """Duplicates of the connections of this process, to be closed by the caller."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            number = int(name)
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                one = socket.socket(fileno=os.dup(number))
+                if one.family in {socket.AF_INET, socket.AF_INET6} and one.type is (
+                    socket.SOCK_STREAM
+                ):
+                    found.append(one)
+                else:
+                    one.close()
+    return found

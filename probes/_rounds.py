@@ -1,0 +1,147 @@
+"""Which nodes measure with each other next. Pure: a table of what was measured in, pairs out.
+
+A row of the table is a mapping with ``pair``, ``outcome`` (ok, wrong, failed, untold) and what an
+ok one measured. Few nodes meet all others. Many begin with two partners each. Whatever stands out
+is measured again, its ends with nodes that do well, until each is accused or cleared by several.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+ALL_PAIRS = 8  # nodes up to which every pair is measured
+FIRST_ROUNDS = 2
+MORE_ROUNDS = 6
+# What is measured again; the check that accuses asks for more.
+SENT_AGAIN = 2
+RATE_SHARE = 0.5
+LATE_FACTOR, LATE_US = 3.0, 1000.0
+ENOUGH = 2  # partners that do well, or measurements
+
+Pair = tuple[int, int]
+Row = Mapping[str, Any]
+Kinds = dict[str, bool]
+
+
+def most_rounds(count: int) -> int:
+    """Of how many rounds the schedule of so many nodes is at most."""
+    return _base(count) + MORE_ROUNDS
+
+
+def _base(count: int) -> int:
+    return count - 1 + count % 2 if count <= ALL_PAIRS else FIRST_ROUNDS
+
+
+def tournament(nodes: Sequence[int], number: int) -> list[Pair]:
+    """Disjoint pairs; over the rounds every node meets every other one once (circle method)."""
+    ring: list[int | None] = [*nodes, *([None] if len(nodes) % 2 else [])]
+    turn = number % (len(ring) - 1)
+    ring = [ring[0], *ring[len(ring) - turn :], *ring[1 : len(ring) - turn]]
+    half = len(ring) // 2
+    return [
+        (min(one, two), max(one, two))
+        for one, two in zip(ring[:half], reversed(ring[half:]), strict=True)
+        if one is not None and two is not None
+    ]
+
+
+def next_pairs(nodes: Sequence[int], number: int, table: Iterable[Row]) -> list[Pair]:
+    """The pairs of round ``number``, from 0; none where nothing is left to be measured."""
+    seen = Seen(table)
+    if number < _base(len(nodes)):
+        return [one for one in tournament(nodes, number) if not seen.told(one)]
+    if number >= most_rounds(len(nodes)):
+        return []
+    chosen: list[Pair] = []
+    busy: set[int] = set()
+    for one, two in seen.wanted(nodes):
+        if one not in busy and two not in busy:
+            chosen.append((min(one, two), max(one, two)))
+            busy |= {one, two}
+    return chosen
+
+
+class Seen:
+    """What was measured, as graphs of pairs that do well and pairs that do not, by kind."""
+
+    def __init__(self, table: Iterable[Row]) -> None:
+        rows = list(table)
+        self.times: defaultdict[Pair, int] = defaultdict(int)
+        self.bad: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
+        self.fine: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
+        for row, kinds in zip(rows, odd(rows), strict=True):
+            one, two = row["pair"]
+            self.times[one, two] += 1
+            for kind, bad in kinds.items():
+                graph = (self.bad if bad else self.fine)[kind]
+                graph[one].add(two)
+                graph[two].add(one)
+
+    def told(self, pair: Pair) -> bool:
+        """Whether the link of one of both has failed with enough others that do well."""
+        return any(self.settled("failed", one) for one in pair)
+
+    def settled(self, kind: str, node: int) -> bool:
+        """Whether a node does badly with enough partners that do well with others."""
+        if self.fine[kind][node]:
+            return False
+        return len([one for one in self.bad[kind][node] if self.fine[kind][one]]) >= ENOUGH
+
+    def wanted(self, nodes: Sequence[int]) -> Iterable[Pair]:
+        """Pairs worth measuring, the most telling first."""
+        for kind, links in self.bad.items():
+            odd_pairs = [
+                (one, two)
+                for one in sorted(links)
+                for two in sorted(links[one])
+                if one < two and not self.settled(kind, one) and not self.settled(kind, two)
+            ]
+            # Nodes that do well with many come first, as partners of those in doubt.
+            good = sorted(
+                (one for one in nodes if self.fine[kind][one]),
+                key=lambda one: (len(self.bad[kind][one]), -len(self.fine[kind][one]), one),
+            )
+            for pair in odd_pairs:
+                for one in pair:
+                    known = self.fine[kind][one] | self.bad[kind][one] | {one}
+                    if len(self.fine[kind][one]) < ENOUGH:
+                        yield from ((one, other) for other in good if other not in known)
+            for pair in odd_pairs:
+                if self.times[pair] < ENOUGH:
+                    yield pair
+
+
+def _links() -> defaultdict[int, set[int]]:
+    return defaultdict(set)
+
+
+def odd(rows: Sequence[Row]) -> list[Kinds]:
+    """Of every row: whether it stands out, by kind, where it tells something of it."""
+    sound = [row for row in rows if row["outcome"] == "ok"]
+    best: dict[int, float] = {}
+    soonest: dict[int, float] = {}
+    for row in sound:
+        for one in row["pair"]:
+            best[one] = max(best.get(one, 0.0), row["gbps"])
+            soonest[one] = min(soonest.get(one, row["us"]), row["us"])
+    rate = statistics.median(best.values()) if best else 0.0
+    us = statistics.median(soonest.values()) if soonest else 0.0
+    return [_odd(row, rate, us) for row in rows]
+
+
+def _odd(row: Row, rate: float, us: float) -> Kinds:
+    if row["outcome"] == "untold":
+        return {}
+    if row["outcome"] != "ok":
+        return {row["outcome"]: True}
+    again = row["retransmitted"] if row["sent"] else row["stalls"]
+    late = row["us"] > LATE_FACTOR * us and row["us"] > us + LATE_US
+    return {
+        "failed": False,
+        "wrong": False,
+        "lossy": again >= SENT_AGAIN,
+        "slow": late or row["gbps"] < RATE_SHARE * rate,
+    }

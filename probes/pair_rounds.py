@@ -1,0 +1,283 @@
+"""Measures nodes in pairs, round after round, so that the guilty node or link can be told.
+
+Run it alone, on every node: ``python probes/pair_rounds.py --device cpu --nnodes 4 --node-rank R
+--rdzv-endpoint HOST:PORT --nproc-per-node 1``. One agent a node; they meet over a store at
+HOST:PORT. Node 0 says who measures with whom: few nodes each with all others, many with two
+partners at first, then whatever stands out again with partners that do well. In each round the
+pairs are disjoint, and every pair has processes and a group of its own, of all ranks of both nodes:
+a sum by value, 200 small messages, and large ones. Recorded: ``hosts`` and ``missing`` nodes, and
+``pairs``, a row a measurement: outcome (ok, wrong, failed, untold), times in microseconds, messages
+that stalled, TCP segments sent and sent again, bus bandwidth in GB/s. What cannot be told, for
+nobody met, is ``untold``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import _probe
+from _meeting import LOOK_SECONDS, Meeting, NoMeeting
+from _pair import LARGE_SECONDS, SMALL_SECONDS, Forks
+from _probe import Probe
+from _rounds import Pair, most_rounds, next_pairs
+
+# How long nodes wait for each other at most, for they come from checks of different length.
+MEET_SECONDS = {"npu": 180.0, "cuda": 180.0, "cpu": 60.0}
+# To make the group of a pair and its first sum. HCCL reports a failed link after 140 s, and the
+# first call may compile; a healthy pair is done in a part of this.
+SETUP_SECONDS = {"npu": 60.0, "cuda": 60.0, "cpu": 10.0}
+GRACE = 5.0  # for the last messages and the end of processes
+KEPT_ALL = 64  # nodes up to which everyone keeps all rows; of more only the first do
+KEEPERS = 8
+INFRASTRUCTURE = ("start", "device", "store")
+
+
+def body(probe: Probe) -> None:
+    """Rounds of pairs of nodes."""
+    nodes = probe.nodes
+    if nodes.count == 1:
+        probe.skip("one node has no other to be paired with")
+    with probe.stage("import"):
+        _probe.import_torch(probe.device)
+    # Before there is a store: a rank must not inherit its connections.
+    agent = Agent(probe, Forks())
+    try:
+        with probe.stage("meet"):
+            agent.meet()
+        agent.rounds()
+    except NoMeeting as reason:
+        probe.measure("untold", str(reason))
+        probe.measure("blocks", str(reason))
+    agent.keep()
+
+
+class Agent:
+    """One node's part: it takes what node 0 says, and on node 0 it says it, too."""
+
+    def __init__(self, probe: Probe, forks: Forks) -> None:
+        self.probe = probe
+        self.nodes = probe.nodes
+        self.forks = forks
+        self.table: list[dict[str, Any]] = []
+        # Seconds that a pair may take.
+        device = probe.device
+        self.limit = SETUP_SECONDS[device] + SMALL_SECONDS[device] + LARGE_SECONDS[device] + GRACE
+
+    def meet(self) -> None:
+        """Come to the store and learn who else came."""
+        begin = time.monotonic()
+        end = begin + min(MEET_SECONDS[self.probe.device], self.probe.left() / 2)
+        self.meeting = Meeting(self.nodes, end=end)
+        name = {"host": socket.gethostname(), "left": self.probe.left()}
+        self.meeting.tell(f"node/{self.nodes.rank}", name)
+        if self.nodes.rank == 0:
+            self.meeting.tell("begin", self._gathered(end))
+        # Node 0 may have begun to wait later than this node did.
+        begun = self.meeting.wait("begin", end=end + MEET_SECONDS[self.probe.device])
+        self.present: list[int] = begun["present"]
+        self.end = time.monotonic() + begun["left"]
+        self.probe.measure("run", begun["run"])
+        self.probe.measure("hosts", begun["hosts"])
+        absent = [one for one in range(self.nodes.count) if one not in self.present]
+        self.probe.measure("missing", absent)
+        if absent:
+            who = f"node{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
+            self.probe.measure("blocks", f"{who} did not come to the pair rounds")
+        if self.nodes.rank not in self.present:
+            raise NoMeeting("the others had begun before this node came")
+
+    def _gathered(self, end: float) -> dict[str, Any]:
+        """On node 0: who came, and how long all of them have."""
+        came: dict[int, Any] = {}
+        while len(came) < self.nodes.count and time.monotonic() < end:
+            for one in range(self.nodes.count):
+                if one not in came and (name := self.meeting.told(f"node/{one}")):
+                    came[one] = name
+            time.sleep(LOOK_SECONDS)
+        return {
+            "run": secrets.token_hex(8),
+            "present": sorted(came),
+            "hosts": [came.get(one, {}).get("host") for one in range(self.nodes.count)],
+            "left": min(one["left"] for one in came.values()) - 2 * GRACE,
+        }
+
+    def rounds(self) -> None:
+        """Follow the plan; on node 0 also make it."""
+        number = 0
+        lead = Lead(self) if self.nodes.rank == 0 else None
+        while True:
+            if lead:
+                lead.plan(number)
+            # Within the time of a pair and what its partners may need longer.
+            plan = self.meeting.wait(
+                f"plan/{number}", end=time.monotonic() + self.limit + 4 * GRACE
+            )
+            self.table += plan["rows"]
+            if plan["end"]:
+                break
+            end = time.monotonic() + self.limit + 2 * GRACE
+            mine = [one for one in plan["pairs"] if self.nodes.rank in one]
+            with self.probe.stage(f"round {number}"):
+                for one, two in mine:
+                    result = self.pair(number, (one, two))
+                    self.meeting.tell(f"result/{number}/{self.nodes.rank}", result)
+                if lead:
+                    lead.gather(number, plan["pairs"], end)
+            number += 1
+        self.probe.measure("rounds", number)
+        if plan["why"]:
+            self.probe.measure("unfinished", plan["why"])
+        self.meeting.tell(f"bye/{self.nodes.rank}", 1)
+        if lead:
+            lead.part()
+
+    def pair(self, number: int, pair: Pair) -> dict[str, Any]:
+        """Measure with the other node: what the ranks here came to."""
+        side = pair.index(self.nodes.rank)
+        other = f"result/{number}/{pair[1 - side]}"
+        self.forks.begin(
+            {
+                "device": self.probe.device,
+                "local": self.nodes.local,
+                "side": side,
+                "address": self.nodes.address,
+                "port": self.nodes.port,
+                "prefix": f"pair/{number}/{pair[0]}-{pair[1]}",
+                "setup": SETUP_SECONDS[self.probe.device],
+                "limit": self.limit - GRACE,
+            }
+        )
+        end = time.monotonic() + self.limit
+        told = None
+        while (ranks := self.forks.answer(LOOK_SECONDS)) is None:
+            if time.monotonic() > end:
+                return {"stage": "start", "why": "the ranks cannot be killed"}
+            if told is None and (told := self.meeting.told(other)) and told["why"]:
+                # Nobody waits for a partner that has given up.
+                self.forks.end()
+        return summary(ranks)
+
+    def keep(self) -> None:
+        """Record the rows; where nodes are many, most keep those of their own."""
+        everything = self.nodes.count <= KEPT_ALL or self.nodes.rank < KEEPERS
+        rank = self.nodes.rank
+        rows = [row for row in self.table if everything or rank in row["pair"]]
+        self.probe.measure("pairs", rows)
+        cut = [row["pair"] for row in self.table if row["outcome"] == "failed"]
+        if cut and "blocks" not in self.probe.values:
+            one, two = cut[0]
+            self.probe.measure("blocks", f"nodes {one} and {two} do not reach each other")
+
+
+class Lead:
+    """What node 0 does besides: it says who measures, and gathers the results."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.rows: list[dict[str, Any]] = []
+        self.fresh: list[dict[str, Any]] = []
+        self.lost: set[int] = set()
+        self.turn = 0
+
+    def plan(self, number: int) -> None:
+        """Tell everyone the pairs of the next round, and what the last one has shown."""
+        agent = self.agent
+        here = [one for one in agent.present if one not in self.lost]
+        pairs: list[Pair] = []
+        while not pairs and len(here) > 1 and self.turn < most_rounds(len(agent.present)):
+            pairs = self._pairs(here)
+        why = ""
+        if pairs and agent.end - time.monotonic() < agent.limit + GRACE:
+            pairs, why = [], f"there was no time for round {number + 1}"
+        everyone = agent.nodes.count <= KEPT_ALL or not pairs
+        rows, self.fresh = (self.fresh, []) if everyone else ([], self.fresh)
+        plan = {"pairs": pairs, "end": not pairs, "rows": rows, "why": why}
+        agent.meeting.tell(f"plan/{number}", plan)
+
+    def _pairs(self, here: Sequence[int]) -> list[Pair]:
+        found = next_pairs(self.agent.present, self.turn, self.rows)
+        self.turn += 1
+        return [one for one in found if set(one) <= set(here)]
+
+    def gather(self, number: int, pairs: Sequence[Pair], end: float) -> None:
+        """The results of all nodes of a round; who does not answer is not asked again."""
+        agent = self.agent
+        pending = {one for pair in pairs for one in pair}
+        results: dict[int, Any] = {}
+        while pending and time.monotonic() < end:
+            for one in tuple(pending):
+                if (told := agent.meeting.told(f"result/{number}/{one}")) is not None:
+                    results[one] = told
+                    pending.discard(one)
+            if pending:
+                time.sleep(LOOK_SECONDS)
+        self.lost |= pending
+        for pair in pairs:
+            row = joined(pair, [results.get(one) for one in pair])
+            self.rows.append({"round": number, **row})
+            self.fresh.append(self.rows[-1])
+
+    def part(self) -> None:
+        """Hold the store until everyone has read the end."""
+        end = time.monotonic() + GRACE
+        waiting = {one for one in self.agent.present if one not in self.lost}
+        while waiting and time.monotonic() < end:
+            waiting = {one for one in waiting if self.agent.meeting.told(f"bye/{one}") is None}
+            time.sleep(LOOK_SECONDS)
+
+
+def summary(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One node's side of a pair: of its worst rank, or why it has none."""
+    short = [one for one in ranks if not one.get("ok")]
+    if short:
+        # Who failed by itself says more than who waited for it.
+        first = next((one for one in short if one["stage"] in INFRASTRUCTURE), short[0])
+        first = next((one for one in short if "error" in one), first)
+        ending = {0: "", -9: "no end in time"}.get(first["code"], f"exit code {first['code']}")
+        return {"stage": first["stage"], "why": first.get("error") or ending or "no result"}
+    return {
+        "why": "",
+        "wrong": sum(one["wrong"] for one in ranks),
+        "link_s": max(one["link_s"] for one in ranks),
+        "us": max(one["us"] for one in ranks),
+        "worst_us": max(one["worst_us"] for one in ranks),
+        "messages": min(one["messages"] for one in ranks),
+        "stalls": max(one["stalls"] for one in ranks),
+        "sent": sum(one["sent"] for one in ranks),
+        "retransmitted": sum(one["retransmitted"] for one in ranks),
+        "gbps": min(max(one["rates"].values()) for one in ranks),
+    }
+
+
+def joined(pair: Pair, sides: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
+    """The row of a pair from what both nodes say."""
+    for node, side in zip(pair, sides, strict=True):
+        if side is None:
+            return {"pair": pair, "outcome": "untold", "why": f"node {node} gave no answer"}
+        if side["why"] and side["stage"] in INFRASTRUCTURE:
+            why = f"node {node} in stage {side['stage']}: {side['why']}"
+            return {"pair": pair, "outcome": "untold", "why": why}
+    one, two = (side for side in sides if side is not None)
+    failed = [(node, side) for node, side in zip(pair, (one, two), strict=True) if side["why"]]
+    if failed:
+        node, side = next(
+            (each for each in failed if each[1]["why"] != "no end in time"), failed[0]
+        )
+        why = f"node {node} in stage {side['stage']}: {side['why']}"
+        return {"pair": pair, "outcome": "failed", "why": why}
+    return {
+        "pair": pair,
+        "outcome": "wrong" if one["wrong"] or two["wrong"] else "ok",
+        "wrong": one["wrong"] + two["wrong"],
+        **{key: max(one[key], two[key]) for key in ("link_s", "us", "worst_us", "stalls")},
+        **{key: min(one[key], two[key]) for key in ("gbps", "messages")},
+        **{key: one[key] + two[key] for key in ("sent", "retransmitted")},
+    }
+
+
+if __name__ == "__main__":
+    _probe.main(body, name="pair-rounds")

@@ -1,0 +1,136 @@
+"""Hosts in network namespaces: one switch for control, one for data, and faults on the latter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+CONTROL, DATA = "10.213.0.{}", "10.214.0.{}"
+PORT = 29431
+# What is done to the data network of a host. A rate that a buffer of half a second stands before
+# loses nothing; what comes in is lost at random; a cable is pulled at the switch.
+RANDOM = "-m statistic --mode random --probability 0.08 -j DROP"
+FAULTS = {
+    "slow": ("tc -n {sw} qdisc add dev d{n} root tbf rate 16mbit burst 16kb latency 500ms",),
+    "lossy": ("ip netns exec {host} iptables -A INPUT -i data0 " + RANDOM,),
+    "cut": ("ip -n {sw} link set d{n} down",),
+    "gone": ("ip -n {sw} link set d{n} down", "ip -n {sw} link set c{n} down"),
+}
+
+
+class Lab:
+    """``count`` hosts, from 0. Each has control0 and data0, and a host name of its own."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._name = f"adt{uuid.uuid4().hex[:6]}"
+        self.switch = f"{self._name}-sw"
+
+    def host(self, number: int) -> str:
+        return f"{self._name}-{number}"
+
+    def build(self) -> None:
+        run(f"ip netns add {self.switch}")
+        for one in ("control", "data"):
+            run(f"ip -n {self.switch} link add {one} type bridge")
+            run(f"ip -n {self.switch} link set {one} up")
+        for number in range(self.count):
+            host = self.host(number)
+            run(f"ip netns add {host}")
+            run(f"ip -n {host} link set lo up")
+            for bridge, end, network in (("control", "c", CONTROL), ("data", "d", DATA)):
+                port = f"{end}{number}"
+                run(
+                    f"ip -n {self.switch} link add {port} type veth"
+                    f" peer name {bridge}0 netns {host}"
+                )
+                run(f"ip -n {self.switch} link set {port} master {bridge} up")
+                run(f"ip -n {host} addr add {network.format(number + 1)}/24 dev {bridge}0")
+                run(f"ip -n {host} link set {bridge}0 up")
+
+    def spoil(self, number: int, fault: str) -> None:
+        """Let the data network of a host have a fault."""
+        for line in FAULTS[fault]:
+            run(line.format(sw=self.switch, host=self.host(number), n=number))
+
+    def part(self, one: int, two: int) -> None:
+        """Cut the link between two hosts, and no other."""
+        for host, other in ((one, two), (two, one)):
+            source = DATA.format(other + 1)
+            run(f"ip netns exec {self.host(host)} iptables -A INPUT -s {source} -j DROP")
+
+    def mend(self) -> None:
+        """Take all faults away."""
+        for number in range(self.count):
+            host = self.host(number)
+            run(f"ip netns exec {host} iptables -F INPUT")
+            run(f"tc -n {self.switch} qdisc del dev d{number} root", check=False)
+            for end in "cd":
+                run(f"ip -n {self.switch} link set {end}{number} up")
+
+    def start(
+        self, number: int, command: Sequence[str], **options: object
+    ) -> subprocess.Popen[str]:
+        """Start a program on a host; it gets SIGKILL when this process ends."""
+        name = f"n{number}"
+        within = ("ip", "netns", "exec", self.host(number), "unshare", "--uts")
+        shell = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", 'hostname "$0"; exec "$@"', name)
+        process: subprocess.Popen[str] = subprocess.Popen(
+            [*within, *shell, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,  # type: ignore[call-overload]
+        )
+        return process
+
+    def processes(self, number: int) -> list[int]:
+        told = run(f"ip netns pids {self.host(number)}", check=False)
+        return [int(one) for one in told.split()]
+
+    def end(self) -> None:
+        for number in range(self.count):
+            for pid in self.processes(number):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            run(f"ip netns del {self.host(number)}", check=False)
+        run(f"ip netns del {self.switch}", check=False)
+
+
+def run(line: str, *, check: bool = True) -> str:
+    done = subprocess.run(line.split(), check=False, capture_output=True, text=True, timeout=30)
+    if check and done.returncode:
+        raise RuntimeError(f"{line}: {done.stderr.strip()}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def lab(count: int) -> Iterator[Lab]:
+    """The hosts, or a skip that names what is missing for them."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    absent = [
+        one for one in ("ip", "tc", "iptables", "unshare", "setpriv") if not shutil.which(one)
+    ]
+    if absent:
+        pytest.skip(f"not installed: {', '.join(absent)}")
+    made = Lab(count)
+    try:
+        try:
+            made.build()
+            for fault in ("slow", "lossy"):
+                made.spoil(0, fault)
+            made.mend()
+        except RuntimeError as error:
+            pytest.skip(f"this kernel or container has no such networks: {error}")
+        yield made
+    finally:
+        made.end()
