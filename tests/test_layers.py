@@ -22,7 +22,8 @@ LAYERS = [
     {"render"},
     {"live"},
     {"commands"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -1,0 +1,64 @@
+"""Which nodes of a Ray cluster are checked, and what they are called."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.fleet.engine import Job
+
+# Ray's name of the resource: ray-project/ray, python/ray/_private/accelerators/npu.py.
+NPU = "NPU"
+
+
+class Node(NamedTuple):
+    """``id`` is Ray's, ``npus`` how many it offers, free or not."""
+
+    name: str
+    id: str
+    address: str
+    host: str
+    npus: float
+
+
+def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[Node], tuple[str, ...]]:
+    """The nodes to check, of what ``ray.nodes()`` lists, and the wanted ones that are not there.
+
+    Without wanted nodes these are all that have NPUs, or all where none has any. Raises DataError
+    where the cluster has fewer than asked for.
+    """
+    alive = _named([one for one in listed if one["Alive"]])
+    if job.nodes:
+        found = {name: one for one in alive for name in (one.address, one.host, one.name)}
+        there = {one: found[one]._replace(name=one) for one in job.nodes if one in found}
+        return list(there.values()), tuple(one for one in job.nodes if one not in there)
+    offered = [one for one in alive if one.npus] or alive
+    if not offered or len(offered) < (job.count or 0):
+        raise DataError(f"{len(offered)} nodes can be checked, and {job.count or 1} are wanted")
+    return offered[: job.count], ()
+
+
+def _named(listed: Sequence[Mapping[str, Any]]) -> list[Node]:
+    """By the name that ``ray start --node-name`` gave, else the host's, else by both."""
+    hosts = Counter(one["NodeManagerHostname"] for one in listed)
+    found = []
+    for one in listed:
+        host, address = one["NodeManagerHostname"], one["NodeManagerAddress"]
+        given = one.get("NodeName") or address
+        name = given if given != address else host if hosts[host] == 1 else address
+        npus = float(one["Resources"].get(NPU, 0))
+        found.append(Node(name, one["NodeID"], address, host, npus))
+    names = Counter(_plain(one.name) for one in found)
+    return sorted(
+        one._replace(name=plain if names[plain] == 1 else f"{plain}-{one.id[:8]}")
+        for one in found
+        for plain in (_plain(one.name),)
+    )
+
+
+def _plain(name: str) -> str:
+    """It names a file, too."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"

@@ -1,0 +1,206 @@
+"""Ray's driver, a process of its own: an Order on standard input, lines of Told on standard output.
+
+When standard input closes it lets go of the cluster, and Ray ends its actors.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import ray
+from ray.exceptions import RayError
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.fleet.engine import Job, Silent
+from ascend_doctor.fleet.ray_cluster import NPU, Node, chosen
+from ascend_doctor.fleet.ray_engine import Order, Told
+from ascend_doctor.fleet.ray_node import OnNode
+from ascend_doctor.fleet.supervised import Ending
+
+_POLL = 0.5
+# How long others may hold a node's NPUs before it is called busy.
+_PLACING, _PLACING_SHARE = 30.0, 0.25
+# What an answer takes of the time, and before it the end of what was started on the node.
+_ANSWER, _ANSWER_SHARE = 10.0, 0.2
+_LET_GO = 4.0
+_LONGEST_REASON = 400
+
+
+@dataclass(kw_only=True)
+class Check:
+    """The check of one node: its reservation, its actor and, once that stands, the check."""
+
+    node: Node
+    group: Any
+    actor: Any
+    began: bool = False
+
+    @property
+    def placed(self) -> bool:
+        return bool(placement_group_table(self.group)["state"] == "CREATED")
+
+    def end(self) -> None:
+        """Let go of the node; what the actor started ends with it."""
+        ray.kill(self.actor)
+        remove_placement_group(self.group)
+
+
+class Driver:
+    """Follows the checks of all nodes until they have ended, the deadline, or the life line."""
+
+    def __init__(self, job: Job, tell: Callable[[Told], None], cut: threading.Event) -> None:
+        self._job = job
+        self._tell = tell
+        self._cut = cut
+        self._begin = time.monotonic()
+        self._waiting: dict[Any, Check] = {}
+        self._lost: dict[Node, str] = {}
+
+    @property
+    def _left(self) -> float:
+        return self._begin + self._job.deadline - time.monotonic()
+
+    def run(self) -> None:
+        """Raises DataError where the cluster has no such nodes."""
+        nodes, absent = chosen(ray.nodes(), self._job)
+        self._tell(Told(nodes=(*(one.name for one in nodes), *absent)))
+        for name in absent:
+            self._silent(name, "no node of this name is alive in the Ray cluster")
+        for node in nodes:
+            self._start(node)
+        placing = self._left - min(_PLACING, self._job.deadline * _PLACING_SHARE)
+        while self._waiting and self._left > 0 and not self._cut.is_set():
+            ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=min(_POLL, self._left))
+            for ref in ready:
+                self._take(self._waiting.pop(ref), ref)
+            if self._left < placing:
+                self._give_up_on_busy_ones()
+                placing = 0.0
+        self._tell_lost()
+        for one in self._waiting.values():
+            began = "its check began" if one.began else "its actor did not start"
+            self._silent(one.node.name, f"no answer within {self._job.deadline:g} s; {began}")
+            one.end()
+
+    def _start(self, node: Node) -> None:
+        """One actor that holds all NPUs of its node, and no CPU, which others may use up."""
+        npus = {NPU: node.npus} if node.npus else {}
+        group = placement_group([{f"node:{node.address}": 0.001, **npus}])
+        actor = (
+            ray.remote(OnNode)
+            .options(
+                num_cpus=0,
+                resources=npus,
+                max_restarts=0,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(group),
+            )
+            .remote()
+        )
+        self._waiting[actor.place.remote()] = Check(node=node, group=group, actor=actor)
+
+    def _take(self, check: Check, ref: Any) -> None:
+        try:
+            value = ray.get(ref)
+        except RayError as error:
+            self._lost[check.node] = _why(error)
+            check.end()
+            return
+        if check.began:
+            self._deliver(check.node.name, value)
+            check.end()
+        elif value != check.node.id:
+            self._silent(check.node.name, f"another Ray node has its address {check.node.address}")
+            check.end()
+        else:
+            check.began = True
+            seconds = self._left - min(_ANSWER, self._job.deadline * _ANSWER_SHARE)
+            self._waiting[check.actor.check.remote(self._job.check, seconds)] = check
+
+    def _deliver(self, name: str, answer: bytes) -> None:
+        if not answer:
+            self._silent(name, "the check and what watched it were killed")
+            return
+        ending = msgspec.msgpack.decode(answer, type=Ending)
+        if ending.output:
+            path = os.path.join(self._job.folder, f"{name}.json")
+            with open(f"{path}.part", "wb") as file:
+                file.write(ending.output)
+            os.replace(f"{path}.part", path)
+            return
+        last = ending.errors.strip().rpartition("\n")[2][:_LONGEST_REASON]
+        how = (
+            f"the check hung and was ended after {ending.seconds:g} s"
+            if ending.code is None
+            else f"the check wrote no report (exit code {ending.code})"
+        )
+        self._silent(name, f"{how}: {last}" if last else how)
+
+    def _give_up_on_busy_ones(self) -> None:
+        for ref, check in list(self._waiting.items()):
+            if not check.began and not check.placed:
+                del self._waiting[ref]
+                self._silent(check.node.name, "busy: other work in the Ray cluster holds its NPUs")
+                check.end()
+
+    def _tell_lost(self) -> None:
+        """As late as can be: Ray needs some seconds to see that not only the actor is gone."""
+        alive = {one["NodeID"] for one in ray.nodes() if one["Alive"]} if self._lost else set()
+        for node, why in self._lost.items():
+            left = "the node left the Ray cluster during the check"
+            self._silent(node.name, why if node.id in alive else left)
+
+    def _silent(self, name: str, reason: str) -> None:
+        self._tell(Told(silent=Silent(name, reason)))
+
+
+def _why(error: Exception) -> str:
+    """Ray's words without its frames."""
+    lines = [one.strip() for one in str(error).splitlines()]
+    told = " ".join(one for one in lines if one and not one.startswith(("File ", "Traceback")))
+    return f"its actor was lost: {told[:_LONGEST_REASON]}"
+
+
+def main() -> None:
+    """Whoever started this reads what Ray prints on standard error only."""
+    out = os.dup(1)
+    os.dup2(2, 1)
+
+    def tell(line: Told) -> None:
+        os.write(out, msgspec.json.encode(line) + b"\n")
+
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    cut = threading.Event()
+    threading.Thread(target=_watch, args=(cut,), daemon=True).start()
+    try:
+        ray.init(address=order.address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        tell(Told(refused=" ".join(str(error).split())[:_LONGEST_REASON]))
+        return
+    try:
+        Driver(order.job, tell, cut).run()
+    except DataError as error:
+        tell(Told(refused=str(error)))
+    finally:
+        ray.shutdown()
+
+
+def _watch(cut: threading.Event) -> None:
+    """Set where standard input closes; a driver that Ray keeps waiting then ends all the same."""
+    sys.stdin.buffer.read()
+    cut.set()
+    time.sleep(_LET_GO)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The check on every node of a Ray cluster, by one actor a node."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.fleet.engine import Job, Silent
+
+# What Ray needs to let go of its cluster, and how long it gets to.
+_MARGIN, _MARGIN_SHARE = 5.0, 0.1
+_PATIENCE = 5.0
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What the driver is to do, a line of JSON on its standard input."""
+
+    address: str
+    job: Job
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line that the driver writes: its nodes, then those without a report; or why none at all."""
+
+    nodes: tuple[str, ...] = ()
+    silent: Silent | None = None
+    refused: str = ""
+
+
+class RayEngine:
+    """Ray runs in a process of its own, which can be ended: its library waits, logs and aborts."""
+
+    def __init__(self, address: str | None) -> None:
+        self.address = address or "auto"
+
+    def run(self, job: Job) -> tuple[Silent, ...]:
+        """The check on every node that has NPUs, or on every one where none has."""
+        if importlib.util.find_spec("ray") is None:
+            raise DataError("--ray: Ray is not installed; pip install 'ascend-doctor[ray]'")
+        own = job.deadline - min(_MARGIN, job.deadline * _MARGIN_SHARE)
+        order = Order(address=self.address, job=msgspec.structs.replace(job, deadline=own))
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ascend_doctor.fleet.ray_driver"],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+            try:
+                ended = _follow(process, order, job.deadline)
+            finally:
+                _end(process)
+            output.seek(0)
+            errors.seek(0)
+            told = _told(output.read())
+            last = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return self._outcome(told, job, ended=ended, last=last)
+
+    def _outcome(
+        self, told: Iterable[Told], job: Job, *, ended: bool, last: str
+    ) -> tuple[Silent, ...]:
+        nodes: tuple[str, ...] = ()
+        silent: dict[str, Silent] = {}
+        for one in told:
+            if one.refused:
+                raise DataError(f"--ray {self.address}: {one.refused}")
+            nodes = nodes or one.nodes
+            if one.silent is not None:
+                silent[one.silent.node] = one.silent
+        reason = (
+            f"Ray's driver ended before it reported: {last or 'no reason given'}"
+            if ended
+            else f"Ray gave no answer within {job.deadline:g} s"
+        )
+        if not nodes and not silent:
+            raise DataError(f"--ray {self.address}: {reason}")
+        for name in nodes:
+            if not os.path.exists(os.path.join(job.folder, f"{name}.json")):
+                silent.setdefault(name, Silent(name, reason))
+        return tuple(silent.values())
+
+
+def _follow(process: subprocess.Popen[bytes], order: Order, seconds: float) -> bool:
+    """Whether the driver ended in time."""
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(msgspec.json.encode(order) + b"\n")
+        process.stdin.flush()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Closing its standard input tells the driver to let go of the cluster."""
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _told(output: bytes) -> list[Told]:
+    """The last line may be cut where the driver was killed."""
+    found = []
+    for line in output.splitlines():
+        with contextlib.suppress(msgspec.MsgspecError):
+            found.append(msgspec.json.decode(line, type=Told))
+    return found

@@ -1,0 +1,116 @@
+"""Runs a command for somebody who may die first: whatever ends, all that was started ends.
+
+``python -m ascend_doctor.fleet.supervised SECONDS COMMAND...`` writes one Ending to its standard
+output. Its standard input is the life line: when that closes, the command is ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import IO
+
+import msgspec
+
+from ascend_doctor.probing.processes import Descendants, adopting_orphans
+
+_POLL = 0.1
+# A check that is told to end ends its probes and writes what it has.
+_GRACE = 5.0
+_KEPT_ERRORS = 4000
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended. ``code`` is None where it had to be ended, after ``seconds``."""
+
+    code: int | None
+    seconds: float
+    output: bytes
+    errors: str
+
+
+def run_supervised(command: Sequence[str], seconds: float) -> bytes:
+    """The encoded Ending of a command, empty where the supervisor was killed.
+
+    A guard stands between the caller and the supervisor: Ray kills the children of a worker that
+    ends, and theirs would live on (ray-project/ray: doc/source/ray-core/user-spawn-processes.rst).
+    """
+    with subprocess.Popen(  # noqa: S603 - the command of a fleet check, no shell
+        [sys.executable, "-m", "ascend_doctor.fleet.supervised", str(seconds), *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as guard:
+        assert guard.stdout is not None  # noqa: S101 - a pipe was asked for
+        return guard.stdout.read()
+
+
+def supervise(command: Sequence[str], seconds: float, life_line: int) -> Ending:
+    """Run a command until it ends, its time is over or the life line closes; then end the rest."""
+    begin = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="ascend-doctor-", ignore_cleanup_errors=True) as scratch,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+        adopting_orphans(),
+    ):
+        descendants = Descendants()
+        process = subprocess.Popen(  # noqa: S603 - the command of a fleet check, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            env={**os.environ, "TMPDIR": scratch},
+            start_new_session=True,
+        )
+        code = _wait(process, begin + seconds, life_line)
+        if code is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
+        descendants.end()
+        return Ending(
+            code=code,
+            seconds=round(time.monotonic() - begin, 1),
+            output=_content(output),
+            errors=_content(errors)[-_KEPT_ERRORS:].decode("utf-8", "replace"),
+        )
+
+
+def _wait(process: subprocess.Popen[bytes], end: float, life_line: int) -> int | None:
+    while process.poll() is None:
+        if time.monotonic() >= end:
+            return None
+        ready, _, _ = select.select([life_line], [], [], _POLL)
+        if ready and not os.read(life_line, 4096):
+            return None
+    return process.returncode
+
+
+def _content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
+
+
+def main() -> None:
+    """The guard, which may be killed, and the supervisor, its child, which outlives it."""
+    supervisor = os.fork()
+    if supervisor:
+        os.close(sys.stdout.fileno())
+        os.waitpid(supervisor, 0)
+        os._exit(0)
+    os.setsid()
+    ending = supervise(sys.argv[2:], float(sys.argv[1]), sys.stdin.fileno())
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.buffer.write(msgspec.msgpack.encode(ending))
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

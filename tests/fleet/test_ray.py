@@ -1,0 +1,227 @@
+"""A real Ray cluster of four raylets on this machine; each thinks it has two NPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ascend_doctor.probing.processes import Descendants, adopting_orphans
+
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
+BIN = Path(sys.executable).parent
+PATIENCE = 120.0
+# On the path of every process of a node. The check of one that is stuck hears no signal; that of
+# one that is doomed says when it begins, so that the node can be killed then.
+SITE = """
+import os, signal, sys, time
+fate = os.environ.get("TEST_FATE", "")
+if fate and sys.orig_argv[1:4] == ["-m", "ascend_doctor", "check"]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with open(fate, "w") as file:
+        file.write(str(os.getpid()))
+    while True:
+        time.sleep(60)
+"""
+
+
+class Cluster:
+    """``fates`` are the files in which the checks of bad nodes write their process id."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.fates = {name: folder / f"{name}.pid" for name in ("stuck", "doomed")}
+        with socket.socket() as free:
+            free.bind(("127.0.0.2", 0))
+            self._port = str(free.getsockname()[1])
+        self.address = f"127.0.0.2:{self._port}"
+        self._nodes: dict[str, str] = {}
+
+    def start(self, name: str, *, torch: str = "2.7.1", **env: str) -> None:
+        """Ray's own processes leave for the background, so this returns when the node is there."""
+        site = self.folder / name
+        (site / f"torch-{torch}.dist-info").mkdir(parents=True)
+        (site / f"torch-{torch}.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: torch\nVersion: {torch}\n"
+        )
+        (site / "sitecustomize.py").write_text(SITE)
+        if name in self.fates:
+            env["TEST_FATE"] = str(self.fates[name])
+        joins: tuple[str, ...] = ("--address", self.address)
+        if not self._nodes:
+            joins = ("--head", "--port", self._port, "--include-dashboard", "false")
+            joins += ("--temp-dir", str(self.folder / "s"))
+        self._nodes[name] = f"127.0.0.{len(self._nodes) + 2}"
+        subprocess.run(
+            [
+                *(str(BIN / "ray"), "start", *joins),
+                *("--node-name", name, "--node-ip-address", self._nodes[name]),
+                *("--resources", '{"NPU": 2}', "--num-cpus", "1"),
+                *("--object-store-memory", "80000000", "--disable-usage-stats"),
+            ],
+            env={**os.environ, "PYTHONPATH": str(site), **env},
+            check=True,
+            timeout=PATIENCE,
+            capture_output=True,
+        )
+
+    def kill(self, name: str) -> None:
+        """As a power cut, but for the check: what runs it has to notice."""
+        (raylet,) = (
+            one
+            for one in mine()
+            if f"--node_ip_address={self._nodes[name]}" in told(one)
+            and "raylet/raylet" in told(one)
+        )
+        for one in (raylet, *raylet.children(recursive=True)):
+            if "ascend_doctor" not in told(one):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.kill()
+
+
+def told(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return " ".join(process.cmdline())
+    return ""
+
+
+def until(true: Callable[[], bool]) -> bool:
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        if true():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def mine() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def checks() -> list[str]:
+    """Command lines of what fleet checks have started and what has not ended."""
+    return [line for one in mine() if "-m ascend_doctor" in (line := told(one))]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    # Paths of sockets have at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="adr-", dir="/tmp") as folder, adopting_orphans():
+        started = Descendants()
+        try:
+            made = Cluster(Path(folder))
+            made.start("calm")
+            made.start("quiet")
+            made.start(
+                "adrift", torch="2.6.0", RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
+            )
+            made.start("stuck")
+            made.start("doomed")
+            yield made
+        finally:
+            started.end()
+
+
+def fleet(cluster: Cluster, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            *(str(BIN / "ascend-doctor"), "fleet", "check", "--ray", cluster.address),
+            *("--level", "0", "--only", "python-requires", "--format", "json", *more),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cluster.folder,
+    )
+
+
+def result(running: subprocess.Popen[str]) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    """Exit code, the fleet and the findings by their checks, whose last one stands."""
+    output, errors = running.communicate(timeout=PATIENCE)
+    assert output, errors
+    report = json.loads(output)
+    return (
+        running.returncode,
+        report["fleet"],
+        {one["check"]: one for one in report["findings"]},
+    )
+
+
+def variables(report: Path) -> dict[str, str]:
+    found: dict[str, str] = json.loads(report.read_text())["snapshot"]["environment"]["variables"]
+    return found
+
+
+def test_a_node_whose_npus_others_hold_is_busy(cluster: Cluster, tmp_path: Path) -> None:
+    script = (
+        f"import ray; ray.init({cluster.address!r}, log_to_driver=False)\n"
+        "ray.get(ray.util.placement_group([{'NPU': 1, 'node:127.0.0.3': 0.1}]).ready())\n"
+        "print('held', flush=True); __import__('sys').stdin.read()"
+    )
+    (tmp_path / "hosts").write_text("calm\nquiet\nnobody\n")
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        code, nodes, found = result(
+            fleet(cluster, "--timeout", "40", "--expect", str(tmp_path / "hosts"))
+        )
+    assert code == 3
+    assert nodes["passing"] == ["calm"]
+    assert nodes["missing"] == ["quiet", "nobody"]
+    told = found["fleet-missing"]["found"]
+    assert "quiet: busy: other work in the Ray cluster holds its NPUs" in told
+    assert "nobody: no node of this name is alive in the Ray cluster" in told
+
+
+def test_nothing_stays_where_the_one_who_asked_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("stuck\n")
+    with fleet(cluster, "--expect", str(tmp_path / "hosts")) as running:
+        assert until(cluster.fates["stuck"].exists)
+        assert checks()
+        running.kill()
+    assert until(lambda: not checks())
+    cluster.fates["stuck"].unlink()
+
+
+def test_four_nodes_of_which_one_drifts_one_hangs_and_one_is_killed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    reports = tmp_path / "reports"
+    running = fleet(cluster, "--timeout", "60", "--reports", str(reports))
+    assert until(cluster.fates["doomed"].exists)
+    cluster.kill("doomed")
+    code, nodes, found = result(running)
+    assert code == 1
+    assert nodes["passing"] == ["calm", "quiet"]
+    assert nodes["failing"] == ["adrift"]
+    assert sorted(nodes["missing"]) == ["doomed", "stuck"]
+    assert nodes["unreadable"] == []
+    told = found["fleet-missing"]["found"]
+    assert "doomed: the node left the Ray cluster during the check" in told
+    assert "stuck: the check hung and was ended after" in told
+    assert until(lambda: not checks())
+    # Each check saw what an actor of a training job sees there.
+    assert variables(reports / "calm.json")["ASCEND_RT_VISIBLE_DEVICES"] == "0,1"
+    assert "ASCEND_RT_VISIBLE_DEVICES" not in variables(reports / "adrift.json")
+
+
+def test_without_a_cluster_one_line_says_so(cluster: Cluster) -> None:
+    done = fleet(cluster, "--ray", "nowhere")
+    output, errors = done.communicate(timeout=PATIENCE)
+    assert (done.returncode, output) == (2, "")
+    assert len(errors.splitlines()) == 1
+    assert "--ray nowhere: " in errors

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from ascend_doctor.fleet.supervised import Ending, run_supervised
+from ascend_doctor.probing.processes import adopting_orphans
+
+DEAF = "trap '' TERM; setsid sleep 4321 & echo $! > {0}; echo $$ >> {0}; while :; do sleep 1; done"
+
+
+def ended(*command: str, seconds: float = 60) -> Ending:
+    return msgspec.msgpack.decode(run_supervised(command, seconds), type=Ending)
+
+
+def until(true: Callable[[], bool]) -> bool:
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def pids(file: Path) -> list[int]:
+    return [int(one) for one in file.read_text().split()] if file.exists() else []
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_command_that_ends() -> None:
+    found = ended("sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (found.code, found.output, found.errors) == (3, b"out\n", "err\n")
+
+
+def test_one_that_hears_no_signal_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    found = ended("sh", "-c", DEAF.format(tmp_path / "pids"), seconds=1)
+    assert found.code is None
+    assert all(map(gone, pids(tmp_path / "pids")))
+
+
+def test_what_it_leaves_in_the_temporary_folder_goes() -> None:
+    found = ended("sh", "-c", "echo x > $TMPDIR/left; echo $TMPDIR")
+    assert not os.path.exists(found.output.decode().strip())
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["the asker", "and the guard"])
+def test_all_ends_where_the_one_who_asked_is_killed(tmp_path: Path, group: bool) -> None:
+    code = "import sys; from ascend_doctor.fleet.supervised import run_supervised\n"
+    code += "run_supervised(sys.argv[1:], 600)"
+    command = ["sh", "-c", DEAF.format(tmp_path / "pids")]
+    with adopting_orphans():
+        asker = subprocess.Popen([sys.executable, "-c", code, *command], start_new_session=True)
+        try:
+            assert until(lambda: len(pids(tmp_path / "pids")) == 2)
+            assert not any(map(gone, pids(tmp_path / "pids")))
+        finally:
+            if group:
+                os.killpg(asker.pid, signal.SIGKILL)
+            else:
+                asker.kill()
+            asker.wait()
+        assert until(lambda: all(map(gone, pids(tmp_path / "pids"))))
+        for one in psutil.Process().children():
+            one.wait(60)
