@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.checks.ray_devices import _NAME
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Level
+from tests.checks.machine import dist, having, healthy, only, packages, run
+
+
+def machine(release: str, value: str | None, *, verl: bool = False) -> Snapshot:
+    more = (dist("verl", "0.8.0"),) if verl else ()
+    facts = packages(healthy(), dist("ray", release), *more)
+    return having(facts, "environment", variables={} if value is None else {_NAME: value})
+
+
+@pytest.mark.parametrize("value", ["1", "true", "True"])
+@pytest.mark.parametrize("release", ["2.53.0", "2.54.0", "3.0.0.dev0"])
+def test_one_means_the_same_everywhere(release: str, value: str) -> None:
+    assert run("ray-visible-devices", machine(release, value, verl=True))[0].level is Level.OK
+
+
+@pytest.mark.parametrize("value", ["0", "false", "yes"])
+def test_any_text_counts_before_2_54(value: str) -> None:
+    found = only(
+        "ray-visible-devices",
+        machine("2.53.0", value),
+        Level.WARNING,
+        f"{_NAME}={value} counts as set in Ray 2.53.0",
+    )
+    assert "all devices" in found.because
+
+
+def test_later_it_does_not() -> None:
+    found = only(
+        "ray-visible-devices",
+        machine("2.54.0", "0"),
+        Level.WARNING,
+        "does not count as set in Ray 2.54.0",
+    )
+    assert found.remedy is not None
+    assert "verl" not in found.because
+
+
+def test_verl_and_a_new_ray_read_it_differently() -> None:
+    facts = machine("2.60.0", "0", verl=True)
+    found = only("ray-visible-devices", facts, Level.ERROR, "does not count as set")
+    assert "107001" in found.because
+
+
+def test_unset_is_fine() -> None:
+    assert run("ray-visible-devices", machine("2.60.0", None))[0].level is Level.OK
+    (found,) = run("ray-visible-devices", machine("2.60.0", "", verl=True))
+    assert (found.level, found.title) == (Level.OK, "Ray chooses the devices of each actor")
+
+
+def test_what_cannot_be_told() -> None:
+    assert run("ray-visible-devices", machine("nightly", "0"))[0].level is Level.UNKNOWN
+    assert run("ray-visible-devices", healthy())[0].level is Level.SKIPPED
