@@ -2,56 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import click
 import msgspec
 
 from ascend_doctor.commands.merged import Wanted, expect_option, merged_options, read_hosts
-from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.commands.on_nodes import (
+    OnNodes,
+    doctor_option,
+    doctor_words,
+    on_nodes_options,
+)
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.fleet.engine import Engine, Job, Silent
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.verdict import judge
-from ascend_doctor.report import LEVELS
-
-# What a node's own check leaves of the time, to write and send its report.
-_MARGIN, _MARGIN_SHARE = 60.0, 0.2
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnNodes:
-    """The options that every node's check gets."""
-
-    level: int
-    device: str
-    nproc: int | None
-    python: str | None
-    only: tuple[str, ...]
-    skip: tuple[str, ...]
-
-    def arguments(self, *, fail_on: str, timeout: float) -> tuple[str, ...]:
-        """Of ``ascend-doctor check``, which may take ``timeout`` seconds with all around it.
-
-        Reports travel with the names that the merged one compares; that one is redacted.
-        """
-        own = timeout - min(_MARGIN, timeout * _MARGIN_SHARE)
-        given = {"--nproc": self.nproc, "--python": self.python}
-        return (
-            *("--level", str(self.level), "--device", self.device, "--timeout", f"{own:g}"),
-            *("--fail-on", fail_on, "--no-redact", "--quiet"),
-            *(word for name, value in given.items() if value for word in (name, str(value))),
-            *(word for one in self.only for word in ("--only", one)),
-            *(word for one in self.skip for word in ("--skip", one)),
-        )
 
 
 @click.command("check")
@@ -67,34 +38,10 @@ class OnNodes:
     is_flag=True,
     help="Start it by srun, in this allocation or a new one; what stands behind -- is for srun.",
 )
+@doctor_option
 @expect_option
-@click.option("--nodes", type=click.IntRange(1), metavar="N", help="How many, the engine chooses.")
-@click.option(
-    "-l",
-    "--level",
-    type=click.IntRange(0, len(LEVELS) - 1),
-    default=3,
-    show_default=True,
-    help="0 static, 1 imports, 2 one device, 3 collectives of one node, 4 soak.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=5),
-    metavar="S",
-    default=900,
-    show_default=True,
-    help="Seconds for everything; what is left over then is ended and reported as silent.",
-)
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "npu", "cuda", "cpu"]),
-    default="auto",
-    show_default=True,
-    help="Where probes run on every node.",
-)
-@click.option("--nproc", type=click.IntRange(1, 4096), metavar="N", help="Ranks of level 3.")
-@click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it.")
-@selection_options
+@click.option("--nodes", type=click.IntRange(1), metavar="N", help="How many, where it may choose.")
+@on_nodes_options
 @click.option(
     "--reports",
     metavar="DIR",
@@ -106,13 +53,13 @@ def command(  # noqa: PLR0913 - the options of the command
     *,
     ray: str | None,
     slurm: bool,
+    doctor: str | None,
     expect: str | None,
     nodes: int | None,
-    timeout: float,
+    on_nodes: OnNodes,
     reports: str | None,
     wanted: Wanted,
     words: tuple[str, ...],
-    **options: Any,
 ) -> int:
     """Check every node by a scheduler that is there, and give one verdict.
 
@@ -122,13 +69,12 @@ def command(  # noqa: PLR0913 - the options of the command
     if expect and nodes:
         raise click.UsageError("--expect and --nodes exclude each other")
     hosts = read_hosts(expect) if expect else ()
-    engine = _engine(ray, slurm=slurm, words=words)
-    on_nodes = OnNodes(**options)
+    engine = _engine(ray, slurm=slurm, doctor=doctor, words=words)
     with _folder(reports, shared=slurm) as folder:
         job = Job(
             folder=folder,
-            check=on_nodes.arguments(fail_on=wanted.output.fail_on.value, timeout=timeout),
-            deadline=timeout,
+            check=on_nodes.arguments(fail_on=wanted.output.fail_on.value),
+            deadline=on_nodes.timeout,
             nodes=hosts,
             count=nodes,
         )
@@ -148,18 +94,18 @@ def command(  # noqa: PLR0913 - the options of the command
     return EXIT_INTERRUPTED if interrupted else code
 
 
-def _engine(ray: str | None, *, slurm: bool, words: tuple[str, ...]) -> Engine:
+def _engine(ray: str | None, *, slurm: bool, doctor: str | None, words: tuple[str, ...]) -> Engine:
     if (ray is not None) == slurm:
         raise click.UsageError("give --ray or --slurm; without either, see fleet torchrun")
     if slurm:
         from ascend_doctor.fleet.slurm_engine import SlurmEngine  # noqa: PLC0415 - of two, one
 
-        return SlurmEngine(words)
-    if words:
-        raise click.UsageError("what stands behind -- is for srun, and --slurm was not given")
-    module = importlib.import_module("ascend_doctor.fleet.ray_engine")  # imports ray
-    engine: Engine = module.RayEngine(ray)
-    return engine
+        return SlurmEngine(doctor_words(doctor), words)
+    if words or doctor:
+        raise click.UsageError("--doctor and what stands behind -- go with --slurm")
+    from ascend_doctor.fleet.ray_engine import RayEngine  # noqa: PLC0415 - of two, one
+
+    return RayEngine(ray)
 
 
 def _run(engine: Engine, job: Job) -> tuple[tuple[Silent, ...], bool]:

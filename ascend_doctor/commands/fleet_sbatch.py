@@ -1,0 +1,67 @@
+"""``ascend-doctor fleet sbatch``: the check of many nodes as a job of Slurm."""
+
+from __future__ import annotations
+
+import math
+
+import click
+
+from ascend_doctor.commands.merged import expect_option, read_hosts
+from ascend_doctor.commands.on_nodes import (
+    OnNodes,
+    doctor_option,
+    doctor_words,
+    on_nodes_options,
+)
+from ascend_doctor.commands.output import write_whole
+from ascend_doctor.fleet.batch import script
+from ascend_doctor.fleet.hosts import compress
+
+
+@click.command("sbatch")
+@expect_option
+@click.option("--nodes", type=click.IntRange(1), metavar="N", help="How many; Slurm chooses.")
+@on_nodes_options
+@doctor_option
+@click.option(
+    "--folder",
+    metavar="DIR",
+    default=".",
+    show_default=True,
+    help="Where the job makes ascend-doctor-JOB with the report; every node has to see it.",
+)
+@click.option("-o", "--output", metavar="FILE", help="The script.  [default: standard output]")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- SBATCH OPTIONS...]")
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    expect: str | None,
+    nodes: int | None,
+    on_nodes: OnNodes,
+    doctor: str | None,
+    folder: str,
+    output: str | None,
+    words: tuple[str, ...],
+) -> None:
+    """Write a batch script that checks every node of its allocation and merges.
+
+    The job's exit code is that of the check, so other jobs can depend on it (afterok).
+    """
+    if bool(expect) == bool(nodes):
+        raise click.UsageError("give either --nodes N or --expect HOSTFILE")
+    hosts = read_hosts(expect) if expect else ()
+    minutes = math.ceil(on_nodes.timeout / 60) + 2
+    options = [
+        ["--job-name=ascend-doctor"],
+        [f"--nodes={nodes or len(hosts)}"],
+        ["--ntasks-per-node=1"],
+        [f"--time={minutes}"],
+        *([[f"--nodelist={compress(hosts)}"]] if hosts else []),
+        *([list(words)] if words else []),
+    ]
+    own = (*on_nodes.words, "--timeout", f"{on_nodes.timeout:g}")
+    named = ("--doctor", doctor) if doctor else ()
+    text = script(options, doctor_words(None), (*own, *named), folder=folder)
+    if output:
+        write_whole(output, text)
+    else:
+        click.echo(text, nl=False)

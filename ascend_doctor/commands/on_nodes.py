@@ -1,0 +1,137 @@
+"""The options of the check that every node of a fleet gets, and how nodes call the doctor."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.report import LEVELS
+
+# What a node's own check leaves of the time, to write and send its report.
+_MARGIN, _MARGIN_SHARE = 60.0, 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnNodes:
+    """``timeout`` is in seconds, for all nodes and all around them."""
+
+    level: int
+    device: str
+    nproc: int | None
+    python: str | None
+    timeout: float
+    only: tuple[str, ...]
+    skip: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options without the time, as both ``check`` and ``fleet check`` take them."""
+        given = {"--nproc": self.nproc, "--python": self.python}
+        return (
+            *("--level", str(self.level), "--device", self.device),
+            *(word for name, value in given.items() if value for word in (name, str(value))),
+            *(word for one in self.only for word in ("--only", one)),
+            *(word for one in self.skip for word in ("--skip", one)),
+        )
+
+    def arguments(self, *, fail_on: str) -> tuple[str, ...]:
+        """Of ``check`` on a node.
+
+        Reports travel with the names and addresses that merging compares; the merged one is
+        redacted.
+        """
+        own = self.timeout - min(_MARGIN, self.timeout * _MARGIN_SHARE)
+        return (
+            *(*self.words, "--timeout", f"{own:g}"),
+            *("--fail-on", fail_on, "--no-redact", "--quiet"),
+        )
+
+
+def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options; the command receives them as ``on_nodes``."""
+
+    @functools.wraps(command)
+    def gather(  # noqa: PLR0913 - the options that it gathers
+        *,
+        level: int,
+        device: str,
+        nproc: int | None,
+        python: str | None,
+        timeout: float,
+        only: tuple[str, ...],
+        skip: tuple[str, ...],
+        **others: Any,
+    ) -> Any:
+        on_nodes = OnNodes(
+            level=level,
+            device=device,
+            nproc=nproc,
+            python=python,
+            timeout=timeout,
+            only=only,
+            skip=skip,
+        )
+        return command(on_nodes=on_nodes, **others)
+
+    found = selection_options(gather)
+    for option in (
+        click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it."),
+        click.option(
+            "--nproc", type=click.IntRange(1, 4096), metavar="N", help="Ranks of level 3."
+        ),
+        click.option(
+            "--device",
+            type=click.Choice(["auto", "npu", "cuda", "cpu"]),
+            default="auto",
+            show_default=True,
+            help="Where probes run on every node.",
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=5),
+            metavar="S",
+            default=900,
+            show_default=True,
+            help="Seconds for everything; what is left over then is ended and reported as silent.",
+        ),
+        click.option(
+            "-l",
+            "--level",
+            type=click.IntRange(0, len(LEVELS) - 1),
+            default=3,
+            show_default=True,
+            help="0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak.",
+        ),
+    ):
+        found = option(found)
+    return found
+
+
+doctor_option = click.option(
+    "--doctor",
+    metavar="COMMAND",
+    help="How nodes call ascend-doctor, in a container for example.  [default: as it is called"
+    " here]",
+)
+
+
+def doctor_words(named: str | None) -> tuple[str, ...]:
+    """The words of ``named``, or of the call that started this process. Raises UsageError."""
+    if named is not None:
+        try:
+            words = tuple(shlex.split(named))
+        except ValueError as error:
+            raise click.UsageError(f"--doctor {named}: {error}") from error
+        if not words:
+            raise click.UsageError("--doctor names no command")
+        return words
+    script = os.path.join(os.path.dirname(sys.executable), "ascend-doctor")
+    return (script,) if os.path.isfile(script) else (sys.executable, "-m", "ascend_doctor")

@@ -1,0 +1,226 @@
+"""A Slurm cluster of four nodes on this machine, with nothing of it outside one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "squeue", "scontrol")
+NODES = tuple(f"node{number}" for number in range(1, 5))
+_SBIN = "/usr/sbin:/sbin"
+_PATIENCE = 60.0
+
+
+class SlurmCluster:
+    """munge, a controller and a slurmd a node. ``env`` is what its commands need."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.conf = folder / "slurm.conf"
+        self.prolog = folder / "prolog"
+        path = f"{os.environ.get('PATH', '')}:{_SBIN}"
+        self.env = {**os.environ, "PATH": path, "SLURM_CONF": str(self.conf)}
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Come up, every node idle. Raises TimeoutError with the logs."""
+        self._configure()
+        key = self.folder / "munge.key"
+        key.write_bytes(secrets.token_bytes(64))
+        key.chmod(0o600)
+        munge = (
+            *("munged", "--foreground", "--force", f"--key-file={key}"),
+            *(f"--socket={self.folder / 'munge.sock'}", f"--pid-file={self.folder / 'munge.pid'}"),
+            *(f"--seed-file={self.folder / 'seed'}", f"--log-file={self.folder / 'munge.log'}"),
+        )
+        self._daemon("munged", *munge)
+        self.until((self.folder / "munge.sock").exists)
+        self._daemon("slurmctld", "slurmctld", "-D", "-f", str(self.conf))
+        for node in NODES:
+            self.start_node(node)
+        self.until(lambda: set(self.states().values()) == {"idle"})
+
+    def start_node(self, node: str) -> None:
+        """One slurmd, as its own process group."""
+        self._daemon(node, "slurmd", "-D", "-N", node, "-f", str(self.conf))
+
+    def kill_node(self, node: str) -> None:
+        """As if the machine lost its power: the daemon and what it started are gone at once."""
+        daemon = self.daemons.pop(node)
+        tasks = self.processes(f"SLURMD_NODENAME={node}")
+        for pid in (daemon.pid, *self._steps_of(node), *tasks):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        daemon.wait()
+
+    def ask(self, *command: str, deadline: float = 60) -> str:
+        """What a command of Slurm prints. Raises CalledProcessError."""
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=deadline, env=self.env
+        )
+        return done.stdout
+
+    def states(self) -> dict[str, str]:
+        """Nodes and their states, as ``sinfo`` writes them; empty while nobody answers."""
+        with contextlib.suppress(subprocess.CalledProcessError):
+            rows = self.ask("sinfo", "--noheader", "-N", "-o", "%N %T").split("\n")
+            return dict(row.split() for row in rows if row)
+        return {}
+
+    def idle(self) -> None:
+        """Wait until nothing runs and every node takes jobs again."""
+        self.until(lambda: not self.ask("squeue", "--noheader"))
+        for node, state in self.states().items():
+            if node not in self.daemons:
+                self.start_node(node)
+            if state != "idle":
+                self.ask("scontrol", "update", f"nodename={node}", "state=resume")
+        self.until(lambda: set(self.states().values()) == {"idle"})
+
+    def stop(self) -> None:
+        """Daemons are asked to end; then every process of the cluster is killed."""
+        daemons = list(self.daemons.values())
+        for one in reversed(daemons):
+            one.terminate()
+        end = time.monotonic() + 10
+        while time.monotonic() < end and any(one.poll() is None for one in daemons):
+            time.sleep(0.1)
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for one in daemons:
+            one.wait()
+
+    def processes(self, *words: str) -> list[int]:
+        """Processes of the cluster whose environments have all these words."""
+        wanted = {f"SLURM_CONF={self.conf}".encode(), *(one.encode() for one in words)}
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if wanted <= {*(folder / "environ").read_bytes().split(b"\0")}:
+                    found.append(int(folder.name))
+        return [one for one in found if one != os.getpid()]
+
+    def jobs(self) -> list[int]:
+        """Processes that jobs started."""
+        return [
+            pid
+            for pid in self.processes()
+            if b"\0SLURM_JOB_ID=" in Path(f"/proc/{pid}/environ").read_bytes()
+        ]
+
+    def _steps_of(self, node: str) -> list[int]:
+        """What stands between a slurmd and its tasks: it writes to the node's log."""
+        log, found = str(self.folder / f"{node}.log"), []
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                if any(os.readlink(one) == log for one in Path(f"/proc/{pid}/fd").iterdir()):
+                    found.append(pid)
+        return found
+
+    def _configure(self) -> None:
+        user = pwd.getpwuid(os.getuid()).pw_name
+        host = socket.gethostname()
+        ports = _free_ports(len(NODES) + 1)
+        nodes = "".join(
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4\n"
+            for node, port in zip(NODES, ports[1:], strict=True)
+        )
+        for name in ("state", *(f"spool.{node}" for node in NODES)):
+            (self.folder / name).mkdir()
+        self.prolog.write_text("#!/bin/sh\nexit 0\n")
+        self.prolog.chmod(0o755)
+        self.conf.write_text(
+            f"""ClusterName=doctor
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={self.folder}/munge.sock
+StateSaveLocation={self.folder}/state
+SlurmctldPidFile={self.folder}/slurmctld.pid
+SlurmctldLogFile={self.folder}/slurmctld.log
+SlurmdSpoolDir={self.folder}/spool.%n
+SlurmdPidFile={self.folder}/%n.pid
+SlurmdLogFile={self.folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1
+ReturnToService=2
+SlurmdTimeout=10
+KillWait=5
+SlurmdParameters=config_overrides
+Prolog={self.prolog}
+PrologFlags=Alloc
+{nodes}PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+        )
+
+    def _daemon(self, name: str, *command: str) -> None:
+        program = shutil.which(command[0], path=self.env["PATH"]) or command[0]
+        with (self.folder / f"{name}.out").open("ab") as out:
+            self.daemons[name] = subprocess.Popen(
+                [program, *command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                start_new_session=True,
+            )
+
+    def until(self, true: Callable[[], object]) -> None:
+        """Wait for something. Raises TimeoutError with the logs."""
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            if true():
+                return
+            time.sleep(0.2)
+        logs = [
+            f"{path.name}: {path.read_text('utf-8', 'replace')[-1000:]}"
+            for path in sorted(self.folder.glob("*.log"))
+        ]
+        queue = self.ask("squeue", "--steps") + self.ask("squeue")
+        raise TimeoutError("\n".join((str(self.states()), queue, str(self.jobs()), *logs)))
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def missing() -> list[str]:
+    """Programs that are not installed."""
+    path = f"{os.environ.get('PATH', '')}:{_SBIN}"
+    return [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+
+
+@contextlib.contextmanager
+def slurm_cluster() -> Iterator[SlurmCluster]:
+    """A running cluster; its folder has a short name, for it holds a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="doctor-slurm-"))
+    cluster = SlurmCluster(folder)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,279 @@
+"""The check of a fleet by a real Slurm: four slurmd on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet.slurm_cluster import NODES, SlurmCluster, missing, slurm_cluster
+from tests.machines.compose import build
+
+DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
+GONE = missing()
+pytestmark = pytest.mark.skipif(bool(GONE), reason=f"not installed: {', '.join(GONE)}")
+
+
+@pytest.fixture(scope="module")
+def whole_cluster() -> Iterator[SlurmCluster]:
+    with slurm_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(whole_cluster: SlurmCluster) -> Iterator[SlurmCluster]:
+    """The cluster, idle before and with no process of a job behind."""
+    whole_cluster.idle()
+    yield whole_cluster
+    whole_cluster.ask("scancel", "--quiet", f"--user={os.getuid()}")
+    whole_cluster.prolog.write_text("#!/bin/sh\nexit 0\n")
+
+
+def machine(kind: str, node: str, folder: Path) -> str:
+    """A recorded machine with addresses of its own: ``well``, ``drifts`` or ``fails``."""
+    place = build("driver-not-loaded" if kind == "fails" else "healthy-a2", folder / node)
+    changes = {"192.0.2.": f"192.0.{NODES.index(node) + 10}."}
+    if kind == "drifts":
+        changes["3.10.14"] = "3.10.13"  # Python
+    for path in place.rglob("*"):
+        if path.is_file():
+            text = path.read_text("utf-8")
+            for old, new in changes.items():
+                text = text.replace(old, new)
+            path.write_text(text, "utf-8")
+    return shlex.quote(str(place))
+
+
+def replaying(folder: Path, **kinds: str) -> dict[str, str]:
+    """For each node the call that examines a recorded machine in its place."""
+    return {
+        node: f'exec {shlex.quote(DOCTOR)} "$@" --replay {machine(kind, node, folder)}'
+        for node, kind in kinds.items()
+    }
+
+
+def doctors(folder: Path, **nodes: str) -> str:
+    """A command that does on each node what is told for it."""
+    cases = "\n".join(f"{node}) {text} ;;" for node, text in nodes.items())
+    script = folder / "it's $(here)" / "doctor"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\ncase $SLURMD_NODENAME in\n{cases}\nesac\n")
+    script.chmod(0o755)
+    return shlex.quote(str(script))
+
+
+def fleet(cluster: SlurmCluster, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [DOCTOR, "fleet", "check", "--slurm", "-l", "0", "--format", "json", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=cluster.env,
+        cwd=folder,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
+    out, error = process.communicate(timeout=300)
+    assert out, error
+    return process.returncode, json.loads(out)
+
+
+def finding(report: dict[str, Any], check: str) -> dict[str, Any]:
+    (found,) = [one for one in report["findings"] if one["check"] == check]
+    return dict(found)
+
+
+def test_one_drifts_one_fails_one_hangs(cluster: SlurmCluster, tmp_path: Path) -> None:
+    lists = tmp_path / "lists"
+    lists.mkdir()
+    doctor = doctors(
+        tmp_path,
+        **replaying(tmp_path, node1="well", node2="drifts", node3="fails"),
+        node4="trap '' TERM; sleep 600",
+    )
+    process = fleet(
+        cluster,
+        tmp_path,
+        *("--nodes", "4", "--timeout", "30", "--doctor", doctor, "--lists", str(lists)),
+    )
+    code, report = ended(process)
+    assert code == 1
+    told = report["fleet"]
+    assert (told["passing"], told["failing"]) == (["node1"], ["node2", "node3"])
+    assert told["missing"] == ["node4"]
+    assert finding(report, "fleet-missing")["found"] == "node4: had not ended after 30 s"
+    assert "Python" in {one["setting"] for one in told["drift"]}
+    for name, nodes in {"passing": "node1", "failing": "node2\nnode3", "unknown": "node4"}.items():
+        assert (lists / f"{name}_nodes.txt").read_text() == f"{nodes}\n"
+    cluster.until(lambda: not cluster.jobs() and not cluster.ask("squeue", "--noheader"))
+    assert [one.name for one in tmp_path.iterdir() if "fleet" in one.name] == []
+
+
+def test_a_node_that_is_lost_is_silent_and_the_others_count(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    doctor = doctors(
+        tmp_path,
+        **replaying(tmp_path, **dict.fromkeys(NODES[:3], "well")),
+        node4=f": >{shlex.quote(str(tmp_path / 'here'))}; sleep 600",
+    )
+    process = fleet(cluster, tmp_path, "--nodes", "4", "--timeout", "90", "--doctor", doctor)
+    cluster.until((tmp_path / "here").exists)
+    cluster.kill_node("node4")
+    code, report = ended(process)
+    assert code == 3
+    assert report["fleet"]["passing"] == list(NODES[:3])
+    assert report["fleet"]["missing"] == ["node4"]
+    assert finding(report, "fleet-missing")["found"].startswith("node4: Slurm has it as down")
+    cluster.until(lambda: not cluster.jobs())
+
+
+def test_what_slurm_says_of_a_node_is_told(cluster: SlurmCluster, tmp_path: Path) -> None:
+    cluster.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=broken fan")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("node[1-2]\nnode9\n")
+    doctor = doctors(tmp_path, **replaying(tmp_path, node1="well"))
+    code, report = ended(
+        fleet(cluster, tmp_path, "--expect", str(hosts), "--timeout", "120", "--doctor", doctor)
+    )
+    assert code == 3
+    assert report["fleet"]["passing"] == ["node1"]
+    told = finding(report, "fleet-missing")["found"]
+    assert "node2: Slurm has it as drained (broken fan)" in told
+    assert "node9: Slurm knows no such node" in told
+
+
+def test_a_check_that_does_not_start_says_why(cluster: SlurmCluster, tmp_path: Path) -> None:
+    code, report = ended(
+        fleet(cluster, tmp_path, "--nodes", "2", "--timeout", "120", "--doctor", "/no/doctor")
+    )
+    assert code == 3
+    told = finding(report, "fleet-missing")
+    assert len(told["nodes"]) == 2
+    assert "the check ended with 127" in told["found"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--nodes", "2", "--", "-p", "none"), "Invalid partition name"),
+        (("--nodes", "9", "--timeout", "5"), "Slurm gave no nodes"),
+        ((), "give --nodes N or --expect HOSTFILE"),
+    ],
+)
+def test_what_slurm_refuses_is_no_fault_of_a_node(
+    cluster: SlurmCluster, tmp_path: Path, arguments: tuple[str, ...], text: str
+) -> None:
+    process = fleet(cluster, tmp_path, *arguments)
+    out, error = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert text in error
+    assert not cluster.ask("squeue", "--noheader")
+
+
+def test_an_interrupted_check_leaves_nothing(cluster: SlurmCluster, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    doctor = doctors(tmp_path, **dict.fromkeys(NODES, f": >{shlex.quote(str(here))}; sleep 600"))
+    hosts = tmp_path / "hosts"
+    hosts.write_text("node[1-4]\n")
+    process = fleet(cluster, tmp_path, "--expect", str(hosts), "--doctor", doctor)
+    cluster.until(here.exists)
+    process.send_signal(signal.SIGTERM)
+    code, report = ended(process)
+    assert (code, report["interrupted"]) == (130, True)
+    assert report["fleet"]["missing"] == list(NODES)
+    cluster.until(lambda: not cluster.jobs() and not cluster.ask("squeue", "--noheader"))
+
+
+def test_a_batch_job_checks_its_nodes_and_merges(cluster: SlurmCluster, tmp_path: Path) -> None:
+    doctor = doctors(
+        tmp_path,
+        **replaying(tmp_path, **dict.fromkeys(NODES[:3], "well"), node4="fails"),
+    )
+    folder = tmp_path / "jobs' $(here) #1"
+    folder.mkdir()
+    note = 'it\'s "all" \\ #1 $(x) ü'
+    write = [DOCTOR, "fleet", "sbatch", "-l", "0", "--timeout", "120", "--nodes", "4"]
+    script = subprocess.run(
+        [*write, "--doctor", doctor, "--folder", str(folder), "--", "--comment", note, "--requeue"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    (tmp_path / "job.sh").write_text(script)
+    done = subprocess.run(
+        ["sbatch", "--wait", "--parsable", "job.sh"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=cluster.env,
+        cwd=tmp_path,
+    )
+    assert not done.stderr, done.stderr
+    job = done.stdout.strip()
+    output = (tmp_path / f"slurm-{job}.out").read_text()
+    assert done.returncode == 1, output
+    assert f"Comment={note}" in cluster.ask("scontrol", "show", "job", job)
+    result = folder / f"ascend-doctor-{job}"
+    told = json.loads((result / "report.json").read_text())["fleet"]
+    assert (told["passing"], told["failing"]) == (list(NODES[:3]), ["node4"])
+    assert (result / "failing_nodes.txt").read_text() == "node4\n"
+    assert sorted(one.name for one in (result / "nodes").glob("*.json")) == [
+        f"{one}.json" for one in NODES
+    ]
+    assert "3 passed, 1 failed" in output
+
+
+def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """The gate of docs/gates.md: what it finds drains the node; drift shows when merged."""
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    gate = [shlex.quote(DOCTOR), "check", "--preset", "prolog", "--no-redact", "--format", "json"]
+    rows = "\n".join(
+        f"{node}) machine={machine(kind, node, tmp_path)} ;;"
+        for node, kind in zip(NODES, ("well", "drifts", "fails", "well"), strict=True)
+    )
+    cluster.prolog.write_text(
+        f"#!/bin/sh\ncase $SLURMD_NODENAME in\n{rows}\nesac\n"
+        f"{' '.join(gate)} -o {shlex.quote(str(reports))}/$SLURMD_NODENAME.json"
+        ' --replay "$machine"; [ $? -ne 1 ]\n'
+    )
+    job = cluster.ask(
+        "sbatch", "--parsable", "--nodes=4", "--output=/dev/null", "--wrap", "srun hostname"
+    ).strip()
+    cluster.until(lambda: cluster.states()["node3"].startswith("drain"))
+    cluster.until(lambda: len(list(reports.glob("*.json"))) == len(NODES))
+    assert "Prolog error" in cluster.ask("scontrol", "show", "node", "node3")
+    assert {name for name, state in cluster.states().items() if "drain" in state} == {"node3"}
+    # Slurm puts the job back and holds it (man slurm.conf, Prolog).
+    cluster.until(lambda: "Restarts=1" in cluster.ask("scontrol", "show", "job", job))
+    assert "JobState=PENDING" in cluster.ask("scontrol", "show", "job", job)
+
+    done = subprocess.run(
+        [DOCTOR, "merge", str(reports), "--by-file", "--lists", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stderr
+    assert (tmp_path / "passing_nodes.txt").read_text() == "node1\nnode4\n"
+    assert (tmp_path / "failing_nodes.txt").read_text() == "node2\nnode3\n"
+    cluster.ask("scancel", job)
+    failing = ",".join((tmp_path / "failing_nodes.txt").read_text().split())
+    names = cluster.ask(
+        *("srun", "--nodes=2", "--ntasks-per-node=1", f"--exclude={failing}"),
+        *("printenv", "SLURMD_NODENAME"),
+    )
+    assert sorted(names.split()) == ["node1", "node4"]
