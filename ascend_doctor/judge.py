@@ -126,10 +126,17 @@ warning = functools.partial(_finding, Level.WARNING)
 
 
 def unknown(
-    title: str, *, found: str = "", because: str = "", remedy: Remedy | None = None
+    title: str,
+    *,
+    found: str = "",
+    because: str = "",
+    remedy: Remedy | None = None,
+    nodes: tuple[str, ...] = (),
 ) -> Finding:
     """One of several subjects could not be judged."""
-    return Finding(level=Level.UNKNOWN, title=title, found=found, because=because, remedy=remedy)
+    return Finding(
+        level=Level.UNKNOWN, title=title, found=found, because=because, remedy=remedy, nodes=nodes
+    )
 
 
 def note(title: str, *, found: str = "", because: str = "", refs: tuple[str, ...] = ()) -> Finding:

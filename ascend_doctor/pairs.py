@@ -18,11 +18,12 @@ Kind = Literal["failed", "wrong", "lossy", "slow"]
 # The worst first. Figures of a simulated device say nothing, so that only the first two count.
 KINDS: tuple[Kind, ...] = ("failed", "wrong", "lossy", "slow")
 OF_VALUES = KINDS[:2]
-# TCP on a quiet network sends nothing again; once or twice it does when a host is held up.
-_AGAIN, _AGAIN_SHARE = 4, 0.002
-# Where there are no counters, of HCCL and NCCL: small messages that took a tenth of a second.
+# A lost message holds up its answer by the time after which TCP sends it again, 0.2 s at least, or
+# by the network's own. A busy host holds messages up, too, and TCP sends a few again for that, but
+# seldom both. Where HCCL and NCCL carry the data there are no counters.
 _STALLS = 2
-# Of the median of the nodes' best figures. On the CPU ranks of all pairs share the cores of hosts.
+_AGAIN, _AGAIN_SHARE = 4, 0.002
+# Of what a quarter of the nodes do at their best. On the CPU all pairs share the cores of hosts.
 _RATE_SHARE = {"cpu": 0.25}
 _RATE_SHARE_DEVICE = 0.5
 _LATE_FACTOR, _LATE_US = 5.0, 2000.0
@@ -107,7 +108,7 @@ class Accused(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Whom the rows accuse, the pairs that could not be explained, and the measured median."""
+    """Whom the rows accuse, the pairs that could not be explained, and what is usual."""
 
     accused: tuple[Accused, ...]
     doubts: tuple[tuple[int, int], ...]
@@ -120,7 +121,7 @@ Marks = dict[tuple[int, int], list[bool]]
 
 def judged(rows: Sequence[Row], *, device: str, kinds: Collection[Kind] = KINDS) -> Judged:
     """Who is guilty by these rows. ``kinds`` are those that count."""
-    rate, us = _medians(rows)
+    rate, us = _usual(rows)
     accused: list[Accused] = []
     doubts: dict[tuple[int, int], None] = {}
     for kind in KINDS:
@@ -145,15 +146,15 @@ def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
 
 def loses(row: Row) -> bool:
     """Whether messages were lost while small ones went to and fro, which fill no queue."""
-    if row.sent:
-        return row.retransmitted >= max(_AGAIN, _AGAIN_SHARE * row.sent)
-    return row.stalls >= _STALLS
+    again = row.retransmitted >= max(_AGAIN, _AGAIN_SHARE * row.sent)
+    return row.stalls >= _STALLS and (again or not row.sent)
 
 
-def _medians(rows: Sequence[Row]) -> tuple[float, float]:
-    """The median over nodes of each one's best rate in GB/s, and least time in microseconds.
+def _usual(rows: Sequence[Row]) -> tuple[float, float]:
+    """The rate in GB/s and the time in microseconds that a quarter of the nodes reach.
 
     A good node that has one good partner shows what it can do, however many of its others are bad.
+    Of many nodes with two partners each, twice as many as are slow may have only slow ones.
     """
     best: dict[int, float] = {}
     least: dict[int, float] = {}
@@ -162,13 +163,10 @@ def _medians(rows: Sequence[Row]) -> tuple[float, float]:
             for one in row.pair:
                 best[one] = max(best.get(one, 0.0), row.gbps)
                 least[one] = min(least.get(one, row.us), row.us)
-    return _median(best.values()), _median(least.values())
-
-
-def _median(values: Iterable[float]) -> float:
-    ordered = sorted(values) or [0.0]
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+    if not best:
+        return 0.0, 0.0
+    quarter = len(best) // 4
+    return sorted(best.values(), reverse=True)[quarter], sorted(least.values())[quarter]
 
 
 def _slow(rows: Sequence[Row], rate: float, us: float, device: str) -> Marks:
@@ -222,7 +220,7 @@ def matrix(
     table: Table, names: Sequence[str], *, device: str, kinds: Collection[Kind] = KINDS
 ) -> Pairs:
     """Every pair that was to be measured, with names."""
-    rate, us = _medians(table.pairs)
+    rate, us = _usual(table.pairs)
     marks = {
         kind: _slow(table.pairs, rate, us, device) if kind == "slow" else _marks(table.pairs, kind)
         for kind in KINDS

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.probe_results import ProbeResult
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
 class Redactor:
     """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between machines.
 
+    ``hosts`` are names of other machines.
     ``kept`` are names and addresses that stay, because nodes are called so.
     """
 
@@ -49,6 +51,7 @@ class Redactor:
         self,
         *,
         host: str = "",
+        hosts: Iterable[str] = (),
         home: str = "",
         addresses: Iterable[str] = (),
         kept: Iterable[str] = (),
@@ -56,11 +59,11 @@ class Redactor:
     ) -> None:
         self._key = key or secrets.token_bytes(16)
         self._home = home.rstrip("/")
-        self._host = host if len(host) > 1 and host != "localhost" else ""
         self._names: dict[str, str] = {}
         self._stay = {*kept}
-        if self._host:
-            self._names[self._host] = f"host-{self._digest(self._host)}"
+        for name in (host, *hosts):
+            if len(name) > 1 and name != "localhost":
+                self._names[name] = f"host-{self._digest(name)}"
         for address in addresses:
             self._names.setdefault(address, self.address(address))
         self._stay.update(self._names.values())
@@ -172,7 +175,14 @@ def redactor(facts: Snapshot, *, home: str, key: bytes | None = None) -> Redacto
         ]
     addresses = [text for text in found if _is_address(text)]
     host = facts.host.name if facts.host is not None else ""
-    return Redactor(host=host, home=home, addresses=addresses, key=key)
+    others = [name for run in facts.probes for one in run.ranks for name in _hosts(one)]
+    return Redactor(host=host, hosts=others, home=home, addresses=addresses, key=key)
+
+
+def _hosts(result: ProbeResult) -> list[str]:
+    """Other nodes that a probe has met."""
+    met = result.values.get("hosts")
+    return [one for one in met if isinstance(one, str)] if isinstance(met, list | tuple) else []
 
 
 def _is_address(text: str) -> bool:

@@ -12,6 +12,7 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, Check, judge
+from ascend_doctor.pairs import Pairs
 
 if TYPE_CHECKING:
     from ascend_doctor.acknowledged import Acknowledgement
@@ -101,7 +102,10 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about many machines. ``duplicates`` are files of nodes with a newer one."""
+    """What is known about many machines. ``duplicates`` are files of nodes with a newer one.
+
+    ``pairs`` is what nodes measured with each other.
+    """
 
     nodes: tuple[Node, ...] = ()
     passing: tuple[str, ...] = ()
@@ -111,6 +115,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: tuple[Unreadable, ...] = ()
     duplicates: tuple[str, ...] = ()
     drift: tuple[Drift, ...] = ()
+    pairs: Pairs | None = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

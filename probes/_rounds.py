@@ -7,7 +7,6 @@ is measured again, its ends with nodes that do well, until each is accused or cl
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ ALL_PAIRS = 8  # nodes up to which every pair is measured
 FIRST_ROUNDS = 2
 MORE_ROUNDS = 6
 # What is measured again; the check that accuses asks for more.
-SENT_AGAIN = 2
+SENT_AGAIN, STALLS = 2, 1
 RATE_SHARE = 0.5
 LATE_FACTOR, LATE_US = 3.0, 1000.0
 ENOUGH = 2  # partners that do well, or measurements
@@ -127,8 +126,12 @@ def odd(rows: Sequence[Row]) -> list[Kinds]:
         for one in row["pair"]:
             best[one] = max(best.get(one, 0.0), row["gbps"])
             soonest[one] = min(soonest.get(one, row["us"]), row["us"])
-    rate = statistics.median(best.values()) if best else 0.0
-    us = statistics.median(soonest.values()) if soonest else 0.0
+    if not sound:
+        return [_odd(row, 0.0, 0.0) for row in rows]
+    # What a quarter of the nodes reach; see the check.
+    quarter = len(best) // 4
+    rate = sorted(best.values(), reverse=True)[quarter]
+    us = sorted(soonest.values())[quarter]
     return [_odd(row, rate, us) for row in rows]
 
 
@@ -137,11 +140,11 @@ def _odd(row: Row, rate: float, us: float) -> Kinds:
         return {}
     if row["outcome"] != "ok":
         return {row["outcome"]: True}
-    again = row["retransmitted"] if row["sent"] else row["stalls"]
+    lossy = row["stalls"] >= STALLS and (row["retransmitted"] >= SENT_AGAIN or not row["sent"])
     late = row["us"] > LATE_FACTOR * us and row["us"] > us + LATE_US
     return {
         "failed": False,
         "wrong": False,
-        "lossy": again >= SENT_AGAIN,
+        "lossy": lossy,
         "slow": late or row["gbps"] < RATE_SHARE * rate,
     }

@@ -29,7 +29,7 @@ from _rounds import Pair, most_rounds, next_pairs
 MEET_SECONDS = {"npu": 180.0, "cuda": 180.0, "cpu": 60.0}
 # To make the group of a pair and its first sum. HCCL reports a failed link after 140 s, and the
 # first call may compile; a healthy pair is done in a part of this.
-SETUP_SECONDS = {"npu": 60.0, "cuda": 60.0, "cpu": 10.0}
+SETUP_SECONDS = {"npu": 60.0, "cuda": 60.0, "cpu": 15.0}
 GRACE = 5.0  # for the last messages and the end of processes
 KEPT_ALL = 64  # nodes up to which everyone keeps all rows; of more only the first do
 KEEPERS = 8
@@ -70,7 +70,7 @@ class Agent:
     def meet(self) -> None:
         """Come to the store and learn who else came."""
         begin = time.monotonic()
-        end = begin + min(MEET_SECONDS[self.probe.device], self.probe.left() / 2)
+        end = begin + min(MEET_SECONDS[self.probe.device], self.probe.left() / 3)
         self.meeting = Meeting(self.nodes, end=end)
         name = {"host": socket.gethostname(), "left": self.probe.left()}
         self.meeting.tell(f"node/{self.nodes.rank}", name)
@@ -93,16 +93,18 @@ class Agent:
     def _gathered(self, end: float) -> dict[str, Any]:
         """On node 0: who came, and how long all of them have."""
         came: dict[int, Any] = {}
+        ends: list[float] = []
         while len(came) < self.nodes.count and time.monotonic() < end:
             for one in range(self.nodes.count):
                 if one not in came and (name := self.meeting.told(f"node/{one}")):
                     came[one] = name
+                    ends.append(time.monotonic() + name["left"])
             time.sleep(LOOK_SECONDS)
         return {
             "run": secrets.token_hex(8),
             "present": sorted(came),
             "hosts": [came.get(one, {}).get("host") for one in range(self.nodes.count)],
-            "left": min(one["left"] for one in came.values()) - 2 * GRACE,
+            "left": min(ends) - time.monotonic() - 2 * GRACE,
         }
 
     def rounds(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ascend_doctor.checks.run_failures import failures, ran
@@ -43,7 +43,7 @@ _WANTED: dict[Kind, str] = {
     "failed": "a group of both nodes",
     "wrong": "the exact sum",
     "lossy": "nothing sent again while small messages go to and fro",
-    "slow": "about {gbps:.3g} GB/s and {us:.0f} us, the median of the nodes",
+    "slow": "about {gbps:.3g} GB/s and {us:.0f} us, as a quarter of the nodes",
 }
 _ON_NPU = (
     "for i in $(seq 0 7); do hccn_tool -i $i -link -g; hccn_tool -i $i -net_health -g; done",
@@ -62,10 +62,10 @@ def pair_rounds(case: Case) -> Iterator[Finding]:
     A node is accused if it does badly with at least two nodes that do well with others, and well
     with none. A link is accused if it does badly twice and both ends do well with others. All else
     could not be told, and the pairs are shown. Badly is: no group or no sum in time; a wrong sum;
-    loss, that is, TCP segments that were sent again while one small message was under way (at least
-    4 of them and 0.2 %), or, where TCP does not carry the data, at least two small messages that
-    took more than 0.1 s; less than half (on the CPU: a quarter) of the median bandwidth of the
-    nodes, or five times their time and 2 ms more.
+    loss, that is, at least two small messages that took more than 0.1 s and, where TCP carries the
+    data, at least 4 segments (and 0.2 %) that were sent again meanwhile; less than half (on the
+    CPU: a quarter) of the bandwidth that a quarter of the nodes reach at their best, or five times
+    their time and 2 ms more.
 
     A node that does not come to the meeting point, or that cannot start its ranks, is no fault of
     its links: that could not be told, and the node is named. The probes of all ranks are not
@@ -198,6 +198,10 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
             because="A node that does not come may be down, busy, or cut off from it; its links "
             "were not tried, and it is not accused.",
             remedy=Remedy(summary="See what its own report says"),
+            # Of who came alone nothing is known, either.
+            nodes=tuple(names[one] for one in table.missing if one < len(names))
+            if table.pairs
+            else tuple(names),
         )
     if found.doubts:
         some = [f"{names[one]} with {names[two]}" for one, two in found.doubts]
@@ -216,6 +220,7 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
                 summary="See that GLOO_SOCKET_IFNAME or HCCL_SOCKET_IFNAME names the interface "
                 "that all nodes share, and add nodes that are known to do well"
             ),
+            nodes=_named(found.doubts, names),
         )
     lost = [row for row in table.pairs if row.outcome == "untold"]
     if lost:
@@ -224,6 +229,11 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
             found="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
             because="An agent or a rank did not start or ended early, which says nothing about "
             "links.",
+            nodes=_named((row.pair for row in lost), names),
         )
     if table.unfinished:
         yield unknown(f"{PROBE}: not all rounds were run", found=table.unfinished)
+
+
+def _named(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(names[one] for one in sorted({one for pair in pairs for one in pair}))

@@ -20,6 +20,7 @@ from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.judge import Case, Check
 from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.redact import redactor
 from ascend_doctor.report import LEVELS, LevelRun, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
@@ -144,6 +145,8 @@ def conduct(
         device=wish.judged_device,
         nproc=wish.nproc,
     )
+    if runs:
+        hidden = redactor(case.facts, home=examination.home)  # they have met other machines
     report = assemble(
         case,
         [one for one in chosen if one.level <= ran],

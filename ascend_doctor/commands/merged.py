@@ -58,6 +58,7 @@ def _redacted(report: Report, hidden: Redactor) -> Report:
         report.fleet,
         drift=tuple(map(hidden.apply, report.fleet.drift)),
         unreadable=tuple(map(hidden.apply, report.fleet.unreadable)),
+        pairs=report.fleet.pairs and hidden.apply(report.fleet.pairs),
     )
     findings = tuple(map(hidden.apply, report.findings))
     return msgspec.structs.replace(report, redacted=True, findings=findings, fleet=fleet)

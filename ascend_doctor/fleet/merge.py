@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from ascend_doctor.checks.pair_rounds import PROBE
 from ascend_doctor.facts import SCHEMA as FACTS_SCHEMA
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
+from ascend_doctor.fleet.rounds import Rounds, own_exit_code
 from ascend_doctor.fleet.settings import Setting, settings
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
 
@@ -54,7 +56,10 @@ class Figure(NamedTuple):
 
 @dataclass
 class Merged:
-    """The sum of all reports. Machines are numbers into ``nodes``."""
+    """The sum of all reports. Machines are numbers into ``nodes``.
+
+    ``own_codes`` are exit codes of machines without what they say about others.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -66,6 +71,8 @@ class Merged:
     examples: dict[Complaint, Finding] = field(default_factory=dict)
     addresses: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     figures: dict[str, list[Figure]] = field(default_factory=lambda: defaultdict(list))
+    rounds: Rounds = field(default_factory=Rounds)
+    own_codes: dict[int, int] = field(default_factory=dict)
 
     def add(self, name: str, file: str, report: NodeReport, stack: frozenset[str]) -> None:
         """Count one machine."""
@@ -86,8 +93,12 @@ class Merged:
         for section in {one.section for one in self.settings}:
             if getattr(report.snapshot, section) is not None:
                 _at(self.sections, section).append(number)
+        # What nodes say about each other is judged once, for all of them.
+        shared = self.rounds.add(name, report.snapshot.probes)
+        if shared:
+            self.own_codes[number] = own_exit_code(report.verdict.exit_code, report.findings)
         for one in report.findings:
-            if one.level in _SHOWN:
+            if one.level in _SHOWN and not (shared and one.check == PROBE):
                 key = Complaint(one.check, one.level, one.title)
                 self.examples.setdefault(key, one)
                 known = _at(self.complaints, key)

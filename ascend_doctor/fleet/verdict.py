@@ -37,18 +37,27 @@ def judge(
     names = [one.name for one in merged.nodes]
     missing = _missing(expected, names)
     drift = tuple(_drifts(merged))
+    rounds = tuple(merged.rounds.findings())
     findings = (
         *_silent(missing, reasons),
         *_about_files(merged),
         *(_drifted(one) for one in drift),
         *_addresses(merged),
+        *rounds,
         *_complaints(merged),
         *_outliers(merged),
     )
     failing = {name for one in findings if one.level >= fail_on for name in one.nodes}
-    failing |= {one.name for one in merged.nodes if one.exit_code == EXIT_FINDINGS}
+    codes = {
+        one.name: merged.own_codes.get(number, one.exit_code)
+        for number, one in enumerate(merged.nodes)
+    }
+    failing |= {name for name, code in codes.items() if code == EXIT_FINDINGS}
+    doubtful = {name for one in rounds if one.level is Level.UNKNOWN for name in one.nodes}
     passing = [
-        one.name for one in merged.nodes if one.exit_code == EXIT_OK and one.name not in failing
+        name
+        for name, code in codes.items()
+        if code == EXIT_OK and name not in failing and name not in doubtful
     ]
     passed = set(passing)
     untold = tuple(name for name in names if name not in failing and name not in passed)
@@ -75,6 +84,7 @@ def judge(
             unreadable=tuple(merged.unreadable),
             duplicates=tuple(merged.duplicates),
             drift=drift,
+            pairs=merged.rounds.pairs(),
         ),
     )
 

@@ -14,11 +14,13 @@ from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Level
 from ascend_doctor.fleet.settings import Group, settings
 from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.render.pairs import shown
 from ascend_doctor.render.plain import one_line, shortened
 from ascend_doctor.report import Report
 
 _PAGES = Path(__file__).parent / "pages"
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
+_NODES = 48  # in the matrix of pairs
 _ENDED = {True: "passed", False: "failed", None: "no result"}
 
 
@@ -36,6 +38,7 @@ def render(report: Report) -> str:
         counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
         facts=_facts(report),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
+        matrix=shown(report, most=_NODES),
         curves=list(_curves(report.snapshot.probes)),
         style=_text("report.css"),
         script=script,

@@ -32,7 +32,7 @@ class Page:
         self.rows: list[str] = []
         self.separator = " - " if ascii_only else " · "
         self._color = color
-        self._width = max(width, _NARROWEST)
+        self.width = max(width, _NARROWEST)
         self._ascii = ascii_only
         self._label = label
 
@@ -57,7 +57,7 @@ class Page:
 
     def wrapped(self, text: str, indent: int) -> list[str]:
         """The lines of a text in what is left of the width; the first is not indented."""
-        room = max(self._width - indent, _ROOM)
+        room = max(self.width - indent, _ROOM)
         found = [
             part
             for line in lines(text)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.page import Page
+from ascend_doctor.render.pairs import shown
 from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
 _SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
 _LABEL = 7
+_NAME, _CELL = 24, 9  # columns of the matrix of pairs
 
 
 def render(
@@ -28,6 +30,7 @@ def render(
         for finding in report.findings:
             if finding.level is level:
                 page.finding(finding)
+    page.pairs(report)
     page.rest(report, verbose=verbose)
     page.foot(report)
     return page.text
@@ -59,6 +62,27 @@ class _Page(Page):
             for number, line in enumerate(lines(command)):
                 prompt = "> " if number else "$ "
                 self.rows.append(" " * 9 + self.styled(prompt + line, fg="cyan"))
+
+    def pairs(self, report: Report) -> None:
+        """The matrix of pairs of nodes, as wide as the page allows."""
+        matrix = shown(report, most=(self.width - _NAME) // _CELL)
+        if matrix is None:
+            return
+        told = "Pairs of nodes: GB/s, or what is wrong with them"
+        if matrix.hidden:
+            told += f"; {matrix.hidden} more nodes are left out"
+        self.rows += ["", self.styled(told, bold=True)]
+        self.rows.append(" " * _NAME + "".join(f"{number:>{_CELL}}" for number in matrix.numbers))
+        for number, name, row in zip(matrix.numbers, matrix.names, matrix.rows, strict=True):
+            cells = [
+                f"{'.':>{_CELL}}"
+                if cell is None
+                else self.leveled(cell.level, f"{cell.text:>{_CELL}}")
+                for cell in row
+            ]
+            self.rows.append(
+                f"{number:>4} {one_line(name)[: _NAME - 6]:<{_NAME - 5}}" + "".join(cells)
+            )
 
     def rest(self, report: Report, *, verbose: bool) -> None:
         """What is well and what did not apply: lines with ``verbose``, else counts and notes."""

@@ -1,0 +1,106 @@
+"""The pair rounds of many reports as one table, judged once for all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ascend_doctor.checks.pair_rounds import PROBE, Recorded, recorded, verdicts
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.pairs import KINDS, OF_VALUES, Pairs, Row, Table, matrix
+from ascend_doctor.probe_results import ProbeRun
+
+
+@dataclass
+class Run:
+    """One run of the probe, by what its nodes recorded. ``reports`` are names by number."""
+
+    table: Table
+    device: str
+    simulated: bool
+    names: list[str]
+    reports: dict[int, str] = field(default_factory=dict)
+    rows: dict[tuple[int, tuple[int, int]], Row] = field(default_factory=dict)
+    unfinished: str = ""
+
+    @property
+    def united(self) -> Table:
+        """The rows of all nodes; of many nodes, most keep only their own."""
+        return Table(
+            run=self.table.run,
+            hosts=self.table.hosts,
+            missing=self.table.missing,
+            unfinished=self.unfinished,
+            pairs=tuple(self.rows[one] for one in sorted(self.rows)),
+        )
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Nodes by number: as their reports are called, or as the others know them."""
+        return tuple(self.reports.get(one, name) for one, name in enumerate(self.names))
+
+
+class Rounds:
+    """The runs of all reports. Reports of one run may be redacted: nodes are known by number."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+
+    def add(self, name: str, runs: tuple[ProbeRun, ...]) -> bool:
+        """Take what the report called ``name`` has recorded; whether there was something."""
+        taken = False
+        for run in runs:
+            if run.probe == PROBE and (found := _recorded(run)):
+                self._add(name, run, found)
+                taken = True
+        return taken
+
+    def _add(self, name: str, run: ProbeRun, found: Recorded) -> None:
+        known = self._runs.setdefault(
+            found.table.run, Run(found.table, run.device, run.simulated, list(found.names))
+        )
+        if len(found.table.hosts) != len(known.names):
+            return  # it says that it is of this run, and is not
+        known.reports[found.node] = name
+        known.unfinished = known.unfinished or found.table.unfinished
+        for row in found.table.pairs:
+            known.rows.setdefault((row.round, row.pair), row)
+
+    def findings(self) -> Iterator[Finding]:
+        """What is to be said about all nodes of each run."""
+        for run in self._runs.values():
+            for one in verdicts(run.united, run.called, device=run.device, simulated=run.simulated):
+                yield msgspec.structs.replace(one, check=PROBE)
+
+    def pairs(self) -> Pairs | None:
+        """The matrix of the run that most nodes took part in."""
+        if not self._runs:
+            return None
+        run = max(self._runs.values(), key=lambda one: len(one.reports))
+        kinds = OF_VALUES if run.simulated else KINDS
+        return matrix(run.united, run.called, device=run.device, kinds=kinds)
+
+
+def _recorded(run: ProbeRun) -> Recorded | None:
+    try:
+        return recorded(run)
+    except (Unknown, NotApplicable):
+        return None
+
+
+def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
+    """What a report comes to without what its pair rounds say, which is judged for all nodes.
+
+    A node that saw another one fail has not failed for that.
+    """
+    told = {one.level for one in findings if one.check == PROBE}
+    if not told & {Level.ERROR, Level.UNKNOWN}:
+        return code
+    rest = {one.level for one in findings if one.check != PROBE}
+    if Level.ERROR in rest:
+        return EXIT_FINDINGS
+    return EXIT_UNKNOWN if Level.UNKNOWN in rest else EXIT_OK

@@ -1,0 +1,81 @@
+"""The matrix of pairs of nodes, as far as a page has room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ascend_doctor.checks.pair_rounds import pairs_of
+from ascend_doctor.findings import Level
+from ascend_doctor.pairs import Pair, Pairs
+from ascend_doctor.report import Report
+
+_LEVELS = {"fine": Level.OK, "unsteady": Level.UNKNOWN, "untold": Level.UNKNOWN}
+
+
+class Cell(NamedTuple):
+    """One pair. ``share`` is its rate in per cent of the best one's."""
+
+    pair: Pair
+    level: Level
+    share: int
+
+    @property
+    def text(self) -> str:
+        """A word or a rate in GB/s, which is all that a narrow column can hold."""
+        if self.pair.outcome == "fine" and self.pair.gbps is not None:
+            return f"{self.pair.gbps:.3g}"
+        return self.pair.outcome
+
+    @property
+    def figures(self) -> str:
+        """What was measured, if anything was."""
+        one = self.pair
+        lost = f", {one.lost:.1%} sent again" if one.lost else ""
+        return "" if one.gbps is None else f"{one.gbps:.3g} GB/s, {one.us or 0.0:.0f} us{lost}"
+
+
+class Matrix(NamedTuple):
+    """``rows`` are cells by node, None where a pair was not measured; ``hidden`` counts nodes.
+
+    ``numbers`` are what the nodes were called by in the launch.
+    """
+
+    numbers: tuple[int, ...]
+    names: tuple[str, ...]
+    rows: tuple[tuple[Cell | None, ...], ...]
+    hidden: int
+
+
+def shown(report: Report, *, most: int) -> Matrix | None:
+    """At most ``most`` nodes, those of pairs that are not fine first; None without pairs."""
+    pairs = _pairs(report)
+    if pairs is None or not pairs.pairs:
+        return None
+    kept = set(list(dict.fromkeys((*_suspects(pairs), *pairs.nodes)))[: max(most, 2)])
+    numbers = tuple(number for number, name in enumerate(pairs.nodes) if name in kept)
+    names = tuple(pairs.nodes[one] for one in numbers)
+    best = max((one.gbps or 0.0 for one in pairs.pairs), default=0.0) or 1.0
+    cells: dict[tuple[str, str], Cell] = {}
+    for one in pairs.pairs:
+        level = _LEVELS.get(one.outcome, Level.ERROR)
+        cell = Cell(one, level, round(100 * (one.gbps or 0.0) / best))
+        cells[one.nodes] = cells[one.nodes[::-1]] = cell
+    rows = tuple(tuple(cells.get((one, two)) for two in names) for one in names)
+    return Matrix(numbers, names, rows, len(pairs.nodes) - len(names))
+
+
+def _pairs(report: Report) -> Pairs | None:
+    if report.fleet is not None:
+        return report.fleet.pairs
+    return next((found for one in report.snapshot.probes if (found := pairs_of(one))), None)
+
+
+def _suspects(pairs: Pairs) -> Iterator[str]:
+    """Nodes of pairs that are not fine, those with most of them first."""
+    counts: dict[str, int] = {}
+    for one in pairs.pairs:
+        if one.outcome != "fine":
+            for name in one.nodes:
+                counts[name] = counts.get(name, 0) + 1
+    yield from sorted(counts, key=lambda name: -counts[name])

@@ -1,0 +1,248 @@
+"""The schedule of pair rounds, and whom the check accuses by what they measure; no process runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.pairs import Accused, Judged, Row, judged
+
+PROBES = Path(__file__).parent.parent.parent / "probes"
+if str(PROBES) not in sys.path:
+    sys.path.append(str(PROBES))
+
+from _rounds import ALL_PAIRS, most_rounds, next_pairs, tournament  # type: ignore # noqa: E402, PGH003
+
+FINE = {"us": 250.0, "gbps": 1.0, "sent": 1640, "retransmitted": 0, "stalls": 0}
+BAD: dict[str, dict[str, Any]] = {
+    "failed": {"outcome": "failed", "why": "no end in time"},
+    "wrong": {"outcome": "wrong", "wrong": 3},
+    "lossy": {"stalls": 12, "retransmitted": 40},
+    "slow": {"gbps": 0.1},
+    "late": {"us": 9000.0},
+}
+Pair = tuple[int, int]
+
+
+class World(NamedTuple):
+    """Nodes, and what is wrong with some of them and with some links between the others."""
+
+    count: int
+    nodes: dict[int, str]
+    links: dict[Pair, str]
+
+    def measured(self, pair: Pair) -> dict[str, Any]:
+        row: dict[str, Any] = {"pair": pair, "outcome": "ok", **FINE}
+        faults = [self.nodes.get(pair[0]), self.nodes.get(pair[1]), self.links.get(pair)]
+        # What is cut shows nothing else.
+        for fault in sorted((one for one in faults if one), key=list(BAD).index, reverse=True):
+            row |= BAD[fault]
+        return row
+
+
+def run(world: World) -> tuple[list[dict[str, Any]], list[list[Pair]]]:
+    """The table and the rounds of a whole run."""
+    nodes = range(world.count)
+    table: list[dict[str, Any]] = []
+    rounds = []
+    for number in range(most_rounds(world.count) + 3):
+        pairs = next_pairs(nodes, number, table)
+        assert len({one for pair in pairs for one in pair}) == 2 * len(pairs), "pairs overlap"
+        table += [world.measured(pair) for pair in pairs]
+        if pairs:
+            rounds.append(pairs)
+    return table, rounds
+
+
+def judge(table: Iterable[dict[str, Any]], device: str = "npu") -> Judged:
+    return judged(msgspec.convert(list(table), list[Row]), device=device)
+
+
+def kind(fault: str) -> str:
+    return "slow" if fault == "late" else fault
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, largest: int = 40) -> World:
+    """A majority of nodes is good, and more of each good one's links to good ones than not.
+
+    Of more than eight nodes three quarters are good: they begin with two partners only.
+    """
+    count = draw(st.integers(4, largest))
+    most = (count - 1) // 2 if count <= ALL_PAIRS else count // 4
+    bad = draw(st.lists(st.integers(0, count - 1), unique=True, max_size=most))
+    nodes = {one: draw(st.sampled_from(list(BAD))) for one in bad}
+    good = [one for one in range(count) if one not in bad]
+    links: dict[Pair, str] = {}
+    for one, two in draw(
+        st.lists(st.tuples(st.sampled_from(good), st.sampled_from(good)), max_size=4)
+    ):
+        pair = (min(one, two), max(one, two))
+        taken = [sum(end in other for other in links) for end in pair]
+        if one != two and max(taken) + 1 <= (len(good) - 1) // 2:
+            links[pair] = draw(st.sampled_from(list(BAD)))
+    return World(count, nodes, links)
+
+
+@settings(max_examples=300)
+@given(world=worlds())
+def test_exactly_the_bad_ones_are_accused(world: World) -> None:
+    table, rounds = run(world)
+    found = judge(table)
+    met = {row["pair"] for row in table}
+    wanted = {(kind(fault), (node,)) for node, fault in world.nodes.items()}
+    # In a large fleet not every link is tried.
+    wanted |= {(kind(fault), link) for link, fault in world.links.items() if link in met}
+    assert {(one.kind, one.guilty) for one in found.accused} == wanted
+    assert not found.doubts
+    assert len(rounds) <= most_rounds(world.count)
+
+
+@given(world=worlds(largest=ALL_PAIRS))
+def test_few_nodes_meet_all_others_but_those_that_are_cut(world: World) -> None:
+    table, _ = run(world)
+    cut = {one for one, fault in world.nodes.items() if fault == "failed"}
+    met = {row["pair"] for row in table}
+    for one in range(world.count):
+        for two in range(one + 1, world.count):
+            assert (one, two) in met or cut & {one, two}
+
+
+@given(count=st.integers(2, 64))
+def test_over_a_tournament_everyone_meets_everyone_once(count: int) -> None:
+    met = [
+        pair for number in range(count - 1 + count % 2) for pair in tournament(range(count), number)
+    ]
+    assert len(met) == len(set(met)) == count * (count - 1) // 2
+
+
+@given(count=st.integers(2, 2000))
+def test_a_healthy_fleet_needs_few_rounds(count: int) -> None:
+    _, rounds = run(World(count, {}, {}))
+    assert len(rounds) == (2 if count > ALL_PAIRS else count - 1 + count % 2)
+
+
+@given(
+    count=st.integers(2, 12),
+    draws=st.lists(st.sampled_from(["ok", *BAD, "untold"]), min_size=1, max_size=80),
+)
+def test_whatever_is_measured_nobody_is_accused_for_one_observation(
+    count: int, draws: list[str]
+) -> None:
+    table: list[dict[str, Any]] = []
+    for number in range(most_rounds(count)):
+        for pair in next_pairs(range(count), number, table):
+            what = draws[len(table) % len(draws)]
+            row = {"pair": pair, "outcome": "ok", **FINE}
+            table.append(row | ({"outcome": what} if what == "untold" else BAD.get(what, {})))
+    found = judge(table)
+    for one in found.accused:
+        seen = [row for row in table if row["pair"] in one.pairs]
+        assert len(seen) >= 2
+        if len(one.guilty) == 1:
+            assert len(one.pairs) >= 2
+            assert all(one.guilty[0] in pair for pair in one.pairs)
+
+
+def test_three_faults_on_four_nodes_are_told_apart() -> None:
+    world = World(4, {1: "slow", 2: "lossy", 3: "failed"}, {})
+    found = judge(run(world)[0])
+    assert {(one.kind, one.guilty) for one in found.accused} == {
+        ("slow", (1,)),
+        ("lossy", (2,)),
+        ("failed", (3,)),
+    }
+
+
+@pytest.mark.parametrize("fault", list(BAD))
+def test_of_two_nodes_neither_is_accused(fault: str) -> None:
+    table, rounds = run(World(2, {1: fault}, {}))
+    found = judge(table)
+    assert found.accused == ()
+    # Two equally slow ones look like two good ones.
+    assert found.doubts == (() if kind(fault) == "slow" else ((0, 1),))
+    assert len(rounds) == (1 if kind(fault) == "slow" else 2)
+
+
+def one_of(rows: list[dict[str, Any]], pair: Pair, **fields: Any) -> list[dict[str, Any]]:
+    return [{**row, **fields} if row["pair"] == pair else row for row in rows]
+
+
+CUT = run(World(4, {3: "failed"}, {}))[0]
+LINK = run(World(4, {}, {(1, 2): "lossy"}))[0]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "why"),
+    [
+        (lambda: [row for row in CUT if row["pair"] != (0, 3)], "one partner is not enough"),
+        (
+            lambda: [*one_of(CUT, (0, 3), **{"outcome": "ok", **FINE})],
+            "it does well with one of them",
+        ),
+        (
+            lambda: [row for row in CUT if 3 in row["pair"]],
+            "nobody is known to do well",
+        ),
+        (lambda: LINK[:-1], "a link that was measured once"),
+        (
+            lambda: [*LINK[:-1], {**LINK[-1], **FINE}],
+            "a link that does well the second time",
+        ),
+        (
+            lambda: [row for row in LINK if row["pair"] == (1, 2) or 1 not in row["pair"]],
+            "an end that was tried with nobody else",
+        ),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_what_is_not_proved_is_a_doubt(
+    spoilt: Callable[[], list[dict[str, Any]]], why: str
+) -> None:
+    found = judge(spoilt())
+    assert found.accused == (), why
+    assert found.doubts
+
+
+def test_the_unspoilt_tables_do_accuse() -> None:
+    assert [one.guilty for one in judge(CUT).accused] == [(3,)]
+    assert judge(LINK).accused == (Accused("lossy", (1, 2), ((1, 2),)),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "lossy"),
+    [
+        ({"stalls": 2, "retransmitted": 4}, True),
+        ({"stalls": 1, "retransmitted": 40}, False),
+        ({"stalls": 20, "retransmitted": 3}, False),
+        ({"stalls": 2, "retransmitted": 4, "sent": 4000}, False),
+        ({"stalls": 2, "retransmitted": 0, "sent": 0}, True),
+        ({"stalls": 1, "retransmitted": 0, "sent": 0}, False),
+    ],
+)
+def test_what_counts_as_loss(fields: dict[str, int], lossy: bool) -> None:
+    rows = [{**row, **(fields if 3 in row["pair"] else {})} for row in run(World(4, {}, {}))[0]]
+    assert bool(judge(rows).accused) == lossy
+
+
+@pytest.mark.parametrize(
+    ("fields", "device", "slow"),
+    [
+        ({"gbps": 0.49}, "npu", True),
+        ({"gbps": 0.51}, "npu", False),
+        ({"gbps": 0.49}, "cpu", False),
+        ({"gbps": 0.24}, "cpu", True),
+        ({"us": 2300.0}, "npu", True),
+        ({"us": 2200.0}, "npu", False),
+    ],
+)
+def test_what_counts_as_slow(fields: dict[str, float], device: str, slow: bool) -> None:
+    rows = [{**row, **(fields if 3 in row["pair"] else {})} for row in run(World(4, {}, {}))[0]]
+    assert bool(judge(rows, device).accused) == slow
