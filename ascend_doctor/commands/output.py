@@ -40,7 +40,8 @@ redact_option = click.option(
 class Output:
     """``targets`` are (format, file) pairs; a file of None is standard output.
 
-    ``silent`` writes nothing there where all is well; ``acknowledged`` are findings to live with.
+    ``silent`` writes nothing there where all is well; ``issue`` makes a paste for a bug report of
+    Markdown; ``acknowledged`` are findings to live with.
     """
 
     targets: tuple[tuple[str, str | None], ...]
@@ -50,6 +51,7 @@ class Output:
     verbose: bool
     quiet: bool
     silent: bool = False
+    issue: bool = False
     acknowledged: tuple[Acknowledgement, ...] = ()
 
     def write(self, report: Report, hidden: Redactor) -> None:
@@ -70,7 +72,8 @@ class Output:
                 click.echo(text, nl=False, color=True)
 
     def _render(self, name: str, report: Report, *, to_file: bool) -> str:
-        module = importlib.import_module(f"ascend_doctor.render.{name}")
+        kind = "issue" if self.issue and name == "markdown" else name
+        module = importlib.import_module(f"ascend_doctor.render.{kind}")
         if name != "text":
             rendered: str = module.render(report)
             return rendered
@@ -129,9 +132,12 @@ def output_options(command: F) -> F:
         verbose: bool,
         quiet: bool,
         silent: bool,
+        issue: bool,
         config: str | None,
         **others: Any,
     ) -> Any:
+        if issue and not (redact and "markdown" in formats):
+            raise click.UsageError("--issue is a form of --format markdown, and always redacted")
         output = Output(
             targets=_targets(formats, files),
             fail_on=Level(fail_on),
@@ -140,6 +146,7 @@ def output_options(command: F) -> F:
             verbose=verbose,
             quiet=quiet,
             silent=silent,
+            issue=issue,
             acknowledged=_acknowledged(config),
         )
         return command(output=output, **others)
@@ -152,6 +159,11 @@ def output_options(command: F) -> F:
             "--config",
             metavar="FILE",
             help=f"Acknowledged findings.  [default: {FILE} here, where there is one]",
+        ),
+        click.option(
+            "--issue",
+            is_flag=True,
+            help="Make Markdown a paste for a bug report, folded and short.",
         ),
         click.option("--silent", is_flag=True, help="Print nothing where all is well."),
         click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
-_SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~&@-])")
+SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~&@$-])")
+# What code hosts make links of, whatever is escaped: mentions, issues, commits of a repository.
+_LINKED = re.compile(r"\\([@#])")
 
 
 def render(report: Report) -> str:
     """Verdict, findings by severity, then the environment in a fold."""
     simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
-    parts = [f"## ascend-doctor {_text(report.tool_version)}{simulated}", ""]
-    parts += [f"**{_text(report.verdict.text())}**", ""]
-    for level in _SHOWN:
+    parts = [f"## ascend-doctor {plain(report.tool_version)}{simulated}", ""]
+    parts += [f"**{plain(report.verdict.text())}**", ""]
+    for level in SHOWN:
         for finding in report.findings:
             if finding.level is level:
-                parts += _finding(finding)
+                parts += about(finding)
     parts += [
         "<details><summary>Environment</summary>",
         "",
@@ -31,8 +34,9 @@ def render(report: Report) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _finding(finding: Finding) -> list[str]:
-    rows = [f"### {finding.level.value}: {_text(finding.title)}", "", f"- check: `{finding.check}`"]
+def about(finding: Finding) -> list[str]:
+    """A finding as lines: title, fields, what to type."""
+    rows = [f"### {finding.level.value}: {plain(finding.title)}", "", f"- check: `{finding.check}`"]
     pairs = {
         "nodes": shortened(finding.nodes),
         "ranks": ", ".join(map(str, finding.ranks)),
@@ -43,12 +47,17 @@ def _finding(finding: Finding) -> list[str]:
         "source": ", ".join(finding.refs),
         "do": finding.remedy.summary if finding.remedy else "",
     }
-    rows += [f"- {label}: {_text(text)}" for label, text in pairs.items() if text]
+    rows += [f"- {label}: {plain(text)}" for label, text in pairs.items() if text]
     if finding.remedy and finding.remedy.commands:
-        commands = [one for text in finding.remedy.commands for one in lines(text)]
-        fence = "`" * max(3, 1 + max(len(run) for one in ("", *commands) for run in _ticks(one)))
-        rows += ["", f"{fence}bash", *commands, fence]
+        rows += ["", *fenced("\n".join(finding.remedy.commands), "bash")]
     return [*rows, ""]
+
+
+def fenced(text: str, language: str = "text") -> list[str]:
+    """The text as it is, but for control characters, behind a fence that it does not hold."""
+    shown = lines(text)
+    fence = "`" * max(3, 1 + max(len(run) for one in shown for run in _ticks(one)))
+    return [f"{fence}{language}", *shown, fence]
 
 
 def _ticks(text: str) -> list[str]:
@@ -70,9 +79,16 @@ def _environment(report: Report) -> list[str]:
             found = facts.python.find(name)
             if found is not None:
                 rows.append((name, found.version))
-    return ["| | |", "| --- | --- |", *(f"| {_text(a)} | {_text(b)} |" for a, b in rows)]
+    return table(("", ""), rows)
 
 
-def _text(text: str) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table of plain texts."""
+    shown = [" | ".join(map(plain, row)) for row in (head, *rows)]
+    shown.insert(1, " | ".join("---" for _ in head))
+    return [f"| {row} |" for row in shown]
+
+
+def plain(text: str) -> str:
     """Plain text in Markdown: on one line, no markup, no mention, no raw HTML."""
-    return _SPECIAL.sub(r"\\\1", one_line(text.replace("\n", " "))).replace("\\@", "@\u2060")
+    return _LINKED.sub("\\1\u2060", _SPECIAL.sub(r"\\\1", one_line(text.replace("\n", " "))))

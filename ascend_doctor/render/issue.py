@@ -1,0 +1,99 @@
+"""The report as a paste for a bug report: what matters first, and short enough for an issue."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.findings import Level
+from ascend_doctor.fleet.settings import Group, settings
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.render.markdown import SHOWN, about, fenced, plain, table
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.report import Report, counted
+
+# GitHub takes 65,536 characters; the words of whoever reports need some of them.
+LONGEST = 60_000
+_FIRST = (Group.STACK, Group.DEVICES)
+
+
+def render(report: Report) -> str:
+    """Verdict, versions, findings by severity; then probes and facts in folds, while there is room.
+
+    The report has to be redacted.
+    """
+    rows: list[str] = []
+    room, left_out = LONGEST, 0
+    for part in _parts(report):
+        size = sum(len(row) + 1 for row in part)
+        if size <= room:
+            rows += part
+            room -= size
+        else:
+            left_out += 1
+    if left_out:
+        rows.append(f"{counted(left_out, 'part')} left out for length; attach the JSON report.")
+    return "\n".join(rows) + "\n"
+
+
+def _parts(report: Report) -> Iterator[list[str]]:
+    simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
+    yield [f"### ascend-doctor {plain(report.tool_version)}{simulated}", ""]
+    yield [f"**{plain(report.verdict.text())}**", ""]
+    levels = "; ".join(
+        f"level {one.level} did not run: {one.reason}"
+        for one in report.levels
+        if one.asked and not one.ran
+    )
+    about_run = f"{report.device}, {report.taken_at}"
+    yield [plain(f"{about_run}; {levels}" if levels else about_run), ""]
+    found = settings(report.snapshot, Catalog().distributions)
+    by_group = {
+        group: [(one.name, value) for one, value in found.items() if one.group is group]
+        for group in Group
+    }
+    first = [row for group in _FIRST for row in by_group[group]]
+    if first:
+        yield [*table(("", "version or setting"), first), ""]
+    for level in SHOWN:
+        for finding in report.findings:
+            if finding.level is level:
+                yield about(finding)
+    for run in report.snapshot.probes:
+        yield _fold(f"probe {run.probe}: {_ended(run)}", _probe(run))
+    for group, listed in by_group.items():
+        if listed and group not in _FIRST:
+            yield _fold(f"{group.value} ({len(listed)})", table(("", ""), listed))
+    for level in (Level.OK, Level.SKIPPED):
+        named = [one.check for one in report.findings if one.level is level]
+        if named:
+            yield _fold(f"{level.value} ({len(named)})", [plain(", ".join(named))])
+
+
+def _fold(title: str, rows: list[str]) -> list[str]:
+    """Markdown is not read in the line of the title, so that is HTML."""
+    harmless = re.sub("([@#])", "\\1\u2060", one_line(title))
+    head = f"<details><summary>{html.escape(harmless, quote=False)}</summary>"
+    return [head, "", *rows, "", "</details>", ""]
+
+
+def _ended(run: ProbeRun) -> str:
+    if run.not_started:
+        return "not started"
+    if not run.blocks:
+        return "passed"
+    return "timed out" if run.timed_out else "failed"
+
+
+def _probe(run: ProbeRun) -> list[str]:
+    """The command that repeats it, where its ranks came to, and what was printed last."""
+    rows = [
+        (str(one.rank), one.stage, " ".join(one.error.split())[-200:] if one.error else "")
+        for one in run.ranks[:16]
+    ]
+    told = table(("rank", "stage", "error"), rows) if run.blocks and rows else []
+    again = fenced(" ".join(run.argv), "bash") if run.argv else []
+    output = fenced(run.output[-2000:]) if run.blocks and run.output else []
+    return [*(again and [*again, ""]), *(told and [*told, ""]), *output, plain(run.not_started)]
