@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,11 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The nodes of a launch over several; above ``layout_options``."""
 
     @functools.wraps(command)
-    def checked(*, nnodes: int, node_rank: int, rdzv_endpoint: str, **options: Any) -> Any:
+    def checked(
+        *, nnodes: int, node_rank: int, rdzv_endpoint: str, gang: bool, **options: Any
+    ) -> Any:
+        if gang:
+            nnodes, node_rank, rdzv_endpoint = _gang(nnodes, node_rank, rdzv_endpoint)
         if node_rank >= nnodes:
             raise click.UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}")
         if nnodes > 1 and ":" not in rdzv_endpoint:
@@ -99,6 +104,11 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(nnodes=nnodes, node_rank=node_rank, rdzv_endpoint=rdzv_endpoint, **options)
 
     for one in (
+        click.option(
+            "--gang",
+            is_flag=True,
+            help="Take these three from the variables of torchrun, Slurm, Volcano, AscendJob, Ray.",
+        ),
         click.option("--rdzv-endpoint", default="", metavar="HOST:PORT", help="Where nodes meet."),
         click.option(
             "--node-rank",
@@ -117,3 +127,15 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         checked = one(checked)
     return checked
+
+
+def _gang(nnodes: int, node_rank: int, rdzv_endpoint: str) -> tuple[int, int, str]:
+    """The same by the launcher's variables. Raises DataError, and UsageError for both at once."""
+    if (nnodes, node_rank, rdzv_endpoint) != (1, 0, ""):
+        raise click.UsageError(
+            "--gang and --nnodes, --node-rank, --rdzv-endpoint exclude each other"
+        )
+    from ascend_doctor.fleet.launchers import gang  # noqa: PLC0415 - only where it is asked for
+
+    found = gang(os.environ)
+    return found.count, found.rank, found.endpoint

@@ -277,3 +277,26 @@ def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: 
         *("printenv", "SLURMD_NODENAME"),
     )
     assert sorted(names.split()) == ["node1", "node4"]
+
+
+def test_a_gang_meets_by_the_variables_of_its_step(
+    cluster: SlurmCluster, examined_python: Path, tmp_path: Path
+) -> None:
+    check = [DOCTOR, "check", "--gang", "-l", "3", "--device", "cpu", "--nproc", "1", "--quiet"]
+    only = ["--only", "allreduce", "--python", str(examined_python), "--timeout", "240"]
+    report = f"--format json -o {shlex.quote(str(tmp_path))}/$SLURMD_NODENAME.json"
+    done = subprocess.run(
+        ["srun", "--nodes=2", "--ntasks-per-node=1", "sh", "-c"]
+        + [f"{shlex.join(check + only)} {report}"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        # Names of nodes resolve on a real cluster; here all of them are this machine.
+        env={**cluster.env, "MASTER_ADDR": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = [json.loads(one.read_text())["snapshot"]["probes"] for one in tmp_path.glob("n*.json")]
+    launches = [one for run in runs for one in run if one["probe"] == "allreduce"]
+    assert [one["world_size"] for one in launches] == [2, 2]
+    assert sorted(rank["rank"] for one in launches for rank in one["ranks"]) == [0, 1]
