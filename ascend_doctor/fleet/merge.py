@@ -17,7 +17,7 @@ from ascend_doctor.facts import SCHEMA as FACTS_SCHEMA
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
-from ascend_doctor.fleet.rounds import Rounds, own_exit_code
+from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
 from ascend_doctor.fleet.settings import Setting, settings
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
 
@@ -58,7 +58,7 @@ class Figure(NamedTuple):
 class Merged:
     """The sum of all reports. Machines are numbers into ``nodes``.
 
-    ``own_codes`` are exit codes of machines without what they say about others.
+    ``own_codes`` and ``own_worst`` are those of machines without what they say about others.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -73,6 +73,7 @@ class Merged:
     figures: dict[str, list[Figure]] = field(default_factory=lambda: defaultdict(list))
     rounds: Rounds = field(default_factory=Rounds)
     own_codes: dict[int, int] = field(default_factory=dict)
+    own_worst: dict[int, Level] = field(default_factory=dict)
 
     def add(self, name: str, file: str, report: NodeReport, stack: frozenset[str]) -> None:
         """Count one machine."""
@@ -97,6 +98,7 @@ class Merged:
         shared = self.rounds.add(name, report.snapshot.probes)
         if shared:
             self.own_codes[number] = own_exit_code(report.verdict.exit_code, report.findings)
+            self.own_worst[number] = own_worst(report.findings)
         for one in report.findings:
             if one.level in _SHOWN and not (shared and one.check == PROBE):
                 key = Complaint(one.check, one.level, one.title)

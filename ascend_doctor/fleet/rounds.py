@@ -104,3 +104,8 @@ def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
     if Level.ERROR in rest:
         return EXIT_FINDINGS
     return EXIT_UNKNOWN if Level.UNKNOWN in rest else EXIT_OK
+
+
+def own_worst(findings: tuple[Finding, ...]) -> Level:
+    """The worst level of a report without its pair rounds."""
+    return max((one.level for one in findings if one.check != PROBE), default=Level.OK)

@@ -17,7 +17,7 @@ from ascend_doctor.fleet.hosts import compress
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import more_is_worse, outliers
 from ascend_doctor.fleet.settings import ABSENT, Group, Setting
-from ascend_doctor.report import Differing, Drift, Fleet, Report, verdict
+from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, verdict
 
 _NAMED = 8
 
@@ -76,7 +76,7 @@ def judge(
         snapshot=Snapshot(redacted=True),  # names stay as the reports have them
         seconds=round(seconds, 3),
         fleet=Fleet(
-            nodes=tuple(merged.nodes),
+            nodes=tuple(_nodes(merged, rounds)),
             passing=tuple(passing),
             failing=tuple(name for name in names if name in failing),
             untold=untold,
@@ -87,6 +87,17 @@ def judge(
             pairs=merged.rounds.pairs(),
         ),
     )
+
+
+def _nodes(merged: Merged, rounds: Sequence[Finding]) -> Iterator[Node]:
+    """Every node with its worst level; of its pair rounds only what is about itself counts."""
+    told: dict[str, Level] = defaultdict(lambda: Level.OK)
+    for one in rounds:
+        for name in one.nodes:
+            told[name] = max(told[name], one.level)
+    for number, node in enumerate(merged.nodes):
+        own = merged.own_worst.get(number, node.worst)
+        yield msgspec.structs.replace(node, worst=max(own, told[node.name]))
 
 
 def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Level
 from ascend_doctor.fleet.settings import Group, settings
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.pairs import shown
+from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shortened
 from ascend_doctor.report import Report
 
@@ -38,7 +38,7 @@ def render(report: Report) -> str:
         counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
         facts=_facts(report),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
-        matrix=shown(report, most=_NODES),
+        matrix=matrix_of(report, most=_NODES),
         curves=list(_curves(report.snapshot.probes)),
         style=_text("report.css"),
         script=script,

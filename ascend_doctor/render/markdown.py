@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
+_NODES = 16  # in the matrix of pairs
 SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~&@$-])")
 # What code hosts make links of, whatever is escaped: mentions, issues, commits of a repository.
@@ -24,6 +26,7 @@ def render(report: Report) -> str:
         for finding in report.findings:
             if finding.level is level:
                 parts += about(finding)
+    parts += _pairs(report)
     parts += [
         "<details><summary>Environment</summary>",
         "",
@@ -58,6 +61,20 @@ def fenced(text: str, language: str = "text") -> list[str]:
     shown = lines(text)
     fence = "`" * max(3, 1 + max(len(run) for one in shown for run in _ticks(one)))
     return [f"{fence}{language}", *shown, fence]
+
+
+def _pairs(report: Report) -> list[str]:
+    """The matrix of pairs of nodes, where there is one."""
+    matrix = matrix_of(report, most=_NODES)
+    if matrix is None:
+        return []
+    left_out = f"; {matrix.hidden} more nodes are left out" if matrix.hidden else ""
+    rows = (
+        (name, *(cell.text if cell else "" for cell in row))
+        for name, row in zip(matrix.names, matrix.rows, strict=True)
+    )
+    told = f"Pairs of nodes: GB/s, or what is wrong with them{left_out}"
+    return [told, "", *table(("", *matrix.names), rows), ""]
 
 
 def _ticks(text: str) -> list[str]:

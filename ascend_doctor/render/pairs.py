@@ -47,7 +47,7 @@ class Matrix(NamedTuple):
     hidden: int
 
 
-def shown(report: Report, *, most: int) -> Matrix | None:
+def matrix_of(report: Report, *, most: int) -> Matrix | None:
     """At most ``most`` nodes, those of pairs that are not fine first; None without pairs."""
     pairs = _pairs(report)
     if pairs is None or not pairs.pairs:

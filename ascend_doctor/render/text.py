@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.page import Page
-from ascend_doctor.render.pairs import shown
+from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
@@ -65,7 +65,7 @@ class _Page(Page):
 
     def pairs(self, report: Report) -> None:
         """The matrix of pairs of nodes, as wide as the page allows."""
-        matrix = shown(report, most=(self.width - _NAME) // _CELL)
+        matrix = matrix_of(report, most=(self.width - _NAME) // _CELL)
         if matrix is None:
             return
         told = "Pairs of nodes: GB/s, or what is wrong with them"

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from ascend_doctor.checks.pair_rounds import PROBE, recorded, verdicts
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Host, Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.fleet.merge import merge, report_files
+from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.pairs import Row, Table, table_of
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from ascend_doctor.redact import redactor
+from ascend_doctor.render import FORMATS, html, markdown, text
+from ascend_doctor.render import json as json_format
+from ascend_doctor.render.pairs import matrix_of
+from ascend_doctor.report import Fleet, Report
+from tests.fleet.nodes import FINE, node, write
+
+HOSTILE = "\x1b]0;x\x07[red]<b>&|`@all\u202e"
+BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")
+
+
+def row(one: int, two: int, number: int = 0, **fields: Any) -> Row:
+    fine = {"outcome": "ok", "us": 250.0, "gbps": 1.0, "sent": 1640, "messages": 200}
+    return msgspec.convert({"pair": (one, two), "round": number, **fine, **fields}, Row)
+
+
+def failed(one: int, two: int, number: int = 0) -> Row:
+    return Row(pair=(one, two), round=number, outcome="failed", why="no end in time")
+
+
+CUT = (row(0, 1), row(0, 2), row(1, 2), failed(0, 3), failed(1, 3), failed(2, 3))
+
+
+def table(*rows: Row, count: int = 4, **fields: Any) -> Table:
+    hosts = tuple(f"n{one}" for one in range(count))
+    return Table(**{"run": "r", "hosts": hosts, "pairs": rows, **fields})
+
+
+def run_of(number: int, told: Table, device: str = "npu") -> ProbeRun:
+    values = msgspec.to_builtins(told)
+    result = ProbeResult(probe=PROBE, rank=number, ok=True, values=values)
+    return ProbeRun(probe=PROBE, device=device, ranks=(result,))
+
+
+def report_of(number: int, told: Table, *more: Finding, **fields: Any) -> Report:
+    """What a node says that has recorded this table."""
+    run = run_of(number, told)
+    found = recorded(run)
+    assert found is not None
+    own = [
+        msgspec.structs.replace(one, check=PROBE)
+        for one in verdicts(found.table, found.names, device="npu")
+    ]
+    name = f"n{number}"
+    plain = node(name, *own, *more, **fields)
+    return msgspec.structs.replace(
+        plain, snapshot=msgspec.structs.replace(plain.snapshot, probes=(run,))
+    )
+
+
+def merged(folder: Path) -> Report:
+    found = merge(report_files([str(folder)]), frozenset({"torch"}))
+    return judge(found, expected=None, fail_on=Level.ERROR, seconds=0)
+
+
+def fleet(report: Report) -> Fleet:
+    assert report.fleet is not None
+    return report.fleet
+
+
+def about(report: Report) -> list[Finding]:
+    return [one for one in report.findings if one.check == PROBE]
+
+
+def test_only_the_guilty_node_fails(tmp_path: Path) -> None:
+    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
+    found = merged(tmp_path)
+    assert [(one.title, one.nodes) for one in about(found)] == [
+        ("pair-rounds: n3 has no link to the others", ("n3",))
+    ]
+    assert fleet(found).failing == ("n3",)
+    assert fleet(found).passing == ("n0", "n1", "n2")
+    assert found.verdict.exit_code == 1
+    worst = {one.name: one.worst for one in fleet(found).nodes}
+    assert worst == {"n0": Level.OK, "n1": Level.OK, "n2": Level.OK, "n3": Level.ERROR}
+
+
+def test_a_node_that_fails_otherwise_still_fails(tmp_path: Path) -> None:
+    reports = [report_of(one, table(*CUT), *([BAD] if one == 1 else [])) for one in range(4)]
+    write(tmp_path, *reports)
+    assert fleet(merged(tmp_path)).failing == ("n1", "n3")
+
+
+def test_a_node_whose_own_checks_could_not_tell_has_not_passed(tmp_path: Path) -> None:
+    untold = Finding(check="allreduce", level=Level.UNKNOWN, title="was not started")
+    write(tmp_path, *(report_of(one, table(*CUT), untold) for one in range(4)))
+    found = fleet(merged(tmp_path))
+    assert (found.passing, found.failing, found.untold) == ((), ("n3",), ("n0", "n1", "n2"))
+
+
+def test_both_ends_of_a_guilty_link_fail(tmp_path: Path) -> None:
+    rows = (*(row(one, two) for one, two in ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))), failed(1, 2))
+    write(tmp_path, *(report_of(one, table(*rows, failed(1, 2, 3))) for one in range(4)))
+    found = merged(tmp_path)
+    assert [one.title for one in about(found)] == ["pair-rounds: n1 and n2 do not reach each other"]
+    assert fleet(found).failing == ("n1", "n2")
+
+
+def test_redacted_reports_are_known_by_number(tmp_path: Path) -> None:
+    for one in range(4):
+        told = table(*CUT, hosts=tuple(f"host-{one}{other}" for other in range(4)))
+        plain = report_of(one, told, redacted=True)
+        (tmp_path / f"rack{one}.json").write_text(json_format.render(plain))
+    found = merged(tmp_path)
+    assert fleet(found).failing == ("rack3",)
+    assert [one.nodes for one in about(found)] == [("rack3",)]
+    pairs = fleet(found).pairs
+    assert pairs is not None
+    assert pairs.nodes == ("rack0", "rack1", "rack2", "rack3")
+
+
+def test_a_node_that_did_not_come_is_unknown(tmp_path: Path) -> None:
+    told = table(row(0, 1), row(0, 2), row(1, 2), hosts=("n0", "n1", "n2", None), missing=(3,))
+    write(tmp_path, *(report_of(one, told, FINE) for one in range(3)))
+    found = merged(tmp_path)
+    assert [(one.level, one.nodes) for one in about(found)] == [
+        (Level.UNKNOWN, ("node 3",)),
+        (Level.OK, ()),
+    ]
+    assert fleet(found).passing == ("n0", "n1", "n2")
+    assert found.verdict.exit_code == 3
+
+
+def test_who_came_alone_has_not_passed(tmp_path: Path) -> None:
+    told = table(hosts=("n0", None), count=2, missing=(1,))
+    write(tmp_path, report_of(0, told))
+    assert fleet(merged(tmp_path)).untold == ("n0",)
+
+
+def test_nodes_in_doubt_have_not_passed(tmp_path: Path) -> None:
+    told = table(failed(0, 1), failed(0, 1, 1), count=2)
+    write(tmp_path, *(report_of(one, told) for one in range(2)))
+    found = merged(tmp_path)
+    assert fleet(found).untold == ("n0", "n1")
+    assert "cannot be told" in about(found)[0].title
+
+
+def test_rows_of_all_nodes_come_together(tmp_path: Path) -> None:
+    """Of many nodes, most keep only their own."""
+    for one in range(4):
+        own = [each for each in CUT if one in each.pair]
+        write(tmp_path, report_of(one, table(*own)))
+    found = merged(tmp_path)
+    pairs = fleet(found).pairs
+    assert pairs is not None
+    assert [one.nodes for one in pairs.pairs if one.outcome == "failed"] == [
+        ("n0", "n3"),
+        ("n1", "n3"),
+        ("n2", "n3"),
+    ]
+    assert fleet(found).failing == ("n3",)
+
+
+def test_two_runs_are_judged_by_themselves(tmp_path: Path) -> None:
+    """Numbers of nodes mean something within one run only."""
+    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
+    other = table(row(0, 1), run="other", hosts=("m0", "m1"))
+    for one in range(2):
+        plain = msgspec.structs.replace(report_of(one, other), host=f"m{one}")
+        (tmp_path / f"m{one}.json").write_text(json_format.render(plain))
+    found = merged(tmp_path)
+    assert fleet(found).failing == ("n3",)
+    assert {"m0", "m1"} <= set(fleet(found).passing)
+    assert [one.level for one in about(found)] == [Level.OK, Level.ERROR]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"hosts": ["a"], "pairs": [{"pair": [0, 7], "outcome": "ok"}]},
+        {"hosts": ["a", "b"], "pairs": [{"pair": [0, 1], "outcome": "odd"}]},
+        {"hosts": 3, "pairs": []},
+        {"pairs": [[]]},
+    ],
+)
+def test_a_damaged_record_accuses_nobody(values: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        table_of(values)
+    result = ProbeResult(probe=PROBE, ok=True, values=values)
+    run = ProbeRun(probe=PROBE, device="npu", ranks=(result,))
+    with pytest.raises(Unknown, match="damaged"):
+        recorded(run)
+    plain = node("n0")
+    facts = msgspec.structs.replace(plain.snapshot, probes=(run,))
+    write(tmp_path, msgspec.structs.replace(plain, snapshot=facts))
+    assert fleet(merged(tmp_path)).pairs is None
+
+
+def test_keys_of_the_matrix_are_pinned_and_fit_the_schema(tmp_path: Path) -> None:
+    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
+    loaded = json.loads(json_format.render(merged(tmp_path)))
+    jsonschema.validate(loaded, json_format.schema())
+    assert set(loaded["fleet"]) == {
+        *("nodes", "passing", "failing", "untold", "missing", "unreadable", "duplicates"),
+        *("drift", "pairs"),
+    }
+    assert set(loaded["fleet"]["pairs"]) == {"nodes", "pairs"}
+    assert set(loaded["fleet"]["pairs"]["pairs"][0]) == {
+        *("nodes", "outcome", "times", "us", "gbps", "lost", "why"),
+    }
+
+
+def test_the_matrix_is_on_every_page(tmp_path: Path) -> None:
+    single = report_of(0, table(*CUT))
+    write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
+    for report in (single, merged(tmp_path)):
+        rows = [one.split() for one in text.render(report).splitlines()]
+        assert ["0", "n0", ".", "1", "1", "failed"] in rows
+        assert ["3", "n3", "failed", "failed", "failed", "."] in rows
+        assert "| n3 | failed | failed | failed |  |" in markdown.render(report)
+        page = html.render(report)
+        assert page.count("<b>failed</b>") == 6
+        assert page.count("1 GB/s, 250 us") == 6
+
+
+def test_of_many_nodes_the_suspects_are_shown() -> None:
+    count = 400
+    rows = [row(one, one + 1) for one in range(0, count, 2)]
+    rows += [row(one, one + 1, 1) for one in range(1, count - 2, 2)]
+    rows += [failed(300, 7, 2), failed(300, 9, 3)]
+    matrix = matrix_of(report_of(0, table(*rows, count=count)), most=8)
+    assert matrix is not None
+    assert {"n300", "n7", "n9"} <= set(matrix.names)
+    assert (len(matrix.names), matrix.hidden) == (8, 392)
+    page = text.render(report_of(0, table(*rows, count=count)))
+    assert "392 more nodes are left out" in page
+    assert max(map(len, page.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_hostile_names_and_reasons_reach_no_format_raw(name: str) -> None:
+    bad = Row(pair=(0, 3), outcome="failed", why=HOSTILE)
+    rows = (*CUT[:3], bad, failed(1, 3), failed(2, 3))
+    report = report_of(0, table(*rows, hosts=(HOSTILE, "b", "c", HOSTILE)))
+    render = __import__(f"ascend_doctor.render.{name}", fromlist=["render"]).render
+    out = render(report)
+    assert not {one for one in out if ord(one) < 32 and one != "\n"}
+    assert "\u202e" not in out
+
+
+def test_names_of_other_nodes_are_redacted() -> None:
+    facts = Snapshot(host=Host(name="n0"), probes=(run_of(0, table(*CUT)),))
+    hidden = redactor(facts, home="/root")
+    told = msgspec.json.encode(hidden.apply(facts)).decode()
+    assert not [one for one in range(4) if f'"n{one}"' in told]
+    assert len({hidden.text(f"n{one}") for one in range(4)}) == 4
+    assert "n3" not in hidden.text("pair-rounds: n3 has no link to the others")
+
+
+def test_two_hosts_of_one_name_are_told_apart() -> None:
+    found = recorded(run_of(0, table(*CUT, hosts=("a", "b", "a", None))))
+    assert found is not None
+    assert found.names == ("a (node 0)", "b", "a (node 2)", "node 3")
+
+
+def test_a_simulated_device_is_judged_by_values_alone() -> None:
+    slow = tuple(row(one, 3, us=9e5, gbps=0.01, stalls=9, retransmitted=90) for one in range(3))
+    rows = (*CUT[:3], *slow)
+    found = [*verdicts(table(*rows), ["a", "b", "c", "d"], device="npu", simulated=True)]
+    assert [one.level for one in found] == [Level.OK]
+    assert "say nothing" in found[0].found
+    real = [*verdicts(table(*rows), ["a", "b", "c", "d"], device="npu")]
+    assert {one.level for one in real} == {Level.ERROR}
