@@ -178,6 +178,21 @@ class Soc(Row, frozen=True, kw_only=True):
     peak_tflops: float | None = None
 
 
+class Link(Row, frozen=True, kw_only=True):
+    """What a device sends over its links of one kind, in GB/s (10^9 bytes) one way.
+
+    ``reach`` is whether they join the devices of a node or nodes. ``per_pair``: every device has a
+    link of its own to every other, and this is what one of them carries.
+    """
+
+    kind: str
+    reach: Literal["node", "nodes"]
+    gbytes_s: float
+    per_pair: float | None = None
+    basis: Literal["paper", "seen", "third-party"]
+    source: str
+
+
 class Family(Row, frozen=True, kw_only=True):
     """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
 
@@ -201,6 +216,7 @@ class Family(Row, frozen=True, kw_only=True):
     idle_hbm_mb: int | None = None
     first_torch_npu: dict[str, str] = {}
     socs: tuple[Soc, ...] = ()
+    links: tuple[Link, ...] = ()
     note: str = ""
     sources: Sources
 
@@ -307,13 +323,18 @@ class Flags(Row, frozen=True, kw_only=True):
     launcher: frozenset[str]
     sources: Sources
 
-    def of(self, version: str) -> frozenset[str] | None:
-        """The options of a version, or of the listed one with the same first two numbers."""
+    def listed(self, version: str) -> str:
+        """The version itself, or the listed one with the same first two numbers, or ""."""
         same = [one for one in self.versions if one.split(".")[:2] == version.split(".")[:2]]
-        if not same:
-            return None
-        name = version if version in same else same[-1]
-        return frozenset((*self.every, *(one for one, has in self.some.items() if name in has)))
+        return version if version in same else next(reversed(same), "")
+
+    def of(self, listed: str) -> frozenset[str]:
+        """The options of a listed version."""
+        return frozenset((*self.every, *(one for one, has in self.some.items() if listed in has)))
+
+    def read_in(self, listed: str) -> tuple[str, ...]:
+        """Where the options of a listed version stand."""
+        return tuple(one.url for one in self.sources if f"@core_v{listed}:" in one.url)
 
     def versions_with(self, name: str) -> tuple[str, ...]:
         return self.versions if name in self.every else self.some.get(name, ())

@@ -14,6 +14,8 @@ from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Level
 from ascend_doctor.fleet.settings import Group, settings
 from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.render.curves import charts
+from ascend_doctor.render.layouts import layouts
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shortened
 from ascend_doctor.report import Report
@@ -27,7 +29,8 @@ _ENDED = {True: "passed", False: "failed", None: "no result"}
 def render(report: Report) -> str:
     """One page for screens of every size, light and dark, with keyboard and screen reader."""
     script = _text("report.js")
-    return _page().render(
+    catalog = Catalog()
+    return page("report.html").render(
         report=report,
         groups=[
             (level, found)
@@ -36,10 +39,11 @@ def render(report: Report) -> str:
         ],
         fine=[one for one in report.findings if one.level in {Level.OK, Level.SKIPPED}],
         counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
-        facts=_facts(report),
+        facts=_facts(report, catalog),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
         matrix=matrix_of(report, most=_NODES),
-        curves=list(_curves(report.snapshot.probes)),
+        charts=list(charts(report.snapshot, catalog)),
+        layouts=list(layouts(report.snapshot.probes)),
         style=_text("report.css"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -47,7 +51,8 @@ def render(report: Report) -> str:
 
 
 @functools.cache
-def _page() -> jinja2.Template:
+def page(name: str) -> jinja2.Template:
+    """One of our pages."""
     pages = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_PAGES),
         autoescape=True,
@@ -57,7 +62,7 @@ def _page() -> jinja2.Template:
         finalize=_harmless,
     )
     pages.filters.update(shortened=shortened)
-    return pages.get_template("report.html")
+    return pages.get_template(name)
 
 
 def _harmless(value: Any) -> Any:
@@ -71,10 +76,9 @@ def _text(name: str) -> Any:
     return markupsafe.Markup(_PAGES.joinpath(name).read_text("utf-8"))  # noqa: S704 - our own file
 
 
-def _facts(report: Report) -> list[tuple[str, list[tuple[str, str]]]]:
+def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, str]]]]:
     """Tables of what was seen, the stack first."""
-    stack = Catalog().distributions
-    found = settings(report.snapshot, stack)
+    found = settings(report.snapshot, catalog.distributions)
     return [
         (group.value, rows)
         for group in Group
@@ -115,42 +119,3 @@ def _timeline(run: ProbeRun) -> Timeline:
         ended = "skipped" if one.skipped else _ENDED[one.ok and not one.wrong]
         ranks.append((one.rank, ended, one.stage, spans))
     return Timeline(run.probe, run.seconds, run.simulated, ranks)
-
-
-class Curve(NamedTuple):
-    """``points`` are (bytes, rate in 1e9 bytes/s); ``line`` is an SVG path in a 600 by 200 box."""
-
-    title: str
-    points: list[tuple[int, float]]
-    line: str
-
-
-def _curves(runs: tuple[ProbeRun, ...]) -> list[Curve]:
-    """Rates by message size: values of rank 0 that map sizes in bytes to numbers."""
-    found = []
-    for run in runs:
-        first = min(run.ranks, key=lambda one: one.rank, default=None)
-        for name, value in (first.values if first else {}).items():
-            points = _points(value)
-            if len(points) > 1 and name.endswith("_gbps"):
-                found.append(Curve(f"{run.probe}: {name}", points, _line(points)))
-    return found
-
-
-def _points(value: Any) -> list[tuple[int, float]]:
-    if not isinstance(value, dict):
-        return []
-    rows = [
-        (int(size), float(rate))
-        for size, rate in value.items()
-        if str(size).isascii() and str(size).isdigit() and isinstance(rate, int | float)
-    ]
-    return sorted(rows) if len(rows) == len(value) else []
-
-
-def _line(points: list[tuple[int, float]]) -> str:
-    """Sizes stand at equal distances, for they are powers of a number."""
-    top = max(rate for _, rate in points) or 1.0
-    step = 600 / (len(points) - 1)
-    places = ((number * step, 200 - 190 * rate / top) for number, (_, rate) in enumerate(points))
-    return "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in places)

@@ -39,17 +39,20 @@ def render(
 class _Page(Page):
     def head(self, report: Report) -> None:
         host, python = report.snapshot.host, report.snapshot.python
-        parts = [f"ascend-doctor {report.tool_version}", report.host or "this machine"]
+        parts = [f"ascend-doctor {report.tool_version}"]
+        if report.host or report.levels:
+            parts.append(report.host or "this machine")
         if host is not None:
             parts.append(f"{host.os_id} {host.os_version} {host.arch}")
-        if python is not None:
+        if python is not None and python.executable:
             parts.append(f"Python {python.version} at {python.executable}")
         for row in self.wrapped(self.separator.join(map(one_line, parts)), 0):
             self.rows.append(self.styled(row, bold=True))
         if report.simulated:
             told = "SIMULATED: no NPU was touched; this says nothing about hardware."
             self.rows.append(self.styled(told, fg="yellow", bold=True))
-        self.rows.append(self.styled(_scope(report), dim=True))
+        if scope := _scope(report):
+            self.rows.append(self.styled(scope, dim=True))
 
     def finding(self, finding: Finding) -> None:
         word = finding.level.value
@@ -124,6 +127,8 @@ def _scope(report: Report) -> str:
             "missing": fleet.missing,
         }
         return ", ".join(f"{len(nodes)} {word}" for word, nodes in counts.items())
+    if not report.levels:
+        return ""
     ran = ", ".join(str(one.level) for one in report.levels if one.ran)
     return f"levels {ran}; device {one_line(report.device)}"
 

@@ -29,7 +29,17 @@ RUNS = (
     ProbeRun(probe="allreduce", ranks=RANKS, seconds=4.0),
     ProbeRun(
         probe="bandwidth",
-        ranks=(ProbeResult(ok=True, values={"busbw_gbps": {"1024": 1.0, "4096": 3.0}}),),
+        ranks=(
+            ProbeResult(
+                ok=True,
+                values={"rates": {"all-reduce": {"1024": {"busbw": 1.0}, "4096": {"busbw": 3.0}}}},
+            ),
+        ),
+    ),
+    ProbeRun(
+        probe="smoke-train",
+        world_size=4,
+        ranks=(ProbeResult(ok=True, values={"layouts": {"TP2 EP2": {}}}),),
     ),
 )
 BROKEN = Finding(
@@ -98,7 +108,15 @@ def test_a_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
 
 def test_it_shows_what_the_report_has(tmp_path: Path) -> None:
     text = render(single(BROKEN, probes=RUNS))
-    for shown in ("Broken", "mend --now", "a-check", "rank 1", "no result in sum", "4096"):
+    for shown in (
+        "Broken",
+        "mend --now",
+        "a-check",
+        "rank 1",
+        "no result in sum",
+        "4 KiB",
+        "TP2·EP2",
+    ):
         assert shown in text
     told = render(fleet(tmp_path))
     assert "gone" in told
@@ -130,8 +148,17 @@ def test_no_text_of_a_report_becomes_markup(hostile: str) -> None:
         nodes=(evil,),
         refs=(evil,),
     )
-    result = ProbeResult(stage=evil, stages={evil: 1.0}, values={evil: {"1": 2, "2": 3}})
-    text = render(single(bad, probes=(ProbeRun(probe=evil, ranks=(result,)),)))
+    result = ProbeResult(
+        stage=evil,
+        stages={evil: 1.0},
+        values={"rates": {evil: {"1": {"busbw": 2}, "2": {"busbw": 3}}}, "name": evil},
+    )
+    tried = ProbeResult(values={"layouts": {evil: {}, f"TP2 {evil}": {}}})
+    runs = (
+        ProbeRun(probe=evil, device="npu", ranks=(result,)),
+        ProbeRun(probe="smoke-train", world_size=4, ranks=(tried,)),
+    )
+    text = render(single(bad, probes=runs))
     assert "<img" not in text
     assert "\x1b" not in text
     assert Page(text).fetched == ["data:,"]

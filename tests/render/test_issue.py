@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,7 +32,7 @@ FAILED = ProbeRun(
 )
 
 
-def report(*findings: Finding, **more: object) -> Report:
+def report(*findings: Finding, **more: Any) -> Report:
     return node("h", *findings, redacted=True, variables={"HCCL_BUFFSIZE": "200"}, **more)
 
 

@@ -1,0 +1,145 @@
+"""Rates by message size as lines in a picture, against what the chip's links are said to carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.stacks import Link
+
+# The picture in its own units: the box of the lines, and room for what stands beside it.
+LEFT, TOP, WIDTH, HEIGHT = 64, 16, 620, 260
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+_MOST_LINES = 8
+_LABELS = 5
+_MOST_GBYTES_S = 1e9
+_UNITS = ("B", "KiB", "MiB", "GiB")
+
+
+class Line(NamedTuple):
+    """``rates`` are in GB/s, one a size; ``path`` and ``dots`` are the same in the picture."""
+
+    name: str
+    rates: list[float | None]
+    path: str
+    dots: list[tuple[float, float]]
+
+
+class Tick(NamedTuple):
+    """``at`` is in the picture."""
+
+    at: float
+    label: str
+
+
+class Chart(NamedTuple):
+    """``limit`` is the figure of the link in GB/s, with its place in the picture and its words."""
+
+    title: str
+    simulated: bool
+    sizes: list[str]
+    lines: list[Line]
+    across: list[Tick]
+    up: list[Tick]
+    limit: Tick | None
+    said: str
+
+
+def charts(facts: Snapshot, catalog: Catalog) -> Iterator[Chart]:
+    """One for each run whose first rank has bus bandwidths by collective and size in bytes."""
+    for run in facts.probes:
+        first = min(run.ranks, key=lambda one: one.rank, default=None)
+        rates = _rates(first.values.get("rates") if first else None)
+        sizes = sorted({size for by_size in rates.values() for size in by_size})
+        if len(sizes) > 1:
+            yield _chart(run, rates, sizes, _link(run, facts, catalog))
+
+
+def _rates(value: Any) -> dict[str, dict[int, float]]:
+    """Bus bandwidth in GB/s by collective and size; what has another form is left out."""
+    found: dict[str, dict[int, float]] = {}
+    for name, by_size in value.items() if isinstance(value, dict) else ():
+        for size, one in by_size.items() if isinstance(by_size, dict) else ():
+            rate = one.get("busbw") if isinstance(one, dict) else None
+            known = isinstance(rate, int | float) and 0 <= rate < _MOST_GBYTES_S
+            if known and isinstance(size, str) and size.isascii() and size.isdecimal():
+                found.setdefault(str(name), {})[int(size[:18])] = float(rate)
+    return dict(list(found.items())[:_MOST_LINES])
+
+
+def _chart(
+    run: ProbeRun, rates: Mapping[str, Mapping[int, float]], sizes: list[int], link: Link | None
+) -> Chart:
+    limit = _limit(link, run.world_size) if link else None
+    highest = max([limit or 0.0, *(rate for one in rates.values() for rate in one.values())])
+    top = _round_up(highest)
+    apart = WIDTH / (len(sizes) - 1)
+
+    def height(rate: float) -> float:
+        return round(TOP + HEIGHT * (1 - rate / top), 1)
+
+    lines = []
+    for name, by_size in rates.items():
+        dots = [
+            (round(LEFT + apart * number, 1), height(by_size[size]))
+            for number, size in enumerate(sizes)
+            if size in by_size
+        ]
+        path = "M" + " L".join(f"{x} {y}" for x, y in dots)
+        lines.append(Line(name, [by_size.get(size) for size in sizes], path, dots))
+    shown = range(0, len(sizes), -(-len(sizes) // _LABELS))
+    return Chart(
+        title=f"{run.probe}: bus bandwidth in GB/s by message size, {run.where}",
+        simulated=run.simulated,
+        sizes=[_bytes(one) for one in sizes],
+        lines=lines,
+        across=[Tick(round(LEFT + apart * one, 1), _bytes(sizes[one])) for one in shown],
+        up=[Tick(height(top * part / 4), f"{top * part / 4:g}") for part in range(5)],
+        limit=Tick(height(limit), f"{limit:g}") if limit else None,
+        said=_said(link, limit, run),
+    )
+
+
+def _link(run: ProbeRun, facts: Snapshot, catalog: Catalog) -> Link | None:
+    """The one that the messages of this run go over, where the chip is known."""
+    named = [str(one.values["name"]) for one in run.ranks if one.values.get("name")]
+    named += [one.name for one in facts.npus.devices] if facts.npus else []
+    family = catalog.family_of(named[0]) if named and run.device == "npu" else None
+    reach = "nodes" if len({one.host for one in run.ranks}) > 1 else "node"
+    return next((one for one in family.links if one.reach == reach), None) if family else None
+
+
+def _limit(link: Link, ranks: int) -> float:
+    """What one rank can send: in a mesh it has a link to each of the others that take part."""
+    if link.per_pair is None:
+        return link.gbytes_s
+    return min(link.gbytes_s, link.per_pair * max(ranks - 1, 1))
+
+
+def _said(link: Link | None, limit: float | None, run: ProbeRun) -> str:
+    if link is None or limit is None:
+        return f"No figure is documented for the links of {run.device or 'this device'} here."
+    basis = {"paper": "by a paper", "seen": "as seen", "third-party": "by third parties"}
+    mesh = f", {link.per_pair:g} to each other rank" if link.per_pair else ""
+    simulated = "; this run was simulated and says nothing about it" if run.simulated else ""
+    return (
+        f"{link.kind}, {basis[link.basis]}: {limit:g} GB/s each way{mesh} ({link.source})"
+        f"{simulated}. There is no official baseline of collectives."
+    )
+
+
+def _round_up(rate: float) -> float:
+    """1, 2 or 5 times a power of ten, at least the rate."""
+    if rate <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(rate))
+    return next(step * power for step in _STEPS if step * power >= rate * 0.999)
+
+
+def _bytes(size: int) -> str:
+    unit = min((size.bit_length() - 1) // 10, len(_UNITS) - 1) if size else 0
+    return f"{size / 1024**unit:.4g} {_UNITS[unit]}"

@@ -1,0 +1,97 @@
+"""A parallel layout as a table: a column a rank, a row a kind of group, one colour a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.planning.layout import EXPERT, Layout, parse
+from ascend_doctor.planning.picture import TITLES
+from ascend_doctor.probe_results import ProbeRun
+
+MOST_RANKS = 64
+_MOST_NPUS = 4096
+_PROBES = ("parallel-groups", "smoke-train")
+# Neighbours differ: an angle that no small multiple of brings back.
+_TURN = 137
+
+
+class Cell(NamedTuple):
+    """``hue`` is that of the group, in degrees; ``side`` is a class of the page's style."""
+
+    text: str
+    hue: int
+    side: str = ""
+
+
+class Row(NamedTuple):
+    title: str
+    cells: list[Cell]
+
+
+class Picture(NamedTuple):
+    """``nodes`` are (label, ranks) where there are several; ``more`` ranks are not shown."""
+
+    name: str
+    note: str
+    ranks: list[int]
+    ranks_in_all: int
+    nodes: list[tuple[str, int]]
+    rows: list[Row]
+    more: int
+
+
+def picture(
+    layout: Layout, *, note: str = "", per_node: int = 0, further: Sequence[Row] = ()
+) -> Picture:
+    """Whose group every rank is in, for all kinds with more than one rank to a group."""
+    ranks = list(range(min(layout.npus, MOST_RANKS)))
+    starts = set(range(0, layout.npus, per_node)) if per_node else set()
+    rows = []
+    for kind, title in TITLES.items():
+        found = layout.groups(kind)
+        if len(found[0]) > 1 and (kind not in EXPERT or layout.ep > 1):
+            of = {rank: number for number, group in enumerate(found) for rank in group}
+            cells = [_cell(of[rank], rank, starts) for rank in ranks]
+            rows.append(Row(f"{title} ({kind.upper()} {len(found[0])})", cells))
+    several = 0 < per_node < layout.npus
+    nodes = [
+        (f"node {first // per_node}", min(per_node, len(ranks) - first))
+        for first in (range(0, len(ranks), per_node) if several else ())
+    ]
+    more = layout.npus - len(ranks)
+    return Picture(layout.name, note, ranks, layout.npus, nodes, [*rows, *further], more)
+
+
+def _cell(group: int, rank: int, starts: set[int]) -> Cell:
+    return Cell(str(group), group * _TURN % 360, "begins" if rank in starts and rank else "")
+
+
+def layouts(runs: Sequence[ProbeRun]) -> Iterator[Picture]:
+    """The layouts that probes tried, each once, with the probes that did."""
+    tried: dict[Layout, list[str]] = {}
+    hosts = 0
+    for run in runs:
+        named = run.ranks[0].values.get("layouts") if run.ranks else None
+        if run.probe not in _PROBES or not isinstance(named, dict):
+            continue
+        if not 1 < run.world_size <= _MOST_NPUS:
+            continue
+        first = run.ranks[0].host
+        on_first = sum(one.host == first for one in run.ranks)
+        hosts = on_first if on_first < len(run.ranks) else hosts
+        for name in named:
+            layout = _layout(str(name), run.world_size)
+            if layout is not None:
+                tried.setdefault(layout, []).append(run.probe)
+    for layout, probes in tried.items():
+        yield picture(layout, note=", ".join(dict.fromkeys(probes)), per_node=hosts)
+
+
+def _layout(name: str, ranks: int) -> Layout | None:
+    """As probes write it: TP2 EP2 ETP1; what names no size is data parallelism alone."""
+    try:
+        return parse(name, ranks) if any(map(str.isdigit, name)) else Layout(npus=ranks)
+    except DataError:
+        return None
