@@ -65,8 +65,9 @@ def _rates(value: Any) -> dict[str, dict[int, float]]:
     for name, by_size in value.items() if isinstance(value, dict) else ():
         for size, one in by_size.items() if isinstance(by_size, dict) else ():
             rate = one.get("busbw") if isinstance(one, dict) else None
-            known = isinstance(rate, int | float) and 0 <= rate < _MOST_GBYTES_S
-            if known and isinstance(size, str) and size.isascii() and size.isdecimal():
+            if not isinstance(rate, int | float) or not 0 <= rate < _MOST_GBYTES_S:
+                continue
+            if isinstance(size, str) and size.isascii() and size.isdecimal():
                 found.setdefault(str(name), {})[int(size[:18])] = float(rate)
     return dict(list(found.items())[:_MOST_LINES])
 

@@ -70,7 +70,7 @@ def test_the_figure_of_the_links_that_are_used(
 @pytest.mark.parametrize(
     ("chip", "more"), [("Ascend310P3", {}), ("", {}), ("Ascend910B2", {"device": "cpu"})]
 )
-def test_no_figure_is_made_up(chip: str, more: dict[str, str]) -> None:
+def test_no_figure_is_made_up(chip: str, more: dict[str, Any]) -> None:
     (chart,) = drawn({"all-reduce": rates(1, 2)}, chip=chip, **more)
     assert chart.limit is None
     assert "No figure is documented" in chart.said
