@@ -472,9 +472,10 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     table, newest = case.catalog.flags, version(case)
     if not newest:
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
-    have = table.of(newest)
-    if have is None:
+    listed = table.listed(newest)
+    if not listed:
         raise Unknown(f"no row has the options of Megatron-LM {newest}")
+    have, source = table.of(listed), table.read_in(listed)
     for name in told.flags:
         if name in have or name in table.mindspeed or name in table.launcher:
             continue
@@ -487,7 +488,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
                 found=f"--{name}",
                 wanted=f"Megatron-LM {', '.join(others)}, or another option",
                 because="argparse stops at an option that it does not know.",
-                refs=tuple(one.url for one in table.sources),
+                refs=source,
                 place=place,
             )
         elif close:
@@ -496,6 +497,6 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
                 found=f"--{name}",
                 wanted=f"--{close[0]}",
                 because="argparse stops at an option that it does not know.",
-                refs=tuple(one.url for one in table.sources),
+                refs=source,
                 place=place,
             )

@@ -20,7 +20,7 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.judging import findings, machine, suits, unique
 from ascend_doctor.linting.subjects import MOST_BYTES, Subject, of_command, read, subjects
 from ascend_doctor.redact import Redactor
-from ascend_doctor.report import LEVELS, LevelRun, Report, verdict
+from ascend_doctor.report import Report, verdict
 
 if TYPE_CHECKING:
     from ascend_doctor.data import Catalog
@@ -104,7 +104,6 @@ def _report(found: tuple[Finding, ...], base: Snapshot, output: Output, seconds:
     if not found:
         title = "nothing in these files launches a training that the doctor knows"
         found = (Finding(check="lint", level=Level.UNKNOWN, title=title),)
-    levels = (LevelRun(level=0, adds=LEVELS[0]),)
     return Report(
         tool_version=__version__,
         taken_at=base.taken_at,
@@ -113,8 +112,8 @@ def _report(found: tuple[Finding, ...], base: Snapshot, output: Output, seconds:
         device="npu",
         simulated=False,
         redacted=False,
-        levels=levels,
-        verdict=verdict(found, fail_on=output.fail_on, levels=levels),
+        levels=(),
+        verdict=verdict(found, fail_on=output.fail_on),
         findings=found,
         snapshot=base,
         seconds=round(seconds, 3),
