@@ -224,12 +224,15 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
         )
     lost = [row for row in table.pairs if row.outcome == "untold"]
     if lost:
+        met = _named((row.pair for row in table.pairs if row.outcome != "untold"), names)
         yield unknown(
             f"{PROBE}: {len(lost)} pairs could not be measured",
             found="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
             because="An agent or a rank did not start or ended early, which says nothing about "
             "links.",
-            nodes=_named((row.pair for row in lost), names),
+            nodes=tuple(
+                name for name in _named((row.pair for row in lost), names) if name not in met
+            ),
         )
     if table.unfinished:
         yield unknown(f"{PROBE}: not all rounds were run", found=table.unfinished)

@@ -34,7 +34,7 @@ Pair = tuple[int, int]
 class World(NamedTuple):
     """Nodes, and what is wrong with some of them and with some links between the others."""
 
-    count: int
+    size: int
     nodes: dict[int, str]
     links: dict[Pair, str]
 
@@ -49,10 +49,10 @@ class World(NamedTuple):
 
 def run(world: World) -> tuple[list[dict[str, Any]], list[list[Pair]]]:
     """The table and the rounds of a whole run."""
-    nodes = range(world.count)
+    nodes = range(world.size)
     table: list[dict[str, Any]] = []
     rounds = []
-    for number in range(most_rounds(world.count) + 3):
+    for number in range(most_rounds(world.size) + 3):
         pairs = next_pairs(nodes, number, table)
         assert len({one for pair in pairs for one in pair}) == 2 * len(pairs), "pairs overlap"
         table += [world.measured(pair) for pair in pairs]
@@ -97,12 +97,14 @@ def test_exactly_the_bad_ones_are_accused(world: World) -> None:
     table, rounds = run(world)
     found = judge(table)
     met = {row["pair"] for row in table}
-    wanted = {(kind(fault), (node,)) for node, fault in world.nodes.items()}
+    wanted: set[tuple[str, tuple[int, ...]]] = {
+        (kind(fault), (node,)) for node, fault in world.nodes.items()
+    }
     # In a large fleet not every link is tried.
     wanted |= {(kind(fault), link) for link, fault in world.links.items() if link in met}
     assert {(one.kind, one.guilty) for one in found.accused} == wanted
     assert not found.doubts
-    assert len(rounds) <= most_rounds(world.count)
+    assert len(rounds) <= most_rounds(world.size)
 
 
 @given(world=worlds(largest=ALL_PAIRS))
@@ -110,8 +112,8 @@ def test_few_nodes_meet_all_others_but_those_that_are_cut(world: World) -> None:
     table, _ = run(world)
     cut = {one for one, fault in world.nodes.items() if fault == "failed"}
     met = {row["pair"] for row in table}
-    for one in range(world.count):
-        for two in range(one + 1, world.count):
+    for one in range(world.size):
+        for two in range(one + 1, world.size):
             assert (one, two) in met or cut & {one, two}
 
 

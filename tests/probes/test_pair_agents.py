@@ -1,0 +1,145 @@
+"""Agents of the pair rounds as processes of this machine, one of which is spoilt."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from ascend_doctor.checks.pair_rounds import PROBE, verdicts
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.pairs import table_of
+from ascend_doctor.probe import Extent, plan
+from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.request import Nodes, ProbeRequest
+
+WRONG = """
+import torch.distributed as dist
+add_up = dist.all_reduce
+def wrongly(tensor, *more, **options):
+    add_up(tensor, *more, **options)
+    if tensor.numel() == 1024:
+        tensor[7] += 1
+dist.all_reduce = wrongly
+"""
+CRASHES = """
+import os, signal
+import torch.distributed as dist
+dist.all_reduce = lambda *_, **__: os.kill(os.getpid(), signal.SIGSEGV)
+"""
+# The ranks of a node that come to no store, while its agent does.
+ASTRAY = """
+import os
+import torch.distributed as dist
+agent, reached = os.getpid(), dist.TCPStore
+def store(*arguments, **options):
+    if os.getpid() != agent:
+        raise RuntimeError("no way to the store")
+    return reached(*arguments, **options)
+dist.TCPStore = store
+"""
+
+
+def request(count: int, number: int, python: Path, port: int, local: int) -> ProbeRequest:
+    nodes = Nodes(count=count, rank=number, endpoint=f"127.0.0.1:{port}")
+    found = plan(3, device="cpu", nproc=local, python=str(python), extent=Extent(nodes=nodes))
+    return next(one for one in found if one.probe == PROBE)
+
+
+def by_hand(
+    python: Path, folder: Path, *, count: int = 3, local: int = 1, spoilt: str = ""
+) -> list[dict[str, Any]]:
+    """What the agents print whose lines are typed by hand; the last one is ``spoilt``."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "sitecustomize.py").write_text(spoilt, "utf-8")
+    env = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    # What a launcher has left in the environment must not matter.
+    env |= {"RANK": "5", "WORLD_SIZE": "9", "LOCAL_RANK": "3", "OMP_NUM_THREADS": "1"}
+    agents = [
+        subprocess.Popen(
+            request(count, number, python, port, local).argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env | ({"PYTHONPATH": str(folder)} if number == count - 1 else {}),
+        )
+        for number in range(count)
+    ]
+    try:
+        told = [one.communicate(timeout=200) for one in agents]
+    finally:
+        for one in agents:
+            one.kill()
+    assert [one.returncode for one in agents] == [0] * count, told
+    for number, (output, _) in enumerate(told):
+        assert output.startswith(f"pair-rounds rank {number}/{count} on cpu")
+    return [json.loads(output.splitlines()[1]) for output, _ in told]
+
+
+def judged(values: dict[str, Any]) -> list[Finding]:
+    table = table_of(values)
+    names = [f"n{one}" for one in range(len(table.hosts))]
+    return [*verdicts(table, names, device="cpu")]
+
+
+def test_every_node_has_the_whole_table(examined_python: Path, tmp_path: Path) -> None:
+    told = by_hand(examined_python, tmp_path, local=2)
+    assert told[0]["pairs"] == told[1]["pairs"] == told[2]["pairs"]
+    rows = table_of(told[0]).pairs
+    assert {row.pair for row in rows} == {(0, 1), (0, 2), (1, 2)}
+    assert all(row.outcome == "ok" and row.gbps > 0 and row.messages > 10 for row in rows)
+    # Segments that go to and fro are counted without those of the store.
+    assert all(row.sent >= row.messages for row in rows)
+    assert "blocks" not in told[0]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "title"),
+    [(WRONG, "n2 adds up wrongly with the others"), (CRASHES, "n2 has no link to the others")],
+)
+def test_the_spoilt_node_is_named(
+    spoilt: str, title: str, examined_python: Path, tmp_path: Path
+) -> None:
+    told = by_hand(examined_python, tmp_path, spoilt=spoilt)
+    for values in told:
+        (found,) = judged(values)
+        assert (found.level, found.title) == (Level.ERROR, f"pair-rounds: {title}")
+        assert found.nodes == ("n2",)
+
+
+def test_ranks_that_do_not_reach_the_store_accuse_nobody(
+    examined_python: Path, tmp_path: Path
+) -> None:
+    told = by_hand(examined_python, tmp_path, spoilt=ASTRAY)
+    found = judged(told[0])
+    assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
+    assert "node 2 in stage store: RuntimeError: no way to the store" in found[0].found
+    # The others have met each other.
+    assert found[0].nodes == ("n2",)
+
+
+def test_one_node_is_skipped(examined_python: Path) -> None:
+    run = launch(request(1, 0, examined_python, 0, 2))
+    assert "no other" in run.ranks[0].skipped
+    assert run.blocks == ""
+
+
+def test_a_port_that_another_holds_is_no_fault_of_a_node(examined_python: Path) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        run = launch(request(2, 0, examined_python, port, 1))
+    (result,) = run.ranks
+    assert result.ok
+    assert "address already in use" in result.values["untold"]
+    assert run.blocks
+    assert not [one for one in psutil.Process().children(recursive=True) if one.is_running()]
