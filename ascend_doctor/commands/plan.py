@@ -47,7 +47,7 @@ _SCHEMA = 1
 @click.option("--top", type=click.IntRange(1, 1000), default=8, show_default=True)
 @click.option("--all-groups", is_flag=True, help="Print every rank group.")
 @matrix_option
-@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@click.option("--format", "shape", type=click.Choice(["text", "json", "html"]), default="text")
 def command(  # noqa: PLR0913 - the options of the command
     *,
     name: str,
@@ -85,12 +85,17 @@ def command(  # noqa: PLR0913 - the options of the command
         found: tuple[Choice, ...] = (choice(asked, one, where),)
     else:
         found = choices(asked, npus, where)
-    if shape == "json":
+    frameworks = [framework] if framework else list(FRAMEWORKS)
+    if shape == "html":
+        from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone
+
+        text = render(asked, where, found[:top], legal=len(found), frameworks=frameworks)
+        click.echo(text, nl=False)
+    elif shape == "json":
         _say(pretty(_data(asked, where, found[:top], framework)).splitlines())
     else:
         _say(_text(asked, where, found, top, npus))
         if found:
-            frameworks = [framework] if framework else list(FRAMEWORKS)
             _say(_detail(asked, where, found[0], frameworks, every=all_groups))
     return EXIT_FINDINGS if not found or found[0].fits is False else 0
 

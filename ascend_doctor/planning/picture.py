@@ -27,7 +27,7 @@ TITLES = {
 def picture(asked: Asked, one: Choice, per_node: int) -> Iterator[str]:
     """Every rank with its coordinates: TP, CP, DP and, with experts, EP and which experts."""
     layout = one.layout
-    dense, expert = _coordinates(layout, expert=False), _coordinates(layout, expert=True)
+    dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
     for stage, layers in enumerate(stages(asked.model, layout)):
         ranks = [rank for rank in range(layout.npus) if dense[rank]["pp"] == stage]
         yield f"stage {stage}: layers {layers[0]} to {layers[-1]}"
@@ -57,7 +57,8 @@ def _experts(each: int, index: int) -> str:
     return f"{index * each}-{(index + 1) * each - 1}"
 
 
-def _coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:
+def coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:
+    """The place of every rank along each dimension, of all layers or of the experts."""
     sizes = layout.sizes(expert=expert)
     found = []
     for rank in range(layout.npus):

@@ -28,7 +28,6 @@ _ENDED = {True: "passed", False: "failed", None: "no result"}
 
 def render(report: Report) -> str:
     """One page for screens of every size, light and dark, with keyboard and screen reader."""
-    script = _text("report.js")
     catalog = Catalog()
     return page("report.html").render(
         report=report,
@@ -44,10 +43,18 @@ def render(report: Report) -> str:
         matrix=matrix_of(report, most=_NODES),
         charts=list(charts(report.snapshot, catalog)),
         layouts=list(layouts(report.snapshot.probes)),
-        style=_text("report.css"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **parts(),
     )
+
+
+def parts() -> dict[str, Any]:
+    """What every page holds: its style, its script, and the hash that its policy allows."""
+    script = _text("report.js")
+    return {
+        "style": _text("report.css"),
+        "script": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
 
 
 @functools.cache

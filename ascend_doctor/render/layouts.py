@@ -14,7 +14,7 @@ MOST_RANKS = 64
 _MOST_NPUS = 4096
 _PROBES = ("parallel-groups", "smoke-train")
 # Neighbours differ: an angle that no small multiple of brings back.
-_TURN = 137
+TURN = 137
 
 
 class Cell(NamedTuple):
@@ -47,13 +47,13 @@ def picture(
 ) -> Picture:
     """Whose group every rank is in, for all kinds with more than one rank to a group."""
     ranks = list(range(min(layout.npus, MOST_RANKS)))
-    starts = set(range(0, layout.npus, per_node)) if per_node else set()
+    starts = set(range(per_node, layout.npus, per_node)) if per_node else set()
     rows = []
     for kind, title in TITLES.items():
         found = layout.groups(kind)
         if len(found[0]) > 1 and (kind not in EXPERT or layout.ep > 1):
             of = {rank: number for number, group in enumerate(found) for rank in group}
-            cells = [_cell(of[rank], rank, starts) for rank in ranks]
+            cells = [Cell(str(of[rank]), of[rank] * TURN % 360) for rank in ranks]
             rows.append(Row(f"{title} ({kind.upper()} {len(found[0])})", cells))
     several = 0 < per_node < layout.npus
     nodes = [
@@ -61,11 +61,15 @@ def picture(
         for first in (range(0, len(ranks), per_node) if several else ())
     ]
     more = layout.npus - len(ranks)
-    return Picture(layout.name, note, ranks, layout.npus, nodes, [*rows, *further], more)
+    edged = [_edged(row, starts) for row in (*rows, *further)]
+    return Picture(layout.name, note, ranks, layout.npus, nodes, edged, more)
 
 
-def _cell(group: int, rank: int, starts: set[int]) -> Cell:
-    return Cell(str(group), group * _TURN % 360, "begins" if rank in starts and rank else "")
+def _edged(row: Row, starts: set[int]) -> Row:
+    sides = ("begins" if rank in starts else "" for rank in range(len(row.cells)))
+    return Row(
+        row.title, [one._replace(side=side) for one, side in zip(row.cells, sides, strict=True)]
+    )
 
 
 def layouts(runs: Sequence[ProbeRun]) -> Iterator[Picture]:

@@ -1,0 +1,85 @@
+"""Layouts of a model as one self-contained page: the ranking, and of each its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ascend_doctor.planning.flags import FRAMEWORKS
+from ascend_doctor.planning.memory import GIB, Memory
+from ascend_doctor.planning.picture import coordinates
+from ascend_doctor.planning.ranking import Choice, Place
+from ascend_doctor.planning.rules import RULES, Asked
+from ascend_doctor.planning.weights import stages
+from ascend_doctor.render.html import page, parts
+from ascend_doctor.render.layouts import MOST_RANKS, TURN, Cell, Picture, Row, picture
+
+
+class Shown(NamedTuple):
+    """``memory`` are (what, GiB, per cent of the largest sum); ``flags`` are (framework, lines)."""
+
+    choice: Choice
+    total: float
+    memory: list[tuple[str, float, float]]
+    picture: Picture
+    flags: list[tuple[str, tuple[str, ...]]]
+
+
+def render(
+    asked: Asked, where: Place, found: Sequence[Choice], *, legal: int, frameworks: Sequence[str]
+) -> str:
+    """The layouts that were chosen of the ``legal`` ones, the best first."""
+    largest = max((one.memory.total for one in found), default=1.0)
+    return page("plan.html").render(
+        asked=asked,
+        room=where.memory / GIB,
+        nodes=bool(where.per_node),
+        legal=legal,
+        shown=[_shown(asked, where, one, largest, frameworks) for one in found],
+        rules=RULES,
+        **parts(),
+    )
+
+
+def _shown(
+    asked: Asked, where: Place, one: Choice, largest: float, frameworks: Sequence[str]
+) -> Shown:
+    return Shown(
+        choice=one,
+        total=one.memory.total / GIB,
+        memory=[
+            (what, size / GIB, 100 * size / largest) for what, size in _memory(one.memory).items()
+        ],
+        picture=picture(one.layout, per_node=where.per_node, further=_held(asked, one)),
+        flags=[(name, tuple(FRAMEWORKS[name](asked, one))) for name in frameworks],
+    )
+
+
+def _memory(memory: Memory) -> dict[str, float]:
+    again = ", computed again in backward" if memory.recompute else ""
+    return {
+        "weights": memory.weights,
+        "gradients": memory.gradients,
+        "optimizer": memory.optimizer,
+        f"activations{again}": memory.activations,
+        "HCCL buffers, at most": memory.communication,
+    }
+
+
+def _held(asked: Asked, one: Choice) -> list[Row]:
+    """Which layers and which experts every rank holds."""
+    layout = one.layout
+    ranks = range(min(layout.npus, MOST_RANKS))
+    dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
+    layers = [f"{found[0]}-{found[-1]}" for found in stages(asked.model, layout)]
+    rows = []
+    if layout.pp > 1:
+        stage = [dense[rank]["pp"] for rank in ranks]
+        rows.append(Row("layers", [Cell(layers[at], at * TURN % 360) for at in stage]))
+    if asked.model.experts:
+        places = [expert[rank]["ep"] for rank in ranks]
+        each = one.experts
+        texts = [f"{at * each}-{(at + 1) * each - 1}" for at in places]
+        cells = [Cell(text, at * TURN % 360) for text, at in zip(texts, places, strict=True)]
+        rows.append(Row("experts", cells))
+    return rows
