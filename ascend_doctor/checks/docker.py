@@ -34,8 +34,12 @@ def managers(case: Case) -> tuple[str, ...]:
 def mounts(case: Case) -> tuple[str, ...]:
     """Paths of the host that a training container mounts, read-only, at the same place."""
     family = family_or_none(case)
-    topology = (f"{_DRIVER}/topo",) if family and family.id == "ascend950" else ()
-    return (*_MOUNTS, *topology)
+    return host_paths(family.id if family else "")
+
+
+def host_paths(family: str) -> tuple[str, ...]:
+    """The same for a family of chips by its id; "" where it is not known."""
+    return (*_MOUNTS, *((f"{_DRIVER}/topo",) if family == "ascend950" else ()))
 
 
 def pci_devices(case: Case) -> int | None:

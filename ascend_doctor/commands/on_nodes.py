@@ -34,9 +34,14 @@ class OnNodes:
     @property
     def words(self) -> tuple[str, ...]:
         """The options without the time, as both ``check`` and ``fleet check`` take them."""
+        return ("--level", str(self.level), *self.narrowed)
+
+    @property
+    def narrowed(self) -> tuple[str, ...]:
+        """The same without the level."""
         given = {"--nproc": self.nproc, "--python": self.python}
         return (
-            *("--level", str(self.level), "--device", self.device),
+            *("--device", self.device),
             *(word for name, value in given.items() if value for word in (name, str(value))),
             *(word for one in self.only for word in ("--only", one)),
             *(word for one in self.skip for word in ("--skip", one)),

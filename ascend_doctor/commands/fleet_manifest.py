@@ -1,0 +1,193 @@
+"""``ascend-doctor fleet manifest``: the check of many nodes by Kubernetes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+import yaml
+
+from ascend_doctor import __version__
+from ascend_doctor.commands.on_nodes import OnNodes, doctor_words, on_nodes_options
+from ascend_doctor.commands.output import write_whole
+from ascend_doctor.fleet.manifest import (
+    FAMILIES,
+    Toleration,
+    Wanted,
+    ascend_job,
+    init_container,
+    volcano,
+)
+
+_KINDS: dict[str, Callable[[Wanted], dict[str, Any]]] = {
+    "volcano": volcano,
+    "ascendjob": ascend_job,
+    "initcontainer": init_container,
+}
+# RFC 1035 labels, as services want them; Volcano makes a service of a job's name.
+_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?")
+_PAIR = re.compile(r"(?P<key>[A-Za-z0-9._/-]+)=(?P<value>[^\s=]*)")
+_TAINT = re.compile(
+    r"(?P<key>[A-Za-z0-9._/-]+)(?:=(?P<value>[A-Za-z0-9._-]*))?"
+    r"(?::(?P<effect>NoSchedule|PreferNoSchedule|NoExecute))?"
+)
+
+
+def _pairs(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
+    found = [_PAIR.fullmatch(one) for one in given]
+    if None in found:
+        raise click.BadParameter("give KEY=VALUE")
+    return tuple((one["key"], one["value"]) for one in found if one)
+
+
+def _taints(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
+    found = [_TAINT.fullmatch(one) for one in given]
+    if None in found:
+        raise click.BadParameter("give KEY[=VALUE][:EFFECT], as `kubectl describe node` shows it")
+    return tuple(
+        Toleration(key=one["key"], value=one["value"] or "", effect=one["effect"] or "")
+        for one in found
+        if one
+    )
+
+
+def _name(_: click.Context, __: click.Parameter, given: str) -> str:
+    if given and not _NAME.fullmatch(given):
+        raise click.BadParameter(f"{given!r} is no name; small letters, digits and dashes are")
+    return given
+
+
+@click.command("manifest")
+@click.option("--volcano", "kind", flag_value="volcano", help="A Job of Volcano, a pod a node.")
+@click.option("--ascendjob", "kind", flag_value="ascendjob", help="An AscendJob of MindCluster.")
+@click.option(
+    "--initcontainer",
+    "kind",
+    flag_value="initcontainer",
+    help="A pod with the gate `check --preset init` before its own work.",
+)
+@click.option("--image", required=True, help="Of training, with ascend-doctor in it.")
+@click.option("--nodes", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N")
+@click.option("--npus", type=click.IntRange(1, 64), metavar="N", help="Of each node.")
+@click.option(
+    "--family",
+    type=click.Choice(list(FAMILIES)),
+    default="ascend910b",
+    show_default=True,
+    help="Of the chips; decides on resource, label, NPUs and mounts.",
+)
+@click.option("--resource", metavar="NAME", help="Where the device plugin has another one.")
+@click.option("--name", default="ascend-doctor", show_default=True, callback=_name)
+@click.option("--namespace", default="", callback=_name)
+@click.option("--queue", default="default", show_default=True, help="Of Volcano.")
+@click.option(
+    "--claim",
+    default="",
+    callback=_name,
+    help="Volume claim for the reports.  [default: they are the pods' logs]",
+)
+@click.option(
+    "--toleration", "tolerations", multiple=True, callback=_taints, metavar="KEY[=VALUE][:EFFECT]"
+)
+@click.option("--node-selector", "selectors", multiple=True, callback=_pairs, metavar="KEY=VALUE")
+@click.option(
+    "--annotation",
+    "annotations",
+    multiple=True,
+    callback=_pairs,
+    metavar="KEY=VALUE",
+    help="Of the job, as sp-block and huawei.com/schedule_policy.",
+)
+@click.option("--gang", is_flag=True, help="Probes of level 3 run over all nodes together.")
+@click.option("--doctor", default="ascend-doctor", show_default=True, metavar="COMMAND")
+@on_nodes_options
+@click.option("-o", "--output", metavar="FILE", help="The manifest.  [default: standard output]")
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    kind: str | None,
+    npus: int | None,
+    family: str,
+    resource: str | None,
+    doctor: str,
+    on_nodes: OnNodes,
+    output: str | None,
+    **options: Any,
+) -> None:
+    """Write a manifest that checks every node.
+
+    What it names is what upstream's examples name; the comments on top say where, and how to fetch
+    and merge the reports.
+    """
+    if kind is None:
+        raise click.UsageError("give --volcano, --ascendjob or --initcontainer")
+    gate = kind == "initcontainer"
+    if gate and (options["nodes"] > 1 or options["gang"] or options["claim"] or _given("level")):
+        raise click.UsageError("--initcontainer is a gate: no --nodes, --gang, --claim or --level")
+    chips = FAMILIES[family]
+    wanted = Wanted(
+        command=(*doctor_words(doctor), *_check(on_nodes, gate=gate, gang=options["gang"])),
+        npus=npus or chips.npus,
+        family=family,
+        resource=resource or chips.resource,
+        label=chips.label,
+        **options,
+    )
+    shape = yaml.dump(_KINDS[kind](wanted), Dumper=_Dumper, sort_keys=False, width=100)
+    text = "".join(f"# {one}\n".replace(" \n", "\n") for one in _told(kind, wanted)) + shape
+    if output:
+        write_whole(output, text)
+    else:
+        click.echo(text, nl=False)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a value twice where it is there twice; anchors are for programs."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        return True
+
+
+def _given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _check(on_nodes: OnNodes, *, gate: bool, gang: bool) -> tuple[str, ...]:
+    if gate:
+        return ("check", "--preset", "init", *on_nodes.narrowed)
+    return (
+        *("check", *on_nodes.words, "--timeout", f"{on_nodes.timeout:g}"),
+        *(("--gang",) if gang else ()),
+        *("--no-redact", "--quiet", "--format", "json"),
+    )
+
+
+def _told(kind: str, wanted: Wanted) -> Iterator[str]:
+    """What stands on top."""
+    space = f" -n {wanted.namespace}" if wanted.namespace else ""
+    yield f"Written by ascend-doctor {__version__}."
+    yield "Shape, label, resource, ASCEND_VISIBLE_DEVICES: Ascend/mind-cluster@22bb3d98"
+    yield "  docs/en/scheduling/api/ascend_job.md and docs/en/scheduling/usage/basic_scheduling/"
+    yield "  03_full_npu_scheduling_and_static_vnpu_scheduling_training.md. Take the variable away"
+    yield "  for virtual NPUs, and where Volcano lacks the plugin for Ascend."
+    yield "Mounts: what a container needs beside what Ascend Docker Runtime gives it"
+    yield "  (component/ascend-docker-runtime/build/scripts/base.list). A path that a host lacks"
+    yield "  keeps its pod waiting, and `kubectl describe pod` names it: take it away where right."
+    yield "Tolerations: no source names a taint of NPU nodes; --toleration adds yours."
+    yield ""
+    if kind == "initcontainer":
+        yield "Copy initContainers and volumes into the pod of your launch, or put that into train."
+        return
+    label = "volcano.sh/job-name" if kind == "volcano" else "job-name"
+    yield f"kubectl{space} create -f FILE"
+    if wanted.claim:
+        yield f"# every pod ends; then, where the claim {wanted.claim} is mounted as reports:"
+        yield "ascend-doctor merge reports --by-file --lists ."
+        return
+    yield "mkdir -p reports   # every pod ends; then"
+    yield f"for pod in $(kubectl{space} get pods -l {label}={wanted.name} -o name); do"
+    yield f'  kubectl{space} logs "$pod" >"reports/${{pod#pod/}}.json"'
+    yield "done"
+    yield "ascend-doctor merge reports --lists ."

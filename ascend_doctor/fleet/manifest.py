@@ -1,0 +1,242 @@
+"""The check on every node of a Kubernetes cluster: a Volcano job, an AscendJob, an init container.
+
+Shapes are those of upstream's own examples: Ascend/mind-cluster@22bb3d98
+docs/en/scheduling/api/ascend_job.md, and for Volcano
+docs/en/scheduling/usage/basic_scheduling/03_full_npu_scheduling_and_static_vnpu_scheduling_training.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.checks.docker import host_paths
+
+Mapping = dict[str, Any]
+
+_FILES = ("version.info", "npu-smi", "ascend_install.info", "hccn.conf", "hccn_tool")
+_FOLDER, _SHARED_MEMORY = "/reports", "/dev/shm"  # noqa: S108 - a mount, not a file
+_NODE = "NODE_NAME"
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """What Kubernetes calls a family of chips: the resource, and the label of its jobs.
+
+    ``npus`` has a node whose model is not known.
+
+    Ascend/mind-cluster@22bb3d98: docs/en/scheduling/api/volcano.md (ring-controller.atlas) and
+    docs/zh/scheduling/04_usage/03_basic_scheduling/07_Intergenerational_upgrade.md, table 1.
+    """
+
+    resource: str
+    label: str
+    npus: int
+
+
+_910 = "huawei.com/Ascend910"
+FAMILIES = {
+    "ascend910": Family(resource=_910, label="ascend-910", npus=8),
+    "ascend910b": Family(resource=_910, label="ascend-910b", npus=8),
+    "ascend910_93": Family(resource=_910, label="ascend-910b", npus=16),
+    "ascend950": Family(resource="huawei.com/npu", label="ascend-npu", npus=8),
+}
+
+
+class Toleration(msgspec.Struct, frozen=True, kw_only=True):
+    """A taint of nodes that is not to keep the check away; without a value, whatever it has."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+    def told(self) -> Mapping:
+        """As a pod has it."""
+        how = {"operator": "Equal", "value": self.value} if self.value else {"operator": "Exists"}
+        return {"key": self.key, **how, **({"effect": self.effect} if self.effect else {})}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """One manifest. ``command`` is the whole call of the doctor; ``npus`` are of one node.
+
+    ``claim`` is a volume claim for the reports, "" for the pods' logs; ``gang``: all nodes at once.
+    """
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    nodes: int
+    npus: int
+    family: str
+    resource: str
+    label: str
+    namespace: str = ""
+    queue: str = "default"
+    claim: str = ""
+    gang: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    selectors: tuple[tuple[str, str], ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def least(self) -> int:
+        """Pods that must fit before one starts.
+
+        All only where they meet: a node that takes no pod must not keep the others unchecked.
+        """
+        return self.nodes if self.gang else 1
+
+
+def volcano(wanted: Wanted) -> Mapping:
+    """A Volcano Job with a pod a node."""
+    labels = {"ring-controller.atlas": wanted.label}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": _metadata(wanted, labels),
+        "spec": {
+            "minAvailable": wanted.least,
+            "schedulerName": "volcano",
+            "queue": wanted.queue,
+            "maxRetry": 1,
+            # The plugins give every pod the names and the number that --gang reads.
+            **({"plugins": {"env": [], "svc": []}} if wanted.gang else {}),
+            "tasks": [
+                {
+                    "name": "node",
+                    "replicas": wanted.nodes,
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {
+                            **_apart("volcano.sh/job-name", wanted.name),
+                            **_pod(wanted, "doctor"),
+                        },
+                    },
+                }
+            ],
+        },
+    }
+
+
+def ascend_job(wanted: Wanted) -> Mapping:
+    """An AscendJob: one Master and the other nodes as Workers."""
+    labels = {"ring-controller.atlas": wanted.label}
+    # Names of the container and its port are the operator's.
+    pod = _pod(wanted, "ascend", ports=[{"containerPort": 2222, "name": "ascendjob-port"}])
+    replicas = {"Master": 1, "Worker": wanted.nodes - 1}
+    return {
+        "apiVersion": "mindxdl.gitee.com/v1",
+        "kind": "AscendJob",
+        "metadata": _metadata(wanted, {"framework": "pytorch", **labels}),
+        "spec": {
+            "schedulerName": "volcano",
+            "runPolicy": {
+                "schedulingPolicy": {"minAvailable": wanted.least, "queue": wanted.queue}
+            },
+            "successPolicy": "AllWorkers",
+            "replicaSpecs": {
+                kind: {
+                    "replicas": count,
+                    "restartPolicy": "Never",
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {**_apart("job-name", wanted.name), **pod},
+                    },
+                }
+                for kind, count in replicas.items()
+                if count
+            },
+        },
+    }
+
+
+def init_container(wanted: Wanted) -> Mapping:
+    """A pod whose work starts only where the gate passes; its two containers have the same NPUs."""
+    pod = _pod(wanted, "doctor", annotated=False)
+    (gate,) = pod["containers"]
+    work = {**gate, "name": "train", "command": ["sh", "-c", "exec your-launch"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(wanted, {}),
+        "spec": {**pod, "initContainers": [gate], "containers": [work]},
+    }
+
+
+def _metadata(wanted: Wanted, labels: Mapping) -> Mapping:
+    parts = {
+        "namespace": wanted.namespace,
+        "labels": labels,
+        "annotations": dict(wanted.annotations),
+    }
+    return {"name": wanted.name, **{name: part for name, part in parts.items() if part}}
+
+
+def _apart(label: str, job: str) -> Mapping:
+    """One pod a node."""
+    selector = {"matchExpressions": [{"key": label, "operator": "In", "values": [job]}]}
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"podAntiAffinity": {rule: [term]}}}
+
+
+def _pod(wanted: Wanted, name: str, *, annotated: bool = True, **more: Any) -> Mapping:
+    """One container with the NPUs of a node.
+
+    The host's network is what HCCL is to use, and gives reports the node's name. ``annotated``:
+    Volcano's plugin for Ascend says in an annotation which NPUs Ascend Docker Runtime is to mount;
+    where nobody writes it the variable would be empty, and no NPU there (ascend_job.md).
+    """
+    paths = {f"npu-{place}": path for place, path in enumerate(host_paths(wanted.family))}
+    mounts = [
+        *({"name": one, "mountPath": path, "readOnly": True} for one, path in paths.items()),
+        {"name": "shm", "mountPath": _SHARED_MEMORY},
+    ]
+    volumes: list[Mapping] = [
+        *(
+            {"name": one, "hostPath": {"path": path, "type": _kind(path)}}
+            for one, path in paths.items()
+        ),
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}},
+    ]
+    # Kubernetes replaces $(NAME) in a command, and makes $ of $$.
+    command = [word.replace("$", "$$") for word in wanted.command]
+    if wanted.claim:
+        mounts.append({"name": "reports", "mountPath": _FOLDER})
+        volumes.append({"name": "reports", "persistentVolumeClaim": {"claimName": wanted.claim}})
+        command += ["-o", f"{_FOLDER}/$({_NODE}).json"]
+    fields = {_NODE: "spec.nodeName"}
+    if annotated:
+        fields["ASCEND_VISIBLE_DEVICES"] = f"metadata.annotations['{wanted.resource}']"
+    amount = {wanted.resource: wanted.npus}
+    spec: Mapping = {
+        "restartPolicy": "Never",
+        "hostNetwork": True,
+        "dnsPolicy": "ClusterFirstWithHostNet",
+        "containers": [
+            {
+                "name": name,
+                "image": wanted.image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": command,
+                "env": [
+                    {"name": one, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+                    for one, path in fields.items()
+                ],
+                **more,
+                "resources": {"requests": amount, "limits": dict(amount)},
+                "volumeMounts": mounts,
+            }
+        ],
+        "volumes": volumes,
+    }
+    if wanted.selectors:
+        spec["nodeSelector"] = dict(wanted.selectors)
+    if wanted.tolerations:
+        spec["tolerations"] = [one.told() for one in wanted.tolerations]
+    return spec
+
+
+def _kind(path: str) -> str:
+    """A path that a host lacks then keeps the pod waiting and is named, rather than made there."""
+    return "File" if path.endswith(_FILES) else "Directory"

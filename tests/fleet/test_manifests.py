@@ -1,0 +1,233 @@
+"""Manifests against the schemas of Kubernetes, Volcano and MindCluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.cli import run
+from ascend_doctor.fleet.manifest import FAMILIES, Toleration, Wanted, ascend_job, volcano
+
+Manifest = dict[str, Any]
+KINDS = ("--volcano", "--ascendjob", "--initcontainer")
+VOLCANO = "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml"
+ASCEND_JOB = "component/ascend-operator/build/ascend-operator.yaml"
+MORE = (
+    *("--toleration", "npu=yes:NoSchedule", "--toleration", "maintenance"),
+    *("--node-selector", "accelerator-type=module-910b-8", "--annotation", "sp-block=16"),
+    *("--namespace", "train", "--family", "ascend910_93"),
+)
+
+
+def manifest(capsys: pytest.CaptureFixture[str], kind: str, *more: str) -> Manifest:
+    capsys.readouterr()
+    assert run(["fleet", "manifest", kind, "--image", "registry/train:1", *more]) == 0
+    found: Manifest = yaml.safe_load(capsys.readouterr().out)
+    return found
+
+
+def pods(found: Manifest) -> list[Manifest]:
+    """Every pod that comes of it, as a pod of its own."""
+    if found["kind"] == "Pod":
+        return [found]
+    if found["apiVersion"].startswith("batch.volcano.sh/"):
+        templates = [one["template"] for one in found["spec"]["tasks"]]
+    else:
+        templates = [one["template"] for one in found["spec"]["replicaSpecs"].values()]
+    head = {"apiVersion": "v1", "kind": "Pod"}
+    return [{**head, **one, "metadata": {"name": "a", **one["metadata"]}} for one in templates]
+
+
+def upstream(variable: str, path: str) -> str:
+    """A file of a repository whose folder, with or without a work tree, the variable names."""
+    folder = os.environ.get(variable)
+    if not folder:
+        pytest.skip(f"{variable} names no clone with {path}")
+    if (Path(folder) / path).is_file():
+        return (Path(folder) / path).read_text("utf-8")
+    return subprocess.run(
+        ["git", "-C", folder, "show", f"HEAD:{path}"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    ).stdout
+
+
+def strict(schema: Any) -> Any:
+    """A schema of a custom resource as ``kubectl apply --validate=strict`` takes it.
+
+    Kubernetes prunes what a schema does not name, so nothing else may be there.
+    """
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: {name: strict(one) for name, one in value.items()}
+        if key == "properties"
+        else strict(value)
+        for key, value in schema.items()
+    }
+    if (
+        found.get("type") == "object"
+        and "properties" in found
+        and "additionalProperties" not in found
+        and not found.get("x-kubernetes-preserve-unknown-fields")
+    ):
+        found["additionalProperties"] = False
+    return found
+
+
+def crd(text: str, kind: str, version: str) -> Manifest:
+    for one in yaml.safe_load_all(text):
+        if (
+            one
+            and one["kind"] == "CustomResourceDefinition"
+            and one["spec"]["names"]["kind"] == kind
+        ):
+            (served,) = [row for row in one["spec"]["versions"] if row["name"] == version]
+            found: Manifest = strict(served["schema"]["openAPIV3Schema"])
+            return found
+    raise AssertionError(f"no definition of {kind}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("more", [(), MORE])
+def test_pods_are_those_of_kubernetes(
+    capsys: pytest.CaptureFixture[str], kind: str, more: tuple[str, ...]
+) -> None:
+    for pod in pods(manifest(capsys, kind, *more)):
+        kubernetes_validate.validate(pod, "1.30", strict=True)
+        broken = json.loads(json.dumps(pod).replace('"hostNetwork"', '"hostNetworks"'))
+        with pytest.raises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(broken, "1.30", strict=True)
+
+
+UPSTREAM = {
+    "--volcano": ("ASCEND_DOCTOR_TEST_VOLCANO", VOLCANO, "Job", "v1alpha1"),
+    "--ascendjob": ("ASCEND_DOCTOR_TEST_MIND_CLUSTER", ASCEND_JOB, "AscendJob", "v1"),
+}
+
+
+@pytest.mark.parametrize("kind", UPSTREAM)
+@pytest.mark.parametrize("more", [("--nodes", "3"), ("--nodes", "2", "--gang", *MORE)])
+def test_jobs_are_those_of_upstream(
+    capsys: pytest.CaptureFixture[str], kind: str, more: tuple[str, ...]
+) -> None:
+    variable, path, name, version = UPSTREAM[kind]
+    schema = crd(upstream(variable, path), name, version)
+    found = manifest(capsys, kind, *more)
+    jsonschema.validate(found, schema)
+    for wrong in ({"task": []}, {"schedulerName": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**found, "spec": {**found["spec"], **wrong}}, schema)
+
+
+def container(found: Manifest) -> Manifest:
+    (one,) = pods(found)[0]["spec"]["containers"]
+    return dict(one)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_family_decides(capsys: pytest.CaptureFixture[str], family: str) -> None:
+    found = manifest(capsys, "--volcano", "--family", family)
+    chips = FAMILIES[family]
+    assert found["metadata"]["labels"] == {"ring-controller.atlas": chips.label}
+    one = container(found)
+    assert (
+        one["resources"]["limits"] == one["resources"]["requests"] == {chips.resource: chips.npus}
+    )
+    mounts = {mount["mountPath"] for mount in one["volumeMounts"]}
+    assert ("/usr/local/Ascend/driver/topo" in mounts) == (family == "ascend950")
+
+
+def test_nodes_wait_for_each_other_only_where_they_meet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    alone = manifest(capsys, "--volcano", "--nodes", "4")["spec"]
+    assert (alone["minAvailable"], "plugins" in alone) == (1, False)
+    gang = manifest(capsys, "--volcano", "--nodes", "4", "--gang")["spec"]
+    assert (gang["minAvailable"], gang["plugins"]) == (4, {"env": [], "svc": []})
+    job = manifest(capsys, "--ascendjob", "--nodes", "4", "--gang")["spec"]
+    assert {kind: one["replicas"] for kind, one in job["replicaSpecs"].items()} == {
+        "Master": 1,
+        "Worker": 3,
+    }
+    assert "--gang" in container(manifest(capsys, "--ascendjob", "--gang"))["command"]
+
+
+def test_reports_go_to_the_log_or_to_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert container(manifest(capsys, "--volcano"))["command"][-2:] == ["--format", "json"]
+    found = manifest(capsys, "--volcano", "--claim", "shared")
+    assert container(found)["command"][-2:] == ["-o", "/reports/$(NODE_NAME).json"]
+    claims = [one for one in pods(found)[0]["spec"]["volumes"] if one["name"] == "reports"]
+    assert claims == [{"name": "reports", "persistentVolumeClaim": {"claimName": "shared"}}]
+
+
+def test_the_gate_stands_before_the_work_and_has_its_npus(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = manifest(capsys, "--initcontainer", "--npus", "2")["spec"]
+    (gate,), (work,) = spec["initContainers"], spec["containers"]
+    assert gate["command"][:4] == ["ascend-doctor", "check", "--preset", "init"]
+    assert gate["resources"] == work["resources"]
+    assert gate["volumeMounts"] == work["volumeMounts"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "--volcano, --ascendjob or --initcontainer"),
+        (("--volcano", "--name", "Train_1"), "is no name"),
+        (("--volcano", "--toleration", "a b"), "KEY[=VALUE][:EFFECT]"),
+        (("--volcano", "--annotation", "x"), "KEY=VALUE"),
+        (("--volcano", "--doctor", "'"), "--doctor"),
+        (("--initcontainer", "--nodes", "2"), "is a gate"),
+        (("--initcontainer", "-l", "3"), "is a gate"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str
+) -> None:
+    assert run(["fleet", "manifest", "--image", "i", *arguments]) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert text in told.err
+    assert told.err.count("\n") == 1
+
+
+@given(st.text(min_size=1, max_size=12), st.sampled_from([volcano, ascend_job]))
+def test_any_word_reaches_the_doctor_as_it_is(
+    word: str, shape: Callable[[Wanted], Manifest]
+) -> None:
+    chips = FAMILIES["ascend910b"]
+    found = shape(
+        Wanted(
+            name="a",
+            image=word,
+            command=("ascend-doctor", word),
+            nodes=1,
+            npus=8,
+            family="ascend910b",
+            resource=chips.resource,
+            label=chips.label,
+            tolerations=(Toleration(key="k", value=word),),
+        )
+    )
+    one = container(yaml.safe_load(yaml.safe_dump(found)))
+    assert one["image"] == word
+    # What Kubernetes makes of a command: $$ is $, and $(NAME) is a variable.
+    assert one["command"][1].replace("$$", "$") == word
+    assert "$(" not in one["command"][1].replace("$$", "")
