@@ -130,7 +130,8 @@ def test_jobs_are_those_of_upstream(
     schema = crd(upstream(variable, path), name, version)
     found = manifest(capsys, kind, *more)
     jsonschema.validate(found, schema)
-    for wrong in ({"task": []}, {"schedulerName": 1}):
+    wrongs: tuple[Manifest, ...] = ({"task": []}, {"schedulerName": 1})
+    for wrong in wrongs:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**found, "spec": {**found["spec"], **wrong}}, schema)
 
