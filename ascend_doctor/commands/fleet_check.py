@@ -41,6 +41,11 @@ from ascend_doctor.fleet.verdict import judge
 @doctor_option
 @expect_option
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="How many, where it may choose.")
+@click.option(
+    "--gang",
+    is_flag=True,
+    help="Probes of level 3 run over all nodes together; the engine numbers them.",
+)
 @on_nodes_options
 @click.option(
     "--reports",
@@ -56,6 +61,7 @@ def command(  # noqa: PLR0913 - the options of the command
     doctor: str | None,
     expect: str | None,
     nodes: int | None,
+    gang: bool,
     on_nodes: OnNodes,
     reports: str | None,
     wanted: Wanted,
@@ -73,7 +79,10 @@ def command(  # noqa: PLR0913 - the options of the command
     with _folder(reports, shared=slurm) as folder:
         job = Job(
             folder=folder,
-            check=on_nodes.arguments(fail_on=wanted.output.fail_on.value),
+            check=(
+                *on_nodes.arguments(fail_on=wanted.output.fail_on.value),
+                *(("--gang",) if gang else ()),
+            ),
             deadline=on_nodes.timeout,
             nodes=hosts,
             count=nodes,

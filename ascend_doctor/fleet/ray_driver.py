@@ -38,12 +38,16 @@ _LONGEST_REASON = 400
 
 @dataclass(kw_only=True)
 class Check:
-    """The check of one node: its reservation, its actor and, once that stands, the check."""
+    """The check of one node: its reservation, its actor and, once that stands, the check.
+
+    ``port`` is one that is free on the node.
+    """
 
     node: Node
     group: Any
     actor: Any
     began: bool = False
+    port: int = 0
 
     @property
     def placed(self) -> bool:
@@ -65,6 +69,9 @@ class Driver:
         self._begin = time.monotonic()
         self._waiting: dict[Any, Check] = {}
         self._lost: dict[Node, str] = {}
+        # Where nodes work together, they begin together.
+        self._together = "--gang" in job.check
+        self._standing: list[Check] = []
 
     @property
     def _left(self) -> float:
@@ -79,15 +86,17 @@ class Driver:
         for node in nodes:
             self._start(node)
         placing = self._left - min(_PLACING, self._job.deadline * _PLACING_SHARE)
-        while self._waiting and self._left > 0 and not self._cut.is_set():
+        while (self._waiting or self._standing) and self._left > 0 and not self._cut.is_set():
+            if self._standing and all(one.began for one in self._waiting.values()):
+                self._begin_together()
             ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=min(_POLL, self._left))
             for ref in ready:
                 self._take(self._waiting.pop(ref), ref)
             if self._left < placing:
-                self._give_up_on_busy_ones()
+                self._give_up_on_late_ones()
                 placing = 0.0
         self._tell_lost()
-        for one in self._waiting.values():
+        for one in (*self._waiting.values(), *self._standing):
             began = "its check began" if one.began else "its actor did not start"
             self._silent(one.node.name, f"no answer within {self._job.deadline:g} s; {began}")
             one.end()
@@ -118,13 +127,33 @@ class Driver:
         if check.began:
             self._deliver(check.node.name, value)
             check.end()
-        elif value != check.node.id:
+            return
+        place, check.port = value
+        if place != check.node.id:
             self._silent(check.node.name, f"another Ray node has its address {check.node.address}")
             check.end()
+        elif self._together:
+            self._standing.append(check)
         else:
-            check.began = True
-            seconds = self._left - min(_ANSWER, self._job.deadline * _ANSWER_SHARE)
-            self._waiting[check.actor.check.remote(self._job.check, seconds)] = check
+            self._begin_check(check, {})
+
+    def _begin_check(self, check: Check, env: dict[str, str]) -> None:
+        check.began = True
+        seconds = self._left - min(_ANSWER, self._job.deadline * _ANSWER_SHARE)
+        self._waiting[check.actor.check.remote(self._job.check, seconds, env)] = check
+
+    def _begin_together(self) -> None:
+        """Ray has no variables for a launch over nodes, so these are torchrun's own."""
+        first = self._standing[0]
+        host = f"[{first.node.address}]" if ":" in first.node.address else first.node.address
+        for rank, check in enumerate(self._standing):
+            env = {
+                "PET_NNODES": str(len(self._standing)),
+                "PET_NODE_RANK": str(rank),
+                "PET_RDZV_ENDPOINT": f"{host}:{first.port}",
+            }
+            self._begin_check(check, env)
+        self._standing.clear()
 
     def _deliver(self, name: str, answer: bytes) -> None:
         if not answer:
@@ -145,12 +174,15 @@ class Driver:
         )
         self._silent(name, f"{how}: {last}" if last else how)
 
-    def _give_up_on_busy_ones(self) -> None:
+    def _give_up_on_late_ones(self) -> None:
+        """Who is busy; and who keeps the others waiting, where all begin together."""
         for ref, check in list(self._waiting.items()):
-            if not check.began and not check.placed:
-                del self._waiting[ref]
-                self._silent(check.node.name, "busy: other work in the Ray cluster holds its NPUs")
-                check.end()
+            if check.began or (check.placed and not self._together):
+                continue
+            del self._waiting[ref]
+            busy = "busy: other work in the Ray cluster holds its NPUs"
+            self._silent(check.node.name, "its actor did not start" if check.placed else busy)
+            check.end()
 
     def _tell_lost(self) -> None:
         """As late as can be: Ray needs some seconds to see that not only the actor is gone."""

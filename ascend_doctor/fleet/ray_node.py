@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+from collections.abc import Mapping
 
 from ascend_doctor.fleet.supervised import run_supervised
 
@@ -10,15 +12,16 @@ from ascend_doctor.fleet.supervised import run_supervised
 class OnNode:
     """One actor a node. Its interpreter and its variables are those that training would get."""
 
-    def place(self) -> str:
-        """Ray's id of the node that it stands on, once it stands."""
+    def place(self) -> tuple[str, int]:
+        """Ray's id of the node that it stands on, once it stands, and a port that is free there."""
         import ray  # noqa: PLC0415 - an optional extra
 
-        found: str = ray.get_runtime_context().get_node_id()
-        return found
+        with socket.socket() as free:
+            free.bind(("", 0))
+            return ray.get_runtime_context().get_node_id(), free.getsockname()[1]
 
-    def check(self, arguments: tuple[str, ...], seconds: float) -> bytes:
+    def check(self, arguments: tuple[str, ...], seconds: float, env: Mapping[str, str]) -> bytes:
         """The encoded Ending of ``ascend-doctor check`` with the JSON report as its output."""
         own = () if "--python" in arguments else ("--python", sys.executable)
         command = (sys.executable, "-m", "ascend_doctor", "check", *own, *arguments)
-        return run_supervised((*command, "--format", "json"), seconds)
+        return run_supervised((*command, "--format", "json"), seconds, env)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 import msgspec
@@ -35,17 +35,19 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     errors: str
 
 
-def run_supervised(command: Sequence[str], seconds: float) -> bytes:
+def run_supervised(command: Sequence[str], seconds: float, env: Mapping[str, str]) -> bytes:
     """The encoded Ending of a command, empty where the supervisor was killed.
 
-    A guard stands between the caller and the supervisor: Ray kills the children of a worker that
-    ends, and theirs would live on (ray-project/ray: doc/source/ray-core/user-spawn-processes.rst).
+    ``env`` are variables besides those that are there. A guard stands between the caller and the
+    supervisor: Ray kills the children of a worker that ends, and theirs would live on
+    (ray-project/ray: doc/source/ray-core/user-spawn-processes.rst).
     """
     with subprocess.Popen(  # noqa: S603 - the command of a fleet check, no shell
         [sys.executable, "-m", "ascend_doctor.fleet.supervised", str(seconds), *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, **env},
     ) as guard:
         assert guard.stdout is not None  # noqa: S101 - a pipe was asked for
         return guard.stdout.read()

@@ -22,7 +22,7 @@ from ascend_doctor.probing.processes import Descendants, adopting_orphans
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 BIN = Path(sys.executable).parent
-PATIENCE = 120.0
+PATIENCE = 300.0
 # On the path of every process of a node. The check of one that is stuck hears no signal; that of
 # one that is doomed says when it begins, so that the node can be killed then.
 SITE = """
@@ -185,6 +185,31 @@ def test_a_node_whose_npus_others_hold_is_busy(cluster: Cluster, tmp_path: Path)
     told = found["fleet-missing"]["found"]
     assert "quiet: busy: other work in the Ray cluster holds its NPUs" in told
     assert "nobody: no node of this name is alive in the Ray cluster" in told
+
+
+def test_nodes_of_a_gang_begin_together_and_know_their_numbers(
+    cluster: Cluster, examined_python: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "hosts").write_text("quiet\ncalm\n")
+    with subprocess.Popen(
+        [
+            *(str(BIN / "ascend-doctor"), "fleet", "check", "--ray", cluster.address, "--gang"),
+            *("--level", "3", "--only", "pair-rounds", "--device", "cpu", "--nproc", "1"),
+            *("--python", str(examined_python), "--expect", str(tmp_path / "hosts")),
+            *("--format", "json", "--timeout", "300", "--reports", str(tmp_path / "reports")),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cluster.folder,
+    ) as running:
+        code, nodes, _ = result(running)
+    assert (code, nodes["passing"]) == (0, ["calm", "quiet"])
+    for name in ("calm", "quiet"):
+        (run,) = json.loads((tmp_path / "reports" / f"{name}.json").read_text())["snapshot"][
+            "probes"
+        ]
+        assert (run["probe"], run["world_size"]) == ("pair-rounds", 2)
 
 
 def test_nothing_stays_where_the_one_who_asked_is_killed(cluster: Cluster, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ DEAF = "trap '' TERM; setsid sleep 4321 & echo $! > {0}; echo $$ >> {0}; while :
 
 
 def ended(*command: str, seconds: float = 60) -> Ending:
-    return msgspec.msgpack.decode(run_supervised(command, seconds), type=Ending)
+    return msgspec.msgpack.decode(run_supervised(command, seconds, {}), type=Ending)
 
 
 def until(true: Callable[[], bool]) -> bool:
@@ -61,7 +61,7 @@ def test_what_it_leaves_in_the_temporary_folder_goes() -> None:
 @pytest.mark.parametrize("group", [False, True], ids=["the asker", "and the guard"])
 def test_all_ends_where_the_one_who_asked_is_killed(tmp_path: Path, group: bool) -> None:
     code = "import sys; from ascend_doctor.fleet.supervised import run_supervised\n"
-    code += "run_supervised(sys.argv[1:], 600)"
+    code += "run_supervised(sys.argv[1:], 600, {})"
     command = ["sh", "-c", DEAF.format(tmp_path / "pids")]
     with adopting_orphans():
         asker = subprocess.Popen([sys.executable, "-c", code, *command], start_new_session=True)
