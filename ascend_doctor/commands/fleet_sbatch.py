@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 
 import click
 
@@ -59,7 +60,7 @@ def command(  # noqa: PLR0913 - the options of the command
         *([list(words)] if words else []),
     ]
     own = (*on_nodes.words, "--timeout", f"{on_nodes.timeout:g}")
-    named = ("--doctor", doctor) if doctor else ()
+    named = ("--doctor", shlex.join(doctor_words(doctor))) if doctor is not None else ()
     text = script(options, doctor_words(None), (*own, *named), folder=folder)
     if output:
         write_whole(output, text)

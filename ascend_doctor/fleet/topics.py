@@ -23,9 +23,9 @@ TOPICS = {
         "Every expected node reported",
         "The names of --expect HOSTFILE are compared with those of the reports; a short name\n"
         "stands for the one full name that begins with it. Nothing is known about a silent node:\n"
-        "it is listed as unknown, not as failing. Where `fleet check` started the checks the reason\n"
-        "is told as the scheduler knows it: a node that is drained, a check that ended with another\n"
-        "code than 0, 1 or 3, or one that had not ended when the time was over.",
+        "it is listed as unknown, not as failing. Where `fleet check` started the checks it says\n"
+        "why, as the scheduler knows it: a node that is drained, a check that ended with another\n"
+        "code than 0, 1 or 3, one that had not ended when the time was over.",
     ),
     "fleet-unreadable": Topic(
         "Every file is a report",
