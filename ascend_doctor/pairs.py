@@ -69,7 +69,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 def table_of(values: Mapping[str, Any]) -> Table:
     """The table of a record. Raises ValueError where there is none."""
-    table = msgspec.convert({**values}, Table)
+    why = values.get("unfinished") or values.get("untold") or ""
+    table = msgspec.convert({**values, "unfinished": why}, Table)
     if any(not 0 <= one < len(table.hosts) for row in table.pairs for one in row.pair):
         raise ValueError("a pair of nodes that there are not")
     return table

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import socket
+import threading
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +21,8 @@ from _probe import Nodes
 
 PREFIX = "ascend-doctor/pair-rounds"
 LOOK_SECONDS = 0.2
-# A host that went away without a word is noticed after this many seconds.
-SILENCE = 15
+# An answer of the store takes milliseconds.
+ANSWER_SECONDS = 15
 CONNECT_SECONDS = 10
 
 
@@ -33,6 +36,7 @@ class Meeting:
     def __init__(self, nodes: Nodes, *, end: float) -> None:
         """Hold the store or come to it, until ``end`` of time.monotonic."""
         self.nodes = nodes
+        self._guard = Guard(nodes.port)
         self._store = self._held() if nodes.rank == 0 else self._reached(end)
 
     def _held(self) -> Any:
@@ -49,39 +53,36 @@ class Meeting:
                 socket.create_connection(place, timeout=min(left, CONNECT_SECONDS)).close()
                 store = self._open(is_master=False)
                 while time.monotonic() < end:
-                    if store.check([f"{PREFIX}/here"]):
-                        return store
+                    with self._guard.within(ANSWER_SECONDS):
+                        if store.check([f"{PREFIX}/here"]):
+                            return store
                     why = "what listens there is no agent of node 0"
                     time.sleep(LOOK_SECONDS)
             except (OSError, RuntimeError, NoMeeting) as error:
-                why = str(error)
+                why = str(error) or "it ends the connection"
             time.sleep(LOOK_SECONDS)
         raise NoMeeting(f"{self.nodes.address}:{self.nodes.port} was not reached: {why}")
 
     def _open(self, *, is_master: bool) -> Any:
         import torch.distributed as dist
 
-        try:
-            store = dist.TCPStore(
+        with self._guard.within(ANSWER_SECONDS):
+            return dist.TCPStore(
                 self.nodes.address,
                 self.nodes.port,
                 is_master=is_master,
                 wait_for_workers=False,
                 timeout=timedelta(seconds=CONNECT_SECONDS),
             )
-        except (RuntimeError, ValueError) as error:
-            raise NoMeeting(str(error).partition("\n")[0]) from error
-        watch_silence(self.nodes.port)
-        return store
 
     def tell(self, key: str, value: Any) -> None:
         """Set a value that others look for."""
-        with _meeting_lost():
+        with self._guard.within(ANSWER_SECONDS):
             self._store.set(f"{PREFIX}/{key}", json.dumps(value))
 
     def told(self, key: str) -> Any:
         """The value, None where it is not there yet."""
-        with _meeting_lost():
+        with self._guard.within(ANSWER_SECONDS):
             if not self._store.check([f"{PREFIX}/{key}"]):
                 return None
             return json.loads(self._store.get(f"{PREFIX}/{key}"))
@@ -95,27 +96,34 @@ class Meeting:
         return value
 
 
-@contextlib.contextmanager
-def _meeting_lost() -> Any:
-    try:
-        yield
-    except (RuntimeError, OSError) as error:
-        raise NoMeeting(f"node 0 was lost: {str(error).partition(chr(10))[0]}") from error
+class Guard:
+    """Ends connections to the store over which nothing comes for too long.
 
-
-def watch_silence(port: int) -> None:
-    """Let connections to the store fail once nothing comes back any more: it has no limit itself.
-
-    See man 7 tcp for the options.
+    torch's store waits for an answer without a limit, be it of a host that went away without a
+    word or of a program that is no store.
     """
-    for one in tcp_sockets():
-        with one, contextlib.suppress(OSError):
-            if one.getpeername()[1] == port:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                for option, value in (
-                    (socket.TCP_KEEPIDLE, SILENCE // 3),
-                    (socket.TCP_KEEPINTVL, SILENCE // 3),
-                    (socket.TCP_KEEPCNT, 2),
-                    (socket.TCP_USER_TIMEOUT, SILENCE * 1000),
-                ):
-                    one.setsockopt(socket.IPPROTO_TCP, option, value)
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._end = math.inf
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Raises NoMeeting for what fails, in about as many seconds at most."""
+        self._end = time.monotonic() + seconds
+        try:
+            yield
+        except (RuntimeError, ValueError, OSError) as error:
+            raise NoMeeting(str(error).partition("\n")[0]) from error
+        finally:
+            self._end = math.inf
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(LOOK_SECONDS)
+            if time.monotonic() > self._end:
+                for one in tcp_sockets():
+                    with one, contextlib.suppress(OSError):
+                        if one.getpeername()[1] == self._port:
+                            one.shutdown(socket.SHUT_RDWR)

@@ -13,6 +13,7 @@ nobody met, is ``untold``.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import time
@@ -50,8 +51,9 @@ def body(probe: Probe) -> None:
             agent.meet()
         agent.rounds()
     except NoMeeting as reason:
-        probe.measure("untold", str(reason))
-        probe.measure("blocks", str(reason))
+        lost = "node 0 was lost: " if agent.met else ""
+        probe.measure("untold", f"{lost}{reason}")
+        probe.measure("blocks", f"{lost}{reason}")
     agent.keep()
 
 
@@ -63,6 +65,7 @@ class Agent:
         self.nodes = probe.nodes
         self.forks = forks
         self.table: list[dict[str, Any]] = []
+        self.met = False
         # Seconds that a pair may take.
         device = probe.device
         self.limit = SETUP_SECONDS[device] + SMALL_SECONDS[device] + LARGE_SECONDS[device] + GRACE
@@ -89,6 +92,7 @@ class Agent:
             self.probe.measure("blocks", f"{who} did not come to the pair rounds")
         if self.nodes.rank not in self.present:
             raise NoMeeting("the others had begun before this node came")
+        self.met = True
 
     def _gathered(self, end: float) -> dict[str, Any]:
         """On node 0: who came, and how long all of them have."""
@@ -133,7 +137,8 @@ class Agent:
         self.probe.measure("rounds", number)
         if plan["why"]:
             self.probe.measure("unfinished", plan["why"])
-        self.meeting.tell(f"bye/{self.nodes.rank}", 1)
+        with contextlib.suppress(NoMeeting):
+            self.meeting.tell(f"bye/{self.nodes.rank}", 1)
         if lead:
             lead.part()
 
@@ -225,7 +230,7 @@ class Lead:
 
     def part(self) -> None:
         """Hold the store until everyone has read the end."""
-        end = time.monotonic() + GRACE
+        end = time.monotonic() + 3 * GRACE
         waiting = {one for one in self.agent.present if one not in self.lost}
         while waiting and time.monotonic() < end:
             waiting = {one for one in waiting if self.agent.meeting.told(f"bye/{one}") is None}

@@ -72,11 +72,10 @@ def pair_rounds(case: Case) -> Iterator[Finding]:
     started then, nor where two nodes do not reach each other, for they would only hang.
     """
     run = ran(case, PROBE)
-    yield from failures(run)
     found = recorded(run)
-    if found is None:
-        return
-    yield from verdicts(found.table, found.names, device=run.device, simulated=run.simulated)
+    yield from failures(run)
+    if found is not None:
+        yield from verdicts(found.table, found.names, device=run.device, simulated=run.simulated)
 
 
 class Recorded(NamedTuple):
@@ -88,12 +87,16 @@ class Recorded(NamedTuple):
 
 
 def recorded(run: ProbeRun) -> Recorded | None:
-    """What the agent of this node has recorded, None where it came to no result.
+    """What the agent of this node has recorded, None where it did not even import torch.
 
-    Raises Unknown where nobody met.
+    Raises Unknown where nobody met, or where the agent did not come to its end.
     """
     done = next((one for one in run.ranks if one.ok and not one.skipped), None)
     if done is None:
+        stages = [one.stage for one in run.ranks if one.stage not in {"", "import"}]
+        errors = [one.error for one in run.ranks if one.error] or ["no end in time"]
+        if stages and not run.ranks[0].skipped:
+            raise Unknown(f"the agent of this node did not end in stage {stages[0]}: {errors[0]}")
         return None
     if (reason := done.values.get("untold")) and not done.values.get("pairs"):
         raise Unknown(f"the nodes did not meet, which is no fault of a node: {reason}")
@@ -235,7 +238,9 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
             ),
         )
     if table.unfinished:
-        yield unknown(f"{PROBE}: not all rounds were run", found=table.unfinished)
+        yield unknown(
+            f"{PROBE}: not all rounds were run", found=table.unfinished, nodes=tuple(names)
+        )
 
 
 def _named(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> tuple[str, ...]:

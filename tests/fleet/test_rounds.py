@@ -265,6 +265,22 @@ def test_names_of_other_nodes_are_redacted() -> None:
     assert "n3" not in hidden.text("pair-rounds: n3 has no link to the others")
 
 
+def test_what_is_known_when_node_0_is_lost_is_not_all() -> None:
+    values = msgspec.to_builtins(table(row(0, 1), row(2, 3)))
+    found = [*verdicts(table_of(values | {"untold": "node 0 was lost"}), "abcd", device="npu")]
+    assert (found[0].level, found[0].found) == (Level.UNKNOWN, "node 0 was lost")
+    assert found[0].nodes == tuple("abcd")
+
+
+@pytest.mark.parametrize("stage", ["meet", "round 1"])
+def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
+    broken = ProbeResult(probe=PROBE, ok=False, error="OSError: odd", stage=stage)
+    stuck = ProbeResult(probe=PROBE, stage=stage)
+    for result in (broken, stuck):
+        with pytest.raises(Unknown, match=f"in stage {stage}"):
+            recorded(ProbeRun(probe=PROBE, ranks=(result,), timed_out=result.ok is None))
+
+
 def test_two_hosts_of_one_name_are_told_apart() -> None:
     found = recorded(run_of(0, table(*CUT, hosts=("a", "b", "a", None))))
     assert found is not None

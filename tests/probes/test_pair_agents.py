@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -130,6 +131,19 @@ def test_one_node_is_skipped(examined_python: Path) -> None:
     run = launch(request(1, 0, examined_python, 0, 2))
     assert "no other" in run.ranks[0].skipped
     assert run.blocks == ""
+
+
+def test_what_listens_and_is_no_store_is_no_fault_of_a_node(examined_python: Path) -> None:
+    """It takes connections and never answers, and torch's store would wait for ever."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(64)
+        asked = request(2, 1, examined_python, silent.getsockname()[1], 1)
+        run = launch(msgspec.structs.replace(asked, deadline=75.0))
+    (result,) = run.ranks
+    assert result.ok
+    assert "was not reached" in result.values["untold"]
+    assert run.blocks
 
 
 def test_a_port_that_another_holds_is_no_fault_of_a_node(examined_python: Path) -> None:
