@@ -16,6 +16,7 @@ from ascend_doctor.commands.on_nodes import (
     OnNodes,
     doctor_option,
     doctor_words,
+    gang_option,
     on_nodes_options,
 )
 from ascend_doctor.errors import DataError
@@ -41,11 +42,7 @@ from ascend_doctor.fleet.verdict import judge
 @doctor_option
 @expect_option
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="How many, where it may choose.")
-@click.option(
-    "--gang",
-    is_flag=True,
-    help="Probes of level 3 run over all nodes together; the engine numbers them.",
-)
+@gang_option
 @on_nodes_options
 @click.option(
     "--reports",

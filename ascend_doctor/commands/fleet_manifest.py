@@ -10,7 +10,7 @@ import click
 import yaml
 
 from ascend_doctor import __version__
-from ascend_doctor.commands.on_nodes import OnNodes, doctor_words, on_nodes_options
+from ascend_doctor.commands.on_nodes import OnNodes, doctor_words, gang_option, on_nodes_options
 from ascend_doctor.commands.output import write_whole
 from ascend_doctor.fleet.manifest import (
     FAMILIES,
@@ -100,7 +100,7 @@ def _name(_: click.Context, __: click.Parameter, given: str) -> str:
     metavar="KEY=VALUE",
     help="Of the job, as sp-block and huawei.com/schedule_policy.",
 )
-@click.option("--gang", is_flag=True, help="Probes of level 3 run over all nodes together.")
+@gang_option
 @click.option("--doctor", default="ascend-doctor", show_default=True, metavar="COMMAND")
 @on_nodes_options
 @click.option("-o", "--output", metavar="FILE", help="The manifest.  [default: standard output]")

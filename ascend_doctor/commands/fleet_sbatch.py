@@ -12,6 +12,7 @@ from ascend_doctor.commands.on_nodes import (
     OnNodes,
     doctor_option,
     doctor_words,
+    gang_option,
     on_nodes_options,
 )
 from ascend_doctor.commands.output import write_whole
@@ -22,6 +23,7 @@ from ascend_doctor.fleet.hosts import compress
 @click.command("sbatch")
 @expect_option
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="How many; Slurm chooses.")
+@gang_option
 @on_nodes_options
 @doctor_option
 @click.option(
@@ -37,6 +39,7 @@ def command(  # noqa: PLR0913 - the options of the command
     *,
     expect: str | None,
     nodes: int | None,
+    gang: bool,
     on_nodes: OnNodes,
     doctor: str | None,
     folder: str,
@@ -59,7 +62,8 @@ def command(  # noqa: PLR0913 - the options of the command
         *([[f"--nodelist={compress(hosts)}"]] if hosts else []),
         *([list(words)] if words else []),
     ]
-    own = (*on_nodes.words, "--timeout", f"{on_nodes.timeout:g}")
+    together = ("--gang",) if gang else ()
+    own = (*on_nodes.words, *together, "--timeout", f"{on_nodes.timeout:g}")
     named = ("--doctor", shlex.join(doctor_words(doctor))) if doctor is not None else ()
     text = script(options, doctor_words(None), (*own, *named), folder=folder)
     if output:

@@ -120,6 +120,10 @@ def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
+gang_option = click.option(
+    "--gang", is_flag=True, help="Probes of level 3 run over all nodes together."
+)
+
 doctor_option = click.option(
     "--doctor",
     metavar="COMMAND",
