@@ -70,6 +70,21 @@ class Output:
                 write_whole(file, text)
             elif report.verdict.exit_code or not self.silent:
                 click.echo(text, nl=False, color=True)
+            if name == "github":
+                self._summarise(report)
+
+    def _summarise(self, report: Report) -> None:
+        """Add to the page of the step that GitHub Actions shows, where it names one."""
+        page = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not page or (self.silent and not report.verdict.exit_code):
+            return
+        from ascend_doctor.render.issue import render  # noqa: PLC0415 - only there
+
+        try:
+            with open(page, "a", encoding="utf-8") as file:
+                file.write(render(report))
+        except OSError as error:
+            raise DataError(f"{page}: cannot be written: {error.strerror}") from error
 
     def _render(self, name: str, report: Report, *, to_file: bool) -> str:
         kind = "issue" if self.issue and name == "markdown" else name

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -18,6 +15,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.cli import run
 from ascend_doctor.fleet.manifest import FAMILIES, Toleration, Wanted, ascend_job, volcano
+from tests.upstream import upstream
 
 Manifest = dict[str, Any]
 KINDS = ("--volcano", "--ascendjob", "--initcontainer")
@@ -47,22 +45,6 @@ def pods(found: Manifest) -> list[Manifest]:
         templates = [one["template"] for one in found["spec"]["replicaSpecs"].values()]
     head = {"apiVersion": "v1", "kind": "Pod"}
     return [{**head, **one, "metadata": {"name": "a", **one["metadata"]}} for one in templates]
-
-
-def upstream(variable: str, path: str) -> str:
-    """A file of a repository whose folder, with or without a work tree, the variable names."""
-    folder = os.environ.get(variable)
-    if not folder:
-        pytest.skip(f"{variable} names no clone with {path}")
-    if (Path(folder) / path).is_file():
-        return (Path(folder) / path).read_text("utf-8")
-    return subprocess.run(
-        ["git", "-C", folder, "show", f"HEAD:{path}"],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    ).stdout
 
 
 def strict(schema: Any) -> Any:

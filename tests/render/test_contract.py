@@ -1,0 +1,179 @@
+"""What readers of each format rely on: its keys, and where there is one, its published schema.
+
+The keys of the JSON report are pinned with its schema, in tests/test_report.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+import xmlschema
+
+from ascend_doctor.findings import Finding, Level, Place, Remedy
+from ascend_doctor.render import github, html, jsonl, junit, markdown, prometheus, sarif
+from ascend_doctor.report import Report
+from tests.conftest import Command
+from tests.fleet.nodes import node
+from tests.machines.compose import build
+from tests.render.test_formats import HOSTILE
+from tests.render.test_html import RUNS, Page, fleet, single
+from tests.upstream import upstream
+
+SARIF = "sarif-2.1/schema/sarif-schema-2.1.0.json"
+XUNIT = "src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd"
+EVERY = tuple(
+    Finding(
+        check=f"check-{level.value}",
+        level=level,
+        title=f"Title {HOSTILE}",
+        found="this",
+        wanted="that",
+        because="why",
+        remedy=Remedy(summary="Mend it", commands=("mend --now",)),
+        refs=("https://example.org/a",),
+        ranks=(3,),
+        devices=(1,),
+        nodes=("n1", "n2"),
+        place=Place(file="train.sh", line=3, column=5) if level is Level.ERROR else None,
+    )
+    for level in Level
+)
+
+
+@pytest.fixture
+def report() -> Report:
+    return node("host", *EVERY)
+
+
+def keys(value: object, path: str = "") -> set[str]:
+    """Every path of keys; places in lists do not count."""
+    if isinstance(value, dict):
+        inner = (keys(one, f"{path}.{name}".lstrip(".")) for name, one in value.items())
+        return set().union(*inner)
+    if isinstance(value, list) and value:
+        return set().union(*(keys(one, f"{path}[]") for one in value))
+    return {path}
+
+
+def test_json_lines(report: Report) -> None:
+    *findings, last = map(json.loads, jsonl.render(report).splitlines())
+    assert {tuple(one) for one in findings} == {
+        (
+            *("schema", "host", "simulated", "kind", "check", "level", "title", "found", "wanted"),
+            *("because", "remedy", "refs", "ranks", "devices", "nodes", "place"),
+        )
+    }
+    assert set(last) == {
+        *("schema", "host", "simulated", "kind", "worst", "ok", "skipped", "warning", "unknown"),
+        *("error", "checks", "judged", "exit_code"),
+    }
+
+
+def test_junit(report: Report) -> None:
+    suite = ET.fromstring(junit.render(report))
+    assert (suite.tag, set(suite.keys())) == (
+        "testsuite",
+        {
+            *("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname"),
+        },
+    )
+    assert {(one.tag, *one.keys()) for one in suite} == {("testcase", "classname", "name", "time")}
+    inside = {(one.tag, *one.keys()) for case in suite for one in case}
+    assert inside == {
+        ("failure", "message", "type"),
+        ("error", "message", "type"),
+        ("skipped", "message"),
+        ("system-out",),
+    }
+
+
+def test_junit_is_what_jenkins_takes(report: Report) -> None:
+    schema = xmlschema.XMLSchema(upstream("ASCEND_DOCTOR_TEST_XUNIT_PLUGIN", XUNIT))
+    text = junit.render(report)
+    schema.validate(text)
+    with pytest.raises(xmlschema.XMLSchemaValidationError):
+        schema.validate(text.replace("<testcase ", "<case ").replace("</testcase", "</case"))
+
+
+def test_sarif(report: Report) -> None:
+    result = "runs[].results[]"
+    place = f"{result}.locations[].physicalLocation"
+    assert keys(json.loads(sarif.render(report))) == {
+        *("$schema", "version", "runs[].properties.simulated"),
+        *("runs[].tool.driver.name", "runs[].tool.driver.semanticVersion"),
+        "runs[].tool.driver.rules[].id",
+        *("runs[].invocations[].executionSuccessful", "runs[].invocations[].exitCode"),
+        *(f"{result}.ruleId", f"{result}.ruleIndex", f"{result}.level", f"{result}.message.text"),
+        *(f"{result}.locations[].logicalLocations[].{one}" for one in ("name", "kind")),
+        *(f"{place}.{one}" for one in ("artifactLocation.uri", "region.startLine")),
+        f"{place}.region.startColumn",
+        f"{result}.locations[].message.text",
+    }
+
+
+def test_sarif_is_what_oasis_publishes(report: Report) -> None:
+    schema = json.loads(upstream("ASCEND_DOCTOR_TEST_SARIF_SPEC", SARIF))
+    made = json.loads(sarif.render(report))
+    jsonschema.validate(made, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**made, "more": 1}, schema)
+
+
+def test_github(report: Report) -> None:
+    shape = re.compile(r"::(?:error|warning|notice) (?:file=[^,]+,line=\d+,)?title=[^,:]+::.+")
+    rows = github.render(report).splitlines()
+    assert all(map(shape.fullmatch, rows)), rows
+    assert rows[-1].startswith("::notice title=ascend-doctor::")
+
+
+def test_github_also_gets_the_page_of_the_step(
+    doctor: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build("driver-not-loaded", tmp_path / "machine")
+    page = tmp_path / "page"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    done = doctor("check", "-l", "0", "--replay", str(tmp_path / "machine"), "--format", "github")
+    assert done.stdout.startswith("::error ")
+    assert page.read_text().startswith("before\n### ascend-doctor ")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    done = doctor("check", "-l", "0", "--replay", str(tmp_path / "machine"), "--format", "github")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+def test_prometheus(report: Report) -> None:
+    rows = prometheus.render(report).splitlines()
+    names = {re.split("[{ ]", row)[0]: set(re.findall(r"(\w+)=\"", row)) for row in rows
+             if not row.startswith("#")}  # fmt: skip
+    assert names == {
+        "ascend_doctor_findings": {"level"},
+        "ascend_doctor_check": {"check"},
+        "ascend_doctor_exit_code": set(),
+        "ascend_doctor_last_run_timestamp_seconds": set(),
+        "ascend_doctor_info": {"version", "simulated"},
+    }
+
+
+def test_markdown(report: Report) -> None:
+    rows = markdown.render(report).splitlines()
+    assert [row.split(" ")[:2] for row in rows if row.startswith("#")] == [
+        ["##", "ascend-doctor"],
+        *(["###", f"{level}:"] for level in ("error", "warning", "unknown")),
+    ]
+    fields = [row.split(":")[0] for row in rows if row.startswith("- ")]
+    one = ["- check", "- nodes", "- ranks", "- devices", "- found", "- wanted", "- why"]
+    assert fields == [*one, "- source", "- do"] * 3
+
+
+def test_html(tmp_path: Path) -> None:
+    found = [f"finding-{number}" for number in (1, 2, 3)]
+    levels = [f"level-{name}" for name in ("error", "unknown", "warning")]
+    parts = [part for pair in zip(levels, found, strict=True) for part in pair]
+    own = Page(html.render(single(*EVERY, probes=RUNS))).ids
+    assert own == ["findings", *parts, "time", "layouts", "curves", "fine", "said"]
+    assert Page(html.render(fleet(tmp_path))).ids[:2] == ["findings", "fleet"]
