@@ -1,0 +1,50 @@
+"""Pair rounds on simulated NPUs, by ranks that are forked after torch_npu was imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.pairs import table_of
+from ascend_doctor.probe import Extent, plan
+from ascend_doctor.probing.request import Nodes
+from ascend_doctor.simulator import build
+
+
+def test_two_nodes_with_two_npus_each(
+    examined_python: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tree = build(examined_python, cache=tmp_path_factory.mktemp("simulator"), kernels="ascend910b")
+    base = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    env = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    agents = []
+    for number in range(2):
+        nodes = Nodes(count=2, rank=number, endpoint=endpoint)
+        extent = Extent(nodes=nodes)
+        several = plan(3, device="npu", nproc=2, python=str(examined_python), extent=extent)
+        asked = next(one for one in several if one.probe == "pair-rounds")
+        mine = env | {"ASCEND_RT_VISIBLE_DEVICES": ("0,1", "2,3")[number]}
+        agents.append(
+            subprocess.Popen(
+                asked.argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=mine
+            )
+        )
+    try:
+        told = [one.communicate(timeout=300) for one in agents]
+    finally:
+        for one in agents:
+            one.kill()
+    values = [json.loads(output.splitlines()[-1]) for output, _ in told]
+    (row,) = table_of(values[0]).pairs
+    assert row.outcome == "ok", told
+    assert row.messages > 10
+    assert values[0]["pairs"] == values[1]["pairs"]
