@@ -699,11 +699,13 @@ class LockedWheel(Part, frozen=True, kw_only=True):
     """A wheel of a lock, and what the environment has of that name ("" for nothing).
 
     ``found_sha256`` is of the file that was installed; None where the environment does not tell.
+    ``built``: from a source distribution, so that another build may be another file.
     """
 
     name: str
     version: str
     sha256: str
+    built: bool = False
     found: str = ""
     found_sha256: str | None = None
 

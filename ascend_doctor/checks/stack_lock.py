@@ -85,7 +85,7 @@ def _checkout(one: LockedCheckout) -> Iterator[Finding]:
 
 
 def _is_same(one: LockedWheel) -> bool:
-    return _is_version(one) and one.found_sha256 in (None, one.sha256)
+    return _is_version(one) and (one.built or one.found_sha256 in (None, one.sha256))
 
 
 def _is_version(one: LockedWheel) -> bool:

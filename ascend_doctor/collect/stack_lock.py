@@ -34,6 +34,7 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
                 name=one.name,
                 version=one.version,
                 sha256=one.sha256,
+                built=one.source is not None,
                 found=there[one.name].version if one.name in there else "",
                 found_sha256=there[one.name].sha256 if one.name in there else None,
             )

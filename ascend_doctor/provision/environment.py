@@ -92,22 +92,21 @@ class Environment:
         gone = [
             one
             for one in known
-            if one.name not in there or not there[one.name].is_of(one.version, one.sha256)
+            if one.name not in there or not there[one.name].is_of(one.version, one.exact)
         ]
         if not gone:
             self.site.watch.ended(Outcome("environment", "skipped", f"{len(known)} wheels"))
             return
         with self.site.step("environment", self.pip.place) as done:
-            self._obtain(gone)
-            self.pip.install((store.kept(self.site.prefix, one) for one in gone), over=True)
+            again = self._obtain(gone)
+            self.pip.install((store.kept(self.site.prefix, one) for one in again), over=True)
             shutil.rmtree(self._state / "scratch", ignore_errors=True)
             done("repaired", ", ".join(f"{one.name} {one.version}" for one in gone))
 
     def _wheels(self, before: Lock | None) -> tuple[Wheel, ...]:
         exact = before.wheels if before else self.plan.wheels
         if exact is not None:
-            self._obtain(exact)
-            return exact
+            return self._obtain(exact)
         return self._resolved() or self._resolve()
 
     def _resolved(self) -> tuple[Wheel, ...] | None:
@@ -134,22 +133,25 @@ class Environment:
         ]
         scratch = self._state / "scratch"
         found = self.pip.resolve(scratch, dict.fromkeys(asked), self.plan.constraints)
-        named = {file: store.named(file)[0] for file in found}
+        named = {one: store.named(one.file)[0] for one in found}
         hazards = {one.name for one in self.site.catalog.hazards.hazards} & set(named.values())
         if hazards:
             raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
-        kept = [file for file, name in named.items() if name not in provided]
+        kept = [one for one, name in named.items() if name not in provided]
         known = store.keep(self.site.prefix, kept)
         fresh = self._state / "wheels.new"
         fresh.write_bytes(msgspec.json.encode(known))
         fresh.replace(self._state / "wheels.json")
         return known
 
-    def _obtain(self, wanted: Sequence[Wheel]) -> None:
-        """Have exactly these wheels, from the bundle or the indexes."""
+    def _obtain(self, wanted: Sequence[Wheel]) -> tuple[Wheel, ...]:
+        """Have exactly these wheels, from the bundle or the indexes.
+
+        What the indexes have as a source only is built again, and may be another file then.
+        """
         missing = [one for one in wanted if not store.kept(self.site.prefix, one).is_file()]
         if not missing:
-            return
+            return tuple(wanted)
         scratch = self._state / "scratch"
         if self.site.wheelhouse is None:
             files = self.pip.download(scratch, missing)
@@ -158,11 +160,13 @@ class Environment:
             scratch.mkdir(parents=True)
             for one in missing:
                 shutil.copyfile(self.site.wheelhouse / one.file, scratch / one.file)
-            files = sorted(scratch.glob("*.whl"))
-        found = {(one.name, one.sha256) for one in store.keep(self.site.prefix, files)}
-        wrong = [one.file for one in missing if (one.name, one.sha256) not in found]
+            files = [store.Download(scratch / one.file, one.source) for one in missing]
+        found = {one.name: one for one in store.keep(self.site.prefix, files)}
+        again = self.site.wheelhouse is None
+        wrong = [one.file for one in missing if not _is_that(one, found.get(one.name), again=again)]
         if wrong:
             raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
+        return tuple(found.get(one.name, one) for one in wanted)
 
     def _stand_ins(self) -> Iterator[Path]:
         for one in self.plan.checkouts:
@@ -184,6 +188,14 @@ class Environment:
             root = self.folder / trees[name]
             if found is None or root not in Path(found).parents:
                 raise DataError(f"{name} is imported from {found or 'nowhere'}, not from {root}")
+
+
+def _is_that(wanted: Wheel, found: Wheel | None, *, again: bool) -> bool:
+    """The same file; or, where it may have been built ``again``, one of the same source."""
+    if found is None or found.sha256 == wanted.sha256:
+        return found is not None
+    same = found.version == wanted.version and found.source == wanted.source
+    return again and wanted.source is not None and same
 
 
 def _importable(plan: Plan, catalog: Catalog) -> Mapping[str, str]:

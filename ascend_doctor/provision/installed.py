@@ -32,9 +32,10 @@ class Installed:
     version: str
     sha256: str | None
 
-    def is_of(self, version: str, sha256: str) -> bool:
-        """Whether it is of this version, and of this file where it tells."""
-        return self.sha256 in (None, sha256) and _number(self.version) == _number(version)
+    def is_of(self, version: str, sha256: str | None) -> bool:
+        """Whether it is of this version, and of this file where it tells; None is any file."""
+        same = sha256 is None or self.sha256 in (None, sha256)
+        return same and _number(self.version) == _number(version)
 
 
 def _number(text: str) -> object:

@@ -60,13 +60,30 @@ class Checkout(_Piece, frozen=True, kw_only=True):
         return f"src/{self.name}"
 
 
+class Source(_Piece, frozen=True, kw_only=True):
+    """The source distribution that a wheel was built from."""
+
+    file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.+!-]+$")]
+    sha256: _Hash
+
+
 class Wheel(_Piece, frozen=True, kw_only=True):
-    """A wheel of the environment. ``sha256`` is of the file that was installed."""
+    """A wheel of the environment. ``sha256`` is of the file that was installed.
+
+    Where the index has no wheel it was built from ``source``, and may have another hash where it
+    is built again.
+    """
 
     name: _Name
     version: str
     file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.+!-]+\.whl$")]
     sha256: _Hash
+    source: Source | None = None
+
+    @property
+    def exact(self) -> str | None:
+        """The hash that it has everywhere; None where it was built."""
+        return None if self.source else self.sha256
 
 
 class Setting(_Piece, frozen=True, kw_only=True):

@@ -10,22 +10,32 @@ import re
 import shlex
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.provision.lock import Checkout, Prefix, Wheel
+from ascend_doctor.provision.lock import Checkout, Prefix, Source, Wheel
 from ascend_doctor.provision.running import Runner
 
 _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
+# The first day that a zip archive can name.
+_EPOCH = "315532800"
 _STRING = r"\"[^\"]*\"|'[^']*'"
 _BUILD_REQUIRES = re.compile(
     rf"^\[build-system\]\s*?\n(?:(?!\[).*\n)*?requires\s*=\s*(\[(?:{_STRING}|[^\]\"'])*\])",
     re.MULTILINE,
 )
+
+
+class Download(NamedTuple):
+    """A wheel file, and what it was built from where the index has only that."""
+
+    file: Path
+    source: Source | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,31 +60,51 @@ class Pip:
 
     def resolve(
         self, scratch: Path, requirements: Iterable[str], constraints: Iterable[str]
-    ) -> list[Path]:
-        """Download, and build where there is no wheel, all that the requirements need.
+    ) -> list[Download]:
+        """All that the requirements need, built where there is no wheel.
 
         What pip has already downloaded is in its cache. Raises CommandError.
         """
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        wanted, bounds = scratch / "requirements.txt", scratch / "constraints.txt"
-        wanted.write_text("".join(f"{one}\n" for one in requirements), "utf-8")
+        bounds = scratch / "constraints.txt"
+        files = self._empty(scratch)
         bounds.write_text("".join(f"{one}\n" for one in constraints), "utf-8")
-        arguments = ["wheel", "-q", "-w", str(scratch), "-r", str(wanted), "-c", str(bounds)]
-        self._pip(arguments, "pip wheel", _RESOLVE, scratch)
-        return sorted(scratch.glob("*.whl"))
+        self._download(scratch, requirements, ["-c", str(bounds)])
+        return [self._built(scratch, one) for one in sorted(files.iterdir())]
 
-    def download(self, scratch: Path, missing: Iterable[Wheel]) -> list[Path]:
-        """Download exactly these files. Raises CommandError where the indexes have others."""
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        wanted = scratch / "requirements.txt"
-        lines = (f"{one.name}=={one.version} --hash=sha256:{one.sha256}\n" for one in missing)
-        wanted.write_text("".join(lines), "utf-8")
+    def download(self, scratch: Path, missing: Sequence[Wheel]) -> list[Download]:
+        """Exactly these files, or what is built from exactly their sources.
+
+        Raises CommandError where the indexes have others.
+        """
+        files = self._empty(scratch)
+        lines = [f"{one.name}=={one.version} --hash=sha256:{_archive(one)}" for one in missing]
         options = ["--no-deps", "--only-binary=:all:", "--require-hashes"]
-        arguments = ["download", "-q", *options, "-d", str(scratch), "-r", str(wanted)]
+        if built := [one.name for one in missing if one.source]:
+            options += ["--no-binary", ",".join(built)]
+        self._download(scratch, lines, options)
+        return [self._built(scratch, one) for one in sorted(files.iterdir())]
+
+    def _empty(self, scratch: Path) -> Path:
+        shutil.rmtree(scratch, ignore_errors=True)
+        files = scratch / "files"
+        files.mkdir(parents=True)
+        return files
+
+    def _download(self, scratch: Path, lines: Iterable[str], options: list[str]) -> None:
+        wanted = scratch / "requirements.txt"
+        wanted.write_text("".join(f"{one}\n" for one in lines), "utf-8")
+        arguments = ["download", "-q", *options, "-d", str(scratch / "files"), "-r", str(wanted)]
         self._pip(arguments, "pip download", _RESOLVE, scratch)
-        return sorted(scratch.glob("*.whl"))
+
+    def _built(self, scratch: Path, file: Path) -> Download:
+        """A wheel as it is; of a source distribution its wheel."""
+        if file.suffix == ".whl":
+            return Download(file)
+        place = scratch / "built" / file.name
+        arguments = ["wheel", "-q", "--no-deps", "-w", str(place), str(file)]
+        self._pip(arguments, f"pip wheel {file.name}", _RESOLVE, scratch)
+        (wheel,) = place.glob("*.whl")
+        return Download(wheel, Source(file=file.name, sha256=hashed(file)))
 
     def install(self, files: Iterable[Path], *, over: bool) -> None:
         """Install wheels and nothing else. ``over``: also where that version is there already."""
@@ -102,6 +132,8 @@ class Pip:
             # pip unpacks and downloads below TMPDIR; beside the target nothing is copied twice,
             # and a killed pip leaves its remains where the next setup clears them.
             env["TMPDIR"] = str(scratch)
+            # One date in all archives: most sources then give the same wheel each time.
+            env["SOURCE_DATE_EPOCH"] = _EPOCH
         self.runner.run(
             [self.python, "-m", "pip", *arguments], title=title, deadline=deadline, env=env
         )
@@ -112,11 +144,16 @@ def kept(prefix: Prefix, wheel: Wheel) -> Path:
     return prefix.wheels / wheel.sha256 / wheel.file
 
 
-def keep(prefix: Prefix, files: Iterable[Path]) -> tuple[Wheel, ...]:
+def _archive(wheel: Wheel) -> str:
+    """The hash of what the index has."""
+    return wheel.source.sha256 if wheel.source else wheel.sha256
+
+
+def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:
     """Move wheel files into the prefix; gives what they are, by name. Raises OSError."""
     found = []
-    for file in files:
-        wheel = described(file)
+    for file, source in files:
+        wheel = described(file, source)
         place = kept(prefix, wheel)
         place.parent.mkdir(parents=True, exist_ok=True)
         file.replace(place)
@@ -124,10 +161,10 @@ def keep(prefix: Prefix, files: Iterable[Path]) -> tuple[Wheel, ...]:
     return tuple(sorted(found, key=lambda one: one.name))
 
 
-def described(file: Path) -> Wheel:
+def described(file: Path, source: Source | None = None) -> Wheel:
     """Name, version and hash of a wheel file. Raises DataError for a name that is no wheel's."""
     name, version = named(file)
-    return Wheel(name=name, version=version, file=file.name, sha256=hashed(file))
+    return Wheel(name=name, version=version, file=file.name, sha256=hashed(file), source=source)
 
 
 def named(file: Path) -> tuple[str, str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
 import platform
 import re
 import subprocess
 import sys
+import tarfile
 import textwrap
 import zipfile
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ PASSWORD = "s3cret-Passw0rd"
 MEGATRON_REFS = ("core_v0.12.1", "core_v0.15.3")
 MINDSPEED_REFS = ("26.1.0_core_r0.12.1", "core_r0.15.3")
 _SOURCES = [{"url": "the tests", "date": "2026-11-21"}]
-_UNDECLARED = ("decorator", "attrs", "psutil", "scipy", "sympy", "cffi", "pyyaml", "protobuf")
+_UNDECLARED = ("attrs", "psutil", "scipy", "sympy", "cffi", "pyyaml", "protobuf")
 _BACKEND = """
 import base64, hashlib, os, zipfile
 
@@ -47,6 +49,23 @@ _PROJECT = """[build-system]
 requires = []
 build-backend = "backend"
 backend-path = ["."]
+"""
+
+
+# Two builds of one source are two files, as many a real package is.
+_SOURCE_BACKEND = """
+import os, time, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "NAME-VERSION-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as archive:
+        archive.writestr("NAME.py", "built_at = %d" % time.time_ns())
+        archive.writestr("NAME-VERSION.dist-info/METADATA",
+            "Metadata-Version: 2.1\\nName: NAME\\nVersion: VERSION\\n")
+        archive.writestr("NAME-VERSION.dist-info/WHEEL",
+            "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr("NAME-VERSION.dist-info/RECORD", "")
+    return name
 """
 
 
@@ -100,6 +119,20 @@ def wheel(
             archive.writestr(zipfile.ZipInfo(path), text)
         archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), f"{record}{info}/RECORD,,\n")
     return file
+
+
+def source(folder: Path, name: str, version: str, *, more: str = "") -> None:
+    """A source distribution of one module; no build tool is needed."""
+    files = {
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        "pyproject.toml": _PROJECT,
+        "backend.py": _SOURCE_BACKEND.replace("NAME", name).replace("VERSION", version) + more,
+    }
+    with tarfile.open(folder / f"{name}-{version}.tar.gz", "w:gz") as archive:
+        for path, text in files.items():
+            entry = tarfile.TarInfo(f"{name}-{version}/{path}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
 
 
 def _digest(text: str) -> str:
@@ -263,6 +296,7 @@ def _mindspeed(place: Path) -> dict[str, str]:
 def _index(place: Path) -> None:
     for name in (*_UNDECLARED, "requests", "absl-py", "transformers", "peft"):
         wheel(place, name, "4.50.0" if name == "transformers" else "0.15.0")
+    source(place, "decorator", "0.15.0")
     for version in ("1.26.0", "1.26.4", "2.1.0"):
         wheel(place, "numpy", version)
     # The local label needs a file for both machines; the row names which one.

@@ -189,6 +189,15 @@ def test_drift_of_wheels(version: str, digest: str | None, level: Level) -> None
     assert max(one.level for one in drift(RIGHT, wheel)) is level
 
 
+def test_another_build_of_the_same_source_is_no_drift() -> None:
+    wheel = LockedWheel(
+        name="a", version="1", sha256="c" * 64, built=True, found="1", found_sha256="d" * 64
+    )
+    assert [one.level for one in drift(RIGHT, wheel)] == [Level.OK]
+    changed = msgspec.structs.replace(wheel, found="2")
+    assert max(one.level for one in drift(RIGHT, changed)) is Level.ERROR
+
+
 def test_a_lock_whose_stack_is_elsewhere_is_could_not_tell() -> None:
     nothing = msgspec.structs.replace(RIGHT, exists=False, found=None)
     wheel = LockedWheel(name="a", version="1", sha256="c" * 64)

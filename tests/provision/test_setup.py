@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.lock import Lock
+from ascend_doctor.provision.lock import Lock, Source
+from ascend_doctor.provision.wheels import hashed
 from tests.provision import small_world
 from tests.provision.small_world import PASSWORD, PROGRAM, World, git, imported
 
@@ -281,7 +282,7 @@ def test_a_failed_setup_leaves_the_stack_in_use(world: World, prefix: Path, tmp_
         "0.15.3", prefix, "--venv", str(tmp_path / "v"), "--quiet", PIP_FIND_LINKS="/nowhere"
     )
     assert done.returncode == 1
-    assert "failed    environment: pip wheel" in done.stderr
+    assert "failed    environment: pip download" in done.stderr
     assert "skipped" not in done.stderr  # quiet
     assert "run the same command again" in done.stderr
     assert os.readlink(prefix / "current") == before
@@ -397,8 +398,18 @@ def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path
     done = world.run(*arguments, *where)
     ours, theirs = lock_of(prefix / "current"), lock_of(place / "current")
     assert ours.checkouts == theirs.checkouts, done.stderr
-    assert ours.wheels == theirs.wheels
+    assert [one for one in ours.wheels if one.exact] == [one for one in theirs.wheels if one.exact]
     assert ours.settings == theirs.settings
+    # What the index has as source only is built again of the same source; the file is another.
+    (here,), (there,) = ([one for one in lock.wheels if one.source] for lock in (ours, theirs))
+    assert (here.name, here.version, here.source) == (there.name, there.version, there.source)
+    assert here.source == Source(
+        file="decorator-0.15.0.tar.gz", sha256=hashed(world.index / "decorator-0.15.0.tar.gz")
+    )
+    assert here.sha256 != there.sha256
+    assert drift(world, place / "current").returncode == 0
+    # Another setup finds it in place.
+    assert "built" not in world.run(*arguments, *where).stderr
     # An index that has another file under the same name is refused.
     changed = tmp_path / "index"
     subprocess.run(["cp", "-r", world.index, changed], check=True)
@@ -407,6 +418,14 @@ def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path
     assert done.returncode == 1
     assert "peft" in done.stderr
     assert not (tmp_path / "q/current").exists()
+    # So is another source.
+    changed = tmp_path / "sources"
+    subprocess.run(["cp", "-r", world.index, changed], check=True)
+    (changed / "decorator-0.15.0.tar.gz").unlink()
+    small_world.source(changed, "decorator", "0.15.0", more="# changed\n")
+    done = world.run(*arguments[:-2], tmp_path / "s", "--yes", *where, PIP_FIND_LINKS=str(changed))
+    assert done.returncode == 1
+    assert "decorator" in done.stderr
 
 
 def test_a_bundle_builds_the_same_without_a_network(
