@@ -15,6 +15,7 @@ from ascend_doctor.findings import Level
 from ascend_doctor.fleet.settings import Group, settings
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.curves import charts
+from ascend_doctor.render.documented import documented
 from ascend_doctor.render.layouts import layouts
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shortened
@@ -39,6 +40,7 @@ def render(report: Report) -> str:
         fine=[one for one in report.findings if one.level in {Level.OK, Level.SKIPPED}],
         counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
         facts=_facts(report, catalog),
+        documented=documented(report.snapshot, catalog, report.device),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
         matrix=matrix_of(report, most=_NODES),
         charts=list(charts(report.snapshot, catalog)),

@@ -96,4 +96,5 @@ def _probe(run: ProbeRun) -> list[str]:
     told = table(("rank", "stage", "error"), rows) if run.blocks and rows else []
     again = fenced(" ".join(run.argv), "bash") if run.argv else []
     output = fenced(run.output[-2000:]) if run.blocks and run.output else []
-    return [*(again and [*again, ""]), *(told and [*told, ""]), *output, plain(run.not_started)]
+    reason = [plain(run.not_started)] if run.not_started else []
+    return [*(again and [*again, ""]), *(told and [*told, ""]), *output, *reason]

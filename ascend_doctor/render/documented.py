@@ -1,0 +1,92 @@
+"""The stack of a machine beside the rows of the matrix that come closest to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ascend_doctor.checks.fit import present, spoken
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.judge import Case
+from ascend_doctor.stacks import Stack
+from ascend_doctor.versions import VersionError, satisfies
+
+_NEAREST = 3
+# Without one of these there is no stack to compare.
+_TELLING = ("torch-npu", "mindspeed", "megatron-core")
+
+
+class Cell(NamedTuple):
+    """What a row wants of a component; ``fits`` is None where either side is not known."""
+
+    wanted: str
+    fits: bool | None
+
+
+class Line(NamedTuple):
+    """A component, its version here, and a cell a stack."""
+
+    component: str
+    here: str
+    cells: list[Cell]
+
+
+class Documented(NamedTuple):
+    stacks: list[Stack]
+    lines: list[Line]
+
+
+def documented(facts: Snapshot, catalog: Catalog, device: str) -> Documented | None:
+    """The nearest rows: with the fewest components that differ, then that could not be told.
+
+    None where nothing of a training stack is installed.
+    """
+    if facts.python is None:
+        return None
+    case = Case(facts=facts, catalog=catalog, device=device)
+    here = {
+        name: _present(case, name)
+        for name in dict.fromkeys(name for one in catalog.stacks for name in one.components)
+    }
+    if not any(here[one] for one in _TELLING if one in here):
+        return None
+    cells = {
+        one.id: {
+            name: _cell(catalog, name, here[name], wanted)
+            for name, wanted in one.components.items()
+        }
+        for one in catalog.stacks
+    }
+
+    def distance(stack: Stack) -> tuple[int, int]:
+        fits = [one.fits for one in cells[stack.id].values()]
+        return fits.count(False), fits.count(None)
+
+    nearest = sorted(catalog.stacks, key=distance)[:_NEAREST]
+    names = dict.fromkeys(name for one in nearest for name in one.components)
+    nothing = Cell("", None)
+    return Documented(
+        nearest,
+        [
+            Line(name, here[name], [cells[one.id].get(name, nothing) for one in nearest])
+            for name in names
+        ],
+    )
+
+
+def _present(case: Case, component: str) -> str:
+    """The version here, "" where there is none or it could not be told."""
+    try:
+        return present(case, component)
+    except (Unknown, NotApplicable):
+        return ""
+
+
+def _cell(catalog: Catalog, component: str, version: str, wanted: str) -> Cell:
+    try:
+        scheme = catalog.component(component).scheme
+        fits = satisfies(scheme, version, wanted) if version else None
+    except VersionError:
+        fits = None
+    return Cell(spoken(wanted), fits)

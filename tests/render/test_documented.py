@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.render.documented import Documented, documented
+from ascend_doctor.render.html import render
+from tests.checks.machine import dist, healthy, install, packages, without
+from tests.fleet.nodes import node
+from tests.render.test_html import Page
+
+CATALOG = Catalog()
+
+
+def shown(facts: Snapshot) -> Documented:
+    found = documented(facts, CATALOG, "npu")
+    assert found is not None
+    return found
+
+
+def test_the_row_with_the_fewest_differences_stands_first() -> None:
+    found = shown(healthy())
+    fits = [
+        [line.cells[at].fits for line in found.lines if line.cells[at].wanted]
+        for at in range(len(found.stacks))
+    ]
+    assert [one.count(False) for one in fits] == sorted(one.count(False) for one in fits)
+    assert len(found.stacks) == 3
+
+
+def test_each_component_is_compared_in_its_own_scheme() -> None:
+    found = shown(install(healthy(), version="9.1.0"))
+    by_name = {line.component: line for line in found.lines}
+    wanted = {stack.id: cell for stack, cell in
+              zip(found.stacks, by_name["cann"].cells, strict=True)}  # fmt: skip
+    assert by_name["cann"].here == "9.1.0"
+    assert wanted["mindspeed-26.1-mcore-0.12.1"] == ("9.1.0", True)
+    assert wanted["mindspeed-26.0-mcore-0.12.1"] == ("9.0.0", False)
+
+
+def test_what_could_not_be_told_is_neither() -> None:
+    found = shown(without(healthy(), "cann"))
+    (cann,) = (line for line in found.lines if line.component == "cann")
+    assert cann.here == ""
+    assert {cell.fits for cell in cann.cells} == {None}
+    odd = shown(packages(healthy(), dist("torch", "nightly")))
+    (torch,) = (line for line in odd.lines if line.component == "torch")
+    assert {cell.fits for cell in torch.cells} == {None}
+
+
+def test_without_a_stack_there_is_nothing_to_compare() -> None:
+    assert documented(Snapshot(), CATALOG, "npu") is None
+
+
+def test_the_page_says_it_in_words_and_signs() -> None:
+    text = render(node("n", snapshot=install(healthy(), version="9.1.0")))
+    assert "stack" in Page(text).ids
+    for part in ("✗", "differs:", "fits:", "MindSpeed 26.1.0"):
+        assert part in text
