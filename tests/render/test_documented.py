@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from hypothesis import given
+
 from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.render import issue
 from ascend_doctor.render.documented import Documented, documented
 from ascend_doctor.render.html import render
 from tests.checks.machine import dist, healthy, install, packages, without
 from tests.fleet.nodes import node
 from tests.render.test_html import Page
+from tests.test_facts import snapshots
 
 CATALOG = Catalog()
 
@@ -56,3 +60,10 @@ def test_the_page_says_it_in_words_and_signs() -> None:
     assert "stack" in Page(text).ids
     for part in ("✗", "differs:", "fits:", "MindSpeed 26.1.0"):
         assert part in text
+
+
+@given(facts=snapshots())
+def test_no_snapshot_breaks_a_page(facts: Snapshot) -> None:
+    report = node("n", snapshot=facts)
+    assert Page(render(report)).fetched == ["data:,"]
+    assert issue.render(report)
