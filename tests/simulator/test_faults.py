@@ -51,6 +51,7 @@ ROWS = (
             "torch-npu-cann-symbols": (),
             "cann-hdk": (),
             "torch-autoload": (),
+            "torch-pair": (),
             "inspect-env": (),
         },
     ),
