@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -84,6 +85,8 @@ def command(  # noqa: PLR0913 - the options of the command
             nodes=hosts,
             count=nodes,
         )
+        if sys.stderr.isatty() and not wanted.output.quiet:
+            click.echo(f"The nodes are checked, for at most {job.deadline:g} s.", err=True)
         silent, interrupted = _run(engine, job)
         merged = merge(report_files([folder]), wanted.stack, by_file=True)
     expected = tuple(dict.fromkeys((*hosts, *(one.node for one in silent))))

@@ -1,0 +1,69 @@
+"""What Slurm says: its nodes and their states, and the allocation that we are in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.fleet.hosts import parse_hosts
+from ascend_doctor.system import LiveMachine, ProgramMissing
+
+# States in which no job starts on a node (man sinfo, NODE STATE CODES); one that is draining still
+# runs the job that it has. "*" behind a state: the node does not answer.
+_AWAY = ("down", "drained", "fail", "future", "inval", "unknown")
+
+
+class State(NamedTuple):
+    """What Slurm says of a node; ``reason`` may be empty."""
+
+    state: str
+    reason: str
+
+    def away(self, *, new_job: bool = False) -> bool:
+        """Whether nothing starts there."""
+        begins = (*_AWAY, "draining") if new_job else _AWAY
+        return self.state.startswith(begins) or self.state.endswith("*")
+
+    def __str__(self) -> str:
+        return f"Slurm has it as {self.state}" + (f" ({self.reason})" if self.reason else "")
+
+
+class Slurm:
+    """Asks its commands, each with a deadline."""
+
+    def __init__(self) -> None:
+        self.machine = LiveMachine()
+
+    @property
+    def allocation(self) -> str:
+        """The number of the job that we are in, "" outside of one."""
+        return self.machine.env.get("SLURM_JOB_ID", "")
+
+    @property
+    def allocated(self) -> tuple[str, ...]:
+        """The nodes of that job. Raises DataError."""
+        listed = self.machine.env.get("SLURM_JOB_NODELIST", "")
+        return parse_hosts(listed, name="SLURM_JOB_NODELIST")
+
+    def ask(self, *argv: str) -> str:
+        """What a command of Slurm prints. Raises DataError where it cannot answer."""
+        try:
+            done = self.machine.run([*argv])
+        except ProgramMissing as error:
+            raise DataError(f"{error}; is Slurm on this machine?") from error
+        if done.exit_code != 0:
+            lines = done.stderr.strip().splitlines() or ["no answer"]
+            raise DataError(f"{argv[0]}: {lines[-1]}")
+        return done.stdout
+
+    def states(self) -> dict[str, State]:
+        """Every node that Slurm knows. Raises DataError."""
+        rows = (
+            row.split("|", 2)
+            for row in self.ask("sinfo", "--noheader", "-N", "--all", "-o", "%N|%T|%E").splitlines()
+        )
+        return {
+            row[0]: State(row[1], "" if row[2] == "none" else row[2])
+            for row in rows
+            if len(row) == 3  # noqa: PLR2004 - the columns that were asked for
+        }

@@ -1,0 +1,203 @@
+"""One srun over all nodes: its command, its end, and what nodes without a report left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.fleet.engine import Job, Silent
+from ascend_doctor.fleet.hosts import compress, parse_hosts
+from ascend_doctor.fleet.slurm import Slurm, State
+
+# A node writes its report, what it printed, and its exit code, each called as Slurm calls the node:
+# several slurmd of one machine share its host name. The shell outlives Slurm's SIGTERM, so that the
+# check can write what it has, and so that a check that does not end is found below it: proctrack
+# linuxproc knows processes by their parents (man slurm.conf, ProctrackType).
+_ON_NODE = """trap : TERM INT
+node=$SLURMD_NODENAME folder=$1; shift
+if ! true >"$folder/$node.log"; then
+  echo "$node: cannot write to $folder, which every node has to see" >&2; exit
+fi
+"$@" --format json -o "$folder/$node.json" >"$folder/$node.log" 2>&1
+echo $? >"$folder/$node.exit"
+"""
+_POLL = 0.2
+_ASK_EVERY = 2.0
+# The last share of the time is for checks that are asked to end and write what they have.
+_GRACE, _GRACE_SHARE = 15.0, 0.1
+_CANCELLING = 10.0
+
+
+class Step:
+    """One srun over all nodes."""
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        job: Job,
+        nodes: tuple[str, ...],
+        *,
+        doctor: tuple[str, ...],
+        words: tuple[str, ...],
+    ) -> None:
+        self.slurm = slurm
+        self.job = job
+        self.doctor = doctor
+        self.words = words
+        self.nodes = nodes
+        self.name = f"ascend-doctor-{secrets.token_hex(4)}"
+        self.log = os.path.join(job.folder, "srun.out")
+        self.grace = min(_GRACE, job.deadline * _GRACE_SHARE)
+        self.waiting_for = ""
+        self.late = False
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Of srun: one task a node; a node that is lost does not end the others."""
+        count = len(self.nodes) or self.job.count
+        where = (
+            ("--overlap",)
+            if self.slurm.allocation
+            else (f"--time={math.ceil(self.job.deadline / 60) + 1}", "--no-kill")
+        )
+        named = (f"--nodelist={compress(self.nodes)}",) if self.nodes else ()
+        return (
+            *("srun", f"--job-name={self.name}", "--input=none", "--wait=0"),
+            *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
+            *("--kill-on-bad-exit=0", *where, *named, *self.words, "--"),
+            *("sh", "-c", _ON_NODE, "sh", self.job.folder, *self.doctor, "check"),
+            *self.job.check,
+        )
+
+    @contextlib.contextmanager
+    def started(self) -> Iterator[None]:
+        """While srun runs; behind it nothing of the step is left with Slurm."""
+        try:
+            with open(self.log, "wb") as log:
+                self.process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+                    self.argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise DataError(f"srun: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            if self.process.poll() is None:
+                self._end()
+
+    def wait(self, end: float) -> None:
+        """Until srun ended, or the deadline did. Learns which nodes Slurm chose."""
+        asked = 0.0
+        while self.process.poll() is None:
+            now = time.monotonic()
+            if now > end - self.grace:
+                self.late = True
+                return
+            if not self.nodes and now - asked > _ASK_EVERY:
+                asked = now
+                with contextlib.suppress(DataError):
+                    self._look()
+            time.sleep(_POLL)
+
+    def _look(self) -> None:
+        """Take the nodes that were chosen, or what the job waits for."""
+        told = self.slurm.ask("squeue", "--noheader", f"--name={self.name}", "-o", "%N|%r").strip()
+        nodes, _, reason = told.partition("|")
+        self.waiting_for = reason
+        if nodes:
+            self.nodes = parse_hosts(nodes, name="squeue")
+
+    def _end(self) -> None:
+        """Ask the checks to write what they have, then cancel what is left.
+
+        srun itself would send SIGKILL at once when it is ended (SchedMD/slurm: man srun, SIGNALS).
+        """
+        with contextlib.suppress(DataError):
+            self._look()
+            for one in self._left() if any(map(self._began, self.nodes)) else ():
+                self.slurm.ask("scancel", "--quiet", "--signal=TERM", one)
+                self._wait(self.grace)
+        self.process.terminate()
+        with contextlib.suppress(DataError):
+            for one in self._left():
+                self.slurm.ask("scancel", "--quiet", one)
+            end = time.monotonic() + _CANCELLING
+            while time.monotonic() < end and self._left():
+                time.sleep(_POLL)
+        self._wait(_POLL)
+        self.process.kill()
+        self.process.wait()
+
+    def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
+    def _left(self) -> list[str]:
+        """The job, or the step of the allocation, while Slurm has it."""
+        which = ("--steps", f"--jobs={self.slurm.allocation}") if self.slurm.allocation else ()
+        rows = self.slurm.ask("squeue", "--noheader", *which, "-o", "%i|%j").splitlines()
+        return [one for one, _, name in (row.partition("|") for row in rows) if name == self.name]
+
+    def silent(self, states: Mapping[str, State]) -> tuple[Silent, ...]:
+        """Nodes without a report, by what they and Slurm left behind. Raises DataError."""
+        said = _text(self.log).splitlines()
+        if not self.nodes:
+            self.nodes = tuple(
+                name.removesuffix(".log")
+                for name in sorted(os.listdir(self.job.folder))
+                if name.endswith(".log")
+            )
+        if not self.nodes or not (self.late or any(map(self._began, self.nodes))):
+            why = f"Slurm gave no nodes: {self.waiting_for}" if self.late else _last(said)
+            raise DataError("srun: " + why.removeprefix("srun: "))
+        return tuple(
+            Silent(one, self._reason(one, states, said))
+            for one in self.nodes
+            if not os.path.exists(self._file(one, "json"))
+        )
+
+    def _file(self, node: str, ending: str) -> str:
+        return os.path.join(self.job.folder, f"{node}.{ending}")
+
+    def _began(self, node: str) -> bool:
+        return os.path.exists(self._file(node, "log"))
+
+    def _reason(self, node: str, states: Mapping[str, State], said: Sequence[str]) -> str:
+        code = _text(self._file(node, "exit")).strip()
+        if code:
+            last = _last(_text(self._file(node, "log")).splitlines())
+            return f"the check ended with {code}: {last}"
+        if node in states and states[node].away():
+            return str(states[node])
+        told = [row for row in said if node in row.replace(":", " ").replace(",", " ").split()]
+        if told and not self._began(node):
+            return told[-1]
+        seconds = f"{self.job.deadline:g} s"
+        if self._began(node):
+            return f"had not ended after {seconds}" if self.late else "was ended from outside"
+        if self.waiting_for and self.waiting_for != "None":
+            return f"Slurm gave no node within {seconds}: {self.waiting_for}"
+        return f"had not begun after {seconds}" if self.late else f"not started: {_last(said)}"
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 16)
+    except OSError:
+        return ""
+
+
+def _last(rows: Sequence[str]) -> str:
+    told = [row.strip() for row in rows if row.strip()]
+    return told[-1] if told else "said nothing"
