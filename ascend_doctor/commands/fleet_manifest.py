@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -101,6 +102,13 @@ def _name(_: click.Context, __: click.Parameter, given: str) -> str:
     help="Of the job, as sp-block and huawei.com/schedule_policy.",
 )
 @gang_option
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="FILE",
+    help="What training sources in the image, as CANN's set_env.sh; repeatable.",
+)
 @click.option("--doctor", default="ascend-doctor", show_default=True, metavar="COMMAND")
 @on_nodes_options
 @click.option("-o", "--output", metavar="FILE", help="The manifest.  [default: standard output]")
@@ -111,6 +119,7 @@ def command(  # noqa: PLR0913 - the options of the command
     family: str,
     resource: str | None,
     doctor: str,
+    sources: tuple[str, ...],
     on_nodes: OnNodes,
     output: str | None,
     **options: Any,
@@ -127,7 +136,11 @@ def command(  # noqa: PLR0913 - the options of the command
         raise click.UsageError("--initcontainer is a gate: no --nodes, --gang, --claim or --level")
     chips = FAMILIES[family]
     wanted = Wanted(
-        command=(*doctor_words(doctor), *_check(on_nodes, gate=gate, gang=options["gang"])),
+        command=(
+            *_sourced(sources),
+            *doctor_words(doctor),
+            *_check(on_nodes, gate=gate, gang=options["gang"]),
+        ),
         npus=npus or chips.npus,
         family=family,
         resource=resource or chips.resource,
@@ -152,6 +165,14 @@ class _Dumper(yaml.SafeDumper):
 def _given(name: str) -> bool:
     source = click.get_current_context().get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def _sourced(files: tuple[str, ...]) -> tuple[str, ...]:
+    """What stands before a command that needs the variables of files; a pod reads no profile."""
+    if not files:
+        return ()
+    first = "".join(f"source {shlex.quote(one)} && " for one in files)
+    return ("bash", "-c", f'{first}exec "$@"', "bash")
 
 
 def _check(on_nodes: OnNodes, *, gate: bool, gang: bool) -> tuple[str, ...]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -157,6 +159,21 @@ def test_reports_go_to_the_log_or_to_a_claim(capsys: pytest.CaptureFixture[str])
     assert container(found)["command"][-2:] == ["-o", "/reports/$(NODE_NAME).json"]
     claims = [one for one in pods(found)[0]["spec"]["volumes"] if one["name"] == "reports"]
     assert claims == [{"name": "reports", "persistentVolumeClaim": {"claimName": "shared"}}]
+
+
+def test_what_training_sources_is_sourced(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = [tmp_path / "set env's.sh", tmp_path / "more.sh"]
+    for number, file in enumerate(files):
+        file.write_text(f"export SOURCED{number}=yes\n")
+    options = [word for file in files for word in ("--source", str(file))]
+    found = manifest(capsys, "--volcano", "--doctor", "sh -c 'env; echo $0 $@'", *options)
+    command = [word.replace("$$", "$") for word in container(found)["command"]]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert "SOURCED0=yes" in told
+    assert "SOURCED1=yes" in told
+    assert told.splitlines()[-1].startswith("check --level 3 ")
 
 
 def test_the_gate_stands_before_the_work_and_has_its_npus(
