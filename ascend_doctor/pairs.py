@@ -1,7 +1,7 @@
 """What nodes measured in pairs, and which node or link is guilty of it. Pure.
 
-Nobody is accused for one observation: a node needs two partners with which it does badly and which
-do well with others, a link two measurements and ends that do well with others.
+Nobody is accused for one observation: a node needs several partners with which it does badly and
+which do well with others, a link two measurements and ends that do well with others.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _RATE_SHARE = {"cpu": 0.25}
 _RATE_SHARE_DEVICE = 0.5
 _LATE_FACTOR, _LATE_US = 5.0, 2000.0
 _ENOUGH = 2
+# Up to so many nodes all pairs are measured, and more than half of a node's must be bad.
+_FEW, _OF_MANY = 8, 3
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,12 +125,14 @@ Marks = dict[tuple[int, int], list[bool]]
 def judged(rows: Sequence[Row], *, device: str, kinds: Collection[Kind] = KINDS) -> Judged:
     """Who is guilty by these rows. ``kinds`` are those that count."""
     rate, us = _usual(rows)
+    count = len({one for row in rows if row.outcome != "untold" for one in row.pair})
+    partners = (count - 1) // 2 + 1 if count <= _FEW else _OF_MANY
     accused: list[Accused] = []
     doubts: dict[tuple[int, int], None] = {}
     for kind in KINDS:
         if kind in kinds:
             marks = _slow(rows, rate, us, device) if kind == "slow" else _marks(rows, kind)
-            found, unclear = _blamed(kind, marks)
+            found, unclear = _blamed(kind, marks, partners)
             accused += found
             doubts.update(dict.fromkeys(unclear))
     return Judged(tuple(accused), tuple(doubts), rate, us)
@@ -140,7 +144,7 @@ def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
     for row in rows:
         if row.outcome == kind:
             found[row.pair].append(True)
-        elif row.outcome == "ok":
+        elif row.outcome == "ok" or (row.outcome, kind) == ("wrong", "failed"):
             found[row.pair].append(kind == "lossy" and loses(row))
     return found
 
@@ -189,8 +193,11 @@ def _sound(rows: Iterable[Row]) -> dict[tuple[int, int], list[Row]]:
     return found
 
 
-def _blamed(kind: Kind, marks: Marks) -> tuple[list[Accused], list[tuple[int, int]]]:
-    """Accused nodes, then links; and the bad pairs that neither explains."""
+def _blamed(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list[tuple[int, int]]]:
+    """Accused nodes, then links; and the bad pairs that neither explains.
+
+    ``partners`` is with how many that do well a guilty node does badly.
+    """
     bad: defaultdict[int, set[int]] = defaultdict(set)
     fine: defaultdict[int, set[int]] = defaultdict(set)
     for (one, two), seen in marks.items():
@@ -201,7 +208,7 @@ def _blamed(kind: Kind, marks: Marks) -> tuple[list[Accused], list[tuple[int, in
     accused = []
     for node in sorted(bad):
         good = sorted(one for one in bad[node] if fine[one])
-        if not fine[node] and len(good) >= _ENOUGH:
+        if not fine[node] and len(good) >= partners:
             pairs = tuple((min(node, one), max(node, one)) for one in good)
             accused.append(Accused(kind, (node,), pairs))
     nodes = {one.guilty[0] for one in accused}

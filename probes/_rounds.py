@@ -18,7 +18,8 @@ MORE_ROUNDS = 6
 SENT_AGAIN, STALLS = 2, 1
 RATE_SHARE = 0.5
 LATE_FACTOR, LATE_US = 3.0, 1000.0
-ENOUGH = 2  # partners that do well, or measurements
+ENOUGH = 2  # partners that a node does well with, or measurements of a link
+ENOUGH_OF_MANY = 3
 
 Pair = tuple[int, int]
 Row = Mapping[str, Any]
@@ -28,6 +29,11 @@ Kinds = dict[str, bool]
 def most_rounds(count: int) -> int:
     """Of how many rounds the schedule of so many nodes is at most."""
     return _base(count) + MORE_ROUNDS
+
+
+def enough(count: int) -> int:
+    """With how many partners a node must do badly to be guilty: more than half of the others."""
+    return (count - 1) // 2 + 1 if count <= ALL_PAIRS else ENOUGH_OF_MANY
 
 
 def _base(count: int) -> int:
@@ -49,7 +55,7 @@ def tournament(nodes: Sequence[int], number: int) -> list[Pair]:
 
 def next_pairs(nodes: Sequence[int], number: int, table: Iterable[Row]) -> list[Pair]:
     """The pairs of round ``number``, from 0; none where nothing is left to be measured."""
-    seen = Seen(table)
+    seen = Seen(table, enough(len(nodes)))
     if number < _base(len(nodes)):
         return [one for one in tournament(nodes, number) if not seen.told(one)]
     if number >= most_rounds(len(nodes)):
@@ -66,14 +72,18 @@ def next_pairs(nodes: Sequence[int], number: int, table: Iterable[Row]) -> list[
 class Seen:
     """What was measured, as graphs of pairs that do well and pairs that do not, by kind."""
 
-    def __init__(self, table: Iterable[Row]) -> None:
+    def __init__(self, table: Iterable[Row], partners: int) -> None:
         rows = list(table)
+        self.partners = partners
+        self.met = _links()
         self.times: defaultdict[Pair, int] = defaultdict(int)
         self.bad: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
         self.fine: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
         for row, kinds in zip(rows, odd(rows), strict=True):
             one, two = row["pair"]
             self.times[one, two] += 1
+            self.met[one].add(two)
+            self.met[two].add(one)
             for kind, bad in kinds.items():
                 graph = (self.bad if bad else self.fine)[kind]
                 graph[one].add(two)
@@ -87,7 +97,7 @@ class Seen:
         """Whether a node does badly with enough partners that do well with others."""
         if self.fine[kind][node]:
             return False
-        return len([one for one in self.bad[kind][node] if self.fine[kind][one]]) >= ENOUGH
+        return len([one for one in self.bad[kind][node] if self.fine[kind][one]]) >= self.partners
 
     def wanted(self, nodes: Sequence[int]) -> Iterable[Pair]:
         """Pairs worth measuring, the most telling first."""
@@ -105,9 +115,9 @@ class Seen:
             )
             for pair in odd_pairs:
                 for one in pair:
-                    known = self.fine[kind][one] | self.bad[kind][one] | {one}
                     if len(self.fine[kind][one]) < ENOUGH:
-                        yield from ((one, other) for other in good if other not in known)
+                        tried = self.met[one] | {one}
+                        yield from ((one, other) for other in good if other not in tried)
             for pair in odd_pairs:
                 if self.times[pair] < ENOUGH:
                     yield pair
@@ -138,8 +148,10 @@ def odd(rows: Sequence[Row]) -> list[Kinds]:
 def _odd(row: Row, rate: float, us: float) -> Kinds:
     if row["outcome"] == "untold":
         return {}
-    if row["outcome"] != "ok":
-        return {row["outcome"]: True}
+    if row["outcome"] == "failed":
+        return {"failed": True}
+    if row["outcome"] == "wrong":
+        return {"failed": False, "wrong": True}
     lossy = row["stalls"] >= STALLS and (row["retransmitted"] >= SENT_AGAIN or not row["sent"])
     late = row["us"] > LATE_FACTOR * us and row["us"] > us + LATE_US
     return {

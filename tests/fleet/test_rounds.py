@@ -8,12 +8,16 @@ import jsonschema
 import msgspec
 import pytest
 
-from ascend_doctor.checks.pair_rounds import PROBE, recorded, verdicts
+from ascend_doctor.checks import every
+from ascend_doctor.checks.pair_rounds import PROBE, pairs_of, recorded, verdicts
+from ascend_doctor.data import Catalog
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.judge import Case
+from ascend_doctor.judge import judge as judge_case
 from ascend_doctor.pairs import Row, Table, table_of
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.redact import redactor
@@ -279,6 +283,87 @@ def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
     for result in (broken, stuck):
         with pytest.raises(Unknown, match=f"in stage {stage}"):
             recorded(ProbeRun(probe=PROBE, ranks=(result,), timed_out=result.ok is None))
+
+
+def checked(run: ProbeRun) -> list[Finding]:
+    """What the check says of a run."""
+    chosen = [one for one in every() if one.id == PROBE]
+    return [*judge_case(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), chosen)]
+
+
+def of_one(**fields: Any) -> ProbeRun:
+    result = ProbeResult(probe=PROBE, **fields)
+    return ProbeRun(probe=PROBE, device="cpu", ranks=(result,), exit_code=0)
+
+
+@pytest.mark.parametrize(
+    ("run", "level", "part"),
+    [
+        (of_one(ok=True, skipped="one node has no other"), Level.SKIPPED, "one node"),
+        (
+            of_one(ok=True, values={"untold": "refused"}),
+            Level.UNKNOWN,
+            "no fault of a node: refused",
+        ),
+        (of_one(ok=False, error="OSError: x", stage="meet"), Level.UNKNOWN, "in stage meet"),
+        (of_one(ok=False, error="ImportError: x", stage="import"), Level.ERROR, "stage import"),
+        (ProbeRun(probe=PROBE, missing=(2,), exit_code=1), Level.ERROR, "never started"),
+        (ProbeRun(probe=PROBE, not_started="no time"), Level.UNKNOWN, "no time"),
+        (run_of(0, table(*CUT)), Level.ERROR, "n3 has no link to the others"),
+        (run_of(0, table(*CUT[:3]), "cpu"), Level.OK, "All pairs"),
+    ],
+)
+def test_what_the_check_says(run: ProbeRun, level: Level, part: str) -> None:
+    (found,) = checked(run)
+    assert found.level is level
+    assert part in found.title
+
+
+def test_it_says_what_was_measured_and_what_to_look_at() -> None:
+    wrong = [Row(pair=(one, 3), outcome="wrong", wrong=7 + one) for one in range(3)]
+    (found,) = checked(run_of(0, table(*CUT[:3], *wrong)))
+    assert found.found.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
+    assert found.remedy is not None
+    assert "hccn_tool -i $i -link -g" in found.remedy.commands[0]
+    (found,) = checked(run_of(0, table(*CUT[:3], *wrong), "cpu"))
+    assert found.remedy is not None
+    assert found.remedy.commands == ()
+    lossy = [row(one, 3, stalls=5, retransmitted=40) for one in range(3)]
+    (found,) = checked(run_of(0, table(*CUT[:3], *lossy)))
+    assert "5 of 200 stalled, 40 of 1640 segments sent again" in found.found
+
+
+def test_pairs_that_could_not_be_measured_accuse_nobody() -> None:
+    lost = [Row(pair=(one, 3), outcome="untold", why="node 3 gave no answer") for one in range(3)]
+    found = checked(run_of(0, table(*CUT[:3], *lost)))
+    assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
+    assert (found[0].found, found[0].nodes) == ("node 3 gave no answer", ("n3",))
+    (found_alone,) = checked(run_of(0, table(*lost)))
+    assert found_alone.nodes == ("n0", "n1", "n2", "n3")
+
+
+def test_where_no_pair_does_well_nobody_is_accused() -> None:
+    rows = [failed(one, two) for one in range(4) for two in range(one + 1, 4)]
+    (found,) = checked(run_of(0, table(*rows)))
+    assert found.level is Level.UNKNOWN
+    assert "nobody to compare with" in found.because
+    assert found.remedy is not None
+    assert "GLOO_SOCKET_IFNAME" in found.remedy.summary
+
+
+def test_measurements_that_disagree_are_shown_as_such() -> None:
+    rows = (*CUT[:3], row(0, 3), row(1, 3), failed(2, 3), row(2, 3, 1))
+    found = checked(run_of(0, table(*rows)))
+    assert [one.level for one in found] == [Level.UNKNOWN]
+    assert "disagree" in found[0].because
+    pairs = pairs_of(run_of(0, table(*rows)))
+    assert pairs is not None
+    assert {one.nodes: one.outcome for one in pairs.pairs}["n2", "n3"] == "unsteady"
+
+
+def test_what_has_no_pairs_has_no_matrix() -> None:
+    for run in (of_one(ok=True, skipped="one"), of_one(ok=False, stage="meet"), run_of(0, table())):
+        assert pairs_of(run) is None
 
 
 def test_two_hosts_of_one_name_are_told_apart() -> None:

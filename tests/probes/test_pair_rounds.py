@@ -73,7 +73,8 @@ def kind(fault: str) -> str:
 def worlds(draw: st.DrawFn, *, largest: int = 40) -> World:
     """A majority of nodes is good, and more of each good one's links to good ones than not.
 
-    Of more than eight nodes three quarters are good: they begin with two partners only.
+    Of more than eight nodes three quarters are good, and no end has more than two bad links: they
+    begin with two partners only.
     """
     count = draw(st.integers(4, largest))
     most = (count - 1) // 2 if count <= ALL_PAIRS else count // 4
@@ -86,7 +87,7 @@ def worlds(draw: st.DrawFn, *, largest: int = 40) -> World:
     ):
         pair = (min(one, two), max(one, two))
         taken = [sum(end in other for other in links) for end in pair]
-        if one != two and max(taken) + 1 <= (len(good) - 1) // 2:
+        if one != two and max(taken) + 1 <= min((len(good) - 1) // 2, 2 if count > 8 else 9):
             links[pair] = draw(st.sampled_from(list(BAD)))
     return World(count, nodes, links)
 
