@@ -12,7 +12,9 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
 
 _NAME = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
-# ray/_private/accelerators/npu.py of the wheels: os.environ.get in 2.53.0, env_bool in 2.54.0.
+# ray/_private/accelerators/npu.py of the wheels: ASCEND_VISIBLE_DEVICES and a variable of another
+# name in 2.9.3, the present ones in 2.10.0; os.environ.get in 2.53.0, env_bool in 2.54.0.
+_RUNTIME = Version("2.10.0")
 _BOOLEAN = Version("2.54.0")
 _PARSING = "https://github.com/ray-project/ray/pull/60577"
 _VERL = "verl-project/verl@1dda039b:verl/utils/ray_utils.py"
@@ -28,12 +30,23 @@ def ray_visible_devices(case: Case) -> Iterator[Finding]:
     counts as set, "0" and "false" too; from 2.54 on only 1 and true do. verl takes any text for
     set: with "0" and a new Ray it sets a device number that is not visible in the actor (107001).
     Ray reads the variable on each node, so it has to be the same there before `ray start`.
+
+    Ray before 2.10 sets ASCEND_VISIBLE_DEVICES, which only the container runtime reads: its actors
+    all see all devices.
     """
     npu_only(case)
     release = distribution(case, "ray").version
     value = variable(case, _NAME)
     verl = installed(case, "verl")
-    if not value:
+    if _is_before(_RUNTIME, release):
+        yield warning(
+            f"Ray {release} does not choose the devices of its actors",
+            found=f"Ray {release} sets ASCEND_VISIBLE_DEVICES, which processes do not read",
+            wanted="Ray 2.10 or newer",
+            because="Every actor sees all devices, and code that takes device 0 puts all ranks "
+            "on one.",
+        )
+    elif not value:
         if verl:
             yield note(
                 "Ray chooses the devices of each actor",
@@ -46,10 +59,7 @@ def ray_visible_devices(case: Case) -> Iterator[Finding]:
 
 
 def _neither(value: str, release: str, *, verl: bool) -> Iterator[Finding]:
-    try:
-        boolean = Version(release) >= _BOOLEAN
-    except InvalidVersion as broken:
-        raise Unknown(f"how Ray {release} reads {_NAME}={value}") from broken
+    boolean = not _is_before(_BOOLEAN, release)
     because = "Every actor sees all devices, and code that takes device 0 puts all ranks on one."
     if boolean:
         because = (
@@ -71,3 +81,10 @@ def _neither(value: str, release: str, *, verl: bool) -> Iterator[Finding]:
         ),
         refs=(_PARSING, _VERL) if verl else (_PARSING,),
     )
+
+
+def _is_before(first: Version, release: str) -> bool:
+    try:
+        return Version(release) < first
+    except InvalidVersion as broken:
+        raise Unknown(f"how Ray {release} chooses devices") from broken

@@ -48,6 +48,13 @@ def test_verl_and_a_new_ray_read_it_differently() -> None:
     assert "107001" in found.because
 
 
+@pytest.mark.parametrize("value", [None, "1"])
+def test_an_old_ray_sets_what_nobody_reads(value: str | None) -> None:
+    facts = machine("2.9.3", value)
+    only("ray-visible-devices", facts, Level.WARNING, "Ray 2.9.3 does not choose the devices")
+    assert run("ray-visible-devices", machine("2.10.0", value))[0].level is Level.OK
+
+
 def test_unset_is_fine() -> None:
     assert run("ray-visible-devices", machine("2.60.0", None))[0].level is Level.OK
     (found,) = run("ray-visible-devices", machine("2.60.0", "", verl=True))
