@@ -18,7 +18,7 @@ PORT = 29431
 # loses nothing; what comes in is lost at random; a cable is pulled at the switch.
 RANDOM = "-m statistic --mode random --probability 0.08 -j DROP"
 FAULTS = {
-    "slow": ("tc -n {sw} qdisc add dev d{n} root tbf rate 16mbit burst 16kb latency 500ms",),
+    "slow": ("tc -n {sw} qdisc add dev d{n} root tbf rate 8mbit burst 16kb latency 500ms",),
     "lossy": ("ip netns exec {host} iptables -A INPUT -i data0 " + RANDOM,),
     "cut": ("ip -n {sw} link set d{n} down",),
     "gone": ("ip -n {sw} link set d{n} down", "ip -n {sw} link set c{n} down"),

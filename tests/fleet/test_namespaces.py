@@ -126,7 +126,7 @@ def test_a_host_that_does_not_come_is_named_and_not_accused(
 ) -> None:
     hosts.mend()
     hosts.spoil(2, "gone")
-    runs = [checked(hosts, one, examined_python, tmp_path, timeout=150) for one in range(HOSTS)]
+    runs = [checked(hosts, one, examined_python, tmp_path, timeout=110) for one in range(HOSTS)]
     assert [ended(one) for one in runs] == [3] * HOSTS
     for one in (0, 1, 3):
         found, well = findings(tmp_path, one)
