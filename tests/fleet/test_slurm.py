@@ -279,6 +279,34 @@ def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: 
     assert sorted(names.split()) == ["node1", "node4"]
 
 
+def test_the_health_check_drains_a_bad_node(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """The script of docs/gates.md; SLURM_CONF stands for the place where Slurm looks itself."""
+    rows = "\n".join(
+        f"{node}) machine={machine(kind, node, tmp_path)} ;;"
+        for node, kind in zip(NODES, ("well", "fails", "drifts", "well"), strict=True)
+    )
+    program = tmp_path / "health"
+    program.write_text(
+        f"#!/bin/bash\ncase $SLURMD_NODENAME in\n{rows}\nesac\n"
+        f"export PATH={os.environ['PATH']} SLURM_CONF={cluster.conf}\n"
+        f'{shlex.quote(DOCTOR)} check --preset prolog --replay "$machine"\n'
+        '[ $? -ne 1 ] || scontrol update nodename="$SLURMD_NODENAME" state=drain'
+        " reason=ascend-doctor\n"
+    )
+    program.chmod(0o755)
+    before = cluster.conf.read_text()
+    more = f"HealthCheckProgram={program}\nHealthCheckInterval=2\nHealthCheckNodeState=ANY\n"
+    try:
+        cluster.conf.write_text(before + more)
+        cluster.ask("scontrol", "reconfigure")
+        cluster.until(lambda: cluster.states().get("node2", "").startswith("drain"))
+        assert "ascend-doctor" in cluster.ask("sinfo", "-R")
+        assert {one for one, state in cluster.states().items() if state != "idle"} == {"node2"}
+    finally:
+        cluster.conf.write_text(before)
+        cluster.ask("scontrol", "reconfigure")
+
+
 def test_a_gang_meets_by_the_variables_of_its_step(
     cluster: SlurmCluster, examined_python: Path, tmp_path: Path
 ) -> None:
