@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from ascend_doctor.findings import Finding, Level
 from tests.fleet.nodes import node, write
@@ -41,3 +42,43 @@ def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
         done = merge(*arguments)
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
+
+
+def told(folder: Path, *arguments: str) -> dict[str, Any]:
+    done = merge(str(folder), "--format", "json", *arguments)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_names_stay_and_addresses_home_and_secrets_do_not(
+    tmp_path: Path, no_real_home: Path
+) -> None:
+    """A node may be called by its address, or as a token looks."""
+    texts = f"{no_real_home}/x on 10.1.2.3 and 10.9.9.9 with token=abcdef"
+    bad = Finding(check="x", level=Level.ERROR, title="broken", found=texts)
+    names = ("10.1.2.3", "ms-aaaaaaaaaaaaaaaaaaaa")
+    write(tmp_path, *(node(name, bad, address="192.168.7.7") for name in names))
+    found = told(tmp_path)
+    one, two = (
+        row for row in found["findings"] if row["check"] in {"x", "fleet-duplicate-address"}
+    )
+    assert one["nodes"] == two["nodes"] == list(names)
+    shown = json.dumps([one, two])
+    assert "10.1.2.3" in one["found"] + two["found"]
+    for hidden in ("192.168.7.7", "10.9.9.9", "abcdef", str(no_real_home)):
+        assert hidden not in shown
+    assert found["redacted"]
+    plain = told(tmp_path, "--no-redact")
+    assert "192.168.7.7" in json.dumps(plain["findings"])
+    assert not plain["redacted"]
+
+
+def test_files_name_nodes_where_that_is_asked_for(tmp_path: Path) -> None:
+    """As with several slurmd of one machine."""
+    write(tmp_path, node("host"))
+    (tmp_path / "host.json").rename(tmp_path / "node1.json")
+    write(tmp_path, node("host"))
+    (tmp_path / "host.json").rename(tmp_path / "node2.json")
+    assert told(tmp_path, "--by-file")["fleet"]["passing"] == ["node1", "node2"]
+    assert told(tmp_path)["fleet"]["passing"] == ["host"]

@@ -97,6 +97,20 @@ def test_missing_nodes_are_named(tmp_path: Path) -> None:
     assert found.verdict.exit_code == 3
 
 
+def test_why_nodes_are_missing_is_told_by_reason(tmp_path: Path) -> None:
+    write(tmp_path, node("n1"))
+    found = judge(
+        merge(report_files([str(tmp_path)]), STACK),
+        expected=["n1", "n2", "n3", "n4", "n5"],
+        fail_on=Level.ERROR,
+        seconds=0,
+        reasons={"n1": "it did report", "n2": "no power", "n4": "no power", "n3": "drained"},
+    )
+    (one,) = of(found, "fleet-missing")
+    assert one.nodes == ("n2", "n3", "n4", "n5")
+    assert one.found == "n[2,4]: no power; n3: drained"
+
+
 def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:
     write(tmp_path, node("n0"))
     whole = (tmp_path / "n0.json").read_text()

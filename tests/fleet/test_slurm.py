@@ -235,6 +235,34 @@ def test_a_batch_job_checks_its_nodes_and_merges(cluster: SlurmCluster, tmp_path
     assert "3 passed, 1 failed" in output
 
 
+def test_a_step_of_an_allocation_ends_and_the_allocation_stays(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    doctor = doctors(tmp_path, **replaying(tmp_path, node1="well"), node2="trap '' TERM; sleep 600")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("node[1-3]\n")
+    check = [DOCTOR, "fleet", "check", "--slurm", "-l", "0", "--format", "json", "--timeout", "20"]
+    call = shlex.join([*check, "--expect", str(hosts), "--doctor", doctor])
+    done = subprocess.run(
+        [*("salloc", "--nodelist=node[1-2]", "sh", "-c"), f"{call}; squeue -h; squeue -h -s"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=cluster.env,
+        cwd=tmp_path,
+    )
+    out, end = json.JSONDecoder().raw_decode(done.stdout)
+    assert out["fleet"]["passing"] == ["node1"]
+    told = finding(out, "fleet-missing")["found"]
+    assert "node2: had not ended after 20 s" in told
+    assert "node3: not in the allocation" in told
+    queue = done.stdout[end:].split("\n")
+    assert len([row for row in queue if "node[1-2]" in row]) == 1
+    assert not [row for row in queue if "ascend-doctor" in row]
+    assert not cluster.processes("SLURMD_NODENAME=node2")
+
+
 def test_the_prolog_keeps_a_job_off_a_bad_node(cluster: SlurmCluster, tmp_path: Path) -> None:
     """The gate of docs/gates.md: what it finds drains the node; drift shows when merged."""
     reports = tmp_path / "reports"
