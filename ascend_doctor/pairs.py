@@ -30,6 +30,7 @@ _LATE_FACTOR, _LATE_US = 5.0, 2000.0
 _ENOUGH = 2
 # Up to so many nodes all pairs are measured, and more than half of a node's must be bad.
 _FEW, _OF_MANY = 8, 3
+_MOST = 100_000
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,13 +58,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """What one agent of the probe recorded. ``hosts`` are names by number, None where none came.
+    """What one agent of the probe recorded. ``hosts`` are names by number, as far as it knows them.
 
     ``run`` names the run, the same on all nodes; ``unfinished`` says why rounds were left out.
     """
 
     run: str = ""
-    hosts: tuple[str | None, ...] = ()
+    count: int
+    hosts: dict[int, str] = {}
     missing: tuple[int, ...] = ()
     unfinished: str = ""
     pairs: tuple[Row, ...] = ()
@@ -72,9 +74,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 def table_of(values: Mapping[str, Any]) -> Table:
     """The table of a record. Raises ValueError where there is none."""
     why = values.get("unfinished") or values.get("untold") or ""
-    table = msgspec.convert({**values, "unfinished": why}, Table)
-    if any(not 0 <= one < len(table.hosts) for row in table.pairs for one in row.pair):
-        raise ValueError("a pair of nodes that there are not")
+    table = msgspec.convert({**values, "unfinished": why}, Table, str_keys=True)
+    named = {one for row in table.pairs for one in row.pair} | {*table.hosts, *table.missing}
+    if not 0 < table.count <= _MOST or any(not 0 <= one < table.count for one in named):
+        raise ValueError(f"nodes that are not among {table.count}")
     return table
 
 

@@ -182,7 +182,7 @@ def redactor(facts: Snapshot, *, home: str, key: bytes | None = None) -> Redacto
 def _hosts(result: ProbeResult) -> list[str]:
     """Other nodes that a probe has met."""
     met = result.values.get("hosts")
-    return [one for one in met if isinstance(one, str)] if isinstance(met, list | tuple) else []
+    return [one for one in met.values() if isinstance(one, str)] if isinstance(met, dict) else []
 
 
 def _is_address(text: str) -> bool:

@@ -5,10 +5,10 @@ Run it alone, on every node: ``python probes/pair_rounds.py --device cpu --nnode
 HOST:PORT. Node 0 says who measures with whom: few nodes each with all others, many with two
 partners at first, then whatever stands out again with partners that do well. In each round the
 pairs are disjoint, and every pair has processes and a group of its own, of all ranks of both nodes:
-a sum by value, 200 small messages, and large ones. Recorded: ``hosts`` and ``missing`` nodes, and
-``pairs``, a row a measurement: outcome (ok, wrong, failed, untold), times in microseconds, messages
-that stalled, TCP segments sent and sent again, bus bandwidth in GB/s. What cannot be told, for
-nobody met, is ``untold``.
+a sum by value, 200 small messages, and large ones. Recorded: ``count`` nodes, the ``hosts`` by
+number, ``missing`` nodes, and ``pairs``, a row a measurement: outcome (ok, wrong, failed, untold),
+times in microseconds, messages that stalled, TCP segments sent and sent again, bus bandwidth in
+GB/s. What cannot be told, for nobody met, is ``untold``.
 """
 
 from __future__ import annotations
@@ -78,15 +78,17 @@ class Agent:
         name = {"host": socket.gethostname(), "left": self.probe.left()}
         self.meeting.tell(f"node/{self.nodes.rank}", name)
         if self.nodes.rank == 0:
-            self.meeting.tell("begin", self._gathered(end))
+            self._gather(end)
         # Node 0 may have begun to wait later than this node did.
         begun = self.meeting.wait("begin", end=end + MEET_SECONDS[self.probe.device])
-        self.present: list[int] = begun["present"]
+        absent: list[int] = begun["missing"]
+        self.present = [one for one in range(self.nodes.count) if one not in set(absent)]
         self.end = time.monotonic() + begun["left"]
         self.probe.measure("run", begun["run"])
-        self.probe.measure("hosts", begun["hosts"])
-        absent = [one for one in range(self.nodes.count) if one not in self.present]
+        self.probe.measure("count", self.nodes.count)
         self.probe.measure("missing", absent)
+        hosts = {self.nodes.rank: socket.gethostname()}
+        self.probe.measure("hosts", self.meeting.told("hosts") if self.keeps_all else hosts)
         if absent:
             who = f"node{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
             self.probe.measure("blocks", f"{who} did not come to the pair rounds")
@@ -94,8 +96,13 @@ class Agent:
             raise NoMeeting("the others had begun before this node came")
         self.met = True
 
-    def _gathered(self, end: float) -> dict[str, Any]:
-        """On node 0: who came, and how long all of them have."""
+    @property
+    def keeps_all(self) -> bool:
+        """Whether this node keeps what concerns others only."""
+        return self.nodes.count <= KEPT_ALL or self.nodes.rank < KEEPERS
+
+    def _gather(self, end: float) -> None:
+        """On node 0: wait for the others, and tell who came and how long all of them have."""
         came: dict[int, Any] = {}
         ends: list[float] = []
         while len(came) < self.nodes.count and time.monotonic() < end:
@@ -104,12 +111,13 @@ class Agent:
                     came[one] = name
                     ends.append(time.monotonic() + name["left"])
             time.sleep(LOOK_SECONDS)
-        return {
+        self.meeting.tell("hosts", {one: name["host"] for one, name in came.items()})
+        begun = {
             "run": secrets.token_hex(8),
-            "present": sorted(came),
-            "hosts": [came.get(one, {}).get("host") for one in range(self.nodes.count)],
+            "missing": [one for one in range(self.nodes.count) if one not in came],
             "left": min(ends) - time.monotonic() - 2 * GRACE,
         }
+        self.meeting.tell("begin", begun)
 
     def rounds(self) -> None:
         """Follow the plan; on node 0 also make it."""
@@ -170,9 +178,8 @@ class Agent:
 
     def keep(self) -> None:
         """Record the rows; where nodes are many, most keep those of their own."""
-        everything = self.nodes.count <= KEPT_ALL or self.nodes.rank < KEEPERS
         rank = self.nodes.rank
-        rows = [row for row in self.table if everything or rank in row["pair"]]
+        rows = [row for row in self.table if self.keeps_all or rank in row["pair"]]
         self.probe.measure("pairs", rows)
         cut = [row["pair"] for row in self.table if row["outcome"] == "failed"]
         if cut and "blocks" not in self.probe.values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -111,11 +112,15 @@ def recorded(run: ProbeRun) -> Recorded | None:
 
 
 def names_of(table: Table) -> tuple[str, ...]:
-    """Hosts by number; the number stands with those that came not, or whose name comes twice."""
-    seen = [one for one in table.hosts if one]
+    """Hosts by number; the number stands for unknown ones, and with those that come twice."""
+    times = Counter(table.hosts.values())
     return tuple(
-        f"node {number}" if not one else f"{one} (node {number})" if seen.count(one) > 1 else one
-        for number, one in enumerate(table.hosts)
+        f"node {one}"
+        if not (host := table.hosts.get(one))
+        else f"{host} (node {one})"
+        if times[host] > 1
+        else host
+        for one in range(table.count)
     )
 
 
@@ -198,16 +203,14 @@ def _look(device: str, *, node: bool) -> Remedy:
 
 def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Finding]:
     if table.missing:
-        who = ", ".join(names[one] for one in table.missing if one < len(names))
+        who = ", ".join(names[one] for one in table.missing)
         yield unknown(
             f"{PROBE}: {who} did not come to the meeting point",
             because="A node that does not come may be down, busy, or cut off from it; its links "
             "were not tried, and it is not accused.",
             remedy=Remedy(summary="See what its own report says"),
             # Of who came alone nothing is known, either.
-            nodes=tuple(names[one] for one in table.missing if one < len(names))
-            if table.pairs
-            else tuple(names),
+            nodes=tuple(names[one] for one in table.missing) if table.pairs else tuple(names),
         )
     if found.doubts:
         some = [f"{names[one]} with {names[two]}" for one, two in found.doubts]

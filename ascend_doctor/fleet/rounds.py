@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ascend_doctor.checks.pair_rounds import PROBE, Recorded, recorded, verdicts
+from ascend_doctor.checks.pair_rounds import PROBE, Recorded, names_of, recorded, verdicts
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Finding, Level
@@ -17,12 +17,14 @@ from ascend_doctor.probe_results import ProbeRun
 
 @dataclass
 class Run:
-    """One run of the probe, by what its nodes recorded. ``reports`` are names by number."""
+    """One run of the probe, by what its nodes recorded. ``reports`` are names by number.
+
+    ``table`` is the one that knows most hosts.
+    """
 
     table: Table
     device: str
     simulated: bool
-    names: list[str]
     reports: dict[int, str] = field(default_factory=dict)
     rows: dict[tuple[int, tuple[int, int]], Row] = field(default_factory=dict)
     unfinished: str = ""
@@ -30,10 +32,8 @@ class Run:
     @property
     def united(self) -> Table:
         """The rows of all nodes; of many nodes, most keep only their own."""
-        return Table(
-            run=self.table.run,
-            hosts=self.table.hosts,
-            missing=self.table.missing,
+        return msgspec.structs.replace(
+            self.table,
             unfinished=self.unfinished,
             pairs=tuple(self.rows[one] for one in sorted(self.rows)),
         )
@@ -41,7 +41,8 @@ class Run:
     @property
     def called(self) -> tuple[str, ...]:
         """Nodes by number: as their reports are called, or as the others know them."""
-        return tuple(self.reports.get(one, name) for one, name in enumerate(self.names))
+        names = names_of(self.table)
+        return tuple(self.reports.get(one, name) for one, name in enumerate(names))
 
 
 class Rounds:
@@ -60,11 +61,11 @@ class Rounds:
         return taken
 
     def _add(self, name: str, run: ProbeRun, found: Recorded) -> None:
-        known = self._runs.setdefault(
-            found.table.run, Run(found.table, run.device, run.simulated, list(found.names))
-        )
-        if len(found.table.hosts) != len(known.names):
+        known = self._runs.setdefault(found.table.run, Run(found.table, run.device, run.simulated))
+        if found.table.count != known.table.count:
             return  # it says that it is of this run, and is not
+        if len(found.table.hosts) > len(known.table.hosts):
+            known.table = found.table
         known.reports[found.node] = name
         known.unfinished = known.unfinished or found.table.unfinished
         for row in found.table.pairs:

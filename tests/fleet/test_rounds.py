@@ -44,8 +44,8 @@ CUT = (row(0, 1), row(0, 2), row(1, 2), failed(0, 3), failed(1, 3), failed(2, 3)
 
 
 def table(*rows: Row, count: int = 4, **fields: Any) -> Table:
-    hosts = tuple(f"n{one}" for one in range(count))
-    return Table(**{"run": "r", "hosts": hosts, "pairs": rows, **fields})
+    hosts = {one: f"n{one}" for one in range(count)}
+    return Table(**{"run": "r", "count": count, "hosts": hosts, "pairs": rows, **fields})
 
 
 def run_of(number: int, told: Table, device: str = "npu") -> ProbeRun:
@@ -120,7 +120,7 @@ def test_both_ends_of_a_guilty_link_fail(tmp_path: Path) -> None:
 
 def test_redacted_reports_are_known_by_number(tmp_path: Path) -> None:
     for one in range(4):
-        told = table(*CUT, hosts=tuple(f"host-{one}{other}" for other in range(4)))
+        told = table(*CUT, hosts={other: f"host-{one}{other}" for other in range(4)})
         plain = report_of(one, told, redacted=True)
         (tmp_path / f"rack{one}.json").write_text(json_format.render(plain))
     found = merged(tmp_path)
@@ -132,7 +132,7 @@ def test_redacted_reports_are_known_by_number(tmp_path: Path) -> None:
 
 
 def test_a_node_that_did_not_come_is_unknown(tmp_path: Path) -> None:
-    told = table(row(0, 1), row(0, 2), row(1, 2), hosts=("n0", "n1", "n2", None), missing=(3,))
+    told = table(row(0, 1), row(0, 2), row(1, 2), hosts={0: "n0", 1: "n1", 2: "n2"}, missing=(3,))
     write(tmp_path, *(report_of(one, told, FINE) for one in range(3)))
     found = merged(tmp_path)
     assert [(one.level, one.nodes) for one in about(found)] == [
@@ -144,7 +144,7 @@ def test_a_node_that_did_not_come_is_unknown(tmp_path: Path) -> None:
 
 
 def test_who_came_alone_has_not_passed(tmp_path: Path) -> None:
-    told = table(hosts=("n0", None), count=2, missing=(1,))
+    told = table(hosts={0: "n0"}, count=2, missing=(1,))
     write(tmp_path, report_of(0, told))
     assert fleet(merged(tmp_path)).untold == ("n0",)
 
@@ -176,7 +176,7 @@ def test_rows_of_all_nodes_come_together(tmp_path: Path) -> None:
 def test_two_runs_are_judged_by_themselves(tmp_path: Path) -> None:
     """Numbers of nodes mean something within one run only."""
     write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
-    other = table(row(0, 1), run="other", hosts=("m0", "m1"))
+    other = table(row(0, 1), run="other", count=2, hosts={0: "m0", 1: "m1"})
     for one in range(2):
         plain = msgspec.structs.replace(report_of(one, other), host=f"m{one}")
         (tmp_path / f"m{one}.json").write_text(json_format.render(plain))
@@ -189,8 +189,11 @@ def test_two_runs_are_judged_by_themselves(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"hosts": ["a"], "pairs": [{"pair": [0, 7], "outcome": "ok"}]},
-        {"hosts": ["a", "b"], "pairs": [{"pair": [0, 1], "outcome": "odd"}]},
+        {"count": 2, "pairs": [{"pair": [0, 7], "outcome": "ok"}]},
+        {"count": 2, "pairs": [{"pair": [0, 1], "outcome": "odd"}]},
+        {"count": 2, "missing": [2]},
+        {"count": 2, "hosts": {"2": "a"}},
+        {"count": 10**12},
         {"hosts": 3, "pairs": []},
         {"pairs": [[]]},
     ],
@@ -253,7 +256,7 @@ def test_of_many_nodes_the_suspects_are_shown() -> None:
 def test_hostile_names_and_reasons_reach_no_format_raw(name: str) -> None:
     bad = Row(pair=(0, 3), outcome="failed", why=HOSTILE)
     rows = (*CUT[:3], bad, failed(1, 3), failed(2, 3))
-    report = report_of(0, table(*rows, hosts=(HOSTILE, "b", "c", HOSTILE)))
+    report = report_of(0, table(*rows, hosts={0: HOSTILE, 1: "b", 3: HOSTILE}))
     render = __import__(f"ascend_doctor.render.{name}", fromlist=["render"]).render
     out = render(report)
     assert not {one for one in out if ord(one) < 32 and one != "\n"}
@@ -367,7 +370,7 @@ def test_what_has_no_pairs_has_no_matrix() -> None:
 
 
 def test_two_hosts_of_one_name_are_told_apart() -> None:
-    found = recorded(run_of(0, table(*CUT, hosts=("a", "b", "a", None))))
+    found = recorded(run_of(0, table(*CUT, hosts={0: "a", 1: "b", 2: "a"})))
     assert found is not None
     assert found.names == ("a (node 0)", "b", "a (node 2)", "node 3")
 

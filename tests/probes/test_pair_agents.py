@@ -87,7 +87,7 @@ def by_hand(
 
 def judged(values: dict[str, Any]) -> list[Finding]:
     table = table_of(values)
-    names = [f"n{one}" for one in range(len(table.hosts))]
+    names = [f"n{one}" for one in range(table.count)]
     return [*verdicts(table, names, device="cpu")]
 
 
