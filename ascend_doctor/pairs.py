@@ -217,10 +217,12 @@ def _blamed(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], lis
     nodes = {one.guilty[0] for one in accused}
     doubts = []
     for pair, seen in sorted(marks.items()):
-        if not any(seen) or nodes & set(pair):
+        # What a guilty node explains, unless the other was tried with none that does well.
+        others = [one for one in pair if one not in nodes]
+        if not any(seen) or (nodes & set(pair) and all(fine[one] for one in others)):
             continue
         cleared = all(len(fine[one]) >= max(len(bad[one] - nodes), 1) for one in pair)
-        if all(seen) and len(seen) >= _ENOUGH and cleared:
+        if all(seen) and len(seen) >= _ENOUGH and cleared and others == [*pair]:
             accused.append(Accused(kind, pair, (pair,)))
         else:
             doubts.append(pair)

@@ -102,25 +102,21 @@ class Seen:
     def wanted(self, nodes: Sequence[int]) -> Iterable[Pair]:
         """Pairs worth measuring, the most telling first."""
         for kind, links in self.bad.items():
-            odd_pairs = [
-                (one, two)
-                for one in sorted(links)
-                for two in sorted(links[one])
-                if one < two and not self.settled(kind, one) and not self.settled(kind, two)
-            ]
+            doubtful = [one for one in sorted(links) if not self.settled(kind, one)]
             # Nodes that do well with many come first, as partners of those in doubt.
             good = sorted(
                 (one for one in nodes if self.fine[kind][one]),
                 key=lambda one: (len(self.bad[kind][one]), -len(self.fine[kind][one]), one),
             )
-            for pair in odd_pairs:
-                for one in pair:
-                    if len(self.fine[kind][one]) < ENOUGH:
-                        tried = self.met[one] | {one}
-                        yield from ((one, other) for other in good if other not in tried)
-            for pair in odd_pairs:
-                if self.times[pair] < ENOUGH:
-                    yield pair
+            for one in doubtful:
+                # Whose partners were all guilty, of that one nothing is known yet.
+                if len(self.fine[kind][one]) < ENOUGH:
+                    tried = self.met[one] | {one}
+                    yield from ((one, other) for other in good if other not in tried)
+            for one in doubtful:
+                for two in sorted(links[one].intersection(doubtful)):
+                    if one < two and self.times[one, two] < ENOUGH:
+                        yield one, two
 
 
 def _links() -> defaultdict[int, set[int]]:

@@ -154,6 +154,21 @@ def test_whatever_is_measured_nobody_is_accused_for_one_observation(
             assert all(one.guilty[0] in pair for pair in one.pairs)
 
 
+def test_who_met_only_guilty_ones_is_tried_again() -> None:
+    bad = {15: "failed", 17: "failed", 0: "failed", 1: "wrong", 5: "wrong", 7: "lossy"}
+    found = judge(run(World(36, bad | {18: "lossy"}, {}))[0])
+    assert ("lossy", (18,)) in {(one.kind, one.guilty) for one in found.accused}
+
+
+def test_who_met_only_guilty_ones_is_in_doubt() -> None:
+    table = [row for row in run(World(5, {3: "failed"}, {}))[0] if row["pair"] != (3, 4)]
+    assert not judge(table).doubts
+    without = [row for row in table if 4 not in row["pair"]]
+    alone = [*without, {"pair": (3, 4), "outcome": "failed"}]
+    assert [one.guilty for one in judge(without).accused] == [(3,)]
+    assert judge(alone).doubts == ((3, 4),)
+
+
 def test_three_faults_on_four_nodes_are_told_apart() -> None:
     world = World(4, {1: "slow", 2: "lossy", 3: "failed"}, {})
     found = judge(run(world)[0])
