@@ -15,8 +15,9 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
 
-# What Ray needs to let go of its cluster, and how long it gets to.
+# What Ray needs of the time to let go of its cluster; where it does not, it is killed in time.
 _MARGIN, _MARGIN_SHARE = 5.0, 0.1
+_OF_IT_FOLLOWED, _OF_IT_WAITED = 0.5, 0.4
 _PATIENCE = 5.0
 
 
@@ -45,8 +46,9 @@ class RayEngine:
         """The check on every node that has NPUs, or on every one where none has."""
         if importlib.util.find_spec("ray") is None:
             raise DataError("--ray: Ray is not installed; pip install 'ascend-doctor[ray]'")
-        own = job.deadline - min(_MARGIN, job.deadline * _MARGIN_SHARE)
-        order = Order(address=self.address, job=msgspec.structs.replace(job, deadline=own))
+        margin = min(_MARGIN, job.deadline * _MARGIN_SHARE)
+        own = msgspec.structs.replace(job, deadline=job.deadline - margin)
+        patience = _PATIENCE
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 [sys.executable, "-m", "ascend_doctor.fleet.ray_driver"],
@@ -56,9 +58,11 @@ class RayEngine:
                 start_new_session=True,
             )
             try:
-                ended = _follow(process, order, job.deadline)
+                _send(process, Order(address=self.address, job=own))
+                ended = _ended(process, own.deadline + margin * _OF_IT_FOLLOWED)
+                patience = margin * _OF_IT_WAITED
             finally:
-                _end(process)
+                _end(process, patience)
             output.seek(0)
             errors.seek(0)
             told = _told(output.read())
@@ -89,12 +93,15 @@ class RayEngine:
         return tuple(silent.values())
 
 
-def _follow(process: subprocess.Popen[bytes], order: Order, seconds: float) -> bool:
-    """Whether the driver ended in time."""
+def _send(process: subprocess.Popen[bytes], order: Order) -> None:
     assert process.stdin is not None  # noqa: S101 - a pipe was asked for
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(msgspec.json.encode(order) + b"\n")
         process.stdin.flush()
+
+
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it ended in this time."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -102,14 +109,12 @@ def _follow(process: subprocess.Popen[bytes], order: Order, seconds: float) -> b
     return True
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], patience: float) -> None:
     """Closing its standard input tells the driver to let go of the cluster."""
     assert process.stdin is not None  # noqa: S101 - a pipe was asked for
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
+    if not _ended(process, patience):
         process.kill()
         process.wait()
 
