@@ -13,7 +13,7 @@ from typing import Any
 
 ALL_PAIRS = 8  # nodes up to which every pair is measured
 FIRST_ROUNDS = 2
-MORE_ROUNDS = 6
+MORE_ROUNDS = 8
 # What is measured again; the check that accuses asks for more.
 SENT_AGAIN, STALLS = 2, 1
 RATE_SHARE = 0.5
