@@ -72,10 +72,12 @@ def _pairs(report: Report) -> Pairs | None:
 
 
 def _suspects(pairs: Pairs) -> Iterator[str]:
-    """Nodes of pairs that are not fine, those with most of them first."""
-    counts: dict[str, int] = {}
+    """Nodes of pairs that are not fine, those with most of them first, each with its partners."""
+    partners: dict[str, list[str]] = {}
     for one in pairs.pairs:
         if one.outcome != "fine":
-            for name in one.nodes:
-                counts[name] = counts.get(name, 0) + 1
-    yield from sorted(counts, key=lambda name: -counts[name])
+            for name, other in (one.nodes, one.nodes[::-1]):
+                partners.setdefault(name, []).append(other)
+    for name in sorted(partners, key=lambda name: -len(partners[name])):
+        yield name
+        yield from partners[name]
