@@ -16,7 +16,7 @@ from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.report import LEVELS
 
 # What a node's own check leaves of the time, to write and send its report.
-_MARGIN, _MARGIN_SHARE = 60.0, 0.2
+_MARGIN, _MARGIN_SHARE = 60.0, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)

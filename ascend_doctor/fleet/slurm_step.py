@@ -29,9 +29,9 @@ echo $? >"$folder/$node.exit"
 """
 _POLL = 0.2
 _ASK_EVERY = 2.0
-# The last share of the time is for checks that are asked to end and write what they have.
+# The last two shares of the time: for checks that are asked to end and write what they have, and
+# for Slurm to end what does not.
 _GRACE, _GRACE_SHARE = 15.0, 0.1
-_CANCELLING = 10.0
 
 
 class Step:
@@ -100,7 +100,7 @@ class Step:
         asked = 0.0
         while self.process.poll() is None:
             now = time.monotonic()
-            if now > end - self.grace:
+            if now > end - 2 * self.grace:
                 self.late = True
                 return
             if not self.nodes and now - asked > _ASK_EVERY:
@@ -131,7 +131,7 @@ class Step:
         with contextlib.suppress(DataError):
             for one in self._left():
                 self.slurm.ask("scancel", "--quiet", one)
-            end = time.monotonic() + _CANCELLING
+            end = time.monotonic() + self.grace
             while time.monotonic() < end and self._left():
                 time.sleep(_POLL)
         self._wait(_POLL)

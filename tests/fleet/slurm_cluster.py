@@ -18,7 +18,7 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo", "squeue", "scontrol")
 NODES = tuple(f"node{number}" for number in range(1, 5))
 _SBIN = "/usr/sbin:/sbin"
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 
 
 class SlurmCluster:

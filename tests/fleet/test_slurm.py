@@ -103,14 +103,14 @@ def test_one_drifts_one_fails_one_hangs(cluster: SlurmCluster, tmp_path: Path) -
     process = fleet(
         cluster,
         tmp_path,
-        *("--nodes", "4", "--timeout", "30", "--doctor", doctor, "--lists", str(lists)),
+        *("--nodes", "4", "--timeout", "60", "--doctor", doctor, "--lists", str(lists)),
     )
     code, report = ended(process)
     assert code == 1
     told = report["fleet"]
     assert (told["passing"], told["failing"]) == (["node1"], ["node2", "node3"])
     assert told["missing"] == ["node4"]
-    assert finding(report, "fleet-missing")["found"] == "node4: had not ended after 30 s"
+    assert finding(report, "fleet-missing")["found"] == "node4: had not ended after 60 s"
     assert "Python" in {one["setting"] for one in told["drift"]}
     for name, nodes in {"passing": "node1", "failing": "node2\nnode3", "unknown": "node4"}.items():
         assert (lists / f"{name}_nodes.txt").read_text() == f"{nodes}\n"
@@ -126,7 +126,7 @@ def test_a_node_that_is_lost_is_silent_and_the_others_count(
         **replaying(tmp_path, **dict.fromkeys(NODES[:3], "well")),
         node4=f": >{shlex.quote(str(tmp_path / 'here'))}; sleep 600",
     )
-    process = fleet(cluster, tmp_path, "--nodes", "4", "--timeout", "90", "--doctor", doctor)
+    process = fleet(cluster, tmp_path, "--nodes", "4", "--timeout", "150", "--doctor", doctor)
     cluster.until((tmp_path / "here").exists)
     cluster.kill_node("node4")
     code, report = ended(process)
@@ -241,7 +241,7 @@ def test_a_step_of_an_allocation_ends_and_the_allocation_stays(
     doctor = doctors(tmp_path, **replaying(tmp_path, node1="well"), node2="trap '' TERM; sleep 600")
     hosts = tmp_path / "hosts"
     hosts.write_text("node[1-3]\n")
-    check = [DOCTOR, "fleet", "check", "--slurm", "-l", "0", "--format", "json", "--timeout", "20"]
+    check = [DOCTOR, "fleet", "check", "--slurm", "-l", "0", "--format", "json", "--timeout", "60"]
     call = shlex.join([*check, "--expect", str(hosts), "--doctor", doctor])
     done = subprocess.run(
         [*("salloc", "--nodelist=node[1-2]", "sh", "-c"), f"{call}; squeue -h; squeue -h -s"],
@@ -255,7 +255,7 @@ def test_a_step_of_an_allocation_ends_and_the_allocation_stays(
     out, end = json.JSONDecoder().raw_decode(done.stdout)
     assert out["fleet"]["passing"] == ["node1"]
     told = finding(out, "fleet-missing")["found"]
-    assert "node2: had not ended after 20 s" in told
+    assert "node2: had not ended after 60 s" in told
     assert "node3: not in the allocation" in told
     queue = done.stdout[end:].split("\n")
     assert len([row for row in queue if "node[1-2]" in row]) == 1
