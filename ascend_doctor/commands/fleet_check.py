@@ -73,7 +73,13 @@ def command(  # noqa: PLR0913 - the options of the command
     if expect and nodes:
         raise click.UsageError("--expect and --nodes exclude each other")
     hosts = read_hosts(expect) if expect else ()
-    engine = _engine(ray, slurm=slurm, doctor=doctor, words=words)
+    if (ray is not None) == slurm:
+        raise click.UsageError("give --ray or --slurm; without either, see fleet torchrun")
+    if ray is not None and (words or doctor):
+        raise click.UsageError("--doctor and what stands behind -- go with --slurm")
+    engine = (
+        _ray(ray) if ray is not None else _slurm(doctor_words(doctor), words, whole=on_nodes.whole)
+    )
     with _folder(reports, shared=slurm) as folder:
         job = Job(
             folder=folder,
@@ -103,18 +109,16 @@ def command(  # noqa: PLR0913 - the options of the command
     return EXIT_INTERRUPTED if interrupted else code
 
 
-def _engine(ray: str | None, *, slurm: bool, doctor: str | None, words: tuple[str, ...]) -> Engine:
-    if (ray is not None) == slurm:
-        raise click.UsageError("give --ray or --slurm; without either, see fleet torchrun")
-    if slurm:
-        from ascend_doctor.fleet.slurm_engine import SlurmEngine  # noqa: PLC0415 - of two, one
+def _slurm(doctor: tuple[str, ...], words: tuple[str, ...], *, whole: bool) -> Engine:
+    from ascend_doctor.fleet.slurm_engine import SlurmEngine  # noqa: PLC0415 - of two, one
 
-        return SlurmEngine(doctor_words(doctor), words)
-    if words or doctor:
-        raise click.UsageError("--doctor and what stands behind -- go with --slurm")
+    return SlurmEngine(doctor, words, whole=whole)
+
+
+def _ray(address: str) -> Engine:
     from ascend_doctor.fleet.ray_engine import RayEngine  # noqa: PLC0415 - of two, one
 
-    return RayEngine(ray)
+    return RayEngine(address)
 
 
 def _run(engine: Engine, job: Job) -> tuple[tuple[Silent, ...], bool]:

@@ -59,6 +59,7 @@ def command(  # noqa: PLR0913 - the options of the command
         [f"--nodes={nodes or len(hosts)}"],
         ["--ntasks-per-node=1"],
         [f"--time={minutes}"],
+        *([["--exclusive"]] if on_nodes.whole else []),
         *([[f"--nodelist={compress(hosts)}"]] if hosts else []),
         *([list(words)] if words else []),
     ]

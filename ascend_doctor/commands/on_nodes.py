@@ -15,6 +15,8 @@ import click
 from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.report import LEVELS
 
+# The first level that uses devices, and all of them at level 3: other work must not be beside it.
+_DEVICES = 2
 # What a node's own check leaves of the time, to write and send its report.
 _MARGIN, _MARGIN_SHARE = 60.0, 0.3
 
@@ -30,6 +32,11 @@ class OnNodes:
     timeout: float
     only: tuple[str, ...]
     skip: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nodes are needed for this alone."""
+        return self.level >= _DEVICES
 
     @property
     def words(self) -> tuple[str, ...]:

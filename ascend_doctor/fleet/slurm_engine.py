@@ -13,11 +13,17 @@ from ascend_doctor.fleet.slurm_step import Step
 
 
 class SlurmEngine:
-    """``doctor`` is how nodes call ascend-doctor, ``words`` are further options of srun."""
+    """``doctor`` is how nodes call ascend-doctor, ``words`` are further options of srun.
 
-    def __init__(self, doctor: Sequence[str], words: Sequence[str] = ()) -> None:
+    ``whole``: a new allocation has its nodes for itself.
+    """
+
+    def __init__(
+        self, doctor: Sequence[str], words: Sequence[str] = (), *, whole: bool = False
+    ) -> None:
         self.doctor = tuple(doctor)
         self.words = tuple(words)
+        self.whole = whole
         self.slurm = Slurm()
 
     def run(self, job: Job) -> tuple[Silent, ...]:
@@ -26,7 +32,11 @@ class SlurmEngine:
         nodes, silent = self._nodes(job, self.slurm.states())
         if silent and not nodes:
             return silent
-        step = Step(self.slurm, job, nodes, doctor=self.doctor, words=self.words)
+        words = (
+            *(("--exclusive",) if self.whole and not self.slurm.allocation else ()),
+            *self.words,
+        )
+        step = Step(self.slurm, job, nodes, doctor=self.doctor, words=words)
         with step.started():
             step.wait(end)
         after: Mapping[str, State] = {}

@@ -70,7 +70,8 @@ class Step:
         return (
             *("srun", f"--job-name={self.name}", "--input=none", "--wait=0"),
             *(f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"),
-            *("--kill-on-bad-exit=0", *where, *named, *self.words, "--"),
+            # Without it a task is bound to one core, and so is what it measures.
+            *("--cpu-bind=none", "--kill-on-bad-exit=0", *where, *named, *self.words, "--"),
             *("sh", "-c", _ON_NODE, "sh", self.job.folder, *self.doctor, "check"),
             *self.job.check,
         )
