@@ -93,25 +93,36 @@ def test_pods_are_those_of_kubernetes(
     capsys: pytest.CaptureFixture[str], kind: str, more: tuple[str, ...]
 ) -> None:
     for pod in pods(manifest(capsys, kind, *more)):
-        kubernetes_validate.validate(pod, "1.30", strict=True)
+        for version in ("1.25", "1.30", kubernetes_validate.latest_version()):
+            kubernetes_validate.validate(pod, version, strict=True)
         broken = json.loads(json.dumps(pod).replace('"hostNetwork"', '"hostNetworks"'))
         with pytest.raises(kubernetes_validate.ValidationError):
             kubernetes_validate.validate(broken, "1.30", strict=True)
 
 
+MIND_CLUSTER = "ASCEND_DOCTOR_TEST_MIND_CLUSTER"
 UPSTREAM = {
-    "--volcano": ("ASCEND_DOCTOR_TEST_VOLCANO", VOLCANO, "Job", "v1alpha1"),
-    "--ascendjob": ("ASCEND_DOCTOR_TEST_MIND_CLUSTER", ASCEND_JOB, "AscendJob", "v1"),
+    "volcano": ("--volcano", "ASCEND_DOCTOR_TEST_VOLCANO", VOLCANO),
+    # As MindCluster builds it.
+    **{
+        f"volcano {version}": (
+            *("--volcano", MIND_CLUSTER),
+            f"component/ascend-for-volcano/build/volcano-v{version}.yaml",
+        )
+        for version in ("1.9.0", "1.12.0", "1.15.0")
+    },
+    "ascendjob": ("--ascendjob", MIND_CLUSTER, ASCEND_JOB),
 }
+SERVED = {"--volcano": ("Job", "v1alpha1"), "--ascendjob": ("AscendJob", "v1")}
 
 
-@pytest.mark.parametrize("kind", UPSTREAM)
+@pytest.mark.parametrize("name", UPSTREAM)
 @pytest.mark.parametrize("more", [("--nodes", "3"), ("--nodes", "2", "--gang", *MORE)])
 def test_jobs_are_those_of_upstream(
-    capsys: pytest.CaptureFixture[str], kind: str, more: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str], name: str, more: tuple[str, ...]
 ) -> None:
-    variable, path, name, version = UPSTREAM[kind]
-    schema = crd(upstream(variable, path), name, version)
+    kind, variable, path = UPSTREAM[name]
+    schema = crd(upstream(variable, path), *SERVED[kind])
     found = manifest(capsys, kind, *more)
     jsonschema.validate(found, schema)
     wrongs: tuple[Manifest, ...] = ({"task": []}, {"schedulerName": 1})

@@ -122,6 +122,18 @@ def test_a_line_for_every_node(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run([*shlex.split(told[1])[5:], "--help"]) == 0
 
 
+def test_nodes_are_for_the_job_alone_where_it_probes_devices(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("node[1-2]\n")
+    for options, alone in (((), True), (("-l", "1"), False)):
+        assert run(["fleet", "sbatch", "--expect", str(hosts), *options]) == 0
+        rows = capsys.readouterr().out.splitlines()
+        assert ("#SBATCH --exclusive" in rows) == alone
+        assert {"#SBATCH --nodes=2", "#SBATCH --nodelist=node[1-2]"} <= {*rows}
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
