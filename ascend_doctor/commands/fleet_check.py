@@ -86,6 +86,7 @@ def command(  # noqa: PLR0913 - the options of the command
             check=(
                 *on_nodes.arguments(fail_on=wanted.output.fail_on.value),
                 *(("--gang",) if gang else ()),
+                *_acknowledged(),
             ),
             deadline=on_nodes.timeout,
             nodes=hosts,
@@ -107,6 +108,12 @@ def command(  # noqa: PLR0913 - the options of the command
     )
     code = wanted.write(msgspec.structs.replace(report, interrupted=interrupted))
     return EXIT_INTERRUPTED if interrupted else code
+
+
+def _acknowledged() -> tuple[str, ...]:
+    """Findings are acknowledged where they are made, so nodes get the file that was named."""
+    named = click.get_current_context().params.get("config")
+    return ("--config", os.path.abspath(named)) if named else ()
 
 
 def _slurm(doctor: tuple[str, ...], words: tuple[str, ...], *, whole: bool) -> Engine:

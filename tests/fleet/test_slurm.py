@@ -152,6 +152,21 @@ def test_what_slurm_says_of_a_node_is_told(cluster: SlurmCluster, tmp_path: Path
     assert "node9: Slurm knows no such node" in told
 
 
+def test_findings_are_acknowledged_on_the_nodes(cluster: SlurmCluster, tmp_path: Path) -> None:
+    config = tmp_path / "known.yaml"
+    rows = "".join(
+        f"- {{id: {one}, nodes: '*', reason: new driver on Monday, expires: '2999-12-31'}}\n"
+        for one in ("driver-loaded", "npu-smi")
+    )
+    config.write_text(f"acknowledged:\n{rows}")
+    doctor = doctors(tmp_path, **replaying(tmp_path, **dict.fromkeys(NODES, "fails")))
+    arguments = ("--nodes", "1", "--timeout", "120", "--doctor", doctor)
+    code, report = ended(fleet(cluster, tmp_path, *arguments))
+    assert (code, len(report["fleet"]["failing"])) == (1, 1)
+    code, report = ended(fleet(cluster, tmp_path, *arguments, "--config", config.name))
+    assert (code, len(report["fleet"]["failing"])) == (3, 0)
+
+
 def test_a_check_that_does_not_start_says_why(cluster: SlurmCluster, tmp_path: Path) -> None:
     code, report = ended(
         fleet(cluster, tmp_path, "--nodes", "2", "--timeout", "120", "--doctor", "/no/doctor")
