@@ -21,10 +21,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import _probe
+from _forks import Forks
 from _meeting import LOOK_SECONDS, Meeting, NoMeeting
-from _pair import LARGE_SECONDS, SMALL_SECONDS, Forks
+from _pair import LARGE_SECONDS, SMALL_SECONDS
 from _probe import Probe
-from _rounds import Pair, most_rounds, next_pairs
+from _rounds import Pair, joined, most_rounds, next_pairs, summary
 
 # How long nodes wait for each other at most, for they come from checks of different length.
 MEET_SECONDS = {"npu": 180.0, "cuda": 180.0, "cpu": 60.0}
@@ -34,7 +35,6 @@ SETUP_SECONDS = {"npu": 60.0, "cuda": 60.0, "cpu": 15.0}
 GRACE = 5.0  # for the last messages and the end of processes
 KEPT_ALL = 64  # nodes up to which everyone keeps all rows; of more only the first do
 KEEPERS = 8
-INFRASTRUCTURE = ("start", "device", "store")
 
 
 def body(probe: Probe) -> None:
@@ -242,55 +242,6 @@ class Lead:
         while waiting and time.monotonic() < end:
             waiting = {one for one in waiting if self.agent.meeting.told(f"bye/{one}") is None}
             time.sleep(LOOK_SECONDS)
-
-
-def summary(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One node's side of a pair: of its worst rank, or why it has none."""
-    short = [one for one in ranks if not one.get("ok")]
-    if short:
-        # Who failed by itself says more than who waited for it.
-        first = next((one for one in short if one["stage"] in INFRASTRUCTURE), short[0])
-        first = next((one for one in short if "error" in one), first)
-        ending = {0: "", -9: "no end in time"}.get(first["code"], f"exit code {first['code']}")
-        return {"stage": first["stage"], "why": first.get("error") or ending or "no result"}
-    return {
-        "why": "",
-        "wrong": sum(one["wrong"] for one in ranks),
-        "link_s": max(one["link_s"] for one in ranks),
-        "us": max(one["us"] for one in ranks),
-        "worst_us": max(one["worst_us"] for one in ranks),
-        "messages": min(one["messages"] for one in ranks),
-        "stalls": max(one["stalls"] for one in ranks),
-        "sent": sum(one["sent"] for one in ranks),
-        "retransmitted": sum(one["retransmitted"] for one in ranks),
-        "gbps": min(max(one["rates"].values()) for one in ranks),
-    }
-
-
-def joined(pair: Pair, sides: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
-    """The row of a pair from what both nodes say."""
-    for node, side in zip(pair, sides, strict=True):
-        if side is None:
-            return {"pair": pair, "outcome": "untold", "why": f"node {node} gave no answer"}
-        if side["why"] and side["stage"] in INFRASTRUCTURE:
-            why = f"node {node} in stage {side['stage']}: {side['why']}"
-            return {"pair": pair, "outcome": "untold", "why": why}
-    one, two = (side for side in sides if side is not None)
-    failed = [(node, side) for node, side in zip(pair, (one, two), strict=True) if side["why"]]
-    if failed:
-        node, side = next(
-            (each for each in failed if each[1]["why"] != "no end in time"), failed[0]
-        )
-        why = f"node {node} in stage {side['stage']}: {side['why']}"
-        return {"pair": pair, "outcome": "failed", "why": why}
-    return {
-        "pair": pair,
-        "outcome": "wrong" if one["wrong"] or two["wrong"] else "ok",
-        "wrong": one["wrong"] + two["wrong"],
-        **{key: max(one[key], two[key]) for key in ("link_s", "us", "worst_us", "stalls")},
-        **{key: min(one[key], two[key]) for key in ("gbps", "messages")},
-        **{key: one[key] + two[key] for key in ("sent", "retransmitted")},
-    }
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,7 +19,15 @@ PROBES = Path(__file__).parent.parent.parent / "probes"
 if str(PROBES) not in sys.path:
     sys.path.append(str(PROBES))
 
-from _rounds import ALL_PAIRS, most_rounds, next_pairs, tournament  # type: ignore # noqa: E402, PGH003
+import _pair  # type: ignore # noqa: E402, PGH003
+from _rounds import (  # type: ignore # noqa: E402, PGH003
+    ALL_PAIRS,
+    joined,
+    most_rounds,
+    next_pairs,
+    summary,
+    tournament,
+)
 
 FINE = {"us": 250.0, "gbps": 1.0, "sent": 1640, "retransmitted": 0, "stalls": 0}
 BAD: dict[str, dict[str, Any]] = {
@@ -264,3 +273,82 @@ def test_what_counts_as_loss(fields: dict[str, int], lossy: bool) -> None:
 def test_what_counts_as_slow(fields: dict[str, float], device: str, slow: bool) -> None:
     rows = [{**row, **(fields if 3 in row["pair"] else {})} for row in run(World(4, {}, {}))[0]]
     assert bool(judge(rows, device).accused) == slow
+
+
+DONE: dict[str, Any] = {
+    "ok": True,
+    "wrong": 0,
+    "link_s": 0.1,
+    "us": 200.0,
+    "worst_us": 900.0,
+    "messages": 200,
+    "stalls": 0,
+    "sent": 800,
+    "retransmitted": 1,
+    "rates": {"262144": 0.5, "4194304": 1.0},
+}
+
+
+def test_a_side_is_that_of_its_worst_rank_and_a_pair_that_of_both() -> None:
+    slow = DONE | {"us": 300.0, "stalls": 2, "rates": {"262144": 0.25}, "messages": 90}
+    row = joined((2, 5), [summary([DONE, slow]), summary([DONE])])
+    assert row["outcome"] == "ok"
+    assert {key: row[key] for key in ("us", "stalls", "gbps", "messages", "sent")} == {
+        "us": 300.0,
+        "stalls": 2,
+        "gbps": 0.25,
+        "messages": 90,
+        "sent": 2400,
+    }
+    assert joined((0, 1), [summary([DONE | {"wrong": 1}]), summary([DONE])])["outcome"] == "wrong"
+
+
+HUNG = {"stage": "link", "code": -9}
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "outcome", "why"),
+    [
+        ([HUNG], [HUNG], "failed", "node 0 in stage link: no end in time"),
+        (
+            [HUNG],
+            [{"stage": "link", "code": 1, "error": "OSError: x"}],
+            "failed",
+            "node 1 in stage link: OSError: x",
+        ),
+        ([HUNG], [{"stage": "link", "code": -11}], "failed", "node 1 in stage link: exit code -11"),
+        # What never came to the link says nothing about it.
+        (
+            [HUNG],
+            [{"stage": "store", "code": 1, "error": "OSError: x"}],
+            "untold",
+            "node 1 in stage store: OSError: x",
+        ),
+        (
+            [HUNG, {"stage": "device", "code": 1, "error": "E: busy"}],
+            [HUNG],
+            "untold",
+            "node 0 in stage device: E: busy",
+        ),
+        ([DONE], None, "untold", "node 1 gave no answer"),
+        ([DONE], [HUNG], "failed", "node 1 in stage link: no end in time"),
+    ],
+)
+def test_how_a_pair_ended(one: Any, two: Any, outcome: str, why: str) -> None:
+    sides = [None if side is None else summary(side) for side in (one, two)]
+    row = joined((0, 1), sides)
+    assert (row["outcome"], row["why"]) == (outcome, why)
+
+
+def test_segments_are_counted_without_those_of_the_store() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as one, server.accept()[0] as other:
+            before = _pair.tcp_counters(store=1)
+            for _ in range(5):
+                one.sendall(b"x")
+                assert other.recv(1) == b"x"
+            after = _pair.tcp_counters(store=1)
+            assert after["sent"] - before["sent"] >= 5
+            # The one side's peer is the store; the other side's is not.
+            assert _pair.tcp_counters(store=port)["sent"] < after["sent"]
