@@ -53,6 +53,9 @@ def measure(job: Job, local_rank: int, tell: Tell) -> None:
     tell(stage="store")
     patience = timedelta(seconds=job["setup"])
     store = dist.TCPStore(job["address"], job["port"], is_master=False, timeout=patience)
+    if device != "cpu":
+        # The rank is killed before; see what torch_npu says of shorter limits there.
+        patience = timedelta(seconds=_probe.GROUP_SECONDS[device])
     tell(stage="link")
     start = time.monotonic()
     dist.init_process_group(
