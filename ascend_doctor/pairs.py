@@ -155,7 +155,9 @@ def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
 def loses(row: Row) -> bool:
     """Whether messages were lost while small ones went to and fro, which fill no queue."""
     again = row.retransmitted >= max(_AGAIN, _AGAIN_SHARE * row.sent)
-    return row.stalls >= _STALLS and (again or not row.sent)
+    # HCCL and NCCL also have connections of the host, over which next to nothing goes.
+    by_tcp = row.sent >= max(row.messages, 1)
+    return row.stalls >= _STALLS and (again or not by_tcp)
 
 
 def _usual(rows: Sequence[Row]) -> tuple[float, float]:

@@ -150,7 +150,8 @@ def _odd(row: Row, rate: float, us: float) -> Kinds:
         return {"failed": True}
     if row["outcome"] == "wrong":
         return {"failed": False, "wrong": True}
-    lossy = row["stalls"] >= STALLS and (row["retransmitted"] >= SENT_AGAIN or not row["sent"])
+    by_tcp = row["sent"] >= max(row["messages"], 1)
+    lossy = row["stalls"] >= STALLS and (row["retransmitted"] >= SENT_AGAIN or not by_tcp)
     late = row["us"] > LATE_FACTOR * us and row["us"] > us + LATE_US
     return {
         "failed": False,

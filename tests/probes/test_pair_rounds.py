@@ -29,7 +29,7 @@ from _rounds import (  # type: ignore # noqa: E402, PGH003
     tournament,
 )
 
-FINE = {"us": 250.0, "gbps": 1.0, "sent": 1640, "retransmitted": 0, "stalls": 0}
+FINE = {"us": 250.0, "gbps": 1.0, "messages": 200, "sent": 1640, "retransmitted": 0, "stalls": 0}
 BAD: dict[str, dict[str, Any]] = {
     "failed": {"outcome": "failed", "why": "no end in time"},
     "wrong": {"outcome": "wrong", "wrong": 3},
@@ -252,6 +252,7 @@ def test_the_unspoilt_tables_do_accuse() -> None:
         ({"stalls": 2, "retransmitted": 4, "sent": 4000}, False),
         ({"stalls": 2, "retransmitted": 0, "sent": 0}, True),
         ({"stalls": 1, "retransmitted": 0, "sent": 0}, False),
+        ({"stalls": 2, "retransmitted": 0, "sent": 9}, True),
     ],
 )
 def test_what_counts_as_loss(fields: dict[str, int], lossy: bool) -> None:
