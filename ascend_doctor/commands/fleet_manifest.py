@@ -204,10 +204,11 @@ def _told(kind: str, wanted: Wanted) -> Iterator[str]:
     label = "volcano.sh/job-name" if kind == "volcano" else "job-name"
     yield f"kubectl{space} create -f FILE"
     if wanted.claim:
-        yield f"# every pod ends; then, where the claim {wanted.claim} is mounted as reports:"
+        yield f"When every pod has ended, where the claim {wanted.claim} is mounted as reports:"
         yield "ascend-doctor merge reports --by-file --lists ."
         return
-    yield "mkdir -p reports   # every pod ends; then"
+    yield "When every pod has ended:"
+    yield "mkdir -p reports"
     yield f"for pod in $(kubectl{space} get pods -l {label}={wanted.name} -o name); do"
     yield f'  kubectl{space} logs "$pod" >"reports/${{pod#pod/}}.json"'
     yield "done"
