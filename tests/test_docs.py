@@ -49,6 +49,15 @@ def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
         assert (tmp_path / "site" / name / "index.html").stat().st_size > 10_000
 
 
+def test_the_picture_asks_nobody_for_anything() -> None:
+    picture = (ROOT / "docs" / "check.svg").read_text("utf-8")
+    assert "ascend-doctor" in picture
+    assert not re.search(r"@font-face|@import|url\((?!#)|href=|<script", picture)
+    assert all(
+        "(docs/check.svg)" in page.read_text("utf-8") for page in PAGES if page.parent == ROOT
+    )
+
+
 def test_there_are_calls_to_look_at() -> None:
     assert len(told()) > 20
 
