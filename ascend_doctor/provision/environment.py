@@ -15,6 +15,7 @@ from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
 from ascend_doctor.provision import wheels as store
 from ascend_doctor.provision.installed import installed
+from ascend_doctor.provision.linked import stand_in
 from ascend_doctor.provision.lock import Lock, Wheel
 from ascend_doctor.provision.plan import Plan
 from ascend_doctor.provision.steps import Outcome, Site
@@ -79,7 +80,7 @@ class Environment:
             self.pip.install(files, over=interrupted and not own)
             for one in self.plan.checkouts:
                 if one.editable:
-                    self.pip.install_editable(self.folder / one.path)
+                    self.pip.install_editable(self.folder / one.path, self._state / "linked")
             self._prove()
             shutil.rmtree(self._state / "scratch", ignore_errors=True)
             mark.touch()
@@ -172,7 +173,7 @@ class Environment:
         for one in self.plan.checkouts:
             for name in one.provides:
                 place = self.folder / one.path
-                yield store.stand_in(self._state / "stand-ins", name, one, place)
+                yield stand_in(self._state / "stand-ins", name, one, place)
 
     def _prove(self) -> None:
         """Every part that comes from a checkout is imported from there. Raises DataError."""

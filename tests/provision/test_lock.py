@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import msgspec
@@ -17,11 +20,12 @@ from ascend_doctor.judge import Case, judge
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.git import commit_of
 from ascend_doctor.provision.installed import Installed, installed, parse_origin
+from ascend_doctor.provision.linked import READ, declared, stand_in
 from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Prefix, Setting, Wheel
 from ascend_doctor.provision.plan import Base, Plan, from_lock
 from ascend_doctor.provision.running import CommandError, Runner, exclusively
 from ascend_doctor.provision.sources import Mirrors, source
-from ascend_doctor.provision.wheels import asked_by, described, stand_in
+from ascend_doctor.provision.wheels import Pip, asked_by, described
 from ascend_doctor.system import LiveMachine
 
 COMMIT, OTHER = "a" * 40, "b" * 40
@@ -252,6 +256,76 @@ def test_what_an_editable_checkout_asks_for(tmp_path: Path) -> None:
     )
     wanted = [f"-r {tmp_path}/requirements.txt", "pybind11[x]", "ninja"]
     assert list(asked_by(tmp_path)) == wanted
+
+
+_SETUP = """
+import setuptools
+print("a setup.py may print")
+setuptools.setup(
+    name="mind-speed", version="0.15.3", packages=setuptools.find_packages(),
+    install_requires=["numpy<=1.26.0"], entry_points={"console_scripts": ["speed = mind_speed:go"]},
+    MORE
+)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "a checkout"
+    (folder / "mind_speed").mkdir(parents=True)
+    (folder / "mind_speed/__init__.py").write_text("def go():\n    print(__file__)\n")
+    (folder / "setup.py").write_text(_SETUP.replace("MORE", ""))
+    return folder
+
+
+def test_a_checkout_with_nothing_to_build_is_installed_by_reference(
+    project: Path, tmp_path: Path
+) -> None:
+    make = [sys.executable, "-m", "venv", str(tmp_path / "venv")]
+    subprocess.run(make, check=True, timeout=120)
+    (library,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    (library / "setuptools.pth").write_text(sysconfig.get_path("purelib"))
+    pip = Pip(place=tmp_path / "venv", base=sys.executable, runner=Runner())
+    for _ in range(2):  # over itself, too
+        pip.install_editable(project, tmp_path / "scratch")
+    done = subprocess.run(
+        [tmp_path / "venv/bin/speed"], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == str(project / "mind_speed/__init__.py")
+    listed = subprocess.run(
+        [pip.python, "-m", "pip", "list", "--editable", "--format", "json"],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    one = next(one for one in json.loads(listed.stdout) if one["name"] == "mind-speed")
+    assert one["version"] == "0.15.3"
+    assert one["editable_project_location"] == str(project)
+    metadata = (library / "mind_speed-0.15.3.dist-info/METADATA").read_text()
+    assert "Requires-Dist: numpy" in metadata
+    assert sorted(path.name for path in project.iterdir()) == ["mind_speed", "setup.py"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "ext_modules=[setuptools.Extension('x', ['x.c'])]",
+        "package_dir={'': 'src'}",
+        "scripts=['run.sh']",
+        "cmdclass={'build_py': type('B', (setuptools.Command,), {})}",
+    ],
+)
+def test_what_needs_a_build_is_built(more: str, project: Path) -> None:
+    (project / "setup.py").write_text(_SETUP.replace("MORE", more))
+    command = [sys.executable, "-W", "ignore", "-c", READ, str(project)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout.splitlines()[-1])["more"]
+    assert declared(done.stdout) is None
+
+
+@given(st.text())
+def test_any_answer_of_a_setup_is_taken(text: str) -> None:
+    assert declared(text) is None
 
 
 # ---------------------------------------------------------------- sources, commands, exclusion
