@@ -24,7 +24,7 @@ told = run_setup("setup.py", stop_after="config")
 text = io.StringIO()
 told.metadata.write_pkg_file(text)
 head, newline, rest = text.getvalue().partition("\\n")
-if "\\nRequires-Dist:" not in rest:  # before setuptools 68.2 they stand in a file of their own
+if "\\nRequires-Dist:" not in rest:  # older ones write a file of their own
     rest = "".join("Requires-Dist: %s\\n" % one for one in told.install_requires or ()) + rest
 points = told.entry_points or {}
 if not isinstance(points, str):
