@@ -23,7 +23,7 @@ OF_VALUES = KINDS[:2]
 # seldom both. Where HCCL and NCCL carry the data there are no counters.
 _STALLS = 2
 _AGAIN, _AGAIN_SHARE = 4, 0.002
-# Of what a quarter of the nodes do at their best. On the CPU all pairs share the cores of hosts.
+# Of what is usual among the nodes at their best. On the CPU all pairs share the cores of hosts.
 _RATE_SHARE = {"cpu": 0.25}
 _RATE_SHARE_DEVICE = 0.5
 _LATE_FACTOR, _LATE_US = 5.0, 2000.0
@@ -161,7 +161,7 @@ def loses(row: Row) -> bool:
 
 
 def _usual(rows: Sequence[Row]) -> tuple[float, float]:
-    """The rate in GB/s and the time in microseconds that a quarter of the nodes reach.
+    """Rate in GB/s and time in microseconds that half of the nodes reach; of many, a quarter.
 
     A good node that has one good partner shows what it can do, however many of its others are bad.
     Of many nodes with two partners each, twice as many as are slow may have only slow ones.
@@ -175,8 +175,8 @@ def _usual(rows: Sequence[Row]) -> tuple[float, float]:
                 least[one] = min(least.get(one, row.us), row.us)
     if not best:
         return 0.0, 0.0
-    quarter = len(best) // 4
-    return sorted(best.values(), reverse=True)[quarter], sorted(least.values())[quarter]
+    place = len(best) // (2 if len(best) <= _FEW else 4)
+    return sorted(best.values(), reverse=True)[place], sorted(least.values())[place]
 
 
 def _slow(rows: Sequence[Row], rate: float, us: float, device: str) -> Marks:

@@ -14,10 +14,10 @@ from typing import Any
 ALL_PAIRS = 8  # nodes up to which every pair is measured
 FIRST_ROUNDS = 2
 MORE_ROUNDS = 8
-# What is measured again; the check that accuses asks for more.
-SENT_AGAIN, STALLS = 2, 1
-RATE_SHARE = 0.5
-LATE_FACTOR, LATE_US = 3.0, 1000.0
+# What is measured again, by the same limits by which the check accuses.
+STALLS, SENT_AGAIN, SENT_AGAIN_SHARE = 2, 4, 0.002
+RATE_SHARE = {"cpu": 0.25, "npu": 0.5, "cuda": 0.5}
+LATE_FACTOR, LATE_US = 5.0, 2000.0
 ENOUGH = 2  # partners that a node does well with, or measurements of a link
 ENOUGH_OF_MANY = 3
 # Stages of a rank that say nothing about links.
@@ -55,9 +55,9 @@ def tournament(nodes: Sequence[int], number: int) -> list[Pair]:
     ]
 
 
-def next_pairs(nodes: Sequence[int], number: int, table: Iterable[Row]) -> list[Pair]:
+def next_pairs(nodes: Sequence[int], number: int, table: Iterable[Row], device: str) -> list[Pair]:
     """The pairs of round ``number``, from 0; none where nothing is left to be measured."""
-    seen = Seen(table, enough(len(nodes)))
+    seen = Seen(table, enough(len(nodes)), RATE_SHARE[device])
     if number < _base(len(nodes)):
         return [one for one in tournament(nodes, number) if not seen.told(one)]
     if number >= most_rounds(len(nodes)):
@@ -74,14 +74,14 @@ def next_pairs(nodes: Sequence[int], number: int, table: Iterable[Row]) -> list[
 class Seen:
     """What was measured, as graphs of pairs that do well and pairs that do not, by kind."""
 
-    def __init__(self, table: Iterable[Row], partners: int) -> None:
+    def __init__(self, table: Iterable[Row], partners: int, share: float) -> None:
         rows = list(table)
         self.partners = partners
         self.met = _links()
         self.times: defaultdict[Pair, int] = defaultdict(int)
         self.bad: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
         self.fine: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
-        for row, kinds in zip(rows, odd(rows), strict=True):
+        for row, kinds in zip(rows, odd(rows, share), strict=True):
             one, two = row["pair"]
             self.times[one, two] += 1
             self.met[one].add(two)
@@ -125,7 +125,7 @@ def _links() -> defaultdict[int, set[int]]:
     return defaultdict(set)
 
 
-def odd(rows: Sequence[Row]) -> list[Kinds]:
+def odd(rows: Sequence[Row], share: float) -> list[Kinds]:
     """Of every row: whether it stands out, by kind, where it tells something of it."""
     sound = [row for row in rows if row["outcome"] == "ok"]
     best: dict[int, float] = {}
@@ -136,10 +136,10 @@ def odd(rows: Sequence[Row]) -> list[Kinds]:
             soonest[one] = min(soonest.get(one, row["us"]), row["us"])
     if not sound:
         return [_odd(row, 0.0, 0.0) for row in rows]
-    # What a quarter of the nodes reach; see the check.
-    quarter = len(best) // 4
-    rate = sorted(best.values(), reverse=True)[quarter]
-    us = sorted(soonest.values())[quarter]
+    # What half of the nodes reach, or a quarter of many; see the check.
+    place = len(best) // (2 if len(best) <= ALL_PAIRS else 4)
+    rate = share * sorted(best.values(), reverse=True)[place]
+    us = sorted(soonest.values())[place]
     return [_odd(row, rate, us) for row in rows]
 
 
@@ -151,13 +151,14 @@ def _odd(row: Row, rate: float, us: float) -> Kinds:
     if row["outcome"] == "wrong":
         return {"failed": False, "wrong": True}
     by_tcp = row["sent"] >= max(row["messages"], 1)
-    lossy = row["stalls"] >= STALLS and (row["retransmitted"] >= SENT_AGAIN or not by_tcp)
+    again = row["retransmitted"] >= max(SENT_AGAIN, SENT_AGAIN_SHARE * row["sent"])
+    lossy = row["stalls"] >= STALLS and (again or not by_tcp)
     late = row["us"] > LATE_FACTOR * us and row["us"] > us + LATE_US
     return {
         "failed": False,
         "wrong": False,
         "lossy": lossy,
-        "slow": late or row["gbps"] < RATE_SHARE * rate,
+        "slow": late or row["gbps"] < rate,
     }
 
 

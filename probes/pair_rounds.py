@@ -213,7 +213,7 @@ class Lead:
         agent.meeting.tell(f"plan/{number}", plan)
 
     def _pairs(self, here: Sequence[int]) -> list[Pair]:
-        found = next_pairs(self.agent.present, self.turn, self.rows)
+        found = next_pairs(self.agent.present, self.turn, self.rows, self.agent.probe.device)
         self.turn += 1
         return [one for one in found if set(one) <= set(here)]
 

@@ -44,7 +44,7 @@ _WANTED: dict[Kind, str] = {
     "failed": "a group of both nodes",
     "wrong": "the exact sum",
     "lossy": "nothing sent again while small messages go to and fro",
-    "slow": "about {gbps:.3g} GB/s and {us:.0f} us, as a quarter of the nodes",
+    "slow": "about {gbps:.3g} GB/s and {us:.0f} us, as is usual among the nodes",
 }
 _ON_NPU = (
     "for i in $(seq 0 7); do hccn_tool -i $i -link -g; hccn_tool -i $i -net_health -g; done",
@@ -68,8 +68,8 @@ def pair_rounds(case: Case) -> Iterator[Finding]:
     * no group or no sum in time, or a wrong sum;
     * loss: at least two small messages took more than 0.1 s and, where TCP carries the data, at
       least 4 segments (and 0.2 %) were sent again meanwhile;
-    * less than half (on the CPU: a quarter) of the bandwidth that a quarter of the nodes reach at
-      their best, or five times their time and 2 ms more.
+    * less than half (on the CPU: a quarter) of the bandwidth that half of the nodes reach at their
+      best (of more than eight: a quarter), or five times their time and 2 ms more.
 
     A node that does not come to the meeting point, or that cannot start its ranks, is no fault of
     its links: that could not be told, and the node is named. The probes of all ranks are not

@@ -62,7 +62,7 @@ def run(world: World) -> tuple[list[dict[str, Any]], list[list[Pair]]]:
     table: list[dict[str, Any]] = []
     rounds = []
     for number in range(most_rounds(world.size) + 3):
-        pairs = next_pairs(nodes, number, table)
+        pairs = next_pairs(nodes, number, table, "npu")
         assert len({one for pair in pairs for one in pair}) == 2 * len(pairs), "pairs overlap"
         table += [world.measured(pair) for pair in pairs]
         if pairs:
@@ -150,7 +150,7 @@ def test_whatever_is_measured_nobody_is_accused_for_one_observation(
 ) -> None:
     table: list[dict[str, Any]] = []
     for number in range(most_rounds(count)):
-        for pair in next_pairs(range(count), number, table):
+        for pair in next_pairs(range(count), number, table, "npu"):
             what = draws[len(table) % len(draws)]
             row = {"pair": pair, "outcome": "ok", **FINE}
             table.append(row | ({"outcome": what} if what == "untold" else BAD.get(what, {})))
@@ -176,6 +176,16 @@ def test_who_met_only_guilty_ones_is_in_doubt() -> None:
     alone = [*without, {"pair": (3, 4), "outcome": "failed"}]
     assert [one.guilty for one in judge(without).accused] == [(3,)]
     assert judge(alone).doubts == ((3, 4),)
+
+
+def test_what_busy_hosts_measure_is_no_fault() -> None:
+    """Rates of healthy pairs over gloo on two cores, as seen."""
+    seen = {(1, 2): 1.91, (0, 2): 0.465, (1, 3): 0.797, (0, 1): 0.951, (2, 3): 0.925}
+    rows = [{"pair": pair, "outcome": "ok", **FINE, "gbps": rate} for pair, rate in seen.items()]
+    cut = {"pair": (0, 3), "outcome": "failed"}
+    found = judge([*rows, cut, cut], "cpu")
+    assert [(one.kind, one.guilty) for one in found.accused] == [("failed", (0, 3))]
+    assert found.doubts == ()
 
 
 def test_three_faults_on_four_nodes_are_told_apart() -> None:
