@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.commands.output import write_whole
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.planning.flags import FRAMEWORKS, shown
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_NPUS = 4096
 _SCHEMA = 1
+_SHAPES = ("text", "json", "html")
 
 
 @click.command("plan")
@@ -47,7 +49,10 @@ _SCHEMA = 1
 @click.option("--top", type=click.IntRange(1, 1000), default=8, show_default=True)
 @click.option("--all-groups", is_flag=True, help="Print every rank group.")
 @matrix_option
-@click.option("--format", "shape", type=click.Choice(["text", "json", "html"]), default="text")
+@click.option(
+    "--format", "shape", type=click.Choice(_SHAPES), help="[default: the file's ending; text]"
+)
+@click.option("-o", "--output", "file", metavar="FILE", help="Write it there, whole or not at all.")
 def command(  # noqa: PLR0913 - the options of the command
     *,
     name: str,
@@ -64,13 +69,16 @@ def command(  # noqa: PLR0913 - the options of the command
     top: int,
     all_groups: bool,
     overlays: tuple[str, ...],
-    shape: str,
+    shape: str | None,
+    file: str | None,
 ) -> int:
     """Rank the legal parallel layouts of a model, with the memory that each NPU needs.
 
     \b
     Exit codes: 0 a layout was found (and fits, where --soc says the memory), 1 none, 2 bad usage.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    ending = file.rpartition(".")[2] if file else ""
+    shape = shape or (ending if ending in _SHAPES else "text")
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
     rows = catalog(overlays)
@@ -90,13 +98,16 @@ def command(  # noqa: PLR0913 - the options of the command
         from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone
 
         text = render(asked, where, found[:top], legal=len(found), frameworks=frameworks)
-        click.echo(text, nl=False)
     elif shape == "json":
-        _say(pretty(_data(asked, where, found[:top], framework)).splitlines())
+        text = _lines(pretty(_data(asked, where, found[:top], framework)).splitlines())
     else:
-        _say(_text(asked, where, found, top, npus))
+        text = _lines(_text(asked, where, found, top, npus))
         if found:
-            _say(_detail(asked, where, found[0], frameworks, every=all_groups))
+            text += _lines(_detail(asked, where, found[0], frameworks, every=all_groups))
+    if file:
+        write_whole(file, text)
+    else:
+        click.echo(text, nl=False)
     return EXIT_FINDINGS if not found or found[0].fits is False else 0
 
 
@@ -120,9 +131,8 @@ def _place(rows: Catalog, name: str | None, per_node: int) -> Place:
     return where
 
 
-def _say(rows: Iterator[str] | Sequence[str]) -> None:
-    for row in rows:
-        click.echo(one_line(row))
+def _lines(rows: Iterable[str]) -> str:
+    return "".join(f"{one_line(row)}\n" for row in rows)
 
 
 def _text(

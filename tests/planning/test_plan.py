@@ -181,6 +181,17 @@ def test_the_command_says_where_nothing_fits(doctor: Command) -> None:
     assert " no " in done.stdout
 
 
+def test_a_file_has_what_its_ending_says(doctor: Command, tmp_path: Path) -> None:
+    asked = ("plan", "--model", "Qwen/Qwen3-30B-A3B", "--npus", "8")
+    for name, begins in (("p.html", "<!doctype html>"), ("p.json", "{"), ("p.txt", "Qwen3-30B")):
+        done = doctor(*asked, "-o", str(tmp_path / name))
+        assert (done.returncode, done.stdout) == (0, "")
+        assert (tmp_path / name).read_text("utf-8").startswith(begins)
+    done = doctor(*asked, "-o", str(tmp_path / "no/p.html"))
+    assert done.returncode == 2
+    assert str(tmp_path / "no/p.html") in done.stderr
+
+
 def test_json_has_layouts_groups_and_flags(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG), "utf-8")
     done = doctor(
