@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ _SIZES = {
     "ep": "Expert parallel size.",
     "etp": "Expert tensor parallel size; Megatron takes that of --tp where it is left out.",
 }
+_ENDPOINT = re.compile(r"\S+:[0-9]{1,5}")
 _NODES = ("nnodes", "node_rank", "rdzv_endpoint")
 
 
@@ -99,7 +101,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             nnodes, node_rank, rdzv_endpoint = _gang(nnodes, node_rank, rdzv_endpoint)
         if node_rank >= nnodes:
             raise click.UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}")
-        if nnodes > 1 and ":" not in rdzv_endpoint:
+        if nnodes > 1 and not _ENDPOINT.fullmatch(rdzv_endpoint):
             raise click.UsageError("--nnodes needs --rdzv-endpoint HOST:PORT, the same on all")
         return command(nnodes=nnodes, node_rank=node_rank, rdzv_endpoint=rdzv_endpoint, **options)
 

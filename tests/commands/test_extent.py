@@ -33,6 +33,7 @@ def test_what_is_asked_reaches_the_probes() -> None:
     ("arguments", "text"),
     [
         (("--nnodes", "2"), "--nnodes needs --rdzv-endpoint HOST:PORT"),
+        (("--nnodes", "2", "--rdzv-endpoint", "a:b"), "--nnodes needs --rdzv-endpoint HOST:PORT"),
         (("--node-rank", "1"), "--node-rank 1 is not below --nnodes 1"),
         (("--tp", "0"), "--tp"),
         (
