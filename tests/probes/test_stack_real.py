@@ -112,6 +112,7 @@ def test_a_pair_that_fits(
         ("core_r0.15.3", "core_v0.12.1", "a newer", "ProcessGroupCollection"),
         ("core_r0.15.3", "core_v0.16.1", "an older", "expert_dist_ckpt_decorator"),
         ("core_r0.14.0", "core_v0.15.3", "an older", "ModelCommProcessGroups"),
+        ("core_r0.16.0", "core_v0.16.1", "Triton", "triton"),
         ("core_r0.17.0", "core_v0.17.1", "MegatronAdaptor", "megatron_adaptor"),
     ],
 )
