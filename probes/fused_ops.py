@@ -45,9 +45,10 @@ class Draw:
         """Relative errors of the output, and of the gradients of the pairs."""
         found = {"value": self._off(got.detach(), wanted.detach())}
         if pairs:
-            weight = self.torch.randn(wanted.shape, generator=self._generator).double()
-            (wanted * weight).sum().backward()
-            (got.float() * weight.to(self.place, self.torch.float32)).sum().backward()
+            weight = self.torch.randn(wanted.shape, generator=self._generator)
+            (wanted * weight.double()).sum().backward()
+            # As float32: what is cast on the way is cast on the device, which may have no float64.
+            (got.float() * weight.to(self.place)).sum().backward()
             found["gradient"] = max(self._off(one.grad, other.grad) for one, other in pairs)
         return found
 
