@@ -111,7 +111,11 @@ def refusals() -> Iterator[tuple[str, str]]:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-                yield path.stem, _plain(node.exc.args[0])
+                named = (
+                    isinstance(node.exc.func, ast.Name) and node.exc.func.id == "NotSimulatedError"
+                )
+                parts = [_plain(one) for one in node.exc.args]
+                yield path.stem, f"{': '.join(parts)} is not simulated" if named else parts[0]
 
 
 def _plain(node: ast.expr) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
 
-from .table import implements
+from .table import NotSimulatedError, implements
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
@@ -103,5 +103,5 @@ def apply_rotary_pos_emb(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Rotary embedding of query and key; only layout BSND exists."""
     if layout != "BSND":
-        raise NotImplementedError(f"npu_apply_rotary_pos_emb: layout {layout} is not simulated")
+        raise NotSimulatedError("npu_apply_rotary_pos_emb", f"layout {layout}")
     return rotary_mul(query, cos, sin, rotary_mode), rotary_mul(key, cos, sin, rotary_mode)

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from .table import NotSimulatedError
+
 Tensor = torch.Tensor
 COMPRESSED = 2048  # side of the triangle that sparse modes 2, 3 and 4 want
 ALL, LEFT_UP, RIGHT_DOWN, BAND, PREFIX, PREFIX_COMPRESSED = 1, 2, 3, 4, 5, 6
@@ -111,7 +113,7 @@ def _masked(
         if problem.after < sk or problem.before < sq:
             given = given | (column > row + problem.after) | (column < row - problem.before)
     elif mode not in (ALL, PREFIX):
-        raise NotImplementedError(f"npu_fusion_attention: sparse_mode {mode} is not simulated")
+        raise NotSimulatedError("npu_fusion_attention", f"sparse_mode {mode}")
     return given
 
 
@@ -119,7 +121,7 @@ def _pse(problem: Problem, pse: Tensor | None, batch: int | None) -> Tensor | No
     if pse is None:
         return None
     if problem.pse_type not in (0, 1):
-        raise NotImplementedError(f"npu_fusion_attention: pse_type {problem.pse_type}")
+        raise NotSimulatedError("npu_fusion_attention", f"pse_type {problem.pse_type}")
     return pse.float() if batch is None else pse[batch if pse.shape[0] > 1 else 0].float()
 
 
@@ -195,8 +197,9 @@ def problem_of(head_num: int, layout: str, named: dict[str, Any]) -> Problem:
         raise RuntimeError(
             "the size of actual_seq_qlen and actual_seq_kvlen must be the same and cannot be empty."
         )
-    if any(named.get(name) is not None for name in ("query_rope", "key_rope", "dropout_mask")):
-        raise NotImplementedError("npu_fusion_attention: rope parts and dropout_mask as arguments")
+    for name in ("query_rope", "key_rope", "dropout_mask"):
+        if named.get(name) is not None:
+            raise NotSimulatedError("npu_fusion_attention", name)
     return problem
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
 
-from .table import implements
+from .table import NotSimulatedError, implements
 
 Tensor = torch.Tensor
 ACTIVATIONS = {
@@ -95,7 +95,7 @@ def _ends(group_list: Any, list_type: int) -> list[int] | None:
         return None
     given = group_list if isinstance(group_list, Tensor) else torch.tensor(group_list)
     if list_type == 2:  # noqa: PLR2004
-        raise NotImplementedError("npu_grouped_matmul: group_list_type 2 is not simulated")
+        raise NotSimulatedError("npu_grouped_matmul", "group_list_type 2")
     return (given.cumsum(0) if list_type == 1 else given).tolist()
 
 
@@ -117,9 +117,9 @@ def grouped_matmul(
     groups from group_list (op-plugin, torch_npu-npu_grouped_matmul.md). Quantisation is not
     simulated.
     """
-    unknown = sorted(name for name, value in others.items() if value is not None)
-    if unknown:
-        raise NotImplementedError(f"npu_grouped_matmul: {', '.join(unknown)} are not simulated")
+    for name, value in others.items():
+        if value is not None:
+            raise NotSimulatedError("npu_grouped_matmul", name)
     dtype = x[0].dtype if output_dtype is None else output_dtype
     ends = _ends(group_list, group_list_type or 0)
     if ends is not None and group_type == BY_INNER:
@@ -153,7 +153,8 @@ def grouped_matmul_add_(
 ) -> Tensor:  # fmt: skip
     """Add to `total` the products of each group's rows: x_i.T @ weight_i."""
     if not transpose_x or transpose_weight or group_type != BY_INNER:
-        raise NotImplementedError("npu_grouped_matmul_add: only transpose_x with group_type 2")
+        wanted = f"{transpose_x=}, {transpose_weight=}, {group_type=}"
+        raise NotSimulatedError("npu_grouped_matmul_add", wanted)
     ends = _ends(group_list, group_list_type or 0) or []
     pairs = zip(_split(x, ends, 0), _split(weight, ends, 0), strict=True)
     products = torch.stack([one.float().t() @ two.float() for one, two in pairs])

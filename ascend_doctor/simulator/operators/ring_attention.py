@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from .table import implements
+from .table import NotSimulatedError, implements
 
 Tensor = torch.Tensor
 
@@ -23,7 +23,10 @@ def ring_attention_update(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(attention, softmax_max, softmax_sum) over the keys of both parts."""
     if input_layout == "TND" and input_softmax_layout != "TND":
-        raise NotImplementedError("npu_ring_attention_update: TND wants softmax_layout TND")
+        softmax = input_softmax_layout or "the default"
+        raise NotSimulatedError(
+            "npu_ring_attention_update", f"TND with a softmax layout of {softmax}"
+        )
     top = torch.maximum(prev_softmax_max, cur_softmax_max)
     before = prev_softmax_sum * (prev_softmax_max - top).exp()
     now = cur_softmax_sum * (cur_softmax_max - top).exp()

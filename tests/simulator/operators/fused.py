@@ -5,6 +5,7 @@
 # torch is in the interpreter that runs this, not in the one that checks it.
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -468,6 +469,29 @@ def an_operator_that_is_not_simulated_fails_with_its_name() -> None:
         assert "ynamicQuant" in str(error) or "dynamic_quant" in str(error), str(error)  # noqa: PT017
     else:
         raise AssertionError("npu_dynamic_quant returned something")
+
+
+@case
+def an_option_that_is_not_simulated_is_named() -> None:
+    x = torch.randn(2, 4, 8, 16).npu()
+    mask = torch.ones(8, 8, dtype=torch.bool).npu()
+    rows, weight = torch.randn(4, 8).npu(), torch.randn(2, 8, 8).npu()
+    ends, rotary = torch.tensor([2, 4]).npu(), torch.randn(2, 4, 1, 16).npu()
+    fused, grouped = torch_npu.npu_fusion_attention, torch_npu.npu_grouped_matmul
+    calls: dict[str, Callable[[], Any]] = {
+        "sparse_mode 7": lambda: fused(x, x, x, 4, "BNSD", atten_mask=mask, sparse_mode=7),
+        "group_list_type 2": lambda: grouped(
+            [rows], [weight], group_list=ends, split_item=2, group_type=0, group_list_type=2
+        ),
+        "layout TND": lambda: torch_npu.npu_apply_rotary_pos_emb(x, x, rotary, rotary, "TND"),
+    }
+    for option, call in calls.items():
+        try:
+            call()
+        except RuntimeError as error:  # noqa: PERF203
+            assert f"{option} is not simulated" in str(error), str(error)  # noqa: PT017
+        else:
+            raise AssertionError(f"{option} gave something")
 
 
 main()
