@@ -14,6 +14,12 @@ from ascend_doctor.checks import every
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE
 from ascend_doctor.commands.examination import Examination, examined_options
 from ascend_doctor.commands.extent import NOTHING_ASKED, Asked, layout_options, node_options
+from ascend_doctor.commands.launch_options import (
+    device_option,
+    level_option,
+    nproc_option,
+    timeout_option,
+)
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import choose, selection_options
 from ascend_doctor.exits import EXIT_INTERRUPTED
@@ -25,7 +31,6 @@ from ascend_doctor.report import LEVELS, LevelRun, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
 _NO_PROBE = "this version has no probe of this level"
-_DEFAULT_LEVEL = 3
 _CPU_RANKS = 2
 
 
@@ -53,36 +58,11 @@ def _preset(context: click.Context, _: click.Parameter, name: str | None) -> Non
     " init: level 2 in 600 s.",
 )
 @examined_options
-@click.option(
-    "-l",
-    "--level",
-    type=click.IntRange(0, len(LEVELS) - 1),
-    default=_DEFAULT_LEVEL,
-    show_default=True,
-    help="0 static, 1 imports, 2 one device, 3 collectives and a training step, 4 soak.",
-)
+@level_option("0 static, 1 imports, 2 one device, 3 collectives and a training step, 4 soak.")
 @selection_options
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "npu", "cuda", "cpu"]),
-    default="auto",
-    show_default=True,
-    help="Where probes run; auto takes an NPU or says that there is none.",
-)
-@click.option(
-    "--nproc",
-    type=click.IntRange(1, 4096),
-    metavar="N",
-    help="Ranks of level 3.  [default: every visible NPU; 2 on cpu, 1 on cuda]",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=1),
-    metavar="S",
-    default=900,
-    show_default=True,
-    help="Seconds for the whole run; what is left over then is reported as not run.",
-)
+@device_option("Where probes run; auto takes an NPU or says that there is none.")
+@nproc_option("Ranks of level 3.  [default: every visible NPU; 2 on cpu, 1 on cuda]")
+@timeout_option("Seconds for the whole run; what is left over then is reported as not run.")
 @node_options
 @layout_options
 @output_options

@@ -179,8 +179,7 @@ def _check(on_nodes: OnNodes, *, gate: bool, gang: bool) -> tuple[str, ...]:
     if gate:
         return ("check", "--preset", "init", *on_nodes.narrowed)
     return (
-        *("check", *on_nodes.words, "--timeout", f"{on_nodes.timeout:g}"),
-        *(("--gang",) if gang else ()),
+        *("check", *on_nodes.words, *(("--gang",) if gang else ())),
         *("--no-redact", "--quiet", "--format", "json"),
     )
 

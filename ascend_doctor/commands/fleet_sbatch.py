@@ -64,9 +64,9 @@ def command(  # noqa: PLR0913 - the options of the command
         *([list(words)] if words else []),
     ]
     together = ("--gang",) if gang else ()
-    own = (*on_nodes.words, *together, "--timeout", f"{on_nodes.timeout:g}")
     named = ("--doctor", shlex.join(doctor_words(doctor))) if doctor is not None else ()
-    text = script(options, doctor_words(None), (*own, *named), folder=folder)
+    check = (*on_nodes.words, *together, *named)
+    text = script(options, doctor_words(None), check, folder=folder)
     if output:
         write_whole(output, text)
     else:

@@ -29,8 +29,7 @@ def command(*, hosts: str, port: int, on_nodes: OnNodes) -> None:
     name has to resolve on the others.
     """
     nodes = read_hosts(hosts)
-    check = (*on_nodes.words, "--timeout", f"{on_nodes.timeout:g}")
-    for node, line in lines(nodes, ("ascend-doctor",), check, port=port):
+    for node, line in lines(nodes, ("ascend-doctor",), on_nodes.words, port=port):
         click.echo(f"# on {one_line(node)}\n{one_line(line)}")
     click.echo("# then, with the reports of all nodes in one folder")
     click.echo(f"ascend-doctor merge reports --expect {shlex.quote(hosts)} --by-file")

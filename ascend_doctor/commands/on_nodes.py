@@ -7,13 +7,18 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import click
 
+from ascend_doctor.commands.launch_options import (
+    device_option,
+    level_option,
+    nproc_option,
+    timeout_option,
+)
 from ascend_doctor.commands.selection import selection_options
-from ascend_doctor.report import LEVELS
 
 # The first level that uses devices, and all of them at level 3: other work must not be beside it.
 _DEVICES = 2
@@ -40,12 +45,15 @@ class OnNodes:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options without the time, as both ``check`` and ``fleet check`` take them."""
-        return ("--level", str(self.level), *self.narrowed)
+        """The options, as both ``check`` and ``fleet check`` take them."""
+        return self._within(self.timeout)
+
+    def _within(self, seconds: float) -> tuple[str, ...]:
+        return ("--level", str(self.level), *self.narrowed, "--timeout", f"{seconds:g}")
 
     @property
     def narrowed(self) -> tuple[str, ...]:
-        """The same without the level."""
+        """The same without the level and the time."""
         given = {"--nproc": self.nproc, "--python": self.python}
         return (
             *("--device", self.device),
@@ -61,67 +69,27 @@ class OnNodes:
         redacted.
         """
         own = self.timeout - min(_MARGIN, self.timeout * _MARGIN_SHARE)
-        return (
-            *(*self.words, "--timeout", f"{own:g}"),
-            *("--fail-on", fail_on, "--no-redact", "--quiet"),
-        )
+        return (*self._within(own), "--fail-on", fail_on, "--no-redact", "--quiet")
 
 
 def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options; the command receives them as ``on_nodes``."""
 
     @functools.wraps(command)
-    def gather(  # noqa: PLR0913 - the options that it gathers
-        *,
-        level: int,
-        device: str,
-        nproc: int | None,
-        python: str | None,
-        timeout: float,
-        only: tuple[str, ...],
-        skip: tuple[str, ...],
-        **others: Any,
-    ) -> Any:
-        on_nodes = OnNodes(
-            level=level,
-            device=device,
-            nproc=nproc,
-            python=python,
-            timeout=timeout,
-            only=only,
-            skip=skip,
-        )
-        return command(on_nodes=on_nodes, **others)
+    def gather(**options: Any) -> Any:
+        own = {one.name: options.pop(one.name) for one in fields(OnNodes)}
+        return command(on_nodes=OnNodes(**own), **options)
 
-    found = selection_options(gather)
+    found: Callable[..., Any] = selection_options(gather)
     for option in (
         click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it."),
-        click.option(
-            "--nproc", type=click.IntRange(1, 4096), metavar="N", help="Ranks of level 3."
+        nproc_option("Ranks of level 3."),
+        device_option("Where probes run on every node."),
+        timeout_option(
+            "Seconds for everything; what is left over then is ended and reported as silent.",
+            least=5,
         ),
-        click.option(
-            "--device",
-            type=click.Choice(["auto", "npu", "cuda", "cpu"]),
-            default="auto",
-            show_default=True,
-            help="Where probes run on every node.",
-        ),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(min=5),
-            metavar="S",
-            default=900,
-            show_default=True,
-            help="Seconds for everything; what is left over then is ended and reported as silent.",
-        ),
-        click.option(
-            "-l",
-            "--level",
-            type=click.IntRange(0, len(LEVELS) - 1),
-            default=3,
-            show_default=True,
-            help="0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak.",
-        ),
+        level_option("0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak."),
     ):
         found = option(found)
     return found

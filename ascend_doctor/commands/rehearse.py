@@ -12,16 +12,13 @@ import click
 from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.examination import Examination
 from ascend_doctor.commands.extent import Asked, layout_options
+from ascend_doctor.commands.launch_options import level_option, nproc_option, timeout_option
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
 from ascend_doctor.recorded import OverlayMachine
-from ascend_doctor.report import LEVELS
 from ascend_doctor.system import LiveMachine
-
-_LEVEL = 3
-_RANKS = 4
 
 
 @click.command("rehearse")
@@ -52,30 +49,9 @@ _RANKS = 4
     metavar="FAULT",
     help="Break something; repeatable. `--inject list` shows what.",
 )
-@click.option(
-    "--nproc",
-    type=click.IntRange(1, 16),
-    default=_RANKS,
-    show_default=True,
-    metavar="N",
-    help="Ranks of level 3.",
-)
-@click.option(
-    "-l",
-    "--level",
-    type=click.IntRange(0, len(LEVELS) - 1),
-    default=_LEVEL,
-    show_default=True,
-    help="As for check.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=1),
-    metavar="S",
-    default=900,
-    show_default=True,
-    help="Seconds for the whole run.",
-)
+@nproc_option("Ranks of level 3.", most=16, default=4)
+@level_option("As for check.")
+@timeout_option("Seconds for the whole run.")
 @layout_options
 @selection_options
 @output_options

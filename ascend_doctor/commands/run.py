@@ -17,6 +17,7 @@ import click
 
 from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.examination import Examination, examined_options
+from ascend_doctor.commands.launch_options import timeout_option
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.errors import DataError
@@ -30,14 +31,7 @@ _SIGNALLED = 128  # what a shell adds to the number of a signal
 @click.command("run")
 @examined_options
 @selection_options
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=1),
-    metavar="S",
-    default=60,
-    show_default=True,
-    help="Seconds for the check; the launch has as long as it takes.",
-)
+@timeout_option("Seconds for the check; the launch has as long as it takes.", default=60)
 @click.option("--anyway", is_flag=True, help="Start it even where the check finds errors.")
 @click.option(
     "--log",
@@ -82,9 +76,11 @@ def command(  # noqa: PLR0913 - the options of the command
 def _diagnose(log: str) -> None:
     """What is known about the failure, on standard error, in a process of its own."""
     click.echo(f"ascend-doctor: it failed; what its output in {log} shows:", err=True)
-    doctor = [sys.executable, "-c", "from ascend_doctor.cli import main; main()"]
     done = subprocess.run(  # noqa: S603 - our own command line
-        [*doctor, "diagnose", "--", log], stdout=subprocess.PIPE, timeout=600, check=False
+        [sys.executable, "-m", "ascend_doctor", "diagnose", "--", log],
+        stdout=subprocess.PIPE,
+        timeout=600,
+        check=False,
     )
     click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
 
