@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,6 +99,7 @@ class Examination:
 def examined_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``examination: Examination``."""
 
+    @functools.wraps(command)
     def gather(
         *,
         python: str | None,
@@ -120,9 +122,6 @@ def examined_options(command: F) -> F:
         )
         return command(examination=examination, **others)
 
-    gather.__name__ = command.__name__
-    gather.__doc__ = command.__doc__
-    gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
         matrix_option,
         click.option(

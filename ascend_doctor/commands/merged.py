@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ def _redacted(report: Report, hidden: Redactor) -> Report:
 def merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the matrix, the lists and the formats; the command receives them as ``wanted``."""
 
+    @functools.wraps(command)
     def gather(
         *, output: Output, overlays: tuple[str, ...], lists: str | None, **others: Any
     ) -> Any:
@@ -75,9 +77,6 @@ def merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
         wanted = Wanted(output=output, stack=catalog(overlays).distributions, lists=lists)
         return command(wanted=wanted, **others)
 
-    gather.__name__ = command.__name__
-    gather.__doc__ = command.__doc__
-    gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     return click.option(
         "--lists",
         metavar="DIR",

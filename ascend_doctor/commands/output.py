@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import shutil
@@ -137,6 +138,7 @@ def _umask() -> int:
 def output_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``output: Output``."""
 
+    @functools.wraps(command)
     def gather(  # noqa: PLR0913 - the options that it gathers
         *,
         formats: tuple[str, ...],
@@ -166,9 +168,6 @@ def output_options(command: F) -> F:
         )
         return command(output=output, **others)
 
-    gather.__name__ = command.__name__
-    gather.__doc__ = command.__doc__
-    gather.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
         click.option(
             "--config",
