@@ -141,6 +141,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     fleet: Fleet | None = None
 
+    @property
+    def complaints(self) -> list[Finding]:
+        """What is not well: errors, then warnings, then what could not be told."""
+        order = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
+        return [one for level in order for one in self.findings if one.level is level]
+
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun, in the plural where there are more."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
-import sys
 import time
 
 import click
@@ -111,11 +109,4 @@ def _rendered(name: str, found: Diagnosis, output: Output, *, to_file: bool) -> 
         module = importlib.import_module(f"ascend_doctor.render.{name}")
         rendered: str = module.render(page.as_report(found, output.fail_on))
         return rendered
-    encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
-    return page.render(
-        found,
-        color=output.color and not to_file,
-        width=min(shutil.get_terminal_size((100, 24)).columns, 120),
-        ascii_only="utf" not in encoding.lower(),
-        verbose=output.verbose,
-    )
+    return page.render(found, verbose=output.verbose, **output.paper(to_file=to_file))

@@ -93,15 +93,17 @@ class Output:
         if name != "text":
             rendered: str = module.render(report)
             return rendered
-        encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
-        text: str = module.render(
-            report,
-            color=self.color and not to_file,
-            width=min(shutil.get_terminal_size((100, 24)).columns, 120),
-            ascii_only="utf" not in encoding.lower(),
-            verbose=self.verbose,
-        )
+        text: str = module.render(report, verbose=self.verbose, **self.paper(to_file=to_file))
         return text
+
+    def paper(self, *, to_file: bool) -> dict[str, Any]:
+        """What a page for people is written on: colour, width, and the letters that it has."""
+        encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
+        return {
+            "color": self.color and not to_file,
+            "width": min(shutil.get_terminal_size((100, 24)).columns, 120),
+            "ascii_only": "utf" not in encoding.lower(),
+        }
 
 
 def _brief(python: Python | None) -> Python | None:

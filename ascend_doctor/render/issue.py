@@ -10,7 +10,7 @@ from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Level
 from ascend_doctor.fleet.settings import Group, settings
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.markdown import SHOWN, about, fenced, plain, table
+from ascend_doctor.render.markdown import about, fenced, plain, table
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report, counted
 
@@ -57,10 +57,8 @@ def _parts(report: Report) -> Iterator[list[str]]:
     first = [row for group in _FIRST for row in by_group[group]]
     if first:
         yield [*table(("", "version or setting"), first), ""]
-    for level in SHOWN:
-        for finding in report.findings:
-            if finding.level is level:
-                yield about(finding)
+    for finding in report.complaints:
+        yield about(finding)
     for run in report.snapshot.probes:
         yield _fold(f"probe {run.probe}: {_ended(run)}", _probe(run))
     for group, listed in by_group.items():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ascend_doctor.findings import Finding, Level
+from ascend_doctor.findings import Finding
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
 _NODES = 16  # in the matrix of pairs
-SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#+!|~&@$-])")
 # What code hosts make links of, whatever is escaped: mentions, issues, commits of a repository.
 _LINKED = re.compile(r"\\([@#])")
@@ -22,10 +21,8 @@ def render(report: Report) -> str:
     simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
     parts = [f"## ascend-doctor {plain(report.tool_version)}{simulated}", ""]
     parts += [f"**{plain(report.verdict.text())}**", ""]
-    for level in SHOWN:
-        for finding in report.findings:
-            if finding.level is level:
-                parts += about(finding)
+    for finding in report.complaints:
+        parts += about(finding)
     parts += _pairs(report)
     parts += [
         "<details><summary>Environment</summary>",
@@ -68,13 +65,11 @@ def _pairs(report: Report) -> list[str]:
     matrix = matrix_of(report, most=_NODES)
     if matrix is None:
         return []
-    left_out = f"; {matrix.hidden} more nodes are left out" if matrix.hidden else ""
     rows = (
         (name, *(cell.text if cell else "" for cell in row))
         for name, row in zip(matrix.names, matrix.rows, strict=True)
     )
-    told = f"Pairs of nodes: GB/s, or what is wrong with them{left_out}"
-    return [told, "", *table(("", *matrix.names), rows), ""]
+    return [matrix.title, "", *table(("", *matrix.names), rows), ""]
 
 
 def _ticks(text: str) -> list[str]:

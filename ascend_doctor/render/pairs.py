@@ -46,6 +46,12 @@ class Matrix(NamedTuple):
     rows: tuple[tuple[Cell | None, ...], ...]
     hidden: int
 
+    @property
+    def title(self) -> str:
+        """What its cells say, and how much of it is not shown."""
+        left_out = f"; {self.hidden} more nodes are left out" if self.hidden else ""
+        return f"Pairs of nodes: GB/s, or what is wrong with them{left_out}"
+
 
 def matrix_of(report: Report, *, most: int) -> Matrix | None:
     """At most ``most`` nodes, those of pairs that are not fine first; None without pairs."""

@@ -10,7 +10,6 @@ from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line, shortened
 from ascend_doctor.report import Report
 
-_SHOWN = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
 _LABEL = 7
 _NAME, _CELL = 24, 9  # columns of the matrix of pairs
 
@@ -26,10 +25,8 @@ def render(
     """The whole report. Errors come first, then warnings, then what could not be told."""
     page = _Page(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(report)
-    for level in _SHOWN:
-        for finding in report.findings:
-            if finding.level is level:
-                page.finding(finding)
+    for finding in report.complaints:
+        page.finding(finding)
     page.pairs(report)
     page.rest(report, verbose=verbose)
     page.foot(report)
@@ -71,10 +68,7 @@ class _Page(Page):
         matrix = matrix_of(report, most=(self.width - _NAME) // _CELL)
         if matrix is None:
             return
-        told = "Pairs of nodes: GB/s, or what is wrong with them"
-        if matrix.hidden:
-            told += f"; {matrix.hidden} more nodes are left out"
-        self.rows += ["", self.styled(told, bold=True)]
+        self.rows += ["", self.styled(matrix.title, bold=True)]
         self.rows.append(" " * _NAME + "".join(f"{number:>{_CELL}}" for number in matrix.numbers))
         for number, name, row in zip(matrix.numbers, matrix.names, matrix.rows, strict=True):
             cells = [
