@@ -40,7 +40,7 @@ def picture(asked: Asked, one: Choice, per_node: int) -> Iterator[str]:
             yield _line("TP/CP/DP", [_cell(dense[rank], "tp", "cp", "dp") for rank in row])
             if asked.model.experts:
                 yield _line("EP/EDP", [_cell(expert[rank], "ep", "edp") for rank in row])
-                yield _line("experts", [_experts(one.experts, expert[rank]["ep"]) for rank in row])
+                yield _line("experts", [held(one, expert[rank]["ep"]) for rank in row])
         if len(ranks) > len(shown):
             yield f"  and {len(ranks) - len(shown)} more ranks of this stage"
 
@@ -53,8 +53,9 @@ def _cell(place: dict[str, int], *names: str) -> str:
     return "/".join(str(place[name]) for name in names)
 
 
-def _experts(each: int, index: int) -> str:
-    return f"{index * each}-{(index + 1) * each - 1}"
+def held(one: Choice, place: int) -> str:
+    """The experts of the ranks at this place of their expert parallel group."""
+    return f"{place * one.experts}-{(place + 1) * one.experts - 1}"
 
 
 def coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:

@@ -14,7 +14,7 @@ MOST_RANKS = 64
 _MOST_NPUS = 4096
 _PROBES = ("parallel-groups", "smoke-train")
 # Neighbours differ: an angle that no small multiple of brings back.
-TURN = 137
+_TURN = 137
 
 
 class Cell(NamedTuple):
@@ -53,7 +53,7 @@ def picture(
         found = layout.groups(kind)
         if len(found[0]) > 1 and (kind not in EXPERT or layout.ep > 1):
             of = {rank: number for number, group in enumerate(found) for rank in group}
-            cells = [Cell(str(of[rank]), of[rank] * TURN % 360) for rank in ranks]
+            cells = [Cell(str(of[rank]), hue(of[rank])) for rank in ranks]
             rows.append(Row(f"{title} ({kind.upper()} {len(found[0])})", cells))
     several = 0 < per_node < layout.npus
     nodes = [
@@ -63,6 +63,11 @@ def picture(
     more = layout.npus - len(ranks)
     edged = [_edged(row, starts) for row in (*rows, *further)]
     return Picture(layout.name, note, ranks, layout.npus, nodes, edged, more)
+
+
+def hue(number: int) -> int:
+    """The colour of a group, in degrees."""
+    return number * _TURN % 360
 
 
 def _edged(row: Row, starts: set[int]) -> Row:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from ascend_doctor.planning.flags import FRAMEWORKS
 from ascend_doctor.planning.memory import GIB, Memory
-from ascend_doctor.planning.picture import coordinates
+from ascend_doctor.planning.picture import coordinates, held
 from ascend_doctor.planning.ranking import Choice, Place
 from ascend_doctor.planning.rules import RULES, Asked
 from ascend_doctor.planning.weights import stages
 from ascend_doctor.render.html import page, parts
-from ascend_doctor.render.layouts import MOST_RANKS, TURN, Cell, Picture, Row, picture
+from ascend_doctor.render.layouts import MOST_RANKS, Cell, Picture, Row, hue, picture
 
 
 class Shown(NamedTuple):
@@ -75,11 +75,8 @@ def _held(asked: Asked, one: Choice) -> list[Row]:
     rows = []
     if layout.pp > 1:
         stage = [dense[rank]["pp"] for rank in ranks]
-        rows.append(Row("layers", [Cell(layers[at], at * TURN % 360) for at in stage]))
+        rows.append(Row("layers", [Cell(layers[at], hue(at)) for at in stage]))
     if asked.model.experts:
         places = [expert[rank]["ep"] for rank in ranks]
-        each = one.experts
-        texts = [f"{at * each}-{(at + 1) * each - 1}" for at in places]
-        cells = [Cell(text, at * TURN % 360) for text, at in zip(texts, places, strict=True)]
-        rows.append(Row("experts", cells))
+        rows.append(Row("experts", [Cell(held(one, at), hue(at)) for at in places]))
     return rows
