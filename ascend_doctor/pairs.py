@@ -7,7 +7,7 @@ which do well with others, a link two measurements and ends that do well with ot
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -16,8 +16,8 @@ Outcome = Literal["ok", "wrong", "failed", "untold"]
 Kind = Literal["failed", "wrong", "lossy", "slow"]
 
 # The worst first. Figures of a simulated device say nothing, so that only the first two count.
-KINDS: tuple[Kind, ...] = ("failed", "wrong", "lossy", "slow")
-OF_VALUES = KINDS[:2]
+_KINDS: tuple[Kind, ...] = ("failed", "wrong", "lossy", "slow")
+_OF_VALUES = _KINDS[:2]
 # A lost message holds up its answer by the time after which TCP sends it again, 0.2 s at least, or
 # by the network's own. A busy host holds messages up, too, and TCP sends a few again for that, but
 # seldom both. Where HCCL and NCCL carry the data there are no counters.
@@ -125,20 +125,28 @@ class Judged(NamedTuple):
 Marks = dict[tuple[int, int], list[bool]]
 
 
-def judged(rows: Sequence[Row], *, device: str, kinds: Collection[Kind] = KINDS) -> Judged:
-    """Who is guilty by these rows. ``kinds`` are those that count."""
-    rate, us = _usual(rows)
+def judged(rows: Sequence[Row], *, device: str, simulated: bool = False) -> Judged:
+    """Who is guilty by these rows."""
+    usual = _usual(rows)
     count = len({one for row in rows if row.outcome != "untold" for one in row.pair})
     partners = (count - 1) // 2 + 1 if count <= _FEW else _OF_MANY
     accused: list[Accused] = []
     doubts: dict[tuple[int, int], None] = {}
-    for kind in KINDS:
-        if kind in kinds:
-            marks = _slow(rows, rate, us, device) if kind == "slow" else _marks(rows, kind)
-            found, unclear = _blamed(kind, marks, partners)
-            accused += found
-            doubts.update(dict.fromkeys(unclear))
-    return Judged(tuple(accused), tuple(doubts), rate, us)
+    for kind, marks in _marked(rows, usual, device=device, simulated=simulated).items():
+        found, unclear = _blamed(kind, marks, partners)
+        accused += found
+        doubts.update(dict.fromkeys(unclear))
+    return Judged(tuple(accused), tuple(doubts), *usual)
+
+
+def _marked(
+    rows: Sequence[Row], usual: tuple[float, float], *, device: str, simulated: bool
+) -> dict[Kind, Marks]:
+    """The marks of every kind that counts."""
+    return {
+        kind: _slow(rows, usual, device) if kind == "slow" else _marks(rows, kind)
+        for kind in (_OF_VALUES if simulated else _KINDS)
+    }
 
 
 def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
@@ -179,8 +187,9 @@ def _usual(rows: Sequence[Row]) -> tuple[float, float]:
     return sorted(best.values(), reverse=True)[place], sorted(least.values())[place]
 
 
-def _slow(rows: Sequence[Row], rate: float, us: float, device: str) -> Marks:
+def _slow(rows: Sequence[Row], usual: tuple[float, float], device: str) -> Marks:
     """The best measurement of a pair counts: nothing makes a slow link look fast."""
+    rate, us = usual
     share = _RATE_SHARE.get(device, _RATE_SHARE_DEVICE)
     found: Marks = {}
     for pair, sound in _sound(rows).items():
@@ -231,16 +240,9 @@ def _blamed(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], lis
     return accused, doubts
 
 
-def matrix(
-    table: Table, names: Sequence[str], *, device: str, kinds: Collection[Kind] = KINDS
-) -> Pairs:
+def matrix(table: Table, names: Sequence[str], *, device: str, simulated: bool = False) -> Pairs:
     """Every pair that was to be measured, with names."""
-    rate, us = _usual(table.pairs)
-    marks = {
-        kind: _slow(table.pairs, rate, us, device) if kind == "slow" else _marks(table.pairs, kind)
-        for kind in KINDS
-        if kind in kinds
-    }
+    marks = _marked(table.pairs, _usual(table.pairs), device=device, simulated=simulated)
     by_pair: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in table.pairs:
         by_pair[row.pair].append(row)

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ascend_doctor.checks.run_failures import failures, ran
-from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, unknown
 from ascend_doctor.pairs import (
-    KINDS,
-    OF_VALUES,
     Accused,
     Judged,
     Kind,
@@ -111,6 +109,14 @@ def recorded(run: ProbeRun) -> Recorded | None:
     return Recorded(table, names_of(table), done.rank)
 
 
+def recorded_or_none(run: ProbeRun) -> Recorded | None:
+    """The same, None also where it could not be told."""
+    try:
+        return recorded(run)
+    except Unknown:
+        return None
+
+
 def names_of(table: Table) -> tuple[str, ...]:
     """Hosts by number; the number stands for unknown ones, and with those that come twice."""
     times = Counter(table.hosts.values())
@@ -126,27 +132,22 @@ def names_of(table: Table) -> tuple[str, ...]:
 
 def pairs_of(run: ProbeRun) -> Pairs | None:
     """The matrix of a single report, None where there is none."""
-    try:
-        found = recorded(run)
-    except (Unknown, NotApplicable):
-        return None
+    found = recorded_or_none(run)
     if found is None or not found.table.pairs:
         return None
-    kinds = OF_VALUES if run.simulated else KINDS
-    return matrix(found.table, found.names, device=run.device, kinds=kinds)
+    return matrix(found.table, found.names, device=run.device, simulated=run.simulated)
 
 
 def verdicts(
     table: Table, names: Sequence[str], *, device: str, simulated: bool = False
 ) -> Iterator[Finding]:
     """Findings about nodes and links; ``names`` are the nodes by number."""
-    kinds = OF_VALUES if simulated else KINDS
-    found = judged(table.pairs, device=device, kinds=kinds)
+    found = judged(table.pairs, device=device, simulated=simulated)
     for one in found.accused:
         yield _accusation(one, found, table.pairs, names, device)
     yield from _untold(table, found, names)
     if not found.accused and not found.doubts and table.pairs:
-        measured = matrix(table, names, device=device, kinds=kinds).pairs
+        measured = matrix(table, names, device=device, simulated=simulated).pairs
         rates = [one.gbps for one in measured if one.gbps is not None]
         times = [one.us for one in measured if one.us is not None]
         if rates and times:
@@ -163,11 +164,7 @@ def _accusation(
 ) -> Finding:
     guilty = tuple(names[node] for node in one.guilty)
     who = " and ".join(guilty)
-    told = [
-        f"{names[row.pair[0]]} with {names[row.pair[1]]}: {figures(row)}"
-        for row in rows
-        if row.pair in one.pairs and row.outcome != "untold"
-    ]
+    told = [_told(row, names) for row in rows if row.pair in one.pairs and row.outcome != "untold"]
     node = len(guilty) == 1
     return error(
         f"{PROBE}: {who} {(_DOES if node else _LINK)[one.kind]}",
@@ -181,8 +178,11 @@ def _accusation(
     )
 
 
-def figures(row: Row) -> str:
-    """One measurement in words."""
+def _told(row: Row, names: Sequence[str]) -> str:
+    return f"{names[row.pair[0]]} with {names[row.pair[1]]}: {_figures(row)}"
+
+
+def _figures(row: Row) -> str:
     if row.outcome == "wrong":
         return f"{row.wrong} elements of the sum are wrong"
     if row.outcome != "ok":
@@ -217,11 +217,7 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
         alone = len(found.doubts) == len({row.pair for row in table.pairs})
         yield unknown(
             f"{PROBE}: {len(some)} pairs do badly, and whose fault it is cannot be told",
-            found="\n".join(
-                f"{names[row.pair[0]]} with {names[row.pair[1]]}: {figures(row)}"
-                for row in table.pairs
-                if row.pair in found.doubts
-            ),
+            found="\n".join(_told(row, names) for row in table.pairs if row.pair in found.doubts),
             because="No pair does well, so that there is nobody to compare with."
             if alone
             else "Measurements disagree, or there are too few nodes that do well.",

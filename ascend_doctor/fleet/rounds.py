@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ascend_doctor.checks.pair_rounds import PROBE, Recorded, names_of, recorded, verdicts
-from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.checks.pair_rounds import PROBE, Recorded, names_of, recorded_or_none, verdicts
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.pairs import KINDS, OF_VALUES, Pairs, Row, Table, matrix
+from ascend_doctor.pairs import Pairs, Row, Table, matrix
 from ascend_doctor.probe_results import ProbeRun
 
 
@@ -55,7 +54,7 @@ class Rounds:
         """Take what the report called ``name`` has recorded; whether there was something."""
         taken = False
         for run in runs:
-            if run.probe == PROBE and (found := _recorded(run)):
+            if run.probe == PROBE and (found := recorded_or_none(run)):
                 self._add(name, run, found)
                 taken = True
         return taken
@@ -82,15 +81,7 @@ class Rounds:
         if not self._runs:
             return None
         run = max(self._runs.values(), key=lambda one: len(one.reports))
-        kinds = OF_VALUES if run.simulated else KINDS
-        return matrix(run.united, run.called, device=run.device, kinds=kinds)
-
-
-def _recorded(run: ProbeRun) -> Recorded | None:
-    try:
-        return recorded(run)
-    except (Unknown, NotApplicable):
-        return None
+        return matrix(run.united, run.called, device=run.device, simulated=run.simulated)
 
 
 def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
