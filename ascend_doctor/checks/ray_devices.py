@@ -19,6 +19,7 @@ _BOOLEAN = Version("2.54.0")
 _PARSING = "https://github.com/ray-project/ray/pull/60577"
 _VERL = "verl-project/verl@1dda039b:verl/utils/ray_utils.py"
 _ADVICE = "verl-project/verl@1dda039b:docs/ascend_tutorial/get_start/install_guidance.rst"
+_ALL_DEVICES = "Every actor sees all devices, and code that takes device 0 puts all ranks on one."
 
 
 @check("ray-visible-devices", f"{_NAME} is 1 or unset")
@@ -43,8 +44,7 @@ def ray_visible_devices(case: Case) -> Iterator[Finding]:
             f"Ray {release} does not choose the devices of its actors",
             found=f"Ray {release} sets ASCEND_VISIBLE_DEVICES, which processes do not read",
             wanted="Ray 2.10 or newer",
-            because="Every actor sees all devices, and code that takes device 0 puts all ranks "
-            "on one.",
+            because=_ALL_DEVICES,
         )
     elif not value:
         if verl:
@@ -60,7 +60,7 @@ def ray_visible_devices(case: Case) -> Iterator[Finding]:
 
 def _neither(value: str, release: str, *, verl: bool) -> Iterator[Finding]:
     boolean = not _is_before(_BOOLEAN, release)
-    because = "Every actor sees all devices, and code that takes device 0 puts all ranks on one."
+    because = _ALL_DEVICES
     if boolean:
         because = (
             "Actors see only the devices that they hold, and verl takes the variable for set: it "
