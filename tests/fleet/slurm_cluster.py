@@ -63,11 +63,24 @@ class SlurmCluster:
                 os.kill(pid, signal.SIGKILL)
         daemon.wait()
 
-    def ask(self, *command: str, deadline: float = 60) -> str:
-        """What a command of Slurm prints. Raises CalledProcessError."""
-        done = subprocess.run(
-            command, check=True, capture_output=True, text=True, timeout=deadline, env=self.env
+    def run(
+        self, *command: str, deadline: float, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """A command of Slurm that ended, in time."""
+        return subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=deadline,
+            env=self.env,
+            cwd=folder,
         )
+
+    def ask(self, *command: str) -> str:
+        """What a command of Slurm prints. Raises CalledProcessError."""
+        done = self.run(*command, deadline=60)
+        done.check_returncode()
         return done.stdout
 
     def states(self) -> dict[str, str]:

@@ -226,15 +226,7 @@ def test_a_batch_job_checks_its_nodes_and_merges(cluster: SlurmCluster, tmp_path
         timeout=60,
     ).stdout
     (tmp_path / "job.sh").write_text(script)
-    done = subprocess.run(
-        ["sbatch", "--wait", "--parsable", "job.sh"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=cluster.env,
-        cwd=tmp_path,
-    )
+    done = cluster.run("sbatch", "--wait", "--parsable", "job.sh", deadline=300, folder=tmp_path)
     assert not done.stderr, done.stderr
     job = done.stdout.strip()
     output = (tmp_path / f"slurm-{job}.out").read_text()
@@ -258,15 +250,12 @@ def test_a_step_of_an_allocation_ends_and_the_allocation_stays(
     hosts.write_text("node[1-3]\n")
     check = [DOCTOR, "fleet", "check", "--slurm", "-l", "0", "--format", "json", "--timeout", "60"]
     call = shlex.join([*check, "--expect", str(hosts), "--doctor", doctor])
-    done = subprocess.run(
-        [*("salloc", "--nodelist=node[1-2]", "sh", "-c"), f"{call}; squeue -h; squeue -h -s"],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=cluster.env,
-        cwd=tmp_path,
+    done = cluster.run(
+        *("salloc", "--nodelist=node[1-2]", "sh", "-c", f"{call}; squeue -h; squeue -h -s"),
+        deadline=300,
+        folder=tmp_path,
     )
+    done.check_returncode()
     out, end = json.JSONDecoder().raw_decode(done.stdout)
     assert out["fleet"]["passing"] == ["node1"]
     told = finding(out, "fleet-missing")["found"]

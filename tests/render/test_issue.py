@@ -9,20 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.facts import Environment, Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.findings import Finding, Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.render.issue import LONGEST, render
 from ascend_doctor.report import Report
 from tests.conftest import Command
 from tests.fleet.nodes import node
+from tests.render.test_html import BROKEN
 
-BROKEN = Finding(
-    check="bad",
-    level=Level.ERROR,
-    title="Broken",
-    found="this",
-    remedy=Remedy(summary="Mend it", commands=("mend --now",)),
-)
 FAILED = ProbeRun(
     probe="allreduce",
     argv=("torchrun", "x.py"),
