@@ -15,7 +15,7 @@ import msgspec
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.output import Output, output_options, write_whole
 from ascend_doctor.errors import DataError
-from ascend_doctor.fleet.hosts import parse_hosts
+from ascend_doctor.fleet.hosts import parse_hosts, plain
 from ascend_doctor.redact import Redactor
 from ascend_doctor.report import Fleet, Report
 
@@ -101,11 +101,4 @@ def _write_lists(folder: Path, fleet: Fleet) -> None:
         ("failing_nodes.txt", fleet.failing),
         ("unknown_nodes.txt", (*fleet.untold, *fleet.missing)),
     ):
-        write_whole(str(folder / name), "".join(f"{one}\n" for one in map(_plain, nodes)))
-
-
-def _plain(name: str) -> str:
-    """A name out of a file reaches a scheduler's command line, so it is only a name."""
-    return "".join(
-        one if one.isascii() and (one.isalnum() or one in "._-") else "_" for one in name
-    )
+        write_whole(str(folder / name), "".join(f"{one}\n" for one in map(plain, nodes)))

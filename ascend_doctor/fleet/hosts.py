@@ -57,6 +57,11 @@ def _split(row: str) -> Iterable[str]:
     return (one for one in re.split(r",(?![^\[]*\])", row) if one)
 
 
+def plain(name: str) -> str:
+    """A name out of a file or a cluster as one that files and command lines may have."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)
+
+
 def compress(names: Iterable[str]) -> str:
     """The same nodes in one expression that ``srun --exclude`` takes."""
     groups: dict[tuple[str, int, str], list[int]] = {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job
+from ascend_doctor.fleet.hosts import plain
 
 # Ray's name of the resource: ray-project/ray, python/ray/_private/accelerators/npu.py.
 NPU = "NPU"
@@ -51,14 +51,14 @@ def _named(listed: Sequence[Mapping[str, Any]]) -> list[Node]:
         name = given if given != address else host if hosts[host] == 1 else address
         npus = float(one["Resources"].get(NPU, 0))
         found.append(Node(name, one["NodeID"], address, host, npus))
-    names = Counter(_plain(one.name) for one in found)
+    names = Counter(_file_name(one.name) for one in found)
     return sorted(
-        one._replace(name=plain if names[plain] == 1 else f"{plain}-{one.id[:8]}")
+        one._replace(name=name if names[name] == 1 else f"{name}-{one.id[:8]}")
         for one in found
-        for plain in (_plain(one.name),)
+        for name in (_file_name(one.name),)
     )
 
 
-def _plain(name: str) -> str:
-    """It names a file, too."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"
+def _file_name(name: str) -> str:
+    """It names a file, too, and none that is hidden."""
+    return plain(name).lstrip(".") or "_"

@@ -70,6 +70,15 @@ def settings(facts: Snapshot, stack: frozenset[str]) -> dict[Setting, str]:
     return found
 
 
+def grouped(facts: Snapshot, stack: frozenset[str]) -> dict[Group, list[tuple[str, str]]]:
+    """The same as names and values of every group, in the order of groups."""
+    found = settings(facts, stack)
+    return {
+        group: [(one.name, value) for one, value in found.items() if one.group is group]
+        for group in Group
+    }
+
+
 Row = tuple[Group, str, object, bool]
 
 

@@ -6,6 +6,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,7 +18,7 @@ from ascend_doctor.fleet.hosts import compress
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import more_is_worse, outliers
 from ascend_doctor.fleet.settings import ABSENT, Group, Setting
-from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, verdict
+from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, counted, verdict
 
 _NAMED = 8
 
@@ -47,25 +48,14 @@ def judge(
         *_complaints(merged),
         *_outliers(merged),
     )
-    failing = {name for one in findings if one.level >= fail_on for name in one.nodes}
-    codes = {
-        one.name: merged.own_codes.get(number, one.exit_code)
-        for number, one in enumerate(merged.nodes)
-    }
-    failing |= {name for name, code in codes.items() if code == EXIT_FINDINGS}
+    accused = {name for one in findings if one.level >= fail_on for name in one.nodes}
     doubtful = {name for one in rounds if one.level is Level.UNKNOWN for name in one.nodes}
-    passing = [
-        name
-        for name, code in codes.items()
-        if code == EXIT_OK and name not in failing and name not in doubtful
-    ]
-    passed = set(passing)
-    untold = tuple(name for name in names if name not in failing and name not in passed)
-    findings = (*findings, *_summary(len(passing), untold))
+    ends = _ends(merged, accused, doubtful)
+    findings = (*findings, *_summary(len(ends.passing), ends.untold))
     return Report(
         tool_version=__version__,
         taken_at=max((one.taken_at for one in merged.nodes), default=""),
-        host=_count(len(names)),
+        host=counted(len(names), "node"),
         python="",
         device="fleet",
         simulated=any(one.simulated for one in merged.nodes),
@@ -77,9 +67,9 @@ def judge(
         seconds=round(seconds, 3),
         fleet=Fleet(
             nodes=tuple(_nodes(merged, rounds)),
-            passing=tuple(passing),
-            failing=tuple(name for name in names if name in failing),
-            untold=untold,
+            passing=ends.passing,
+            failing=ends.failing,
+            untold=ends.untold,
             missing=missing,
             unreadable=tuple(merged.unreadable),
             duplicates=tuple(merged.duplicates),
@@ -87,6 +77,28 @@ def judge(
             pairs=merged.rounds.pairs(),
         ),
     )
+
+
+class _Ends(NamedTuple):
+    """Names of nodes by what their checks came to."""
+
+    passing: tuple[str, ...]
+    failing: tuple[str, ...]
+    untold: tuple[str, ...]
+
+
+def _ends(merged: Merged, accused: Collection[str], doubtful: Collection[str]) -> _Ends:
+    """``accused`` and ``doubtful`` are so by what was compared, whatever their own reports say."""
+    passing, failing, untold = [], [], []
+    for number, one in enumerate(merged.nodes):
+        code = merged.own_codes.get(number, one.exit_code)
+        if one.name in accused or code == EXIT_FINDINGS:
+            failing.append(one.name)
+        elif code == EXIT_OK and one.name not in doubtful:
+            passing.append(one.name)
+        else:
+            untold.append(one.name)
+    return _Ends(tuple(passing), tuple(failing), tuple(untold))
 
 
 def _nodes(merged: Merged, rounds: Sequence[Finding]) -> Iterator[Node]:
@@ -105,16 +117,14 @@ def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:
         yield Finding(
             check="fleet-nodes",
             level=Level.UNKNOWN,
-            title=f"{_count(len(untold))} came to no verdict",
+            title=f"{counted(len(untold), 'node')} came to no verdict",
             because="A check that could not tell has not passed.",
             nodes=untold,
         )
     elif passing:
-        yield Finding(check="fleet-nodes", level=Level.OK, title=f"{_count(passing)} passed")
-
-
-def _count(number: int) -> str:
-    return f"{number} node" if number == 1 else f"{number} nodes"
+        yield Finding(
+            check="fleet-nodes", level=Level.OK, title=f"{counted(passing, 'node')} passed"
+        )
 
 
 def _missing(expected: Sequence[str] | None, names: Collection[str]) -> tuple[str, ...]:
@@ -140,7 +150,7 @@ def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Fi
     yield Finding(
         check="fleet-missing",
         level=Level.UNKNOWN,
-        title=f"{_count(len(missing))} did not report",
+        title=f"{counted(len(missing), 'node')} did not report",
         found="; ".join(told[:_NAMED]) + _more(len(told)),
         because="Nothing is known about a node that is silent.",
         remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
@@ -234,7 +244,9 @@ def _drift(merged: Merged, setting: Setting, spread: dict[str, Sequence[int]]) -
 
 
 def _drifted(drift: Drift) -> Finding:
-    told = "; ".join(f"{one.value} on {_count(one.count)}" for one in drift.values[:_NAMED])
+    told = "; ".join(
+        f"{one.value} on {counted(one.count, 'node')}" for one in drift.values[:_NAMED]
+    )
     stack = drift.group == Group.STACK.value
     few = tuple(name for one in drift.values if one.value != drift.majority for name in one.nodes)
     return Finding(
@@ -282,7 +294,7 @@ def _outliers(merged: Merged) -> Iterator[Finding]:
                 level=Level.WARNING,
                 title=f"{node} stands out in {name}",
                 found=f"{far.value:g}",
-                wanted=f"about {far.median:g}, the median of {_count(len(values))}",
+                wanted=f"about {far.median:g}, the median of {counted(len(values), 'node')}",
                 because="The slowest rank sets the pace of every step.",
                 nodes=(node,),
             )

@@ -12,7 +12,7 @@ import jinja2
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Level
-from ascend_doctor.fleet.settings import Group, settings
+from ascend_doctor.fleet.settings import grouped
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.curves import charts
 from ascend_doctor.render.documented import documented
@@ -87,12 +87,8 @@ def _text(name: str) -> Any:
 
 def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, str]]]]:
     """Tables of what was seen, the stack first."""
-    found = settings(report.snapshot, catalog.distributions)
-    return [
-        (group.value, rows)
-        for group in Group
-        if (rows := [(one.name, value) for one, value in found.items() if one.group is group])
-    ]
+    found = grouped(report.snapshot, catalog.distributions)
+    return [(group.value, rows) for group, rows in found.items() if rows]
 
 
 class Span(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Level
-from ascend_doctor.fleet.settings import Group, settings
+from ascend_doctor.fleet.settings import Group, grouped
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.markdown import about, fenced, plain, table
 from ascend_doctor.render.plain import one_line
@@ -49,11 +49,7 @@ def _parts(report: Report) -> Iterator[list[str]]:
     )
     about_run = f"{report.device}, {report.taken_at}"
     yield [plain(f"{about_run}; {levels}" if levels else about_run), ""]
-    found = settings(report.snapshot, Catalog().distributions)
-    by_group = {
-        group: [(one.name, value) for one, value in found.items() if one.group is group]
-        for group in Group
-    }
+    by_group = grouped(report.snapshot, Catalog().distributions)
     first = [row for group in _FIRST for row in by_group[group]]
     if first:
         yield [*table(("", "version or setting"), first), ""]
