@@ -7,6 +7,7 @@ checks: op_plugin/ops/opapi/FlashAttentionKernelNpuOpApi.cpp.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -79,6 +80,12 @@ def key_heads(problem: Problem, q: Tensor, k: Tensor) -> int:
     return k.shape[{"BNSD": 1, "BSND": 2, "TND": 1}[problem.layout]]
 
 
+@lru_cache(maxsize=8)
+def _right_of(rows: int, columns: int, diagonal: int) -> Tensor:
+    """True where column > row + diagonal; kept, since each layer of each step asks for it."""
+    return torch.arange(columns) > torch.arange(rows).unsqueeze(1) + diagonal
+
+
 def _masked(
     problem: Problem, mask: Tensor | None, batch: int | None, sq: int, sk: int
 ) -> Tensor | None:
@@ -90,7 +97,6 @@ def _masked(
     if mask is None:
         return None
     mode = problem.sparse_mode
-    row, column = torch.arange(sq).unsqueeze(1), torch.arange(sk).unsqueeze(0)
     if mode in (LEFT_UP, RIGHT_DOWN, BAND):
         if tuple(mask.shape[-2:]) != (COMPRESSED, COMPRESSED):
             raise RuntimeError(
@@ -99,19 +105,21 @@ def _masked(
             )
         shift = 0 if mode == LEFT_UP else sk - sq
         if mode != BAND:
-            return column > row + shift
-        return (column > row + shift + problem.after) | (column < row + shift - problem.before)
+            return _right_of(sq, sk, shift)
+        right = _right_of(sq, sk, shift + problem.after)
+        return right | ~_right_of(sq, sk, shift - problem.before - 1)
     if mode == PREFIX_COMPRESSED:
         prefixes = torch.tensor(problem.prefix or []).view(-1, 1, 1, 1)
         allowed = prefixes if batch is None else prefixes[batch]
-        return (column > row + sk - sq) & (column >= allowed)
+        return _right_of(sq, sk, sk - sq) & (torch.arange(sk) >= allowed)
     given = mask.bool()
     if given.dim() == 4 and batch is not None:  # noqa: PLR2004  B or 1, N or 1, Sq, Sk
         given = given[batch if given.shape[0] > 1 else 0]
     given = given[..., :sq, :sk]
     if mode == 0:
         if problem.after < sk or problem.before < sq:
-            given = given | (column > row + problem.after) | (column < row - problem.before)
+            given = given | _right_of(sq, sk, problem.after)
+            given = given | ~_right_of(sq, sk, -problem.before - 1)
     elif mode not in (ALL, PREFIX):
         raise NotSimulatedError("npu_fusion_attention", f"sparse_mode {mode}")
     return given

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .memory import CPU, forget_views, host, upload, wait_for
+from .memory import CPU, forget_views, host, upload, wait_for, written
 
 Tensor = torch.Tensor
 Kernel = Callable[..., Any]
@@ -30,10 +31,7 @@ class Arguments:
         lowered = []
         for value in values:
             if isinstance(value, Tensor):
-                if not value.is_cpu and value.device.type == DEVICE:
-                    if self.device is None:
-                        self.device = value.device
-                        wait_for(value.get_device())
+                if not value.is_cpu and (self.device is not None or self._is_first(value)):
                     lowered.append(host(value))
                     continue
             elif isinstance(value, (list, tuple)):
@@ -42,11 +40,30 @@ class Arguments:
             lowered.append(value)
         return lowered
 
+    def _is_first(self, value: Tensor) -> bool:
+        """Whether it is on the device; all that is queued there has then run."""
+        if value.device.type != DEVICE:
+            return False
+        self.device = value.device
+        wait_for(value.get_device())
+        return True
+
+
+@dataclass(frozen=True)
+class Written:
+    """A result that ``write`` puts where it belongs, for what is too large to be copied there."""
+
+    size: Sequence[int]
+    dtype: torch.dtype
+    write: Callable[[Tensor], object]
+
 
 def raised(result: Any, device: torch.device) -> Any:
     """The result of a CPU function with its tensors moved to the device."""
     if isinstance(result, Tensor):
         return upload(result, device) if result.is_cpu else result
+    if isinstance(result, Written):
+        return written(result.size, result.dtype, device, result.write)
     if isinstance(result, (list, tuple)):
         return type(result)(raised(r, device) for r in result)
     return result

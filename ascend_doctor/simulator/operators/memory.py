@@ -7,6 +7,7 @@ made from, with that tensor's sizes, strides and offset.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -41,13 +42,9 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
     """
     storage = tensor.untyped_storage()
     place = (
-        storage.data_ptr(),
-        storage.nbytes(),
-        tensor.storage_offset(),
-        tensor.size(),
-        tensor.stride(),
-        tensor.dtype,
-    )
+        storage.data_ptr(), storage.nbytes(), tensor.storage_offset(), tensor.size(),
+        tensor.stride(), tensor.dtype,
+    )  # fmt: skip
     result = _views.get(place)
     if result is None:
         result = _view(*place)
@@ -76,11 +73,28 @@ def forget_views() -> None:
 
 def upload(value: torch.Tensor, device: torch.device) -> torch.Tensor:
     """A new device tensor with the values and, where they are dense, the strides of a CPU one."""
-    if value.is_contiguous():
+    plain = value.is_contiguous() and not (value.is_neg() or value.is_conj())
+    if plain:
         result = torch.empty(value.size(), dtype=value.dtype, device=device)
     else:
         result = torch.empty_like(value, device=device)
-    if value.numel():
+    if size_in_bytes := value.nbytes:
         wait_for(result.get_device())  # the place may be one that queued work still reads or writes
-    host(result).copy_(value)
+        if plain:
+            ctypes.memmove(result.data_ptr(), value.data_ptr(), size_in_bytes)
+        else:
+            host(result).copy_(value)
+    return result
+
+
+def written(
+    size: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device,
+    write: Callable[[torch.Tensor], object],
+) -> torch.Tensor:
+    """A new device tensor whose values ``write`` puts in place, which spares large ones a copy."""
+    result = torch.empty(size, dtype=dtype, device=device)
+    wait_for(result.get_device())
+    write(host(result))
     return result

@@ -12,30 +12,27 @@ from typing import Any
 
 import torch
 
+from .kernels import Written
 from .table import implements
 
 LARGE = 1 << 20
 
 
 @implements("aten::ones")
-def ones(size: Sequence[int], **named: Any) -> torch.Tensor:
-    """Ones; large boolean ones are kept on the host, and only copied."""
+def ones(size: Sequence[int], **named: Any) -> torch.Tensor | Written:
+    """Ones; large boolean ones are written in place."""
     if named.get("dtype") != torch.bool or torch.Size(size).numel() < LARGE:
         return torch.ones(size, **named)
-    return _ones(tuple(size))
+    return Written(size, torch.bool, lambda place: place.view(torch.uint8).fill_(1))
 
 
 @implements("aten::triu")
-def triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor:
-    """The upper triangle; a large boolean one by a mask that is kept."""
+def triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor | Written:
+    """The upper triangle; a large boolean one is written in place, by a mask that is kept."""
     if x.dtype != torch.bool or x.numel() < LARGE:
         return torch.triu(x, diagonal)
-    return x & _upper(x.shape[-2], x.shape[-1], diagonal)
-
-
-@lru_cache(maxsize=4)
-def _ones(size: tuple[int, ...]) -> torch.Tensor:
-    return torch.ones(size, dtype=torch.bool)
+    upper = _upper(x.shape[-2], x.shape[-1], diagonal)
+    return Written(x.shape, torch.bool, lambda place: torch.logical_and(x, upper, out=place))
 
 
 @lru_cache(maxsize=4)
