@@ -19,9 +19,8 @@ class _Entry(NamedTuple):
     """A shipped probe: its first level, and its deadline on an accelerator and on the CPU.
 
     ``needs`` are the probes without which it would fail for their reasons. What runs under torchrun
-    shares its processes with others unless it is to be ``apart``. ``soaks`` lasts as many minutes
-    as are asked for, beyond its deadline. ``agents``: it runs once on every node, and starts the
-    ranks of this node itself.
+    shares its processes with others. ``soaks`` lasts as many minutes as are asked for, beyond its
+    deadline. ``agents``: it runs once on every node, and starts the ranks of this node itself.
     """
 
     probe: str
@@ -30,7 +29,6 @@ class _Entry(NamedTuple):
     seconds_cpu: float
     torchrun: bool = False
     needs: tuple[str, ...] = ("inspect-env", "device")
-    apart: bool = False
     soaks: bool = False
     sized: bool = False
     agents: bool = False
@@ -75,8 +73,7 @@ _PROBES = (
     _Entry("vocab-parallel-logprob", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("sequence-gather", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("expert-shapes", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
-    # On megatron-core up to 0.12.3 it stops in the middle of a pipeline; others would inherit that.
-    _Entry("lora-tied-embeddings", 3, 300.0, 180.0, torchrun=True, apart=True, needs=_LINKED),
+    _Entry("lora-tied-embeddings", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("lora-sequence-parallel", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("lora-experts", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
     _Entry("large-groups", 3, 300.0, 120.0, sized=True),
@@ -143,7 +140,7 @@ def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> P
     return msgspec.structs.replace(
         request,
         torchrun=True,
-        together="" if one.apart else str(folder("probes") / "_together.py"),
+        together=str(folder("probes") / "_together.py"),
         world_size=nproc * extent.nodes.count,
         nodes=extent.nodes,
     )

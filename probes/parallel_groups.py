@@ -50,26 +50,35 @@ def body(probe: Probe) -> None:
     table: dict[str, Any] = {}
     chosen = [asked_for(probe.asked, probe.world_size)] if probe.asked else None
     for layout in chosen or layouts(probe.world_size):
-        before = memory_free(probe, torch)
-        start = time.monotonic()
-        with probe.stage(f"groups of {layout.name}"):
-            initialise(parallel_state, layout, probe.device)
-        made = {
-            name: getattr(parallel_state, getter)(
-                **({"with_context_parallel": True} if name == "dp_cp" else {})
-            )
-            for name, getter in GETTERS.items()
-        }
-        with probe.stage(f"members of {layout.name}"):
-            members(probe, dist, layout, made)
-        with probe.stage(f"sums in {layout.name}"):
-            several = sums(probe, torch, dist, layout, made)
-        table[layout.name] = {"seconds": time.monotonic() - start, "groups": several}
-        if before is not None:
-            table[layout.name]["bytes"] = before - memory_free(probe, torch)
-        with probe.stage(f"teardown of {layout.name}"):
-            parallel_state.destroy_model_parallel()
+        with _megatron.forgetting(parallel_state):
+            table[layout.name] = examined(probe, torch, dist, layout)
         probe.measure("layouts", table)
+
+
+def examined(probe: Probe, torch: Any, dist: Any, layout: Layout) -> dict[str, Any]:
+    """Make the groups of a layout, look at their members and their sums, and take them down."""
+    from megatron.core import parallel_state
+
+    before = memory_free(probe, torch)
+    start = time.monotonic()
+    with probe.stage(f"groups of {layout.name}"):
+        initialise(parallel_state, layout, probe.device)
+    made = {
+        name: getattr(parallel_state, getter)(
+            **({"with_context_parallel": True} if name == "dp_cp" else {})
+        )
+        for name, getter in GETTERS.items()
+    }
+    with probe.stage(f"members of {layout.name}"):
+        members(probe, dist, layout, made)
+    with probe.stage(f"sums in {layout.name}"):
+        several = sums(probe, torch, dist, layout, made)
+    found: dict[str, Any] = {"seconds": time.monotonic() - start, "groups": several}
+    if before is not None:
+        found["bytes"] = before - memory_free(probe, torch)
+    with probe.stage(f"teardown of {layout.name}"):
+        parallel_state.destroy_model_parallel()
+    return found
 
 
 def memory_of_groups(probe: Probe, torch: Any, dist: Any) -> list[int]:
