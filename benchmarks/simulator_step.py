@@ -1,25 +1,57 @@
-"""A small training step on the simulated NPU against the same step on the CPU, in pairs.
+"""A training step on the simulated NPU against the same step on the CPU.
 
-usage: simulator_step.py PYTHON, an interpreter with torch and torch_npu; builds the stand-in tree
-and prints for three sizes, with attention spelled out and with scaled_dot_product_attention, the
-median times and the median of the ratios of neighbouring steps.
+usage: simulator_step.py PYTHON, an interpreter with torch, torch_npu and megatron-core. Builds the
+stand-in tree and prints the median times and their ratio: for the steps of smoke-train (Megatron,
+LoRA and MoE on four ranks, hccl against gloo), and in pairs in one process for a small transformer
+of three sizes, with attention spelled out and with scaled_dot_product_attention.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from ascend_doctor.simulator import build
+import msgspec
+
+from ascend_doctor.probe import plan, run_all
+from ascend_doctor.simulator import Tree, build
 
 MEASURED = Path(__file__).with_name("_simulator_step.py")
+RANKS = 4
+PATIENCE = 900.0  # a loaded machine is slow on both sides
+PROBE = "smoke-train"
+
+
+def simulated(tree: Tree, devices: int) -> dict[str, str]:
+    return tree.environment(os.environ, soc="Ascend910B3", devices=devices, memory_bytes=8 << 30)
+
+
+def megatron_step(python: Path, device: str, env: Mapping[str, str]) -> float:
+    """Median of the seconds of all training steps of the first rank."""
+    several = plan(3, device=device, nproc=RANKS, python=str(python), env=env)
+    (request,) = (one for one in several if one.probe == PROBE)
+    (run,) = run_all([msgspec.structs.replace(request, needs=(), deadline=PATIENCE)])
+    if not run.sound:
+        raise SystemExit(f"{PROBE} failed on {device}: {run.output}")
+    stages = run.ranks[0].stages
+    return statistics.median(spent for name, spent in stages.items() if name.startswith("step "))
 
 
 def main() -> None:
     python = Path(sys.argv[1])
-    env = build(python).environment(os.environ, soc="Ascend910B3", devices=1, memory_bytes=8 << 30)
+    tree = build(python)
+    cpu = megatron_step(python, "cpu", os.environ)
+    npu = megatron_step(python, "npu", simulated(tree, RANKS))
+    print(
+        f"{PROBE}, {RANKS} ranks: cpu {1000 * cpu:.0f} ms, simulated npu {1000 * npu:.0f} ms, "
+        f"ratio {npu / cpu:.2f}",
+        flush=True,
+    )
+    env = simulated(tree, 1)
     raise SystemExit(subprocess.call([python, MEASURED], env=env, timeout=600))
 
 
