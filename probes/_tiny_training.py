@@ -26,6 +26,7 @@ from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
 
 tiny_gpt = _probe.neighbour("_tiny_gpt")
 lora = _probe.neighbour("_lora")
+not_finite = _probe.neighbour("_not_finite")
 
 SEED = 1234
 BATCH = 2
@@ -34,10 +35,14 @@ LEARNING_RATE = 5e-3
 
 
 class Step(NamedTuple):
-    """One training step; ``loss`` is None on all but the last stage of a pipeline."""
+    """One training step; ``loss`` is None on all but the last stage of a pipeline.
+
+    ``met`` is where its forward passes first met a number that is not finite, None for nowhere.
+    """
 
     loss: float | None
     grad_norm: float
+    met: Any
 
 
 class Training:
@@ -60,6 +65,7 @@ class Training:
             ),
             bare.to(place),
         )
+        self.watch = not_finite.Watch(bare, lambda name: tiny_gpt.globally(name, self.config))
         self.config.finalize_model_grads_func = finalize_model_grads
         self.optimizer = get_megatron_optimizer(
             OptimizerConfig(
@@ -76,9 +82,10 @@ class Training:
     def step(self) -> Step:
         self.model.zero_grad_buffer()
         self.optimizer.zero_grad()
-        loss = self._through(self.batches, forward_only=False)
+        with self.watch:
+            loss = self._through(self.batches, forward_only=False)
         _, norm, _ = self.optimizer.step()
-        return Step(loss, float(norm))
+        return Step(loss, float(norm), self.watch.first())
 
     def evaluate(self) -> float | None:
         """The loss on batches that were never trained on."""
@@ -123,6 +130,11 @@ class Training:
             and parallel_state.get_tensor_model_parallel_rank() == 0
             and parallel_state.get_data_parallel_rank() == 0
         )
+
+    @property
+    def stage(self) -> int:
+        """The number of this rank's stage of the pipeline, from 0."""
+        return int(parallel_state.get_pipeline_model_parallel_rank())
 
     @property
     def learning_rate(self) -> float:

@@ -3,13 +3,14 @@
 Run it alone: ``torchrun --nproc-per-node 4 probes/smoke_train.py --device cpu``. The model, the
 optimizer (Adam, distributed) and the parallel schedules are Megatron's; weights, data and adapters
 are the same on every device and under every layout. Recorded of each layout: loss, gradient norm
-and learning rate of every step, and by how much adapters that must be equal on several ranks
-differ. After eight steps everything is saved; at the end fresh processes load it, evaluate it, and
-take the last two steps again.
+and learning rate of every step, where its forward passes first met a number that is not finite,
+and by how much adapters that must be equal on several ranks differ. After eight steps everything
+is saved; at the end fresh processes load it, evaluate it, and take the last two steps again.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
@@ -96,7 +97,7 @@ def body(probe: Probe) -> None:
 def train(probe: Probe, run: Any, name: str, path: str, found: dict[str, Any]) -> None:
     """Ten steps; what is known so far is recorded after each."""
     one: dict[str, Any] = {"losses": [], "grad_norms": [], "learning_rates": [], "seconds": []}
-    one["usual"] = run.usual
+    one |= {"usual": run.usual, "place": probe.place(), "stage": run.stage, "not_finite": []}
     found[name] = one
     for number in range(1, STEPS + 1):
         if number == STEPS - AGAIN + 1:
@@ -110,16 +111,27 @@ def train(probe: Probe, run: Any, name: str, path: str, found: dict[str, Any]) -
             one["losses"].append(step.loss)
             one["grad_norms"].append(step.grad_norm)
             one["learning_rates"].append(run.learning_rate)
+            one["not_finite"].append(step.met and step.met._asdict())
             one["seconds"].append(time.monotonic() - start)
+            if run.reports:
+                show(probe, f"{name}: step {number}", step, one)
             probe.measure("layouts", found)
-            if probe.alone and run.reports:
-                print(
-                    f"{name}: step {number} loss {step.loss:.5f} grad norm {step.grad_norm:.4f} "
-                    f"lr {run.learning_rate:g} {1000 * one['seconds'][-1]:.0f} ms"
-                )
     with probe.stage(f"adapters of {name}"):
         one["differences"] = run.differences()
         probe.measure("layouts", found)
+
+
+def show(probe: Probe, what: str, step: Any, one: dict[str, Any]) -> None:
+    """Print a step by hand; keep the first one that is not finite, in the words of trainers.
+
+    Their logs are searched for such words.
+    """
+    metrics = {"loss": round(step.loss, 5), "grad_norm": round(step.grad_norm, 4)}
+    line = f"{what} {metrics | {'learning_rate': one['learning_rates'][-1]}}"
+    if probe.alone:
+        print(f"{line} {1000 * one['seconds'][-1]:.0f} ms")
+    if not math.isfinite(step.grad_norm):
+        one.setdefault("output", line)
 
 
 def save(probe: Probe, run: Any, path: str, one: dict[str, Any]) -> None:

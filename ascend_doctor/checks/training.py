@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ascend_doctor.checks.origins import origin
 from ascend_doctor.checks.run_failures import failures, ran, ranks_text
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
@@ -111,7 +112,9 @@ def smoke_train(case: Case) -> Iterator[Finding]:
     If you ask for a layout (--tp and so on), it is trained first. It may need a larger model, with
     more heads, layers or experts, whose losses are not known: they must still fall.
 
-    If only the losses of one layout are wrong, its parallelism is; if all are, an operator is.
+    If only the losses of one layout are wrong, its parallelism is; if all are, an operator is. A
+    number that is not finite is followed to the rank and the module where it began: every module
+    is watched, and what it gives to collectives, because they spread it over the ranks.
     """
     run = ran(case, "smoke-train")
     findings = [*failures(run), *_left_out(run)]
@@ -180,7 +183,7 @@ def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
 
 
 def _not_finite(run: ProbeRun, name: str) -> Finding | None:
-    """The first step in which a loss or a gradient norm is no number, and on which ranks."""
+    """The first step in which a loss or a gradient norm is no number, and where it began."""
     found: dict[tuple[int, str], list[int]] = {}
     for key, what in (("losses", "loss"), ("grad_norms", "gradient norm")):
         for rank, values in _series(run, name, key).items():
@@ -190,12 +193,16 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
     if not found:
         return None
     (step, what), ranks = min(found.items(), key=lambda item: item[0][0])
+    began = origin({one.rank: _layouts(one).get(name, {}) for one in run.ranks}, step)
+    where = [] if began and began.ranks else [ranks_text(ranks)]
+    where += [began.text] if began else []
+    reason = "The same operators and collectives turn a real training into NaN."
     return error(
         f"smoke-train: the {what} is not finite under {name}",
-        found=f"from step {step} on, {ranks_text(ranks)}",
+        found=f"from step {step} on, {'; '.join(where)}",
         wanted="a finite loss and gradient norm in every step",
-        because="The same operators and collectives turn a real training into NaN.",
-        ranks=tuple(ranks),
+        because=f"{began.because} {reason}".strip() if began else reason,
+        ranks=(began and began.ranks) or tuple(ranks),
     )
 
 

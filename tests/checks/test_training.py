@@ -75,6 +75,29 @@ def test_a_rank_that_trains_something_else(rank: dict[str, Any], title: str, fou
     assert found in finding.found
 
 
+def test_a_nan_is_laid_to_the_rank_where_it_began() -> None:
+    first, second = (
+        {
+            **changed("losses", 1, "nan"),
+            "stage": 0,
+            "place": f"npu:{rank}",
+            "not_finite": [None, {"forward": 1, "event": event, "module": "qkv", "how": "result"}],
+        }
+        for rank, event in enumerate((9, 5))
+    )
+    (finding,) = trained(first, second)
+    assert finding.ranks == (1,)
+    assert finding.found == (
+        "from step 2 on, it began on rank 1 (npu:1), in qkv, in forward pass 1"
+    )
+    nowhere = {**first, "not_finite": [None, None]}
+    (finding,) = trained(nowhere, nowhere)
+    assert finding.ranks == (0, 1)
+    assert finding.found == (
+        "from step 2 on, ranks 0, 1; the forward passes were finite: it began in the backward pass"
+    )
+
+
 @pytest.mark.parametrize(
     ("index", "value", "title", "because"),
     [

@@ -101,7 +101,91 @@ def test_a_broken_checkpoint_is_found(examined_megatron: Path, tmp_path: Path, n
     assert judged(run, "checkpoint") == [(Level.ERROR, f"checkpoint: {wanted}")]
 
 
+def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Title, what was found without the pass, and the ranks, of each finding about it."""
+    chosen = [one for one in every() if one.id == "smoke-train"]
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
+    return [
+        (one.title.partition(": ")[2], one.found.partition(", in forward pass")[0], one.ranks)
+        for one in judge(case, chosen)
+    ]
+
+
 def test_a_weight_that_is_no_number_on_one_rank(examined_megatron: Path) -> None:
     fault = "rank=1,stage=step 3 of TP2,do=value"
     run = started(examined_megatron, "smoke-train", ranks=2, fault=fault)
-    assert judged(run) == [(Level.ERROR, "smoke-train: the loss is not finite under TP2 EP2 ETP1")]
+    where = "in a weight of decoder.layers.0.self_attention.linear_proj, before the step"
+    assert not_finite(run) == [
+        (
+            "the loss is not finite under TP2 EP2 ETP1",
+            f"from step 3 on, it began on rank 1, {where}",
+            (1,),
+        )
+    ]
+    # As in the logs that are diagnosed.
+    assert (
+        "step 3 {'loss': nan, 'grad_norm': nan,"
+        in (run.ranks[0].values["layouts"]["TP2 EP2 ETP1"]["output"])
+    )
+
+
+# A function of torch, the rank on which it fails, after how many steps of optimizers (two in each
+# step of training, ten such steps under a layout), and in which call.
+SPOILER = """
+import math, os, torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+steps = []
+register_optimizer_step_post_hook(lambda *_: steps.append(1))
+
+def spoil(owner, name, rank, after, number):
+    original, calls = getattr(owner, name), []
+    def spoilt(*arguments, **options):
+        answer = original(*arguments, **options)
+        if len(steps) == after:
+            calls.append(1)
+            if len(calls) == number:
+                answer = answer.clone()
+                answer.view(-1)[0] = math.nan
+        return answer
+    if os.environ.get("RANK") == rank and "ASCEND_DOCTOR_RESUME" not in os.environ:
+        setattr(owner, name, spoilt)
+
+"""
+SPOILT = {
+    # A column-parallel layer gives it to its own rank alone; a backward pass to nobody's forward.
+    "a product, and one of the backward pass": (
+        'spoil(torch, "matmul", "1", 4, 1)\nspoil(torch.Tensor, "matmul", "1", 24, 1)',
+        "it began on rank 1, in decoder.layers.0.self_attention.linear_qkv.base",
+        (1,),
+        "ranks 0, 1; the forward passes were finite: it began in the backward pass",
+        (0, 1),
+    ),
+    # The first row of what a row-parallel layer adds up goes to rank 0, whoever spoilt it.
+    "a product whose rows are scattered, and a function between modules of the first stage": (
+        'spoil(torch, "matmul", "1", 4, 3)\nspoil(torch, "cos", "0", 24, 1)',
+        (
+            "it began on rank 1, in what decoder.layers.0.self_attention.linear_proj.base gives "
+            "to the other ranks"
+        ),
+        (1,),
+        "it began on rank 0, in decoder.layers.0.self_attention, between the modules that it calls",
+        (0,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_nan_is_followed_to_where_it_began(
+    examined_megatron: Path, tmp_path: Path, name: str
+) -> None:
+    mutation, tensor, tensor_ranks, pipeline, pipeline_ranks = SPOILT[name]
+    mutation = SPOILER + mutation
+    run = started(examined_megatron, "smoke-train", ranks=2, mutation=mutation, folder=tmp_path)
+    first, second = not_finite(run)
+    assert first == (
+        "the loss is not finite under TP2 EP2 ETP1",
+        f"from step 3 on, {tensor}",
+        tensor_ranks,
+    )
+    assert second[1:] == (f"from step 3 on, {pipeline}", pipeline_ranks)
