@@ -224,7 +224,7 @@ def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
                 chunks[key.data].append(data)
                 sizes[key.data] += len(data)
                 truncated = sizes[key.data] > OUTPUT_LIMIT
-    timed_out = not truncated and not _ends(process, start + deadline - time.monotonic())
+    timed_out = not truncated and not wait_for(process, start + deadline - time.monotonic())
     kill_group(process)
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
@@ -240,7 +240,8 @@ def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
     )
 
 
-def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait at most so many seconds for a process; whether it has ended."""
     try:
         process.wait(max(seconds, 0))
     except subprocess.TimeoutExpired:
@@ -252,7 +253,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the whole session of a command; a process stuck in the kernel is left behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    _ends(process, 2)
+    wait_for(process, 2)
 
 
 # Commands of collector threads that an interrupted run leaves behind, and whether it ends now.

@@ -23,9 +23,13 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> str:
-        """Where ranks meet, as ``--rdzv-endpoint`` takes it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        """Where ranks meet."""
+        return endpoint(self.host, self.port)
+
+
+def endpoint(host: str, port: int) -> str:
+    """Where ranks meet, as ``--rdzv-endpoint`` takes it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Variables:

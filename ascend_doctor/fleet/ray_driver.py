@@ -22,6 +22,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
+from ascend_doctor.fleet.gang import endpoint
 from ascend_doctor.fleet.ray_cluster import NPU, Node, chosen
 from ascend_doctor.fleet.ray_engine import Order, Told
 from ascend_doctor.fleet.ray_node import OnNode
@@ -145,12 +146,11 @@ class Driver:
     def _begin_together(self) -> None:
         """Ray has no variables for a launch over nodes, so these are torchrun's own."""
         first = self._standing[0]
-        host = f"[{first.node.address}]" if ":" in first.node.address else first.node.address
         for rank, check in enumerate(self._standing):
             env = {
                 "PET_NNODES": str(len(self._standing)),
                 "PET_NODE_RANK": str(rank),
-                "PET_RDZV_ENDPOINT": f"{host}:{first.port}",
+                "PET_RDZV_ENDPOINT": endpoint(first.node.address, first.port),
             }
             self._begin_check(check, env)
         self._standing.clear()

@@ -14,6 +14,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
+from ascend_doctor.system import wait_for
 
 # What Ray needs of the time to let go of its cluster; where it does not, it is killed in time.
 _MARGIN, _MARGIN_SHARE = 5.0, 0.1
@@ -59,7 +60,7 @@ class RayEngine:
             )
             try:
                 _send(process, Order(address=self.address, job=own))
-                ended = _ended(process, own.deadline + margin * _OF_IT_FOLLOWED)
+                ended = wait_for(process, own.deadline + margin * _OF_IT_FOLLOWED)
                 patience = margin * _OF_IT_WAITED
             finally:
                 _end(process, patience)
@@ -100,21 +101,12 @@ def _send(process: subprocess.Popen[bytes], order: Order) -> None:
         process.stdin.flush()
 
 
-def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether it ended in this time."""
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
 def _end(process: subprocess.Popen[bytes], patience: float) -> None:
     """Closing its standard input tells the driver to let go of the cluster."""
     assert process.stdin is not None  # noqa: S101 - a pipe was asked for
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
-    if not _ended(process, patience):
+    if not wait_for(process, patience):
         process.kill()
         process.wait()
 

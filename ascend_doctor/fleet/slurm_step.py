@@ -14,6 +14,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
 from ascend_doctor.fleet.hosts import compress, parse_hosts
 from ascend_doctor.fleet.slurm import Slurm, State
+from ascend_doctor.system import wait_for
 
 # A node writes its report, what it printed, and its exit code, each called as Slurm calls the node:
 # several slurmd of one machine share its host name. The shell outlives Slurm's SIGTERM, so that the
@@ -127,7 +128,7 @@ class Step:
             self._look()
             for one in self._left() if any(map(self._began, self.nodes)) else ():
                 self.slurm.ask("scancel", "--quiet", "--signal=TERM", one)
-                self._wait(self.grace)
+                wait_for(self.process, self.grace)
         self.process.terminate()
         with contextlib.suppress(DataError):
             for one in self._left():
@@ -135,13 +136,9 @@ class Step:
             end = time.monotonic() + self.grace
             while time.monotonic() < end and self._left():
                 time.sleep(_POLL)
-        self._wait(_POLL)
+        wait_for(self.process, _POLL)
         self.process.kill()
         self.process.wait()
-
-    def _wait(self, seconds: float) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
 
     def _left(self) -> list[str]:
         """The job, or the step of the allocation, while Slurm has it."""

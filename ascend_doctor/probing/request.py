@@ -17,6 +17,11 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     rank: int = 0
     endpoint: str = ""
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """How many there are and which one this is, as torchrun and agents take it."""
+        return ("--nnodes", str(self.count), "--node-rank", str(self.rank))
+
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A probe to run. ``probe`` is its kebab id, ``python`` the examined interpreter.
@@ -65,10 +70,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         # choice. Several nodes keep the numbers that they were given.
         meet: tuple[str, ...] = ("--standalone", "--local-addr", "127.0.0.1")
         if self.nodes.count > 1:
-            meet = (
-                *("--nnodes", str(self.nodes.count), "--node-rank", str(self.nodes.rank)),
-                *("--rdzv-backend", "static", "--rdzv-endpoint", self.nodes.endpoint),
-            )
+            backend = ("--rdzv-backend", "static", "--rdzv-endpoint", self.nodes.endpoint)
+            meet = (*self.nodes.numbers, *backend)
         local = ("--monitor-interval", "0.1", "--nproc-per-node", str(len(self.ranks)))
         return (self.python, "-m", "torch.distributed.run", *meet, *local)
 
@@ -87,8 +90,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         nodes = self.nodes
         meet = ("--rdzv-endpoint", nodes.endpoint) if nodes.count > 1 else ()
-        numbers = ("--nnodes", str(nodes.count), "--node-rank", str(nodes.rank))
-        return (*numbers, *meet, "--nproc-per-node", str(self.agents))
+        return (*nodes.numbers, *meet, "--nproc-per-node", str(self.agents))
 
     @property
     def argv(self) -> tuple[str, ...]:
