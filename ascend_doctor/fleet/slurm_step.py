@@ -33,6 +33,7 @@ _ASK_EVERY = 2.0
 # The last two shares of the time: for checks that are asked to end and write what they have, and
 # for Slurm to end what does not.
 _GRACE, _GRACE_SHARE = 15.0, 0.1
+_KILLED = "137"  # 128 and SIGKILL, as a shell says it
 
 
 class Step:
@@ -172,7 +173,8 @@ class Step:
 
     def _reason(self, node: str, states: Mapping[str, State], said: Sequence[str]) -> str:
         code = _text(self._file(node, "exit")).strip()
-        if code:
+        # Where Slurm kills a step, the shell may tell of the check before its own turn comes.
+        if code and not (self.late and code == _KILLED):
             last = _last(_text(self._file(node, "log")).splitlines())
             return f"the check ended with {code}: {last}"
         if node in states and states[node].away():
