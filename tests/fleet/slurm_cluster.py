@@ -97,7 +97,8 @@ class SlurmCluster:
             if node not in self.daemons:
                 self.start_node(node)
             if state != "idle":
-                self.ask("scontrol", "update", f"nodename={node}", "state=resume")
+                # Refused where the node has come back by itself.
+                self.run("scontrol", "update", f"nodename={node}", "state=resume", deadline=60)
         self.until(lambda: set(self.states().values()) == {"idle"})
 
     def stop(self) -> None:
