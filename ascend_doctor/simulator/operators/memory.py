@@ -14,7 +14,7 @@ import torch
 import torch_npu
 
 CPU = torch.device("cpu")
-KEPT_VIEWS = 16384
+KEPT_VIEWS = 4096
 _views: dict[tuple[Any, ...], torch.Tensor] = {}
 _storage_at = torch._C._construct_storage_from_data_pointer  # noqa: SLF001
 _drain_queue = torch_npu._C._npu_getCurrentRawStream  # noqa: SLF001
@@ -56,11 +56,13 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
 def _view(
     pointer: int, size_in_bytes: int, offset: int, size: torch.Size, stride: Any, dtype: torch.dtype
 ) -> torch.Tensor:
-    with torch.inference_mode(mode=False):
-        if not pointer:
-            return torch.empty_strided(size, stride, dtype=dtype)
-        storage = _storage_at(pointer, CPU, size_in_bytes)
-        view = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+    if torch.is_inference_mode_enabled():  # a view made here serves outside of it, too
+        with torch.inference_mode(mode=False):
+            return _view(pointer, size_in_bytes, offset, size, stride, dtype)
+    if not pointer:
+        return torch.empty_strided(size, stride, dtype=dtype)
+    storage = _storage_at(pointer, CPU, size_in_bytes)
+    view = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
     if len(_views) >= KEPT_VIEWS:
         forget_views()
     _views[pointer, size_in_bytes, offset, size, stride, dtype] = view
