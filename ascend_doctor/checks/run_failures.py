@@ -187,8 +187,10 @@ def _slow(run: ProbeRun, who: str, cause: Blame) -> Finding:
         for stage in dict.fromkeys(stage for one in run.ranks for stage in one.stages)
     }
     slowest = sorted(longest, key=lambda stage: -longest[stage])[:3]
+    given_up = "" if run.timed_out else "; the others waited no longer"
+    after = run.deadline if run.timed_out else run.seconds
     return warning(
-        f"{run.probe}: not done after {run.deadline:.0f} s, and still advancing",
+        f"{run.probe}: not done after {after:.0f} s, and still advancing{given_up}",
         found=f"{who} in stage {cause.stage}; longest: "
         + ", ".join(f"{stage} {longest[stage]:.0f} s" for stage in slowest),
         wanted=f"an end within {run.deadline:.0f} s",

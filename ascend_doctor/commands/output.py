@@ -58,10 +58,8 @@ class Output:
     def write(self, report: Report, hidden: Redactor) -> None:
         """Render every target. Files are replaced whole. Raises DataError."""
         if {name for name, _ in self.targets} == {"text"}:
-            # People are shown two sections; redacting all of them would take the longest.
-            facts = report.snapshot
-            brief = Snapshot(redacted=facts.redacted, host=facts.host, python=_brief(facts.python))
-            report = msgspec.structs.replace(report, snapshot=brief)
+            # People are shown little of the facts; redacting all of them would take the longest.
+            report = msgspec.structs.replace(report, snapshot=_shown(report.snapshot))
         if self.redact and not report.snapshot.redacted:
             facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
             report = msgspec.structs.replace(hidden.apply(report), redacted=True, snapshot=facts)
@@ -106,8 +104,15 @@ class Output:
         }
 
 
-def _brief(python: Python | None) -> Python | None:
-    return python and Python(version=python.version, executable=python.executable)
+def _shown(facts: Snapshot) -> Snapshot:
+    """What the text format reads: the head of the page, and the pairs among what probes record."""
+    python = facts.python
+    return Snapshot(
+        redacted=facts.redacted,
+        host=facts.host,
+        python=python and Python(version=python.version, executable=python.executable),
+        probes=facts.probes,
+    )
 
 
 def write_whole(path: str, text: str) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 
 from ascend_doctor.checks import culprits, every, imports, probes
@@ -420,6 +421,11 @@ def test_ranks_that_still_advance_are_slow_and_do_not_hang() -> None:
     assert finding.level is Level.WARNING
     assert finding.title == "allreduce: not done after 20 s, and still advancing"
     assert "longest: import 17 s, rendezvous 2 s, sum 1 s" in finding.found
+    lost = "RuntimeError: [Gloo] Connection closed by peer"
+    gone = msgspec.structs.replace(late[0], ok=False, error=lost)
+    finding = only(allreduce(gone, late[1], seconds=24.4))
+    assert finding.title.startswith("allreduce: not done after 24 s, and still advancing")
+    assert finding.ranks == (1,)
 
 
 def test_a_group_that_cannot_be_left_is_a_warning() -> None:

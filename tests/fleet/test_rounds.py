@@ -10,6 +10,7 @@ import pytest
 
 from ascend_doctor.checks import every
 from ascend_doctor.checks.pair_rounds import PROBE, pairs_of, recorded, verdicts
+from ascend_doctor.commands.output import Output
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Host, Snapshot
@@ -236,6 +237,17 @@ def test_the_matrix_is_on_every_page(tmp_path: Path) -> None:
         page = html.render(report)
         assert page.count("<b>failed</b>") == 6
         assert page.count("1 GB/s, 250 us") == 6
+
+
+def test_text_alone_has_the_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    report = report_of(0, table(*CUT))
+    targets = (("text", None),)
+    output = Output(
+        targets=targets, fail_on=Level.ERROR, color=False, redact=True, verbose=False, quiet=False
+    )
+    output.write(report, redactor(report.snapshot, home="/root"))
+    rows = [one.split() for one in capsys.readouterr().out.splitlines()]
+    assert [one[0] for one in rows if "." in one] == ["0", "1", "2", "3"]
 
 
 def test_of_many_nodes_the_suspects_are_shown() -> None:
