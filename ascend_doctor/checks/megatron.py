@@ -159,16 +159,23 @@ def _clone(case: Case) -> Remedy:
 def mindspeed_installed(case: Case) -> Iterator[Finding]:
     """Megatron-LM is written for CUDA. MindSpeed patches it at import so that it runs on NPUs."""
     npu_only(case)
-    core(case)
+    taken = core(case)
     path = case.need(ImportPath)
     if any(one.name == "mindspeed" for one, _ in hazards(case)):
         raise NotApplicable("mindspeed-placeholder tells what is there in its place")
     if not path.find("mindspeed").copies and not path.find("megatron_adaptor").copies:
+        release = taken.versions.get("core")
         yield warning(
             "MindSpeed is not installed",
             found="Megatron without mindspeed and megatron_adaptor",
             wanted="MindSpeed at the branch that fits this Megatron",
             because="Without it Megatron asks for CUDA.",
-            remedy=Remedy(summary="Install MindSpeed from its git repository, not from PyPI"),
+            remedy=Remedy(
+                summary="Install MindSpeed from its git repository, not from PyPI; setup builds all "
+                "that goes with this Megatron",
+                commands=(f"ascend-doctor setup --megatron {shlex.quote(release)}",)
+                if release
+                else (),
+            ),
             refs=(_SWIFT_DOC,),
         )

@@ -97,7 +97,9 @@ def test_megatron_core_alone() -> None:
 
 def test_mindspeed_is_missing() -> None:
     facts = imports(healthy(), "mindspeed")
-    only("mindspeed-installed", facts, Level.WARNING, "MindSpeed is not installed")
+    found = only("mindspeed-installed", facts, Level.WARNING, "MindSpeed is not installed")
+    assert found.remedy is not None
+    assert found.remedy.commands == ("ascend-doctor setup --megatron 0.12.1",)
     placeholder = packages(facts, dist("mindspeed", "0.0.1.dev1"))
     assert run("mindspeed-installed", placeholder)[0].level is Level.SKIPPED, "told elsewhere"
     layered = imports(facts, "megatron_adaptor", copy("/a/megatron_adaptor", "/a"))
