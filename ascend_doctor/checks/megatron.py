@@ -171,8 +171,8 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
             wanted="MindSpeed at the branch that fits this Megatron",
             because="Without it Megatron asks for CUDA.",
             remedy=Remedy(
-                summary="Install MindSpeed from its git repository, not from PyPI; setup builds all "
-                "that goes with this Megatron",
+                summary="Install MindSpeed from its git repository, not from PyPI; setup builds "
+                "all that goes with this Megatron",
                 commands=(f"ascend-doctor setup --megatron {shlex.quote(release)}",)
                 if release
                 else (),
