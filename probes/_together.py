@@ -2,7 +2,8 @@
 
 Torch is imported, the device taken and the group of all ranks made once. Each probe has its own
 record, in a folder named after it. The first probe that fails on a rank ends the process: what it
-left behind could make the next ones fail.
+left behind could make the next ones fail. So does one that records why others cannot run
+(``blocks``); the doctor starts again what does not need it.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def main() -> None:
         if not probe.run(body_of(name, script)):
             _probe.leave(ok=False)
         before = probe
+        if probe.values.get("blocks"):
+            break
     assert before is not None  # noqa: S101 - there is a part
     before.take_down()
 

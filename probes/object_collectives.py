@@ -7,7 +7,8 @@ parallel group. Over the backend of the device the same is done by child process
 never end: torch moves the pickled bytes through tensors on the *current* device, which is 0 on all
 ranks that never called set_device (https://github.com/pytorch/pytorch/issues/75619). Recorded:
 ``peers`` by name (``set``, and on accelerators ``unset``, where no device is set), with the last
-``step``, ``device``, the current device, and ``error``.
+``step``, ``device``, the current device, and ``error``; and that no training can start
+(``blocks``) where megatron.core sets up its optimizer by such a collective.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import _megatron
@@ -55,6 +57,19 @@ def body(probe: Probe) -> None:
             got = peers[name].pop("objects", None)
         if got is not None:
             compare(probe, f"the group of the device, device {name}", got)
+    if peers["set"].get("error") and _megatron.installed() and optimizer_gathers():
+        probe.measure(
+            "blocks",
+            f"objects do not travel over the group of {probe.device}, and the optimizer of this "
+            "megatron.core gathers its parameter groups so",
+        )
+
+
+def optimizer_gathers() -> bool:
+    """Whether setting up an optimizer needs all_gather_object over all ranks, as from 0.14.0 on."""
+    import megatron.core.optimizer
+
+    return "all_gather_object(" in Path(megatron.core.optimizer.__file__).read_text("utf-8")
 
 
 def described(rank: int) -> dict[str, Any]:

@@ -83,6 +83,22 @@ def test_probes_share_a_process_and_keep_what_is_theirs(tmp_path: Path) -> None:
     assert listener.begun == listener.done == ["a", "b", "c"]
 
 
+def test_what_a_probe_rules_out_is_not_begun(tmp_path: Path) -> None:
+    rules_out = f"{PID}\nprobe.measure('blocks', 'no way')"
+    several = [
+        request(tmp_path, "a", PID),
+        request(tmp_path, "b", rules_out, needs=("a",)),
+        request(tmp_path, "c", PID, needs=("b",)),
+        request(tmp_path, "d", PID, needs=("a",)),
+    ]
+    one, other, ruled_out, last = run_all(several)
+    assert (ruled_out.not_started, ruled_out.ranks) == ("no way", ())
+    assert one.sound
+    assert other.sound
+    assert last.sound
+    assert pids((one,)) == pids((other,)) != pids((last,))
+
+
 def test_one_that_must_be_apart_is(tmp_path: Path) -> None:
     first, second, third = (request(tmp_path, one, PID, together=one != "b") for one in "abc")
     runs = run_all([first, second, third])

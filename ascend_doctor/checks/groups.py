@@ -12,6 +12,7 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
+_OPTIMIZER = "NVIDIA/Megatron-LM@core_v0.14.0:megatron/core/optimizer/__init__.py"
 _CURRENT = "https://github.com/pytorch/pytorch/issues/75619"
 _BINDING = (
     "Ascend/pytorch@v2.7.1-7.3.0:torch_npu/distributed/distributed_c10d.py:646",
@@ -152,12 +153,13 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
         found=f"rank {earliest} in step {first.get('step')}: {first['error']}"
         + (table if any(at is not None for at in devices.values()) else ""),
         wanted="the objects of all ranks, as over Gloo",
-        because="Jobs that gather metrics this way stand still.",
+        because="Jobs that gather metrics this way stand still. From 0.14.0 on Megatron's own "
+        "optimizer gathers its parameter groups so, and no training starts.",
         remedy=Remedy(
             summary="Pass group= with a Gloo group (Megatron: get_data_parallel_group_gloo), and "
             "call set_device before the first collective"
         ),
-        refs=(_CURRENT,),
+        refs=(_CURRENT, _OPTIMIZER),
         ranks=tuple(failed),
     )
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from ascend_doctor.checks import every
 from ascend_doctor.data import Catalog
@@ -62,6 +63,9 @@ def test_a_group_of_the_device_that_fails_is_named(
     peer = run.ranks[1].values["peers"]["set"]
     assert peer["step"] == "objects"
     assert text in peer["error"]
+    megatron = run.ranks[1].values.get("megatron")
+    # Its optimizer gathers objects so.
+    assert bool(run.blocks) == (megatron is not None and Version(megatron) >= Version("0.14"))
 
 
 def test_a_metric_group_that_is_not_gloo_is_an_error() -> None:
