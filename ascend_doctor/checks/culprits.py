@@ -100,8 +100,13 @@ def by_torchrun(run: ProbeRun) -> bool:
 
 
 def _raised(run: ProbeRun) -> Blame | None:
-    own = [one for one in run.ranks if one.error and not re.search(_VICTIM, one.error)]
+    own = [one for one in run.ranks if one.error and not suffers(one.error)]
     return _blamed("exception", own, own[0].error) if own else None
+
+
+def suffers(error: str) -> bool:
+    """Whether an error only tells that another rank went, or did not come."""
+    return re.search(_VICTIM, error) is not None
 
 
 def _stuck(run: ProbeRun) -> Blame | None:

@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ascend_doctor.checks.culprits import suffers
 from ascend_doctor.checks.run_failures import failures, ran, ranks_text
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
+_LINE = "\n"
 _OPTIMIZER = "NVIDIA/Megatron-LM@core_v0.14.0:megatron/core/optimizer/__init__.py"
 _CURRENT = "https://github.com/pytorch/pytorch/issues/75619"
 _BINDING = (
@@ -144,13 +146,20 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     failed = {one.rank: found for one in run.ranks if (found := _peer(one, name)).get("error")}
     if not failed:
         return
-    earliest = min(failed, key=lambda rank: (_waited(failed[rank]), _reached(failed[rank])))
+    least = min(map(_innocence, failed.values()))
+    guilty = [rank for rank, found in failed.items() if _innocence(found) == least]
+    earliest = min(guilty, key=lambda rank: _reached(failed[rank]))
     first = failed[earliest]
+    told = [
+        f"\nrank {rank}: {str(found['error']).partition(_LINE)[0]}"
+        for rank, found in failed.items()
+        if _innocence(found) == _SUFFERS > least
+    ]
     devices = {one.rank: _peer(one, name).get("device") for one in run.ranks}
     table = "\ncurrent devices: " + ", ".join(f"rank {one}: {at}" for one, at in devices.items())
     yield warning(
         f"object-collectives: over the group of the device {_ends(first)}",
-        found=f"rank {earliest} in step {first.get('step')}: {first['error']}"
+        found=f"rank {earliest} in step {first.get('step')}: {first['error']}{''.join(told[:1])}"
         + (table if any(at is not None for at in devices.values()) else ""),
         wanted="the objects of all ranks, as over Gloo",
         because="Jobs that gather metrics this way stand still. From 0.14.0 on Megatron's own "
@@ -160,7 +169,7 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
             "call set_device before the first collective"
         ),
         refs=(_CURRENT, _OPTIMIZER),
-        ranks=tuple(failed),
+        ranks=tuple(guilty),
     )
 
 
@@ -171,6 +180,16 @@ def _reached(outcome: Mapping[str, Any]) -> int:
     """How far a child came; who stopped first is guilty."""
     step = outcome.get("step")
     return _STEPS.index(step) if step in _STEPS else len(_STEPS)
+
+
+_FAILED, _WAITED, _SUFFERS = range(3)
+
+
+def _innocence(outcome: Mapping[str, Any]) -> int:
+    """Who was still there at the end may only have waited for another; who suffers did so."""
+    if _waited(outcome):
+        return _WAITED
+    return _SUFFERS if suffers(str(outcome["error"])) else _FAILED
 
 
 def _waited(outcome: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from packaging.version import Version
 
@@ -72,6 +73,26 @@ def test_a_metric_group_that_is_not_gloo_is_an_error() -> None:
     values = {"metrics_backend": "hccl"}
     run = ProbeRun(probe="object-collectives", ranks=(ProbeResult(ok=True, values=values),))
     assert (Level.ERROR, "object-collectives: Megatron's Gloo group is none") in judged(run)
+
+
+def test_who_hangs_is_named_and_not_who_waits_for_it() -> None:
+    errors = (
+        "RuntimeError: EI0006: Getting socket times out.\nmore",
+        "TimeoutError: no end of this step",
+        "RuntimeError: EI0006: Getting socket times out.",
+    )
+    ranks = [
+        ProbeResult(rank=rank, ok=True, values={"peers": {"set": {"step": "sum", "error": one}}})
+        for rank, one in enumerate(errors)
+    ]
+    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=tuple(ranks)))
+    assert finding.ranks == (1,)
+    assert finding.title.endswith("they never arrive")
+    assert finding.found.endswith("rank 0: RuntimeError: EI0006: Getting socket times out.")
+    crashed = {"peers": {"set": {"step": "objects", "error": "the process crashed with SIGSEGV"}}}
+    ranks[2] = msgspec.structs.replace(ranks[2], values=crashed)
+    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=tuple(ranks)))
+    assert finding.ranks == (2,)
 
 
 def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
