@@ -46,7 +46,6 @@ def body(probe: Probe) -> None:
         group = dist.new_group(backend="gloo")
         compare(probe, "a Gloo group", move(dist, group, probe))
         probe.measure("gloo_s", time.monotonic() - start)
-        dist.destroy_process_group(group)
     if _megatron.installed():
         metrics(probe, torch, dist)
     peers: dict[str, Any] = {}
@@ -57,6 +56,10 @@ def body(probe: Probe) -> None:
             got = peers[name].pop("objects", None)
         if got is not None:
             compare(probe, f"the group of the device, device {name}", got)
+        # Some waited longer than others, and HCCL waits for nobody long.
+        with probe.stage(f"after peers {name}"):
+            dist.barrier(group=group)
+    dist.destroy_process_group(group)
     if peers["set"].get("error") and _megatron.installed() and optimizer_gathers():
         probe.measure(
             "blocks",
