@@ -247,9 +247,19 @@ def _targets(
     if places.count(None) > 1:
         raise click.UsageError("only one format can go to standard output; give the others an -o")
     for file in files:
-        if not os.path.isdir(os.path.dirname(file) or "."):
-            raise click.UsageError(f"-o {file}: there is no such folder")
+        _can_be_written(file)
     return tuple(zip(names, places, strict=True)) or (("text", None),)
+
+
+def _can_be_written(file: str) -> None:
+    """Raises UsageError: a report that has nowhere to go is not worth the minutes it takes."""
+    folder = os.path.dirname(file) or "."
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"-o {file}: there is no such folder")
+    if not file or os.path.isdir(file):
+        raise click.UsageError(f"-o {file or repr(file)}: that is no file")
+    if not os.access(folder, os.W_OK):
+        raise click.UsageError(f"-o {file}: its folder cannot be written to")
 
 
 def _wants_color(choice: str) -> bool:

@@ -59,6 +59,8 @@ def test_every_command_has_help(doctor: Command, name: str) -> None:
         (["check", "--format", "json", "--format", "junit"], "only one format"),
         (["check", "-o", "report.weird"], "give its --format"),
         (["check", "-o", "/no/such/folder/x.json"], "no such folder"),
+        (["check", "--format", "json", "-o", ""], "'': that is no file"),
+        (["check", "--format", "json", "-o", "/usr"], "/usr: that is no file"),
         (["check", "--python", "/no/such/python", "-l", "0"], "/no/such/python"),
         (["check", "--nproc", "0"], "not in the range"),
         (["check", "--replay", "/no/such/machine", "-l", "0"], "not a recorded machine"),
