@@ -25,6 +25,8 @@ from tests.conftest import Command
 
 MARK = "ASCEND_DOCTOR_TEST_MARK"
 DEADLINE = 1200
+# What fails in a probe on a sound machine, too: objects without set_device, writing in place.
+PROVOKED = {"unset", "in_place"}
 
 Report = dict[str, Any]
 Rehearse = Callable[..., Report]
@@ -175,7 +177,7 @@ def _errors(values: Any) -> Iterator[str]:
         for key, value in values.items():
             if key in {"error", "output"} and isinstance(value, str):
                 yield value
-            elif key != "unset":  # objects without set_device: they fail on a sound machine, too
+            elif key not in PROVOKED:
                 yield from _errors(value)
 
 
