@@ -86,6 +86,16 @@ def test_faults_end_in_the_errors_of_hccl(
         assert "rank 1 step 1 value 2\n" not in done.stdout
 
 
+def test_the_watchdog_tells_why_it_ends_a_rank(simulate: Run, examined_python: Path) -> None:
+    faults = ("hccl-hangs rank=1 step=2",)
+    launch = torchrun(examined_python, 2, "steps.py")
+    done = simulate(*launch, faults=faults, haste=20, env={"LINGER": "1"})
+    _, found, reason = done.stderr.rpartition("HCCL watchdog thread terminated with exception:")
+    assert found, done.stderr
+    assert reason.lstrip().startswith("EI0002: ")
+    assert "exitcode  : -6" in done.stderr
+
+
 def test_a_rank_that_dies_ends_the_job(simulate: Run, examined_python: Path) -> None:
     done = simulate(
         *torchrun(examined_python, 2, "steps.py"), faults=("hccl-dies rank=1 step=2",), haste=20

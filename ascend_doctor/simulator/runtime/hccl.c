@@ -242,8 +242,19 @@ HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank) {
     return HCCL_SUCCESS;
 }
 
+void sim_hccl_failed(communicator *c, const char *message) {
+    if (atomic_exchange(&c->failed, true))
+        return;
+    memcpy(c->message, message, sizeof c->message);
+    c->error = HCCL_E_REMOTE;
+}
+
+/* torch_npu's watchdog prints the recent message of its own thread and ends the process. */
 HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *error) {
-    *error = (HcclResult)((communicator *)comm)->error;
+    communicator *c = comm;
+    *error = (HcclResult)c->error;
+    if (*error)
+        sim_report_text(c->message);
     return HCCL_SUCCESS;
 }
 

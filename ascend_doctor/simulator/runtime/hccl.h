@@ -62,7 +62,9 @@ typedef struct {
     uint32_t ranks, rank, meetings;
     bool linked;
     char name[128];
-    _Atomic int error; /* HcclResult of the first operation that failed */
+    _Atomic bool failed;
+    _Atomic int error;         /* HcclResult of the first operation that failed */
+    char message[SIM_MESSAGE]; /* of that one; written before the error */
 } communicator;
 
 /* hccl_link.c */
@@ -84,6 +86,7 @@ HcclResult sim_link(communicator *c, const signature *what);
 void sim_announce(communicator *c, uint32_t peer);
 HcclResult sim_await(communicator *c, uint32_t peer, double deadline);
 aclError sim_execution_timeout(char *message, uint32_t rank);
+void sim_hccl_failed(communicator *c, const char *message); /* message: SIM_MESSAGE bytes */
 
 /* hccl_reduce.c */
 size_t sim_hccl_size(HcclDataType type); /* 0: not a type */

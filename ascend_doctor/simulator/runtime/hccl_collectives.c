@@ -189,7 +189,7 @@ static aclError run(void *arguments, aclError failed, char *message) {
         return ACL_SUCCESS;
     aclError code = o->run(o, message);
     if (code)
-        o->comm->error = HCCL_E_REMOTE;
+        sim_hccl_failed(o->comm, message);
     else if (o->receive)
         sim_hccl_corrupt(o->name, o->type, o->receive, o->count);
     return code;

@@ -85,8 +85,9 @@ static aclError run(void *arguments, aclError failed, char *message) {
                 open++, waits_for = t->item.remoteRank;
         }
         if (open && !moved && !sim_word_wait(&c->shared->bells[c->rank], bell, sim_now() + sim_exec_limit())) {
-            c->error = HCCL_E_REMOTE;
-            return sim_execution_timeout(message, waits_for);
+            aclError code = sim_execution_timeout(message, waits_for);
+            sim_hccl_failed(c, message);
+            return code;
         }
     }
     return ACL_SUCCESS;

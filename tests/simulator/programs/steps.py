@@ -21,6 +21,8 @@ try:
     print(f"rank {rank} objects {found}", flush=True)
 except RuntimeError as error:
     print(f"rank {os.environ['RANK']} stopped: {error}", flush=True)
+    if "LINGER" in os.environ:
+        time.sleep(60)  # until torch_npu's watchdog ends the process
     time.sleep(0.5)  # let the others say the same before the launcher ends them
     os._exit(1)
 os._exit(0)
