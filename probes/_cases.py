@@ -1,4 +1,4 @@
-"""Runs the cases of a probe in processes that a crash, a hang or a poisoned device may take.
+"""Runs parts of a probe in processes that a crash, a hang or a poisoned device may take.
 
 One process runs cases as long as they end well. A case that fails after others is repeated as the
 first of a fresh process, and only what it does there counts, so that no case is blamed for what
@@ -60,45 +60,46 @@ def _child(
     probe: Probe, script: str, names: Sequence[str], limit: float
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The outcomes of one process, in order, until one has an error."""
-    reader, writer = os.pipe()
-    child = subprocess.Popen(  # noqa: S603 - argument list, no shell
-        [sys.executable, script, CHILD, probe.device, str(writer), *names],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        pass_fds=(writer,),
-        start_new_session=True,
-    )
-    os.close(writer)
-    answers = _Answers(child, reader)
+    child = Child(script, CHILD, probe.device, *names)
     try:
         with probe.stage(f"import for case {names[0]}"):
-            ready = answers.next(min(IMPORT_SECONDS, probe.left()))
+            ready = child.next(min(IMPORT_SECONDS, probe.left()))
         if "error" in ready:
             yield names[0], ready
             return
         for name in names:
             with probe.stage(f"case {name}"):
-                outcome = answers.next(min(limit, max(probe.left() - 5, 1)))
+                outcome = child.next(min(limit, max(probe.left() - 5, 1)))
             yield name, outcome
             if "error" in outcome:
                 return
     finally:
-        answers.close()
+        child.close()
 
 
-class _Answers:
-    """JSON lines of a child, and how it ended should there be none."""
+class Child:
+    """A process that answers in JSON lines, and how it ended should there be no more.
 
-    def __init__(self, child: subprocess.Popen[bytes], reader: int) -> None:
-        self._child = child
+    ``script`` is started with ``flag``, the device, the descriptor to answer to, and ``rest``.
+    """
+
+    def __init__(self, script: str, flag: str, device: str, *rest: str) -> None:
+        self._reader, writer = os.pipe()
+        self._child = subprocess.Popen(  # noqa: S603 - argument list, no shell
+            [sys.executable, script, flag, device, str(writer), *rest],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(writer,),
+            start_new_session=True,
+        )
+        os.close(writer)
         self._lines = b""
         self._printed = b""
         self._selector = selectors.DefaultSelector()
-        self._selector.register(reader, selectors.EVENT_READ, "answer")
-        assert child.stderr is not None  # noqa: S101 - it is a pipe
-        self._selector.register(child.stderr.fileno(), selectors.EVENT_READ, "print")
-        self._reader = reader
+        self._selector.register(self._reader, selectors.EVENT_READ, "answer")
+        assert self._child.stderr is not None  # noqa: S101 - it is a pipe
+        self._selector.register(self._child.stderr.fileno(), selectors.EVENT_READ, "print")
 
     def next(self, seconds: float) -> dict[str, Any]:
         """The next answer; an end or a time-out is an answer, too."""

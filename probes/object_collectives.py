@@ -13,13 +13,10 @@ ranks that never called set_device (https://github.com/pytorch/pytorch/issues/75
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import os
-import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -28,12 +25,12 @@ from typing import Any, NoReturn
 
 import _megatron
 import _probe
+from _cases import IMPORT_SECONDS, Child
 from _probe import Probe
 
 PEER = "--peer"
 # For each step of a child but its imports. HCCL reports a failed link after 140 s at the earliest.
 STEP_SECONDS = {"npu": 150.0, "cuda": 60.0, "cpu": 8.0}
-IMPORT_SECONDS = 120.0
 GATHERED, BROADCAST, COLLECTED = "all_gather_object", "broadcast_object_list", "gather_object"
 
 
@@ -124,44 +121,16 @@ def metrics(probe: Probe, torch: Any, dist: Any) -> None:
 def peer(probe: Probe, name: str) -> dict[str, Any]:
     """What a child of this rank came to, together with those of the other ranks."""
     limit = STEP_SECONDS[probe.device]
-    reader, writer = os.pipe()
-    with subprocess.Popen(  # noqa: S603 - argument list, no shell
-        [sys.executable, __file__, PEER, probe.device, str(writer), name, str(limit)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=(writer,),
-        start_new_session=True,
-    ) as child:
-        os.close(writer)
-        try:
-            return followed(reader, limit, max(probe.left() - 10, 1))
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            os.close(reader)
-
-
-def followed(reader: int, limit: float, whole: float) -> dict[str, Any]:
-    """All that the child says until it is done, goes, or stays in a step for too long."""
-    text = b""
+    last = time.monotonic() + max(probe.left() - 10, 1)
     found: dict[str, Any] = {"step": "import"}
-    last = time.monotonic() + whole
-    end = min(last, time.monotonic() + IMPORT_SECONDS)
-    ready = select.poll()
-    ready.register(reader, select.POLLIN | select.POLLHUP)
-    while not {"seconds", "error"} & found.keys():
-        left = end - time.monotonic()
-        if left <= 0:
-            found["error"] = "TimeoutError: no end of this step"
-        elif ready.poll(left * 1000):
-            data = os.read(reader, 65536)
-            if not data:
-                found["error"] = "ChildProcessError: the process ended without a word"
-            *lines, text = (text + data).split(b"\n")
-            for line in lines:
-                found.update(json.loads(line))
-                end = min(last, time.monotonic() + limit)
+    child = Child(__file__, PEER, probe.device, name, str(limit))
+    seconds = IMPORT_SECONDS
+    try:
+        while not {"seconds", "error"} & found.keys():
+            found.update(child.next(max(min(seconds, last - time.monotonic()), 0)))
+            seconds = limit
+    finally:
+        child.close()
     return found
 
 

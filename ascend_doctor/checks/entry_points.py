@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.checks.mindspeed_patches import LATE, ORDER, unordered
-from ascend_doctor.checks.run_failures import failures, ran
+from ascend_doctor.checks.run_failures import failures, ran, story
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, check, error, note, warning
 
 _PROBE = "entry-points"
-_SHOWN = 3
 _OTHERS = ("registry", "fla")
 _TRITON_ASCEND = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
@@ -47,10 +46,9 @@ def framework_imports(case: Case) -> Iterator[Finding]:
         if name in _OTHERS:
             continue
         if one.get("error"):
-            printed = [line for line in str(one.get("output", "")).splitlines() if line.strip()]
             finding = error(
                 f"{name} cannot import its Megatron side",
-                found="\n".join([str(one["error"]), *printed[-_SHOWN:]]),
+                found=story(one),
                 wanted="an import without an error",
                 because="A training with it ends at its start.",
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ascend_doctor.checks.operators import measured, story
-from ascend_doctor.checks.run_failures import failures, ran
+from ascend_doctor.checks.operators import measured
+from ascend_doctor.checks.run_failures import failures, ran, story
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note
 from ascend_doctor.probe_results import ProbeRun

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ascend_doctor.checks.culprits import suffers
-from ascend_doctor.checks.run_failures import failures, ran, ranks_text
+from ascend_doctor.checks.run_failures import failures, ran, ranks_text, story
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
@@ -159,7 +159,7 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     table = "\ncurrent devices: " + ", ".join(f"rank {one}: {at}" for one, at in devices.items())
     yield warning(
         f"object-collectives: over the group of the device {_ends(first)}",
-        found=f"rank {earliest} in step {first.get('step')}: {first['error']}{''.join(told[:1])}"
+        found=f"rank {earliest} in step {first.get('step')}: {story(first)}{''.join(told[:1])}"
         + (table if any(at is not None for at in devices.values()) else ""),
         wanted="the objects of all ranks, as over Gloo",
         because="Jobs that gather metrics this way stand still. From 0.14.0 on Megatron's own "
@@ -186,10 +186,15 @@ _FAILED, _WAITED, _SUFFERS = range(3)
 
 
 def _innocence(outcome: Mapping[str, Any]) -> int:
-    """Who was still there at the end may only have waited for another; who suffers did so."""
+    """Who was still there at the end may only have waited for another; who suffers did so.
+
+    Of a process that its watchdog aborted, what it printed tells.
+    """
     if _waited(outcome):
         return _WAITED
-    return _SUFFERS if suffers(str(outcome["error"])) else _FAILED
+    error = str(outcome["error"])
+    told = outcome.get("output", "") if error.endswith("SIGABRT") else error
+    return _SUFFERS if suffers(str(told)) else _FAILED
 
 
 def _waited(outcome: Mapping[str, Any]) -> bool:

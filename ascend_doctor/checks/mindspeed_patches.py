@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ascend_doctor.checks.run_failures import failures, ran
+from ascend_doctor.checks.run_failures import failures, ran, story
 from ascend_doctor.checks.told import leading
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
@@ -76,8 +76,7 @@ def _outcome(case: Case, name: str) -> Outcome:
 def _failed(outcome: Outcome, title: str) -> Iterator[Finding]:
     """The error of a case, as a finding."""
     if outcome.get("error"):
-        printed = [one for one in str(outcome.get("output", "")).splitlines() if one.strip()]
-        yield error(title, found="\n".join([str(outcome["error"]), *printed[-3:]]))
+        yield error(title, found=story(outcome))
 
 
 def _real(names: Mapping[str, Any]) -> dict[str, Any]:

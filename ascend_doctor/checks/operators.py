@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ascend_doctor.checks.run_failures import failures, ran
+from ascend_doctor.checks.run_failures import failures, ran, story
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, note, warning
@@ -26,12 +26,6 @@ def measured(run: ProbeRun, *, broken: bool) -> Outcomes:
     if not broken:
         raise Unknown("the probe recorded no case")
     return {}
-
-
-def story(outcome: Mapping[str, Any]) -> str:
-    """The error of a case, and what its process printed last."""
-    printed = [line for line in str(outcome.get("output", "")).splitlines() if line.strip()]
-    return "\n".join([str(outcome["error"]), *printed[-4:]])
 
 
 @check("bool-index", "Boolean indexing works", level=2, probe="bool-index")

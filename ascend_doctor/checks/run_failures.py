@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ascend_doctor.checks.culprits import Blame, blame, by_torchrun, frames, signal_name
 from ascend_doctor.checks.noise import folded
@@ -242,6 +243,12 @@ def _found(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
     if not guilty and run.output:
         parts.append(_last(run.output))
     return "\n".join(parts)
+
+
+def story(outcome: Mapping[str, Any]) -> str:
+    """The error of a probe's child process, and what it printed last."""
+    printed = [line for line in str(outcome.get("output", "")).splitlines() if line.strip()]
+    return "\n".join([str(outcome["error"]), *printed[-4:]])
 
 
 def _last(output: str) -> str:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from packaging.version import Version
 
@@ -48,8 +47,8 @@ def test_an_object_of_another_rank_is_found(examined_python: Path) -> None:
 @pytest.mark.parametrize(
     ("act", "title", "text"),
     [
-        ("hang", "they never arrive", "TimeoutError: no end of this step"),
-        ("exit", "moving them fails", "the process ended without a word"),
+        ("hang", "they never arrive", "TimeoutError: no end after 8 s"),
+        ("exit", "moving them fails", "the process ended with exit code 3"),
         ("raise", "moving them fails", "RuntimeError: on purpose in inside set"),
     ],
 )
@@ -78,7 +77,7 @@ def test_a_metric_group_that_is_not_gloo_is_an_error() -> None:
 def test_who_hangs_is_named_and_not_who_waits_for_it() -> None:
     errors = (
         "RuntimeError: EI0006: Getting socket times out.\nmore",
-        "TimeoutError: no end of this step",
+        "TimeoutError: no end after 150 s",
         "RuntimeError: EI0006: Getting socket times out.",
     )
     ranks = [
@@ -89,16 +88,34 @@ def test_who_hangs_is_named_and_not_who_waits_for_it() -> None:
     assert finding.ranks == (1,)
     assert finding.title.endswith("they never arrive")
     assert finding.found.endswith("rank 0: RuntimeError: EI0006: Getting socket times out.")
-    crashed = {"peers": {"set": {"step": "objects", "error": "the process crashed with SIGSEGV"}}}
-    ranks[2] = msgspec.structs.replace(ranks[2], values=crashed)
-    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=tuple(ranks)))
-    assert finding.ranks == (2,)
+
+
+@pytest.mark.parametrize(
+    ("error", "output", "guilty"),
+    [
+        ("the process crashed with SIGSEGV", "EI0002: the wait times out", 1),
+        ("the process crashed with SIGABRT", "HCCL watchdog thread: EI0002: the wait times out", 0),
+        ("the process crashed with SIGABRT", "", 1),
+        ("RuntimeError: EI0002: the wait times out", "", 0),
+    ],
+)
+def test_whom_its_watchdog_aborts_only_waited(error: str, output: str, guilty: int) -> None:
+    peers = (
+        {"step": "objects", "error": "TimeoutError: no end after 150 s", "output": "EI0002"},
+        {"step": "objects", "error": error, "output": output},
+    )
+    ranks = tuple(
+        ProbeResult(rank=rank, ok=True, values={"peers": {"set": one}})
+        for rank, one in enumerate(peers)
+    )
+    (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=ranks))
+    assert finding.ranks == (guilty,)
 
 
 def test_what_happens_without_set_device_is_told_but_no_fault() -> None:
     peers = {
         "set": {"step": "done", "device": 1, "seconds": 0.1},
-        "unset": {"step": "objects", "device": 0, "error": "TimeoutError: no end of this step"},
+        "unset": {"step": "objects", "device": 0, "error": "TimeoutError: no end after 150 s"},
     }
     result = ProbeResult(ok=True, values={"peers": peers})
     (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=(result,)))
