@@ -36,11 +36,14 @@ class _Entry(NamedTuple):
 
 # The level whose probes choose their sizes by the strength of the device.
 _MEASURES = 4
+# Without an import of MindSpeed nobody comes to megatron.core.
+_MEGATRON = ("inspect-env", "device", "mindspeed-patches")
 # What a launch over all nodes needs.
 _REACHED = ("inspect-env", "device", "pair-rounds")
 _LINKED = (*_REACHED, "allreduce")
+_GROUPS = (*_LINKED, "mindspeed-patches")
 # From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
-_TRAINS = (*_LINKED, "object-collectives")
+_TRAINS = (*_GROUPS, "object-collectives")
 
 # In the order in which they run. The deadlines are those of the specifications: HCCL needs 140 s
 # to report a failed link, and operators compile at their first call.
@@ -51,9 +54,9 @@ _PROBES = (
     _Entry("port", 1, 30.0, 30.0, needs=()),
     _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
-    _Entry("megatron-calls", 1, 120.0, 90.0, needs=("inspect-env",)),
+    _Entry("megatron-calls", 1, 120.0, 90.0, needs=("inspect-env", "mindspeed-patches")),
     _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
-    _Entry("mindspeed-forward", 2, 300.0, 90.0),
+    _Entry("mindspeed-forward", 2, 300.0, 90.0, needs=_MEGATRON),
     _Entry("bool-index", 2, 300.0, 90.0),
     _Entry("fused-softmax", 2, 300.0, 90.0),
     _Entry("dtype", 2, 300.0, 90.0),
@@ -61,24 +64,24 @@ _PROBES = (
     _Entry("fused-ops", 2, 600.0, 90.0),
     _Entry("triton-kernel", 2, 300.0, 120.0),
     _Entry("attention-mask-rebuild", 2, 120.0, 90.0),
-    _Entry("fp8", 2, 300.0, 90.0),
-    _Entry("single-process", 2, 300.0, 90.0),
+    _Entry("fp8", 2, 300.0, 90.0, needs=_MEGATRON),
+    _Entry("single-process", 2, 300.0, 90.0, needs=_MEGATRON),
     # Before any launch over all nodes, which would only hang where one does not come.
     _Entry("pair-rounds", 3, 900.0, 240.0, agents=True),
     _Entry("device-per-rank", 3, 300.0, 90.0, torchrun=True, needs=_REACHED),
     _Entry("allreduce", 3, 300.0, 90.0, torchrun=True, needs=_REACHED),
     _Entry("collectives", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
     _Entry("bound-device-id", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("object-collectives", 3, 600.0, 120.0, torchrun=True, needs=_LINKED),
-    _Entry("parallel-groups", 3, 300.0, 120.0, torchrun=True, needs=_LINKED),
+    _Entry("object-collectives", 3, 600.0, 120.0, torchrun=True, needs=_GROUPS),
+    _Entry("parallel-groups", 3, 300.0, 120.0, torchrun=True, needs=_GROUPS),
     _Entry("weight-sync", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("vocab-parallel-logprob", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
-    _Entry("sequence-gather", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
-    _Entry("expert-shapes", 3, 300.0, 180.0, torchrun=True, needs=_LINKED),
+    _Entry("vocab-parallel-logprob", 3, 300.0, 180.0, torchrun=True, needs=_GROUPS),
+    _Entry("sequence-gather", 3, 300.0, 180.0, torchrun=True, needs=_GROUPS),
+    _Entry("expert-shapes", 3, 300.0, 180.0, torchrun=True, needs=_GROUPS),
     _Entry("lora-tied-embeddings", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
     _Entry("lora-sequence-parallel", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
     _Entry("lora-experts", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
-    _Entry("large-groups", 3, 300.0, 120.0, sized=True),
+    _Entry("large-groups", 3, 300.0, 120.0, sized=True, needs=_MEGATRON),
     _Entry("smoke-train", 3, 900.0, 240.0, torchrun=True, needs=_TRAINS),
     _Entry("bandwidth", 4, 600.0, 120.0, torchrun=True, needs=_LINKED),
     _Entry("gemm", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),

@@ -11,7 +11,8 @@ case is a process of its own, because a second import is none:
 ``argv``: what MindSpeed takes from the command line of whoever imports it.
 
 Recorded: ``cases``, and ``line``, the line of Megatron that this MindSpeed is written for, told by
-what its source has (its version says 0.12.1 on branches for 0.17, too).
+what its source has (its version says 0.12.1 on branches for 0.17, too); that nobody comes to
+megatron.core (``blocks``) where MindSpeed cannot be imported.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from _patches import ADAPTOR, Order, bound, changed, decisions, imported, patche
 from _probe import Probe
 
 CASE_SECONDS = 240.0
+LINE = "\n"
 # Fields that the command line of a probe or of a case would become.
 OWN = ("device", "records", "deadline", "run_cases")
 # Sizes and features whose patches depend on arguments. Registration reads some of the others
@@ -67,6 +69,9 @@ def body(probe: Probe) -> None:
         probe.measure("repatches", repatches)
         probe.measure("plan", PLAN)
     outcomes = _cases.run(probe, __file__, ["import"], limit=CASE_SECONDS)
+    if outcomes["import"].get("adaptor") == "raises":
+        reason = outcomes["import"]["error"].partition(LINE)[0]
+        probe.measure("blocks", f"MindSpeed cannot be imported: {reason}")
     if "error" not in outcomes["import"]:
         others = [one for one in CASES if one != "import"] if repatches else ["argv"]
         outcomes |= _cases.run(probe, __file__, others, limit=CASE_SECONDS, apart=True)
@@ -130,7 +135,10 @@ def planned(found: argparse.Namespace) -> dict[str, str]:
 
 def import_(_: Any, __: str) -> dict[str, Any]:
     order = Order()
-    patched()
+    try:
+        patched()
+    except BaseException as error:  # noqa: BLE001 - SystemExit of MindSpeed is a result, too
+        return {"error": _probe.innermost(error), "adaptor": "raises"}
     import megatron.core
 
     manager = importlib.import_module("mindspeed.patch_utils").MindSpeedPatchesManager

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -241,6 +242,26 @@ def test_needs_come_first() -> None:
     names = [one.probe for one in requests]
     for one in requests:
         assert all(names.index(need) < names.index(one.probe) for need in one.needs)
+
+
+def parts(script: Path) -> set[str]:
+    """The modules beside a probe that it imports, at whatever remove."""
+    found: set[str] = set()
+    waiting = [script]
+    while waiting:
+        text = waiting.pop().read_text("utf-8")
+        names = set(re.findall(r"^ *(?:import|from) (_\w+)", text, re.MULTILINE)) - {"__future__"}
+        waiting += [script.with_name(f"{one}.py") for one in names - found]
+        found |= names
+    return found
+
+
+def test_who_comes_to_megatron_through_mindspeed_waits_for_it() -> None:
+    requests = plan(4, device="npu", nproc=2, python="python")
+    through = {one.probe for one in requests if "_megatron" in parts(Path(one.script))}
+    needing = {one.probe for one in requests if "mindspeed-patches" in one.needs}
+    assert "smoke-train" in through
+    assert needing == through | {"mindspeed-forward"}
 
 
 def test_only_what_needs_a_failed_probe_does_not_run(tmp_path: Path) -> None:

@@ -142,6 +142,28 @@ def test_a_crash_in_one_case_leaves_the_others(tmp_path: Path) -> None:
     assert findings(run, "first-repatch")[0].level is Level.OK
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("raise ImportError('no such name\\nmore')", "ImportError: no such name"),
+        ("raise SystemExit('an argument')", "SystemExit: an argument"),
+    ],
+)
+def test_nobody_follows_where_mindspeed_cannot_be_imported(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    run = ran(PROBE, written(tmp_path, {ADAPTOR: text}))
+    assert run.blocks == f"MindSpeed cannot be imported: {reason}"
+    (finding,) = findings(run, "stack-pair")
+    assert finding.level is Level.ERROR
+
+
+def test_a_failure_that_is_not_the_import_stops_nobody(tmp_path: Path) -> None:
+    run = ran(PROBE, written(tmp_path), fault="rank=0,stage=inside import,do=raise")
+    assert run.ranks[0].values["cases"]["import"]["error"]
+    assert run.blocks == ""
+
+
 def test_a_mindspeed_that_cannot_patch_again(tmp_path: Path) -> None:
     folder = written(tmp_path)
     # As in 2.1.0, where the adaptor itself parses the command line.
