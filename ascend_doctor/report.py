@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -143,9 +143,28 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complaints(self) -> list[Finding]:
-        """What is not well: errors, then warnings, then what could not be told."""
-        order = (Level.ERROR, Level.WARNING, Level.UNKNOWN)
-        return [one for level in order for one in self.findings if one.level is level]
+        """What is not well: errors, then warnings, then what could not be told.
+
+        Checks that could not be judged because one probe stopped theirs are one complaint.
+        """
+        order = (Level.ERROR, Level.WARNING)
+        found = [one for level in order for one in self.findings if one.level is level]
+        return [*found, *self._untold()]
+
+    def _untold(self) -> Iterator[Finding]:
+        stops = dict.fromkeys(one.not_started for one in self.snapshot.probes if one.not_started)
+        stopped: dict[str, list[Finding]] = {reason: [] for reason in stops}
+        for one in self.findings:
+            if one.level is Level.UNKNOWN:
+                reason = next((why for why in stops if one.title.endswith(f": {why}")), "")
+                stopped.setdefault(reason or one.title, []).append(one)
+        for reason, group in stopped.items():
+            if reason in stops and len(group) > 1:
+                title = f"{reason}; {len(group)} checks could not be judged"
+                checks = ", ".join(one.check for one in group)
+                yield Finding(check=checks, level=Level.UNKNOWN, title=title)
+            else:
+                yield from group
 
 
 def counted(number: int, noun: str) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render import json as json_format
 from ascend_doctor.render import text as text_format
 from ascend_doctor.report import LEVELS, LevelRun, Report, Verdict, verdict
@@ -203,6 +204,28 @@ def test_errors_stand_before_warnings_and_unknowns() -> None:
         finding(Level.ERROR, title="E"),
     )
     assert text.index("error: E") < text.index("warning: W") < text.index("unknown: U")
+
+
+def test_checks_that_one_probe_stopped_are_one_complaint() -> None:
+    why = "MindSpeed cannot be imported: ImportError: x"
+    runs = [ProbeRun(probe=name, not_started=why) for name in ("two", "three", "four")]
+    runs.append(ProbeRun(probe="five", not_started="no time"))
+    told = report(
+        finding(Level.UNKNOWN, "one", title="Ones: it did not say"),
+        finding(Level.UNKNOWN, "two", title=f"Twos: {why}"),
+        finding(Level.UNKNOWN, "five", title="Fives: no time"),
+        finding(Level.ERROR, "six"),
+        finding(Level.UNKNOWN, "three", title=f"Threes: {why}"),
+        finding(Level.UNKNOWN, "seven", title="Ones: it did not say"),
+        snapshot=Snapshot(probes=tuple(runs)),
+    ).complaints
+    assert [(one.check, one.title) for one in told] == [
+        ("six", "a title"),
+        ("two, three", f"{why}; 2 checks could not be judged"),
+        ("five", "Fives: no time"),
+        ("one", "Ones: it did not say"),
+        ("seven", "Ones: it did not say"),
+    ]
 
 
 def test_symbols_differ_in_shape_with_and_without_unicode() -> None:
