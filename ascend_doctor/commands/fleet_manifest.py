@@ -12,7 +12,7 @@ import yaml
 
 from ascend_doctor import __version__
 from ascend_doctor.commands.on_nodes import OnNodes, doctor_words, gang_option, on_nodes_options
-from ascend_doctor.commands.output import write_whole
+from ascend_doctor.commands.output import no_dash, write_whole
 from ascend_doctor.fleet.manifest import (
     FAMILIES,
     Toleration,
@@ -111,7 +111,13 @@ def _name(_: click.Context, __: click.Parameter, given: str) -> str:
 )
 @click.option("--doctor", default="ascend-doctor", show_default=True, metavar="COMMAND")
 @on_nodes_options
-@click.option("-o", "--output", metavar="FILE", help="The manifest.  [default: standard output]")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    callback=no_dash,
+    help="The manifest.  [default: standard output]",
+)
 def command(  # noqa: PLR0913 - the options of the command
     *,
     kind: str | None,

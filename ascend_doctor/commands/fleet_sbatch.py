@@ -15,7 +15,7 @@ from ascend_doctor.commands.on_nodes import (
     gang_option,
     on_nodes_options,
 )
-from ascend_doctor.commands.output import write_whole
+from ascend_doctor.commands.output import no_dash, write_whole
 from ascend_doctor.fleet.batch import script
 from ascend_doctor.fleet.hosts import compress
 
@@ -33,7 +33,13 @@ from ascend_doctor.fleet.hosts import compress
     show_default=True,
     help="Where the job makes ascend-doctor-JOB with the report; every node has to see it.",
 )
-@click.option("-o", "--output", metavar="FILE", help="The script.  [default: standard output]")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    callback=no_dash,
+    help="The script.  [default: standard output]",
+)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- SBATCH OPTIONS...]")
 def command(  # noqa: PLR0913 - the options of the command
     *,

@@ -29,6 +29,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = "ascend-doctor.yaml"
 
+
+def no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
+    """The file that an option names; "-" is none, but standard output."""
+    return None if file == "-" else file
+
+
 redact_option = click.option(
     "--redact/--no-redact",
     default=True,
@@ -212,7 +218,8 @@ def output_options(command: F) -> F:
             "files",
             multiple=True,
             metavar="FILE",
-            help="File for the format at the same place; its ending can name the format.",
+            help="File of a format, - for standard output. Its ending says which format, else "
+            "their order.",
         ),
         click.option(
             "--format",
@@ -237,18 +244,33 @@ def _acknowledged(config: str | None) -> tuple[Acknowledgement, ...]:
 def _targets(
     formats: tuple[str, ...], files: tuple[str, ...]
 ) -> tuple[tuple[str, str | None], ...]:
-    names = list(formats)
-    for file in files[len(formats) :]:
-        ending = os.path.splitext(file)[1]
-        if ending not in SUFFIXES:
-            raise click.UsageError(f"-o {file}: give its --format; the ending does not name one")
-        names.append(SUFFIXES[ending])
-    places: list[str | None] = [*files, *[None] * (len(names) - len(files))]
-    if places.count(None) > 1:
-        raise click.UsageError("only one format can go to standard output; give the others an -o")
+    """What goes where: files by the formats that their endings name, the others in order."""
+    targets: list[tuple[str, str | None]] = []
+    left = list(formats)
+    waiting = []
     for file in files:
-        _can_be_written(file)
-    return tuple(zip(names, places, strict=True)) or (("text", None),)
+        name = SUFFIXES.get(os.path.splitext(file)[1], "")
+        if name in left:
+            left.remove(name)
+            targets.append((name, file))
+        else:
+            waiting.append((file, name))
+    if waiting and len(waiting) < len(left):
+        raise click.UsageError(
+            f"-o {waiting[0][0]}: is it for {' or '.join(left)}? Give each format its -o, - for "
+            "standard output, or the file an ending that names the format"
+        )
+    for file, name in waiting:
+        if not (left or name):
+            raise click.UsageError(f"-o {file}: give its --format; the ending does not name one")
+        targets.append((left.pop(0) if left else name, None if file == "-" else file))
+    targets += [(name, None) for name in left]
+    if sum(place is None for _, place in targets) > 1:
+        raise click.UsageError("only one format can go to standard output; give the others an -o")
+    for _, place in targets:
+        if place is not None:
+            _can_be_written(place)
+    return tuple(targets) or (("text", None),)
 
 
 def _can_be_written(file: str) -> None:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.output import write_whole
+from ascend_doctor.commands.output import no_dash, write_whole
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.planning.flags import FRAMEWORKS, shown
@@ -52,7 +52,14 @@ _SHAPES = ("text", "json", "html")
 @click.option(
     "--format", "shape", type=click.Choice(_SHAPES), help="[default: the file's ending; text]"
 )
-@click.option("-o", "--output", "file", metavar="FILE", help="Write it there, whole or not at all.")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    metavar="FILE",
+    callback=no_dash,
+    help="Write it there, whole or not at all.",
+)
 def command(  # noqa: PLR0913 - the options of the command
     *,
     name: str,

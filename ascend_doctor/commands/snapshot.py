@@ -6,13 +6,20 @@ import click
 import msgspec
 
 from ascend_doctor.commands.examination import Examination, examined_options
-from ascend_doctor.commands.output import redact_option, write_whole
+from ascend_doctor.commands.output import no_dash, redact_option, write_whole
 from ascend_doctor.render.json import pretty
 
 
 @click.command("snapshot")
 @examined_options
-@click.option("-o", "--output", "file", metavar="FILE", help="File instead of standard output.")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    metavar="FILE",
+    callback=no_dash,
+    help="File instead of standard output.",
+)
 @redact_option
 def command(examination: Examination, file: str | None, *, redact: bool) -> int:
     """Write the facts about this machine as JSON, redacted unless told otherwise.

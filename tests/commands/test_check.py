@@ -146,6 +146,33 @@ def test_several_formats_go_to_their_files(
     jsonschema.validate(json.loads(places["json"].read_text()), schema())
 
 
+def test_a_file_takes_the_format_that_its_ending_names(
+    doctor: Command, bare_python: Path, tmp_path: Path
+) -> None:
+    page, facts, plain = tmp_path / "a.html", tmp_path / "a.json", tmp_path / "a.out"
+    formats = ("--format", "text", "--format", "html", "-o", str(page), "--format", "json")
+    arguments = ("check", "-l", "0", "--python", str(bare_python), *formats, "-o", str(facts))
+    assert doctor(*arguments).stdout.startswith("ascend-doctor ")
+    assert page.read_text().startswith("<!doctype html>")
+    assert json.loads(facts.read_text())["findings"]
+    assert doctor(*arguments, "-o", str(plain)).stdout == ""
+    assert plain.read_text().startswith("ascend-doctor ")
+
+
+def test_a_dash_is_standard_output(doctor: Command, bare_python: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.md"
+    formats = ("--format", "json", "-o", "-", "-o", str(page))
+    done = doctor("check", "-l", "0", "--python", str(bare_python), *formats, cwd=tmp_path)
+    assert report_of(done)["findings"]
+    snapshot = doctor("snapshot", "--python", str(bare_python), "-o", "-", cwd=tmp_path)
+    assert json.loads(snapshot.stdout)["host"]
+    assert page.is_file()
+    assert not (tmp_path / "-").exists()
+    twice = doctor("check", "--format", "json", "-o", "-", "--format", "text", "-o", "-")
+    assert twice.returncode == 2
+    assert "only one format" in twice.stderr
+
+
 def test_a_snapshot_is_judged_as_check_did(
     doctor: Command, bare_python: Path, tmp_path: Path
 ) -> None:

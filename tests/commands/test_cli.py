@@ -58,6 +58,10 @@ def test_every_command_has_help(doctor: Command, name: str) -> None:
         (["check", "--skip", "zzz"], "no check is called 'zzz'"),
         (["check", "--format", "json", "--format", "junit"], "only one format"),
         (["check", "-o", "report.weird"], "give its --format"),
+        (
+            ["check", "--format", "text", "--format", "json", "-o", "x"],
+            "x: is it for text or json?",
+        ),
         (["check", "-o", "/no/such/folder/x.json"], "no such folder"),
         (["check", "--format", "json", "-o", ""], "'': that is no file"),
         (["check", "--format", "json", "-o", "/usr"], "/usr: that is no file"),
