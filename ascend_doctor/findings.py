@@ -70,3 +70,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
     place: Place | None = None
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural where there are more."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -10,7 +10,7 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level
+from ascend_doctor.findings import Finding, Level, counted
 from ascend_doctor.judge import Case, Check, judge
 from ascend_doctor.pairs import Pairs
 
@@ -165,11 +165,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
                 yield Finding(check=checks, level=Level.UNKNOWN, title=title)
             else:
                 yield from group
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, in the plural where there are more."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def verdict(

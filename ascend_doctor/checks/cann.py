@@ -9,7 +9,7 @@ from ascend_doctor.checks.installed import cann_in_use, distribution, installed,
 from ascend_doctor.checks.told import leading
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, note, warning
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
@@ -150,7 +150,7 @@ def cann_stale(case: Case) -> Iterator[Finding]:
     yield (error if gone else warning)(
         "The environment was made for a CANN that is gone"
         if gone
-        else f"The environment names {len(cann.shell.stale)} folders of CANN that do not exist",
+        else f"{counted(len(cann.shell.stale), 'folder')} of CANN in the environment cannot be found",
         found=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
         wanted="only folders that exist",
         because="Their libraries and operators cannot be loaded.",

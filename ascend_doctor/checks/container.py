@@ -10,7 +10,7 @@ from ascend_doctor.checks.installed import npu_only
 from ascend_doctor.checks.machine import container, numbers
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Container, Driver, Environment, Host
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, note, warning
 
 _RUNTIME = "Ascend/mind-cluster@22bb3d98:docs/en/scheduling"
@@ -185,7 +185,7 @@ def container_privileges(case: Case) -> Iterator[Finding]:
     if inside.privileged and driver.devices:
         yield note(
             "The container is privileged and shares its NPUs with everybody",
-            found=f"{len(driver.devices)} devices are visible",
+            found=f"it sees {counted(len(driver.devices), 'device')}",
             refs=(REF,),
         )
 

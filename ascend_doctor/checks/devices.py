@@ -9,7 +9,7 @@ from ascend_doctor.checks.docker import managers, pci_devices
 from ascend_doctor.checks.machine import ascend, container, family_or_none, numbers
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import DeviceNode, Driver, Host
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, warning
 
 _SOURCE = "hicann/driver@ef377e95"
@@ -52,7 +52,9 @@ def device_files(case: Case) -> Iterator[Finding]:
         family and not _virtual(case) and len(present) not in _USUAL.get(family.id, (len(present),))
     ):
         usual = ", ".join(map(str, _USUAL[family.id]))
-        yield _lost(f"{len(present)} devices; servers of this kind have {usual}", present)
+        yield _lost(
+            f"{counted(len(present), 'device')}; servers of this kind have {usual}", present
+        )
     yield from _against_table(case, present)
 
 

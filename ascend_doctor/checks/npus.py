@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.machine import ascend, family_or_none, npu_name
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Npu, Npus, Topology
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, note, unknown, warning
 
 _SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
@@ -47,7 +47,7 @@ def npu_table(case: Case) -> Iterator[Finding]:
     npus = shown(case)
     cards = {one.npu_id for one in npus.devices}
     if not npus.complete:
-        raise Unknown(f"the table was cut after {len(npus.devices)} devices")
+        raise Unknown(f"the table was cut after {counted(len(npus.devices), 'device')}")
     if npus.listed is not None and npus.listed > len(cards):
         yield warning(
             f"npu-smi counts {npus.listed} cards and shows {len(cards)}",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ascend_doctor.checks.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, note, unknown
 from ascend_doctor.pairs import (
     Accused,
@@ -154,8 +154,9 @@ def verdicts(
             where = f"a simulated {device}; these figures say nothing" if simulated else device
             yield note(
                 "All pairs of nodes that were measured do well",
-                found=f"{len(measured)} pairs on {where}, {min(rates):.3g} to {max(rates):.3g} GB/s"
-                f", {min(times):.0f} to {max(times):.0f} us",
+                found=f"{counted(len(measured), 'pair')} on {where}, "
+                f"{min(rates):.3g} to {max(rates):.3g} GB/s, "
+                f"{min(times):.0f} to {max(times):.0f} us",
             )
 
 
@@ -216,7 +217,8 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
         some = [f"{names[one]} with {names[two]}" for one, two in found.doubts]
         alone = len(found.doubts) == len({row.pair for row in table.pairs})
         yield unknown(
-            f"{PROBE}: {len(some)} pairs do badly, and whose fault it is cannot be told",
+            f"{PROBE}: {counted(len(some), 'pair')} did badly, and whose fault that is cannot be "
+            "told",
             found="\n".join(_told(row, names) for row in table.pairs if row.pair in found.doubts),
             because="No pair does well, so that there is nobody to compare with."
             if alone
@@ -231,7 +233,7 @@ def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Findi
     if lost:
         met = _named((row.pair for row in table.pairs if row.outcome != "untold"), names)
         yield unknown(
-            f"{PROBE}: {len(lost)} pairs could not be measured",
+            f"{PROBE}: {counted(len(lost), 'pair')} could not be measured",
             found="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
             because="An agent or a rank did not start or ended early, which says nothing about "
             "links.",

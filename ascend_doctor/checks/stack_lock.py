@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, note, unknown
 from ascend_doctor.versions import VersionError, parse
 
@@ -50,7 +50,10 @@ def stack_lock(case: Case) -> Iterator[Finding]:
         )
     if not drifted:
         parts = ", ".join(f"{one.name} {one.ref}" for one in lock.checkouts)
-        yield note("The stack is what its lock says", found=f"{parts}, {len(lock.wheels)} wheels")
+        yield note(
+            "The stack is what its lock says",
+            found=f"{parts}, {counted(len(lock.wheels), 'wheel')}",
+        )
 
 
 def _checkout(one: LockedCheckout) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from ascend_doctor.checks.torch_import import (
 )
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import MissingSymbol, Native
-from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, warning
 
 
@@ -56,7 +56,8 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
     unowned = symbols(native, "")
     if unowned:
         yield warning(
-            f"torch_npu needs {len(unowned)} functions that no library on the loader's path has",
+            f"torch_npu needs {counted(len(unowned), 'function')} that no library on the loader's "
+            "path has",
             found=_listed(unowned),
             because="Whose they are could not be told; the import may end with undefined symbol.",
         )

@@ -12,6 +12,7 @@ from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.output import no_dash, write_whole
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS
+from ascend_doctor.findings import counted
 from ascend_doctor.planning.flags import FRAMEWORKS, shown
 from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, Memory, Run
@@ -149,7 +150,7 @@ def _text(
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
     yield (
         f"{asked.model.title} on {npus} NPUs: {how}, {run.micro_batch} x {run.sequence} tokens, "
-        f"{len(found)} legal layouts"
+        f"{counted(len(found), 'legal layout')}"
     )
     if asked.model.note:
         yield asked.model.note

@@ -13,12 +13,12 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.findings import Finding, Level, Remedy, counted
 from ascend_doctor.fleet.hosts import compress
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import more_is_worse, outliers
 from ascend_doctor.fleet.settings import ABSENT, Group, Setting
-from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, counted, verdict
+from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, verdict
 
 _NAMED = 8
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ascend_doctor.diagnosis.result import Cause, Code, Diagnosis, Evidence
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.findings import Finding, Level, Remedy, counted
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.report import Report, counted, verdict
+from ascend_doctor.report import Report, verdict
 
 _LEVELS = {
     "fatal": Level.ERROR,

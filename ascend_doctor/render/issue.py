@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 
 from ascend_doctor.data import Catalog
-from ascend_doctor.findings import Level
+from ascend_doctor.findings import Level, counted
 from ascend_doctor.fleet.settings import Group, grouped
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.markdown import about, fenced, plain, table
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.report import Report, counted
+from ascend_doctor.report import Report
 
 # GitHub takes 65,536 characters; the words of whoever reports need some of them.
 LONGEST = 60_000
