@@ -150,7 +150,7 @@ def cann_stale(case: Case) -> Iterator[Finding]:
     yield (error if gone else warning)(
         "The environment was made for a CANN that is gone"
         if gone
-        else f"{counted(len(cann.shell.stale), 'folder')} of CANN in the environment cannot be found",
+        else f"The environment names {counted(len(cann.shell.stale), 'folder')} that CANN lacks",
         found=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
         wanted="only folders that exist",
         because="Their libraries and operators cannot be loaded.",
