@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import _cuda_on_cpu
+import _probe
 from _probe import Probe
 
 _GLOBAL = re.compile(r"_[A-Z][A-Z0-9_]*$").match
@@ -34,7 +35,7 @@ def _there(name: str) -> bool:
 
 def load(probe: Probe, torch: Any) -> None:
     """Import what must come before megatron.core, then it, and record which one it is."""
-    with probe.stage("megatron"):
+    with probe.stage("megatron"), _probe.importing():
         if "through" not in _once:
             _once["through"] = _prepare(probe.device, torch)
         import megatron.core

@@ -26,7 +26,7 @@ def begin(probe: Probe) -> Any:
 
 def training(probe: Probe) -> Any:
     """The module that trains the tiny model."""
-    with probe.stage("import the model"):
+    with probe.stage("import the model"), _probe.importing():
         return _probe.neighbour("_tiny_training")
 
 
