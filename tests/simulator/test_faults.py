@@ -36,7 +36,7 @@ class Row(NamedTuple):
     """``finds``: check -> guilty ranks. ``linked``: leave out the probes of a single process.
 
     ``level``: as for rehearse; nothing that trains can pass without matrix products. ``quick``
-    rows always run, the others where ASCEND_DOCTOR_TEST_FAULTS is set: the table takes an hour.
+    rows always run, the others where ASCEND_DOCTOR_TEST_FAULTS is set: the table takes half an hour.
     ``only``: these probes, beside those that they need.
     """
 
@@ -204,7 +204,7 @@ def test_the_right_probe_fails_and_no_other(
     tmp_path: Path,
 ) -> None:
     if not row.quick and not os.environ.get("ASCEND_DOCTOR_TEST_FAULTS"):
-        pytest.skip("ASCEND_DOCTOR_TEST_FAULTS is not set; the whole table takes an hour")
+        pytest.skip("ASCEND_DOCTOR_TEST_FAULTS is not set; the whole table takes half an hour")
     chosen = Choice(row.linked, row.level, row.only)
     if chosen not in measure:
         report = rehearse(**chosen._asdict())
