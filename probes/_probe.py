@@ -199,10 +199,24 @@ class Probe:
                 timeout=timedelta(seconds=GROUP_SECONDS[self.device]),
                 **self._meeting(dist),
             )
+            self._await_all(dist)
         self._closers.append(dist.destroy_process_group)
         # A rank that leaves first makes the take-down of the others fail.
         self._closers.append(dist.barrier)
         return dist
+
+    def _await_all(self, dist: Any) -> None:
+        """Nobody goes on alone: a rank that fails at once would end the others in what is before.
+
+        HCCL and NCCL only meet in the first collective.
+        """
+        from datetime import timedelta
+
+        inner = dist.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no other
+        store = dist.PrefixStore("ascend-doctor/joined", inner)
+        if store.add("ranks", 1) == self.world_size:
+            store.set("all", "1")
+        store.wait(["all"], timedelta(seconds=GROUP_SECONDS[self.device]))
 
     def _meeting(self, dist: Any) -> dict[str, Any]:
         """Where the ranks meet, if it is not where the launcher says."""

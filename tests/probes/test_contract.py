@@ -154,3 +154,45 @@ def test_no_probe_hides_a_package_of_its_name() -> None:
     names = {path.stem for path in PROBES.glob("*.py")}
     packages = {"triton", "apex", "megatron", "mindspeed", "peft", "numpy", "torch", "torch_npu"}
     assert not names & (packages | set(sys.stdlib_module_names))
+
+
+def test_nobody_goes_on_before_all_have_joined(examined_python: Path, tmp_path: Path) -> None:
+    """A backend that meets in its first collective only, as HCCL; rank 1 is late."""
+    script = tmp_path / "one.py"
+    script.write_text(
+        f"""{HEAD}
+import time
+from pathlib import Path
+
+_probe.BACKENDS["cpu"] = "fake"
+_probe.os.environ[_probe.PREFIX] = "one"  # this backend asks no launcher where to meet
+late = Path({str(tmp_path / "late")!r})
+
+def body(probe):
+    probe.torch()
+    import torch.testing._internal.distributed.fake_pg
+    if probe.rank == 1:
+        time.sleep(2)
+        late.touch()
+    probe.join()
+    probe.expect("rank 1 is there", late.exists(), True)
+
+_probe.main(body, name='one')
+""",
+        "utf-8",
+    )
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    subprocess.run(
+        [examined_python, *launcher, script, "--device", "cpu", "--records", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        timeout=120,
+        env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    events = [
+        json.loads(line)
+        for file in tmp_path.glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert [one["compared"] for one in events if one["event"] == "end"] == [1, 1]
+    assert not [one for one in events if one["event"] == "wrong"]

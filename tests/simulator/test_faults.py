@@ -36,7 +36,7 @@ class Row(NamedTuple):
     """``finds``: check -> guilty ranks. ``linked``: leave out the probes of a single process.
 
     ``level``: as for rehearse; nothing that trains can pass without matrix products. ``quick``
-    rows always run, the others where ASCEND_DOCTOR_TEST_FAULTS is set: the table takes half an hour.
+    rows always run, the others where ASCEND_DOCTOR_TEST_FAULTS is set: they take half an hour.
     ``only``: these probes, beside those that they need.
     """
 
