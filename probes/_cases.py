@@ -8,7 +8,6 @@ another one did to the device.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import json
 import os
@@ -157,7 +156,7 @@ def answer(cases: Mapping[str, Case], *, bare: bool = False) -> None:
 def _answer(
     cases: Mapping[str, Case], device: str, writer: int, names: Sequence[str], *, bare: bool
 ) -> NoReturn:
-    ctypes.CDLL(None).prctl(_probe.PR_SET_PDEATHSIG, signal.SIGKILL)
+    _probe.die_with_parent()
     faulthandler.enable()
     fault = _probe.fault_of(0)
     try:
@@ -166,7 +165,7 @@ def _answer(
         accelerator = None if bare or device == "cpu" else getattr(torch, device)
         if accelerator:
             accelerator.set_device(0)
-        _say(writer, {})
+        say(writer, {})
         for name in names:
             _probe.fail_on_purpose(fault, f"inside {name}")
             start = time.monotonic()
@@ -174,12 +173,13 @@ def _answer(
             # Calls only enqueue: what fails on the device shows up here.
             if accelerator:
                 accelerator.synchronize()
-            _say(writer, {**outcome, "seconds": time.monotonic() - start})
+            say(writer, {**outcome, "seconds": time.monotonic() - start})
     except BaseException as error:  # noqa: BLE001 - SystemExit of a library is a result, too
-        _say(writer, {"error": _probe.innermost(error)})
+        say(writer, {"error": _probe.innermost(error)})
     # The exit handlers of a broken accelerator may hang.
     os._exit(0)
 
 
-def _say(writer: int, outcome: dict[str, Any]) -> None:
+def say(writer: int, outcome: dict[str, Any]) -> None:
+    """Answer the parent, from a child."""
     os.write(writer, json.dumps(_probe.plain(outcome)).encode() + b"\n")

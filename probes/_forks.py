@@ -6,7 +6,6 @@ It has torch, and neither device, group, store nor thread, so that each pair beg
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -69,7 +68,7 @@ class Forks:
 
 def _serve(orders: int, answers: int) -> NoReturn:
     """Fork the ranks of one job after the other, until the owner is gone."""
-    die_with_parent()
+    _probe.die_with_parent()
     rest = b""
     while True:
         data = os.read(orders, LINE)
@@ -127,7 +126,7 @@ def _ranks(job: Job, orders: int) -> list[dict[str, Any]]:
 
 def _rank(job: Job, local_rank: int, writer: int) -> NoReturn:
     """One rank of a pair: it measures, tells and ends."""
-    die_with_parent()
+    _probe.die_with_parent()
     signal.alarm(int(job["limit"]) + 5)  # the last resort
 
     def tell(**fields: Any) -> None:
@@ -139,7 +138,3 @@ def _rank(job: Job, local_rank: int, writer: int) -> NoReturn:
         tell(error=_probe.innermost(error)[:400])
         os._exit(1)
     os._exit(0)
-
-
-def die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_probe.PR_SET_PDEATHSIG, signal.SIGKILL)

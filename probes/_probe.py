@@ -23,6 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, NamedTuple, NoReturn
 
 SCHEMA = 1
@@ -182,8 +183,6 @@ class Probe:
 
     def join(self) -> Any:
         """torch.distributed with the world's group; it is taken down after the record."""
-        from datetime import timedelta
-
         import torch.distributed as dist
 
         if self.device == "npu":
@@ -194,29 +193,24 @@ class Probe:
                 # Probes that share a process share the group; all must have come this far.
                 dist.barrier()
                 return dist
-            dist.init_process_group(
-                BACKENDS[self.device],
-                timeout=timedelta(seconds=GROUP_SECONDS[self.device]),
-                **self._meeting(dist),
-            )
-            self._await_all(dist)
+            limit = timedelta(seconds=GROUP_SECONDS[self.device])
+            dist.init_process_group(BACKENDS[self.device], timeout=limit, **self._meeting(dist))
+            self._await_all(dist, limit)
         self._closers.append(dist.destroy_process_group)
         # A rank that leaves first makes the take-down of the others fail.
         self._closers.append(dist.barrier)
         return dist
 
-    def _await_all(self, dist: Any) -> None:
+    def _await_all(self, dist: Any, limit: timedelta) -> None:
         """Nobody goes on alone: a rank that fails at once would end the others in what is before.
 
         HCCL and NCCL only meet in the first collective.
         """
-        from datetime import timedelta
-
         inner = dist.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no other
         store = dist.PrefixStore("ascend-doctor/joined", inner)
         if store.add("ranks", 1) == self.world_size:
             store.set("all", "1")
-        store.wait(["all"], timedelta(seconds=GROUP_SECONDS[self.device]))
+        store.wait(["all"], limit)
 
     def _meeting(self, dist: Any) -> dict[str, Any]:
         """Where the ranks meet, if it is not where the launcher says."""
@@ -346,13 +340,18 @@ def fault_of(rank: int) -> dict[str, str]:
     return {"stage": "", **found}
 
 
+def die_with_parent() -> None:
+    """Let the kernel end this process as soon as its parent is gone."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 # The records of this process; the last one is being written.
 alive: list[str] = []
 
 
 def attach(folder: str, rank: int) -> None:
     """Print into the pipe of this rank, die with the parent, and show signs of life."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     with contextlib.suppress(FileNotFoundError):
         pipe = os.open(os.path.join(folder, f"rank-{rank}.out"), os.O_WRONLY)
         os.dup2(pipe, 1)

@@ -32,7 +32,6 @@ from _patches import ADAPTOR, Order, bound, changed, decisions, imported, patche
 from _probe import Probe
 
 CASE_SECONDS = 240.0
-LINE = "\n"
 # Fields that the command line of a probe or of a case would become.
 OWN = ("device", "records", "deadline", "run_cases")
 # Sizes and features whose patches depend on arguments. Registration reads some of the others
@@ -70,7 +69,7 @@ def body(probe: Probe) -> None:
         probe.measure("plan", PLAN)
     outcomes = _cases.run(probe, __file__, ["import"], limit=CASE_SECONDS)
     if outcomes["import"].get("adaptor") == "raises":
-        reason = outcomes["import"]["error"].partition(LINE)[0]
+        reason, _, _ = outcomes["import"]["error"].partition("\n")
         probe.measure("blocks", f"MindSpeed cannot be imported: {reason}")
     if "error" not in outcomes["import"]:
         others = [one for one in CASES if one != "import"] if repatches else ["argv"]

@@ -13,19 +13,16 @@ ranks that never called set_device (https://github.com/pytorch/pytorch/issues/75
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import _cases
 import _megatron
 import _probe
-from _cases import IMPORT_SECONDS, Child
 from _probe import Probe
 
 PEER = "--peer"
@@ -123,8 +120,8 @@ def peer(probe: Probe, name: str) -> dict[str, Any]:
     limit = STEP_SECONDS[probe.device]
     last = time.monotonic() + max(probe.left() - 10, 1)
     found: dict[str, Any] = {"step": "import"}
-    child = Child(__file__, PEER, probe.device, name, str(limit))
-    seconds = IMPORT_SECONDS
+    child = _cases.Child(__file__, PEER, probe.device, name, str(limit))
+    seconds = _cases.IMPORT_SECONDS
     try:
         while not {"seconds", "error"} & found.keys():
             found.update(child.next(max(min(seconds, last - time.monotonic()), 0)))
@@ -151,10 +148,10 @@ def answer() -> NoReturn:
     device, writer, name, limit = sys.argv[2:6]
     sys.argv[1:] = []
     _probe.leave_folder()
-    ctypes.CDLL(None).prctl(_probe.PR_SET_PDEATHSIG, signal.SIGKILL)
+    _probe.die_with_parent()
 
     def say(**fields: Any) -> None:
-        os.write(int(writer), json.dumps(_probe.plain(fields)).encode() + b"\n")
+        _cases.say(int(writer), fields)
 
     try:
         work(Peer(), device, name, float(limit), say)

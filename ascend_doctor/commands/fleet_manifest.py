@@ -12,7 +12,7 @@ import yaml
 
 from ascend_doctor import __version__
 from ascend_doctor.commands.on_nodes import OnNodes, doctor_words, gang_option, on_nodes_options
-from ascend_doctor.commands.output import no_dash, write_whole
+from ascend_doctor.commands.output import file_option, put
 from ascend_doctor.fleet.manifest import (
     FAMILIES,
     Toleration,
@@ -111,13 +111,7 @@ def _name(_: click.Context, __: click.Parameter, given: str) -> str:
 )
 @click.option("--doctor", default="ascend-doctor", show_default=True, metavar="COMMAND")
 @on_nodes_options
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    callback=no_dash,
-    help="The manifest.  [default: standard output]",
-)
+@file_option("The manifest.  [default: standard output]")
 def command(  # noqa: PLR0913 - the options of the command
     *,
     kind: str | None,
@@ -127,7 +121,7 @@ def command(  # noqa: PLR0913 - the options of the command
     doctor: str,
     sources: tuple[str, ...],
     on_nodes: OnNodes,
-    output: str | None,
+    file: str | None,
     **options: Any,
 ) -> None:
     """Write a manifest that checks every node.
@@ -155,10 +149,7 @@ def command(  # noqa: PLR0913 - the options of the command
     )
     shape = yaml.dump(_KINDS[kind](wanted), Dumper=_Dumper, sort_keys=False, width=100)
     text = "".join(f"# {one}\n".replace(" \n", "\n") for one in _told(kind, wanted)) + shape
-    if output:
-        write_whole(output, text)
-    else:
-        click.echo(text, nl=False)
+    put(file, text)
 
 
 class _Dumper(yaml.SafeDumper):

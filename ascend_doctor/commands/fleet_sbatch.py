@@ -15,7 +15,7 @@ from ascend_doctor.commands.on_nodes import (
     gang_option,
     on_nodes_options,
 )
-from ascend_doctor.commands.output import no_dash, write_whole
+from ascend_doctor.commands.output import file_option, put
 from ascend_doctor.fleet.batch import script
 from ascend_doctor.fleet.hosts import compress
 
@@ -33,13 +33,7 @@ from ascend_doctor.fleet.hosts import compress
     show_default=True,
     help="Where the job makes ascend-doctor-JOB with the report; every node has to see it.",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    callback=no_dash,
-    help="The script.  [default: standard output]",
-)
+@file_option("The script.  [default: standard output]")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- SBATCH OPTIONS...]")
 def command(  # noqa: PLR0913 - the options of the command
     *,
@@ -49,7 +43,7 @@ def command(  # noqa: PLR0913 - the options of the command
     on_nodes: OnNodes,
     doctor: str | None,
     folder: str,
-    output: str | None,
+    file: str | None,
     words: tuple[str, ...],
 ) -> None:
     """Write a batch script that checks every node of its allocation and merges.
@@ -73,7 +67,4 @@ def command(  # noqa: PLR0913 - the options of the command
     named = ("--doctor", shlex.join(doctor_words(doctor))) if doctor is not None else ()
     check = (*on_nodes.words, *together, *named)
     text = script(options, doctor_words(None), check, folder=folder)
-    if output:
-        write_whole(output, text)
-    else:
-        click.echo(text, nl=False)
+    put(file, text)

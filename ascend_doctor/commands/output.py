@@ -30,9 +30,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 FILE = "ascend-doctor.yaml"
 
 
-def no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
-    """The file that an option names; "-" is none, but standard output."""
+def _no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
     return None if file == "-" else file
+
+
+def file_option(told: str) -> Callable[[F], F]:
+    """``-o`` of a command that writes one text: ``file``, None for standard output or "-"."""
+    return click.option("-o", "--output", "file", metavar="FILE", callback=_no_dash, help=told)
 
 
 redact_option = click.option(
@@ -119,6 +123,14 @@ def _shown(facts: Snapshot) -> Snapshot:
         python=python and Python(version=python.version, executable=python.executable),
         probes=facts.probes,
     )
+
+
+def put(file: str | None, text: str) -> None:
+    """Write a file whole, or to standard output. Raises DataError with path and reason."""
+    if file is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(file, text)
 
 
 def write_whole(path: str, text: str) -> None:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.output import no_dash, write_whole
+from ascend_doctor.commands.output import file_option, put
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import counted
@@ -53,14 +53,7 @@ _SHAPES = ("text", "json", "html")
 @click.option(
     "--format", "shape", type=click.Choice(_SHAPES), help="[default: the file's ending; text]"
 )
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    metavar="FILE",
-    callback=no_dash,
-    help="Write it there, whole or not at all.",
-)
+@file_option("Write it there, whole or not at all.")
 def command(  # noqa: PLR0913 - the options of the command
     *,
     name: str,
@@ -112,10 +105,7 @@ def command(  # noqa: PLR0913 - the options of the command
         text = _lines(_text(asked, where, found, top, npus))
         if found:
             text += _lines(_detail(asked, where, found[0], frameworks, every=all_groups))
-    if file:
-        write_whole(file, text)
-    else:
-        click.echo(text, nl=False)
+    put(file, text)
     return EXIT_FINDINGS if not found or found[0].fits is False else 0
 
 

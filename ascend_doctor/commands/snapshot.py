@@ -6,20 +6,13 @@ import click
 import msgspec
 
 from ascend_doctor.commands.examination import Examination, examined_options
-from ascend_doctor.commands.output import no_dash, redact_option, write_whole
+from ascend_doctor.commands.output import file_option, put, redact_option
 from ascend_doctor.render.json import pretty
 
 
 @click.command("snapshot")
 @examined_options
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    metavar="FILE",
-    callback=no_dash,
-    help="File instead of standard output.",
-)
+@file_option("File instead of standard output.")
 @redact_option
 def command(examination: Examination, file: str | None, *, redact: bool) -> int:
     """Write the facts about this machine as JSON, redacted unless told otherwise.
@@ -30,8 +23,5 @@ def command(examination: Examination, file: str | None, *, redact: bool) -> int:
     if redact:
         facts = msgspec.structs.replace(hidden.apply(facts), redacted=True)
     text = pretty(facts)
-    if file is None:
-        click.echo(text, nl=False)
-    else:
-        write_whole(file, text)
+    put(file, text)
     return 0
