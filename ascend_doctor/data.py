@@ -12,7 +12,9 @@ from typing import TypeVar
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.loading import load, read_yaml, shaped
+from ascend_doctor.files import read_bytes
+from ascend_doctor.loading import load, shaped
+from ascend_doctor.parsing import YAML_BYTES, read_yaml
 from ascend_doctor.stacks import (
     Component,
     ErrorCodes,
@@ -29,7 +31,10 @@ from ascend_doctor.versions import normalised
 
 T = TypeVar("T")
 
-_DISTRIBUTION = re.compile(r"^obtain:.*\bdistribution: *[\"']?([\w.-]+)", re.MULTILINE)
+# In one line, or in the indented lines after it.
+_DISTRIBUTION = re.compile(
+    r"^obtain:.*(?:\n(?=[ \t]).*)*?[\s{,\"']distribution[\"']?: *[\"']?([\w.-]+)", re.MULTILINE
+)
 
 
 def folder(name: str) -> Path:
@@ -84,7 +89,9 @@ class Catalog:
         Read from the heads of the files: parsing all rows takes longer than a whole level 0 may.
         """
         heads = (
-            path.read_text("utf-8") for paths in self.files("components").values() for path in paths
+            read_bytes(path, YAML_BYTES).decode("utf-8", "replace")
+            for paths in self.files("components").values()
+            for path in paths
         )
         named = (_DISTRIBUTION.search(head) for head in heads)
         return frozenset(normalised(found[1]) for found in named if found)

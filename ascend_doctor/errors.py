@@ -15,5 +15,13 @@ class Unknown(Exception):  # noqa: N818 - a value that could not be told is a re
     """A check cannot tell; the message says what was missing."""
 
 
+class Unresolved(Unknown):
+    """A check cannot tell because a launch leaves a value to its shell; the message says which."""
+
+
+class NeedsRoot(Unknown):
+    """A check cannot tell because only root can see; the message says what."""
+
+
 class NotApplicable(Exception):  # noqa: N818 - as Unknown
     """A check has no subject on this machine; the message says why."""

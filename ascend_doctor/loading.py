@@ -12,6 +12,9 @@ from typing import TypeVar
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.files import read_bytes
+from ascend_doctor.parsing import YAML_BYTES, yaml_of
+from ascend_doctor.private import read_mine, write_mine
 
 T = TypeVar("T")
 
@@ -27,10 +30,17 @@ def data_folder() -> Path:
 
 
 def _folder(variable: str, otherwise: str) -> Path:
-    """By the XDG Base Directory Specification, which calls a relative path invalid."""
+    """By the XDG Base Directory Specification, which calls a relative path invalid.
+
+    Raises DataError where the user has no home; nobody wants one made.
+    """
     named = os.environ.get(variable, "")
-    base = Path(named) if os.path.isabs(named) else Path.home() / otherwise
-    return base / "ascend-doctor"
+    if os.path.isabs(named):
+        return Path(named) / "ascend-doctor"
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home) or not os.path.isdir(home):
+        raise DataError(f"there is no home folder; set HOME or {variable}")
+    return Path(home) / otherwise / "ascend-doctor"
 
 
 def load(path: Path, shape: type[T]) -> T:
@@ -38,65 +48,53 @@ def load(path: Path, shape: type[T]) -> T:
 
     What was read well once is kept in the user's cache: YAML takes ten times as long to read.
     """
-    kept = Kept.of(path)
-    found = kept.get() if kept else None
+    return decoded(read_bytes(path, YAML_BYTES), path, shape)
+
+
+def decoded(data: bytes, path: Path, shape: type[T]) -> T:
+    """The same for what was read of ``path`` already."""
+    kept = Kept.of("matrix", data)
+    found = kept.get()
     if found is not None:
         return shaped(path, found, shape)
-    read = read_yaml(path)
+    read = yaml_of(data, str(path))
     whole = shaped(path, read, shape)
-    if kept:
-        kept.put(read)
+    kept.put(read)
     return whole
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Cached content; that of a file is valid for one time stamp and size of it."""
+    """Content in the user's cache. ``name`` is a digest of all that decides it.
 
-    place: Path
-    stamp: tuple[int, int]
+    What another user owns, or could have written, is not read: it would be obeyed.
+    """
 
-    @classmethod
-    def of(cls, path: Path) -> Kept | None:
-        """None where there is no such file."""
-        try:
-            status = path.stat()
-        except OSError:
-            return None
-        name = hashlib.blake2b(os.fsencode(path.resolve()), digest_size=12).hexdigest()
-        return cls.named("matrix", name, (status.st_mtime_ns, status.st_size))
+    kind: str
+    name: str
 
     @classmethod
-    def named(cls, kind: str, name: str, stamp: tuple[int, int] = (0, 0)) -> Kept:
-        """A place in the user's cache."""
-        return cls(cache_folder() / kind / f"{name}.msgpack", stamp)
+    def of(cls, kind: str, decisive: bytes) -> Kept:
+        """The place of what is made of these bytes."""
+        return cls(kind, hashlib.blake2b(decisive, digest_size=16).hexdigest())
+
+    @property
+    def place(self) -> Path:
+        """Raises DataError where there is no home."""
+        return cache_folder() / self.kind / f"{self.name}.msgpack"
 
     def get(self) -> object | None:
         try:
-            stamp, content = msgspec.msgpack.decode(self.place.read_bytes())
-        except (OSError, ValueError, TypeError, msgspec.MsgspecError):
+            data = read_mine(self.place)
+            content: object = None if data is None else msgspec.msgpack.decode(data)
+        except (DataError, ValueError, TypeError, msgspec.MsgspecError, RecursionError):
             return None
-        return content if tuple(stamp) == self.stamp else None
+        return content
 
     def put(self, content: object) -> None:
         """Keep it whole or not at all; a cache that cannot be written is none."""
-        scratch = self.place.with_suffix(f".{os.getpid()}")
-        with contextlib.suppress(OSError, TypeError, msgspec.MsgspecError):
-            self.place.parent.mkdir(parents=True, exist_ok=True)
-            scratch.write_bytes(msgspec.msgpack.encode((self.stamp, content)))
-            scratch.replace(self.place)
-
-
-def read_yaml(path: Path) -> object:
-    """The plain values of a YAML file. Raises DataError."""
-    import yaml  # noqa: PLC0415 - seldom needed, see load
-
-    try:
-        return yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: {error}") from error
+        with contextlib.suppress(OSError, TypeError, DataError, msgspec.MsgspecError):
+            write_mine(self.place, msgspec.msgpack.encode(content))
 
 
 def shaped(path: Path, read: object, shape: type[T]) -> T:

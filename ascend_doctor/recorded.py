@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.parsing import read_yaml
+from ascend_doctor.redact.trees import Tree
 from ascend_doctor.system import (
     DEADLINE,
     READ_LIMIT,
@@ -68,13 +70,10 @@ class ReplayMachine:
     """A recorded machine. What was not recorded does not exist on it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
-        import yaml  # noqa: PLC0415 - replay only
-
         place = folder / "machine.yaml"
         try:
-            loaded = yaml.load(place.read_text("utf-8"), Loader=yaml.CSafeLoader)
-            self.recording = msgspec.convert(loaded, Recording)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+            self.recording = msgspec.convert(read_yaml(place), Recording)
+        except (DataError, msgspec.ValidationError) as error:
             raise DataError(f"{place}: not a recorded machine: {error}") from error
         if self.recording.schema != 1:
             raise DataError(f"{place}: schema {self.recording.schema} is newer than this doctor")
@@ -295,7 +294,7 @@ class RecordingMachine:
             folders=self._folders,
             values=self._values,
         )
-        plain = _cleaned(msgspec.to_builtins(recording), clean)
+        plain = Tree(clean).cleaned(msgspec.to_builtins(recording))
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):
@@ -308,13 +307,3 @@ class RecordingMachine:
             (folder / "machine.yaml").write_text(text, "utf-8")
         except OSError as error:
             raise DataError(f"{folder}: cannot write the recording: {error.strerror}") from error
-
-
-def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(key): _cleaned(one, clean) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(one, clean) for one in value]
-    return value

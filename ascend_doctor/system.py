@@ -13,6 +13,7 @@ import selectors
 import signal
 import stat as stat_module
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +21,19 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ascend_doctor.files import open_regular
+from ascend_doctor.patience import patience
+
+# The doctor itself as a command, and one of its modules: none of the current folder comes first.
+_HERE = os.path.dirname(os.path.abspath(__file__))
+DOCTOR = (sys.executable, "-I", os.path.join(_HERE, "__main__.py"))
+_SAFE_PATH = (3, 11)  # the first Python with -P
+MODULE = (sys.executable, *(("-P",) if sys.version_info >= _SAFE_PATH else ()), "-m")
 READ_LIMIT = 1 << 20
 OUTPUT_LIMIT = 4 << 20
 DEADLINE = 30.0
+_LOOK = 0.2
+_LINGER = 1.0
 
 
 class ProgramMissing(Exception):  # noqa: N818 - a missing program is an answer
@@ -162,12 +173,10 @@ class LiveMachine:
                 f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
             ) from error
         with _running_until_done(process):
-            return _gather(process, deadline)
+            return _gather(process, deadline * patience().factor)
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
-        if not stat_module.S_ISREG(os.stat(path).st_mode):
-            raise OSError(f"{path}: not a regular file")
-        with open(path, "rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             return file.read(limit).decode("utf-8", "replace")
 
     def status(self, path: str) -> FileStatus:
@@ -205,6 +214,7 @@ def kind_of(mode: int) -> str:
 def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
     """Read both streams until they end, the deadline passes or one of them grows too long."""
     start = time.monotonic()
+    end = start + deadline
     chunks: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     sizes = {"stdout": 0, "stderr": 0}
     truncated = False
@@ -212,9 +222,11 @@ def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
         for stream in ("stdout", "stderr"):
             selector.register(getattr(process, stream), selectors.EVENT_READ, stream)
         while selector.get_map() and not truncated:
-            left = start + deadline - time.monotonic()
-            ready = selector.select(left) if left > 0 else []
-            if not ready:
+            if process.poll() is not None:  # a daemon that it left may hold its pipes for ever
+                end = min(end, time.monotonic() + _LINGER)
+            left = end - time.monotonic()
+            ready = selector.select(min(left, _LOOK)) if left > 0 else []
+            if not ready and left <= 0:
                 break
             for key, _ in ready:
                 data = os.read(key.fd, 65536)
@@ -272,8 +284,74 @@ def _running_until_done(process: subprocess.Popen[bytes]) -> Iterator[None]:
         _running.discard(process)
 
 
+def end_all() -> None:
+    """SIGKILL to all commands that run, without waiting for what is stuck in the kernel."""
+    _ending.set()
+    for process in tuple(_running):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if _before is not None:
+        _end_strays(_before)
+
+
 @atexit.register
 def _end_running() -> None:
     _ending.set()
     for process in tuple(_running):
         kill_group(process)
+
+
+_PR_SET_CHILD_SUBREAPER = 36
+_STRAYS = 2.0
+_alone = False
+_before: set[int] | None = None
+
+
+def be_alone() -> None:
+    """Say that this process is the doctor's own, not one that others start children in."""
+    global _alone  # noqa: PLW0603 - there is one process
+    _alone = True
+
+
+def adopt(*, on: bool) -> None:
+    """Whether orphaned descendants become children of this process instead of process 1."""
+    import ctypes  # noqa: PLC0415 - not for --help
+
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+@contextlib.contextmanager
+def strays_ended() -> Iterator[None]:
+    """What commands leave behind in sessions of their own, as daemons do, ends with the block."""
+    global _before  # noqa: PLW0603 - as above
+    if not _alone:
+        yield
+        return
+    adopt(on=True)
+    _before = _children()
+    try:
+        yield
+    finally:
+        _end_strays(_before)
+        _before = None
+        adopt(on=False)
+
+
+def _children() -> set[int]:
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:
+            found.update(map(int, file.read().split()))
+    return found
+
+
+def _end_strays(before: set[int]) -> None:
+    """Their own children come to this process when they have ended, so it takes several looks."""
+    limit = time.monotonic() + _STRAYS
+    while (strays := _children() - before) and time.monotonic() < limit:
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.005)

@@ -234,4 +234,4 @@ def test_two_nodes_meet(examined_python: Path) -> None:
         for rank in (0, 1)
     ]
     said = [one.communicate(timeout=180)[0].decode().strip() for one in both]
-    assert said == [f"[({rank}, 2, 17, ())] () 2" for rank in (0, 1)]
+    assert said == [f"[({rank}, 2, 40, ())] () 2" for rank in (0, 1)]

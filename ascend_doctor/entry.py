@@ -1,0 +1,50 @@
+"""Where the command line begins: nothing of what is examined comes before the doctor's own modules.
+
+PYTHONPATH, the current folder and the packages in a user's home are part of the examined
+environment. A click.py there would run in place of the doctor's, as root in a prolog. What Python
+itself runs at its start (sitecustomize, .pth files) is earlier; ``python -I -m ascend_doctor``
+leaves that out as well.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.path[:] = own(sys.path, os.environ.get("PYTHONPATH"))
+    from ascend_doctor.cli import main as run  # noqa: PLC0415 - by the path above
+
+    run()
+
+
+def own(path: list[str], pythonpath: str | None) -> list[str]:
+    """The entries of the interpreter that this is installed in, and where it lies itself."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    foreign = {os.getcwd() if _has_folder() else "", ""}
+    if pythonpath and not sys.flags.ignore_environment:
+        foreign |= {os.path.abspath(one) for one in pythonpath.split(os.pathsep)}
+        foreign |= set(pythonpath.split(os.pathsep))
+    home = site.getusersitepackages()
+    if home in path and not os.geteuid() and _owner(home):  # else it may never answer
+        foreign.add(home)
+    return [one for one in path if one not in foreign or one == here]
+
+
+def _has_folder() -> bool:
+    """The current folder may be gone."""
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
+
+
+def _owner(path: str) -> int:
+    try:
+        return os.stat(path).st_uid
+    except OSError:
+        return 0

@@ -1,0 +1,238 @@
+"""Files that are written for the user, read from anybody, or kept for this user alone.
+
+The only module that opens such files: links, devices, pipes and other owners are thought of here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+
+from ascend_doctor.errors import DataError
+
+_LINKS = 40  # as the kernel
+_DESCRIPTOR = re.compile(
+    r"/dev/(?:std(?P<name>in|out|err)|fd/(?P<dev>\d+))|/proc/self/fd/(?P<own>\d+)"
+)
+_STANDARD = {"in": 0, "out": 1, "err": 2}
+
+
+def descriptor(path: str) -> int | None:
+    """The descriptor of this process that a path means, as /dev/stdout and <(...) do."""
+    meant = _DESCRIPTOR.fullmatch(path)
+    if meant is None:
+        return None
+    return _STANDARD[meant["name"]] if meant["name"] else int(meant["dev"] or meant["own"])
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_whole(path: str, content: str | bytes) -> None:
+    """Write a file whole, through one beside it. Raises DataError with path and reason.
+
+    Links are followed. What is there and no regular file (a device, a pipe) is written to; a file
+    keeps its owner, its mode and its other names.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        if (number := descriptor(path)) is not None:
+            write_all(number, data)
+            return
+        target = resolved(path)
+        there = _status(target)
+        if there is None:
+            _replace(target, data, None)
+        elif not _alone(there) or not _replace(target, data, there):
+            _write_in_place(target, data, there)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be written: {reason(error)}") from error
+
+
+def _alone(there: os.stat_result) -> bool:
+    """Whether it is a regular file without another name, so that another can take its place."""
+    return stat.S_ISREG(there.st_mode) and there.st_nlink == 1
+
+
+def why_not_written(path: str) -> str:
+    """Why ``write_whole`` could not write there, as far as can be seen before; "" if it can."""
+    if descriptor(path) is not None:
+        return ""
+    try:
+        target = resolved(path)
+        there = _status(target)
+    except (OSError, ValueError) as error:
+        return reason(error)
+    return _why_not(target, there) if path else "that is no file"
+
+
+def _why_not(target: str, there: os.stat_result | None) -> str:
+    folder = os.path.dirname(target) or "."
+    if there is None and not os.path.isdir(folder):
+        return "there is no such folder"
+    if there is not None and stat.S_ISDIR(there.st_mode):
+        return "that is no file"
+    if there is not None and os.access(target, os.W_OK):
+        return ""
+    if there is not None and not _alone(there):
+        return "it cannot be written to"
+    return "" if os.access(folder, os.W_OK) else "its folder cannot be written to"
+
+
+def resolved(path: str) -> str:
+    """Where links end. Raises OSError for those that somebody else put where all may write.
+
+    So does the kernel where fs.protected_symlinks is set (proc_sys_fs(5)); not all set it.
+    """
+    for _ in range(_LINKS):
+        folder = os.path.dirname(path) or "."
+        try:
+            link = os.lstat(path)
+        except FileNotFoundError:
+            return path
+        if _planted(folder, link):
+            raise PermissionError(0, "it belongs to another user, in a folder where all may write")
+        if not stat.S_ISLNK(link.st_mode):
+            return path
+        path = os.path.join(folder, os.readlink(path))
+    raise OSError(0, "too many links")
+
+
+def _planted(folder: str, one: os.stat_result) -> bool:
+    there = os.stat(folder)
+    shared = there.st_mode & stat.S_ISVTX and there.st_mode & stat.S_IWOTH
+    return bool(shared) and one.st_uid not in {os.geteuid(), there.st_uid}
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _replace(target: str, data: bytes, there: os.stat_result | None) -> bool:
+    """False where the old one cannot be replaced by one of the same owner."""
+    scratch = f"{target}.{secrets.token_hex(4)}.new"
+    try:
+        # The kernel applies the umask, which a process cannot read without changing it.
+        number = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    except OSError:
+        if there is None:
+            raise
+        return False
+    try:
+        try:
+            if there is not None:
+                mine = os.fstat(number)
+                if (mine.st_uid, mine.st_gid) != (there.st_uid, there.st_gid):
+                    os.fchown(number, there.st_uid, there.st_gid)
+                os.fchmod(number, stat.S_IMODE(there.st_mode))
+        except PermissionError:
+            return False
+        else:
+            write_all(number, data)
+        finally:
+            os.close(number)
+        os.replace(scratch, target)
+        scratch = ""
+    finally:
+        if scratch:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+    return True
+
+
+def _write_in_place(target: str, data: bytes, there: os.stat_result) -> None:
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+    number = os.open(target, flags)
+    try:
+        if not os.path.samestat(os.fstat(number), there):
+            raise OSError(0, "it was replaced meanwhile")
+        if stat.S_ISREG(there.st_mode):
+            os.ftruncate(number, 0)
+        os.set_blocking(number, True)
+        write_all(number, data)
+    finally:
+        os.close(number)
+
+
+def write_all(number: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(number, left) :]
+
+
+def emptied(path: str) -> int:
+    """A descriptor for a log that replaces an older one. Raises OSError.
+
+    A link is refused: emptying what it names is nobody's wish.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        number = os.open(path, flags, 0o666)
+    except OSError as error:
+        if os.path.islink(path):
+            raise OSError(error.errno, "it is a link; name the file itself") from error
+        raise
+    there = os.fstat(number)
+    if stat.S_ISREG(there.st_mode):
+        if there.st_nlink > 1 or _planted(os.path.dirname(path) or ".", there):
+            os.close(number)
+            raise OSError(0, "it has another name or another owner; remove it or name another")
+        os.ftruncate(number, 0)
+    os.set_blocking(number, True)
+    return number
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_bytes(path: str | Path, limit: int) -> bytes:
+    """The content of a regular file, or of a descriptor of ours. Raises DataError.
+
+    A pipe that lies somewhere, a device or a socket is not opened: it may never answer.
+    """
+    name = str(path)
+    try:
+        with os.fdopen(opened(name), "rb") as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError, MemoryError) as error:
+        raise DataError(f"{name}: {reason(error)}") from error
+    if len(data) > limit:
+        raise DataError(f"{name}: larger than {limit >> 20} MiB")
+    return data
+
+
+def open_regular(path: str) -> int:
+    """A descriptor of a regular file to read. Raises OSError."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening some devices does something
+        raise OSError(0, "not a regular file")
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(0, "not a regular file")
+    return number
+
+
+def opened(path: str) -> int:
+    """A descriptor to read a regular file, or what a descriptor of ours has. Raises OSError."""
+    number = descriptor(path)
+    return open_regular(path) if number is None else os.dup(number)
+
+
+def not_trusted(path: str) -> str:
+    """Why a file that nobody named is not obeyed, "" where this user or root alone wrote it."""
+    there = os.stat(path)
+    if there.st_uid not in {0, os.geteuid()}:
+        return "it belongs to another user"
+    return "everybody can write it" if there.st_mode & stat.S_IWOTH else ""
+
+
+def reason(error: BaseException) -> str:
+    """What to say of an error of the operating system."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

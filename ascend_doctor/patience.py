@@ -1,0 +1,48 @@
+"""How much longer than on a host of NPUs everything may take: one factor for all deadlines."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+VARIABLE = "ASCEND_DOCTOR_PATIENCE"
+# Imports of torch and Megatron-LM took 10 to 20 times as long under qemu-user (2026-11-22).
+EMULATED = 20.0
+MOST = 1000.0
+# qemu-user answers for /proc/self/exe; this name of the same file it passes through to the kernel.
+_PROGRAM = Path("/proc/thread-self/exe")
+# e_machine of an ELF header, which both processors write low byte first (elf.h).
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+_E_MACHINE = slice(18, 20)
+
+
+class Patience(NamedTuple):
+    """The factor, and why it is not 1."""
+
+    factor: float = 1.0
+    because: str = ""
+
+
+def patience() -> Patience:
+    """As it was asked for, else by whether the processor of this process is emulated."""
+    try:
+        asked = float(os.environ.get(VARIABLE, ""))
+    except ValueError:
+        asked = 0.0
+    if 1 <= asked <= MOST:
+        return Patience(asked, "as asked for" if asked > 1 else "")
+    beneath = _beneath()
+    if beneath in {"", os.uname().machine}:
+        return Patience()
+    return Patience(EMULATED, f"{os.uname().machine} is emulated on {beneath}")
+
+
+def _beneath() -> str:
+    """The processor that the running program was built for, "" where that cannot be told."""
+    try:
+        with _PROGRAM.open("rb") as file:
+            header = file.read(_E_MACHINE.stop)
+    except OSError:
+        return ""
+    return _MACHINES.get(int.from_bytes(header[_E_MACHINE], "little"), "")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.parsing import json_of, read_json, read_yaml, yaml_of
+
+ALIASES = "\n".join(
+    ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))]
+)
+MERGES = "\n".join(
+    [
+        "a0: &a0 {x: 1}",
+        *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[" * 100_000, "nested"),
+        ("{a: " * 100_000, "nested"),
+        ("- " * 100_000 + "x", "nested"),
+        ("? " * 100_000 + "x", "nested"),
+        ("\n".join(" " * n + "a:" for n in range(2_000)), "nested"),
+        (ALIASES, "aliases"),
+        (MERGES, "aliases"),
+        ("a: &a [*a]", "contains itself"),
+        ("a: 1" + ":1" * 1_000_000, "a number of"),
+        ("a: " + "1" * 100_000, "a number of"),
+        ("a: *nowhere", "undefined alias"),
+        ("a: [", "x.yaml"),
+        ("a: !!python/object/apply:os.system [id]", "constructor"),
+        ("a\0b", "x.yaml"),
+    ],
+    ids=lambda one: one[:12],
+)
+def test_hostile_yaml_is_one_line(text: str, told: str) -> None:
+    with pytest.raises(DataError, match=told) as refused:
+        yaml_of(text, "x.yaml")
+    assert str(refused.value).startswith("x.yaml: ")
+
+
+def test_healthy_yaml_is_read_with_its_aliases_and_merges() -> None:
+    text = "a: &a {x: 1, y: 0o17, z: 12:30}\nb: {<<: *a, x: 2}\nc: [*a, *a]\n"
+    assert yaml_of(text, "x")["b"]["x"] == 2
+    assert yaml_of("[" * 99 + "]" * 99, "x")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"[" * 100_000, "nested"),
+        (b'{"a":' * 100_000, "nested"),
+        (b'{"a": "\xff"}', "damaged"),
+        (b"", "damaged"),
+        (b'{"a": 1', "damaged"),
+        (b"\xff\xfe[\0]\0", "damaged"),
+    ],
+)
+def test_hostile_json_is_one_line(data: bytes, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        json_of(data, "x.json")
+
+
+def test_files_that_are_no_text_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"a: \xff")
+    with pytest.raises(DataError, match=r"no UTF-8 text \(byte 3\)"):
+        read_yaml(path)
+    with pytest.raises(DataError, match="damaged"):
+        read_json(path)
+    with path.open("wb") as file:
+        file.truncate(300 << 20)
+    for read in (read_yaml, read_json):
+        with pytest.raises(DataError, match="larger than"):
+            read(path)
