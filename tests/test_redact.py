@@ -41,9 +41,9 @@ def test_an_address_behind_a_colon_is_hidden_like_any_other() -> None:
     named = hidden.text("192.0.2.10")
     assert named != "192.0.2.10"
     assert hidden.text("ipaddr:192.0.2.10:60000") == f"ipaddr:{named}:60000"
-    assert hidden.text("a 2001:db8::1 b:2001:db8::1") == (
-        f"a {hidden.text('2001:db8::1')} b:2001:db8::1"
-    ), "what a colon begins may be a longer address"
+    told = hidden.text("a 2001:db8::1 b:2001:db8::1")
+    assert told.startswith(f"a {hidden.text('2001:db8::1')} fd")
+    assert "2001:db8" not in told, "what a colon begins is a longer address"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,11 @@
+"""Takes secrets, names and addresses out of everything that leaves the doctor.
+
+Pseudonyms are stable for one machine: equal stays equal, and addresses keep their subnets, so that
+redacted facts are judged as the real ones are. docs/redaction.md says what is hidden.
+"""
+
+from ascend_doctor.redact.local import local_key, ours
+from ascend_doctor.redact.redactor import Redactor
+from ascend_doctor.redact.told import redactor
+
+__all__ = ["Redactor", "local_key", "ours", "redactor"]

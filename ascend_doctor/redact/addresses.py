@@ -1,0 +1,47 @@
+"""Pseudonyms of addresses: equal stays equal, and what shares a subnet still shares it."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def parsed(text: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def pseudonym(address: Address, key: bytes) -> str:
+    """An address inside 10.0.0.0/8 or fd00::/8 that shares prefixes where ``address`` does.
+
+    What is the same on every machine stays: loopback, masks, 0.0.0.0; of a link-local address the
+    part that says so.
+    """
+    if address.is_loopback or address.is_unspecified or address.is_multicast or _is_mask(address):
+        return str(address)
+    if isinstance(address, ipaddress.IPv4Address):
+        if address.is_link_local:
+            return str(address)
+        return str(ipaddress.IPv4Address(_flipped(int(address), 32, 8, key) | 10 << 24))
+    if address.is_link_local:
+        return str(ipaddress.IPv6Address(_flipped(int(address), 128, 64, key) | 0xFE80 << 112))
+    return str(ipaddress.IPv6Address(_flipped(int(address), 128, 8, key) | 0xFD << 120))
+
+
+def _flipped(number: int, size: int, kept: int, key: bytes) -> int:
+    """The bits behind the first ``kept``, each flipped as those before it and the key say."""
+    bits = f"{number:0{size}b}"
+    told = 0
+    for place in range(kept, size):
+        flip = hashlib.blake2b(bits[:place].encode(), key=key, digest_size=1).digest()[0] & 1
+        told = told << 1 | (int(bits[place]) ^ flip)
+    return told
+
+
+def _is_mask(address: Address) -> bool:
+    bits = f"{int(address):032b}"
+    return address.version == 4 and bits.startswith("11111111") and "01" not in bits  # noqa: PLR2004

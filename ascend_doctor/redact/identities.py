@@ -1,0 +1,150 @@
+"""What shows who somebody is or which machine it was, where nobody has told us the name."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ascend_doctor.redact.shapes import Shape
+
+_NAME = r"[a-z_][\w.-]*"
+_HOST = r"(?!localhost\b|(?:\d{1,3}\.){3}\d|root\b)[a-z0-9][\w-]*(?:\.[\w-]+)*"
+_HOSTS = r"(?!localhost\b|(?:\d{1,3}\.){3}\d)[a-z][\w.,\[\]-]*"
+_PERSON = r"(?!root\b|git\b|user\b|HwHiAiUser\b)"
+
+# ``kind`` "host" and "user" become pseudonyms of that name.
+NAMES = (
+    Shape(
+        "host",
+        ("host", "master_addr", "node"),
+        r"(?<![a-z])(?:\w{1,40}_)?(?:MASTER_ADDR|HOSTNAME|NODENAME|NODE_NAME|NODELIST|HOSTS|HOSTLIST"
+        rf"""|SUBMIT_HOST|BATCHHOST)["']?\s*[=:]\s*["']?({_HOSTS})""",
+    ),
+    Shape(
+        "host",
+        ("--master", "--rdzv"),
+        rf"""--(?:master[_-]addr|rdzv[_-]endpoint)["']?[=\s,]+["']?(?=[^\s"']*[\d.:-])({_HOST})""",
+    ),
+    Shape("host", ("host ",), rf"^\s*host\s+:\s+({_HOST})"),
+    Shape("host", ("hostname ",), rf"resolve (?:the )?hostname ({_HOST})"),
+    Shape("host", ("host ",), rf"\bhost ({_HOST}) port \d"),
+    Shape("host", (": ssh: ",), rf"""(?<![\w.-])({_HOST}): ssh: """),
+    Shape("host", ("srun: ",), rf"\bsrun: (?:error|warning): ({_HOSTS}): "),
+    Shape("host", (" on ",), rf"\bON ({_HOSTS}) (?:CANCELLED|FAILED)\b"),
+    Shape("host", ("] ***",), rf"\[({_HOST}):\d+\] \*\*\*"),
+    Shape("host", ("node",), rf"\b(?:Node:\s+({_HOST})(?=/)|NodeName=({_HOST}))"),
+    # syslog
+    Shape(
+        "host",
+        ("kernel", "systemd", "sshd", "dockerd", "containerd", "kubelet", "sudo", "slurmd"),
+        rf"\b(?:[A-Z][a-z]{{2}} [ \d]\d|\d{{4}}-\d\d-\d\d)[ T]\d\d:\d\d:\d\d\S* ({_HOST}) "
+        r"(?:kernel|systemd|sshd|dockerd|containerd|kubelet|sudo|slurmd)\b",
+    ),
+    Shape("host", ("]:",), rf"\[(?![\d.:]+\])({_HOST})\]:\d{{2,5}}\b"),
+    Shape("host", ("tcp://", "ray://"), rf"\b(?:tcp|ray)://({_HOST})"),
+    Shape("host", ("linux ",), rf"\bLinux\s({_HOST})\s\d+\.\d+\.\d"),
+    Shape(
+        "host",
+        (".internal", ".lan", ".corp", ".local", ".intra"),
+        r"(?<![\w.@/-])((?:[\w-]+\.)+(?:internal|lan|corp|intranet|intra|cluster\.local"
+        r"|localdomain))\b(?!\.\w)",
+    ),
+    Shape(
+        "user",
+        ("/home", "/users"),
+        rf"(?<![\w.~/-])(?:/[\w.-]+)*?/(?:homes?|Users)/((?!user(?![\w.-])){_NAME})",
+    ),
+    Shape("user", ("users\\",), rf"\\Users\\+({_NAME})"),
+    Shape(
+        "user",
+        ("user", "logname"),
+        rf"(?-i:\b(?:SUDO_USER|USER|LOGNAME|USERNAME))=[\"']?({_PERSON}{_NAME})",
+    ),
+    Shape("user", ("sudo:", "userid="), rf"\b(?:sudo:\s+|UserId=)({_PERSON}{_NAME})(?= :|\()"),
+    Shape("user", ("chown ",), rf"\bchown (?:-\w+ )*({_PERSON}{_NAME})(?=[:\s])"),
+    Shape("user", ("id=", "groups="), rf"(?<=[=,])\d{{4,}}\(({_PERSON}{_NAME})\)"),
+    Shape(
+        "user",
+        ("author:", "committer:", "-by:"),
+        r"(?<![A-Za-z-])(?:Author|Committer|[A-Za-z-]{1,30}-by):\s*([^<\n]{0,120}[^<\s])(?=\s*<)",
+    ),
+)
+# Two names in one: who, and where.
+_SSH = rf"(?<![\w./+-])(?!git@)({_NAME})@({_HOST})"
+PAIRS = (
+    Shape("", ("ssh ", "scp ", "rsync ", "sftp "), rf"(?<=\s){_SSH}(?=[:\s]|$)"),
+    Shape("", ("@",), rf"{_SSH}(?=:[~/])"),
+    Shape(
+        "", ("@",), r"(?<![\w./+-])(?!git@)([\w.+-]+)@([\w-]+(?:\.[\w-]+)*\.[a-z]{2,})\b(?![\w/-])"
+    ),
+)
+
+_BYTE = r"[0-9a-f]{2}"
+NUMBERS = (
+    Shape("MAC address", (":",), rf"(?<![\w:.-])(?:{_BYTE}:){{5,19}}{_BYTE}(?![\w:])"),
+    Shape("MAC address", ("-",), rf"(?<![\w-])(?=[\d-]*[a-f])(?:{_BYTE}-){{5}}{_BYTE}(?![\w-])"),
+    Shape(
+        "MAC address", ("-",), r"(?<![\w-])(?=[\d-]*[a-f])(?:[0-9a-f]{4}-){2}[0-9a-f]{4}(?![\w-])"
+    ),
+    Shape(
+        "MAC address",
+        ("mac", "chassis", "ether", "hwaddr", "lladdr"),
+        r"\b(?:mac|chassis|ether|hwaddr|lladdr)\W{1,4}(?:0x)?([0-9a-f]{12})\b",
+    ),
+    Shape("GUID", ("guid",), r"guid\W{1,4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})\b"),
+    Shape(
+        "serial",
+        ("serial",),
+        r"\bserial[ _]?(?:number|no\.?|num)[\"']?\s*[:=]\s*[\"']?"
+        r"(?!N/?A\b|none\b|unknown\b)([\w-]{4,})",
+    ),
+    Shape("serial", ("vdie",), r"\bVDie[ _]?ID\s*[:=]\s*((?:[0-9A-Z]{6,}[ -]?){2,})"),
+)
+
+# No fifth part, no suffix of a version, no ending of a file.
+IPV4 = re.compile(
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w+]|\.\d|-[a-z])"
+    r"(?!\.(?:dist|egg|tar|whl|zip|post|rc|dev|so|oe|el)\w*)"
+)
+IPV6 = re.compile(
+    r"(?<![\w:.])(?:[0-9a-f]{1,4}:){2,7}(?::?[0-9a-f]{1,4}|:)(?::[0-9a-f]{1,4})*(?![\w:]|\.\d)"
+    r"|(?<![\w:.])(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6}(?![\w:]|\.\d)",
+    re.IGNORECASE,
+)
+
+
+class Around(NamedTuple):
+    """What stands before a number of four parts, and tells an address from a version."""
+
+    address: re.Pattern[str]
+    version: re.Pattern[str]
+
+
+_LENGTH = 48
+AROUND = Around(
+    re.compile(
+        r"(?:addr(?:ess)?(?:_?\d+)?|ip|inet|host|server|gateway|broadcast|peer|remote|detect"
+        r"|endpoint|master|connect(?:ed)?|bound|client|://|@|(?:_|\b)ip(?:_?\d+)?"
+        r"|IF_IP)[\"'\]]*\s{0,3}(?:[:=(\[]\s*|is\s)?[\"'\[]*$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?:==|[<>~!]=|version|driver|firmware|software|release|cann|toolkit|nnal|tag|newer|than"
+        r"|\bv|[a-z]-[a-z][\w.-]*|tensorrt|curand|cu\d+)[\"'\]]*\s*[:=(]?\s*[\"'\[]*$",
+        re.IGNORECASE,
+    ),
+)
+# Versions of four parts begin with lower numbers; an address may, where its words say so.
+LOWEST = 30
+
+
+def is_address(text: str, start: int, end: int) -> bool:
+    """Whether the number of four parts there is an IPv4 address; ``text`` is around it."""
+    before = text[max(0, start - _LENGTH) : start]
+    if AROUND.address.search(before):
+        return True
+    if AROUND.version.search(before):
+        return False
+    first, second = map(int, text[start:end].split(".")[:2])
+    private = first == 10 or (first, second) == (192, 168) or (first == 172 and 16 <= second < 32)  # noqa: PLR2004
+    return private or first >= LOWEST or bool(re.match(r":\d{2,5}\b|/\d{1,2}\b", text[end:]))

@@ -1,0 +1,58 @@
+"""What this process knows about the machine and the user that it runs for."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+
+from ascend_doctor.redact.redactor import Redactor
+
+_PERSON = b"redaction"
+# machine-id(5): "should be considered confidential"; what is derived from it has to be keyed.
+_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id", "/proc/sys/kernel/random/boot_id")
+_LOGINS = ("USER", "LOGNAME", "SUDO_USER", "USERNAME")
+_HOSTS = ("HOSTNAME", "SLURMD_NODENAME", "NODE_NAME", "MY_NODE_NAME", "HOST")
+
+
+@functools.cache
+def local_key() -> bytes:
+    """The key of this machine's pseudonyms. It leaves the machine nowhere.
+
+    Of the machine's id; where a container has none, of this boot; else new for this process.
+    """
+    for path in _IDS:
+        try:
+            with open(path, "rb") as file:
+                found = file.read(64).strip()
+        except OSError:
+            continue
+        if len(found) >= 32:  # noqa: PLR2004 - "uninitialized" is none
+            return hashlib.blake2b(found, person=_PERSON, digest_size=16).digest()
+    return secrets.token_bytes(16)
+
+
+def logins(env: Mapping[str, str], home: str) -> tuple[str, ...]:
+    """What the user of an environment is called."""
+    folder = os.path.basename(home.rstrip("/"))
+    return (*(env.get(name, "") for name in _LOGINS), folder)
+
+
+def hosts(env: Mapping[str, str]) -> tuple[str, ...]:
+    """What the variables of an environment call its machine."""
+    return tuple(env.get(name, "") for name in _HOSTS)
+
+
+def ours(*, others: Iterable[str] = (), kept: Iterable[str] = ()) -> Redactor:
+    """A redactor for what this process itself says: its host, its user, ``others`` it read of."""
+    home = os.path.expanduser("~")
+    return Redactor(
+        host=os.uname().nodename,
+        hosts=(*hosts(os.environ), *others),
+        home=home,
+        logins=logins(os.environ, home),
+        kept=kept,
+        key=local_key(),
+    )

@@ -1,0 +1,57 @@
+"""Names of machines and people that somebody told us, as patterns that find them in any text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# Words of our own field, and names that say nothing about anybody: hiding them would only make
+# texts unreadable.
+_WORDS = frozenset(
+    """
+    localhost localdomain host node nodes master worker head server ubuntu debian openeuler centos
+    root user admin administrator nobody daemon test tests guest docker container default none
+    hwhiaiuser ascend npu cann hccl torch python conda driver train training trainer model models
+    data cache home work workspace tmp local megatron mindspeed swift verl git jenkins runner ray
+    slurm kube system service share public linux bin lib opt usr var dev null true false error
+    """.split()  # noqa: SIM905 - a list of a hundred words is no more readable
+)
+_SHORTEST = 3
+_SHORT = re.compile(r"[A-Za-z][0-9]")  # a node may be called n1
+
+
+def known_names(
+    hosts: Iterable[str], logins: Iterable[str]
+) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """(kind, pattern) of what is to be hidden wherever it stands."""
+    machines = {one for one in hosts if _tells(one)}
+    short = {one.partition(".")[0] for one in machines}
+    domains = {one.partition(".")[2] for one in machines if _is_domain(one.partition(".")[2])}
+    found = []
+    if machines:
+        # A colon may stand before and after a name (a port), but belongs to an IPv6 address.
+        listed = [
+            rf"(?<!:){re.escape(one)}(?!:)" if ":" in one else re.escape(one)
+            for one in sorted({*machines, *filter(_tells, short)}, key=len, reverse=True)
+        ]
+        others = [rf"(?:[\w-]+\.)+{re.escape(one)}" for one in sorted(domains)]
+        shape = "|".join((*others, *listed))
+        # Letters alone may be a word elsewhere, in capitals above all (Ascend, Alice).
+        exact = all(one.isalpha() for one in machines)
+        found.append(("host", rf"(?<![\w.-])(?:{shape})(?![\w-])", exact))
+    people = "|".join(sorted((re.escape(one) for one in logins if _tells(one)), key=len)[::-1])
+    if people:
+        found.append(("user", rf"(?<![A-Za-z0-9])(?:{people})(?![A-Za-z0-9])", True))
+    return tuple(
+        (kind, re.compile(pattern, 0 if exact else re.IGNORECASE)) for kind, pattern, exact in found
+    )
+
+
+def _tells(name: str) -> bool:
+    long = len(name) >= _SHORTEST or _SHORT.fullmatch(name) is not None
+    return long and name.lower() not in _WORDS and not name.isdigit()
+
+
+def _is_domain(text: str) -> bool:
+    """Of a site, as example.net; what every machine may have (localdomain) is none."""
+    return "." in text and not text.replace(".", "").isdigit()

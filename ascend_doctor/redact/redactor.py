@@ -1,0 +1,186 @@
+"""Hides what was told to it and what it knows the shape of, in texts and in whole structs."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.redact.addresses import parsed, pseudonym
+from ascend_doctor.redact.identities import IPV4, IPV6, NAMES, NUMBERS, PAIRS, is_address
+from ascend_doctor.redact.names import known_names
+from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, within
+from ascend_doctor.redact.trees import Tree, texts_of
+
+T = TypeVar("T")
+Hidden = tuple[str, str, str]
+
+# The home folder in facts and recordings. They are judged again, where "~" would be no full path.
+_HOME = "/home/user"
+_GONE = "[redacted]"
+_MAC = "00:00:00:00:00:00"
+_PSEUDONYM = re.compile(r"(?:host|user|serial)-[0-9a-f]{8}")
+_EVERY = (*SHAPES, *NAMES, *PAIRS, *NUMBERS)
+
+
+class Redactor:
+    """Knows what to hide on one machine. ``key`` makes pseudonyms comparable between reports.
+
+    ``hosts`` are names of other machines, ``logins`` those of people; ``kept`` are names and
+    addresses that stay, because nodes are called so. ``hidden`` counts what was hidden, as
+    (kind, what it was, what it became).
+    """
+
+    def __init__(  # noqa: PLR0913 - what there is to know of a machine
+        self,
+        *,
+        host: str = "",
+        hosts: Iterable[str] = (),
+        home: str = "",
+        logins: Iterable[str] = (),
+        addresses: Iterable[str] = (),
+        kept: Iterable[str] = (),
+        key: bytes | None = None,
+    ) -> None:
+        self._key = key or secrets.token_bytes(16)
+        self._home = re.compile(rf"(?<![\w.-]){re.escape(home.rstrip('/'))}(?![\w.-])")
+        self._home_folder = home.rstrip("/")
+        self._stay = {*kept}
+        self._addresses = {one for one in addresses if parsed(one)}
+        self._names = known_names((host, *hosts), logins)
+        self._active: tuple[Shape, ...] | None = None
+        self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
+        self.hidden: dict[Hidden, int] = {}
+
+    def _digest(self, text: str) -> str:
+        return hashlib.blake2b(text.encode(), key=self._key, digest_size=4).hexdigest()
+
+    def _became(self, kind: str, was: str, now: str) -> str:
+        """What a text became, counted; what it became stays when it is met again."""
+        if was in self._stay or was == now or was.startswith(_GONE[:-1]):
+            return was
+        if kind in {"address", "host", "user", "serial"}:
+            self._stay.add(now)
+        self.hidden[kind, was, now] = self.hidden.get((kind, was, now), 0) + 1
+        return now
+
+    def name(self, kind: str, was: str) -> str:
+        """The pseudonym of a host or a user; a host is the same with its domain and without."""
+        if _PSEUDONYM.fullmatch(was) or was in self._stay:
+            return was
+        if (address := parsed(was)) is not None:
+            return self._became("address", was, pseudonym(address, self._key))
+        told = was.partition(".")[0].lower() if kind == "host" else was
+        return self._became(kind, was, f"{kind}-{self._digest(told)}")
+
+    def address(self, text: str) -> str:
+        """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes where ``text`` does."""
+        address = parsed(text)
+        if address is None or text in self._stay:
+            return text
+        return self._became("address", text, pseudonym(address, self._key))
+
+    def text(self, text: str) -> str:
+        """A text for people without secrets, and with pseudonyms for names and addresses.
+
+        The home folder becomes "~", so that commands can still be pasted.
+        """
+        if self._home_folder:
+            # Inside quotes a shell does not expand ~, so the quote moves behind it.
+            text = re.sub(rf"'{re.escape(self._home_folder)}/", "~/'", text)
+        return self._redacted(text, "~")
+
+    def fact(self, text: str) -> str:
+        """The same for facts and recordings, whose paths stay full paths."""
+        return self._redacted(text, _HOME)
+
+    def secrets(self, text: str) -> str:
+        """A text without secrets; names, addresses and folders stay."""
+        for shape in within(text.lower(), SHAPES if self._active is None else self._active):
+            if shape in _SECRET:
+                text = shape.compiled().sub(self._hide(shape), text)
+        return text
+
+    def _redacted(self, text: str, home: str) -> str:
+        if text in self._stay or len(text) < 2:  # noqa: PLR2004 - nothing is that short
+            return text
+        lowered = text.lower()
+        active = within(lowered, _EVERY if self._active is None else self._active)
+        for shape in active:
+            if shape in _SECRET:
+                text = shape.compiled().sub(self._hide(shape), text)
+        if self._home_folder and self._home_folder in text:
+            text = self._home.sub(lambda one: self._became("home", one[0], home), text)
+        for kind, pattern in self._names:
+            text = pattern.sub(lambda one, kind=kind: self.name(kind, one[0]), text)  # type: ignore[misc]
+        for shape in active:
+            if shape not in _SECRET:
+                text = shape.compiled().sub(self._hide(shape), text)
+        return self._without_addresses(text)
+
+    def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:
+        """The replacement of a match: its groups are hidden, or all of it where it has none."""
+
+        def replaced(found: re.Match[str]) -> str:
+            told, at = "", found.start()
+            for number in range(1, len(found.groups()) + 1) if found.groups() else (0,):
+                start, end = found.span(number)
+                if start >= 0:
+                    kind = ("user", "host")[number - 1] if shape in PAIRS else shape.kind
+                    told += found.string[at:start] + self._instead(kind, found[number])
+                    at = end
+            return told + found.string[at : found.end()]
+
+        return replaced
+
+    def _instead(self, kind: str, was: str) -> str:
+        if BETWEEN in was:  # several words of a list
+            return BETWEEN.join(self._instead(kind, one) for one in was.split(BETWEEN))
+        if kind == "host" and ("," in was or "[" in was):
+            return re.sub(r"[^,]+(?:\[[^\]]*\])?", lambda one: self.name("host", one[0]), was)
+        if kind in {"host", "user"}:
+            return self.name(kind, was)
+        if kind == "serial":
+            return self._became(kind, was, f"serial-{self._digest(was)}")
+        return self._became(kind, was, _MAC if kind == "MAC address" else _GONE)
+
+    def _without_addresses(self, text: str) -> str:
+        if text.count(".") >= 3:  # noqa: PLR2004 - four parts
+            text = IPV4.sub(self._ipv4, text)
+        if text.count(":") >= 2:  # noqa: PLR2004 - fewer are in no IPv6 address
+            text = IPV6.sub(self._ipv6, text)
+        return text
+
+    def _ipv4(self, found: re.Match[str]) -> str:
+        known = found[0] in self._addresses
+        if known or is_address(found.string, found.start(), found.end()):
+            return self.address(found[0])
+        return found[0]
+
+    def _ipv6(self, found: re.Match[str]) -> str:
+        groups = [one for one in found[0].split(":") if one]
+        # Two words of hexadecimal letters around :: are rather C++ (c10::be).
+        few = len(groups) < 3 and not re.match(r"f[cde]|[23][0-9a-f]{3}:", found[0], re.IGNORECASE)  # noqa: PLR2004
+        return found[0] if few and found[0] not in self._addresses else self.address(found[0])
+
+    def apply(self, value: T) -> T:
+        """The same value with every text redacted, the keys of mappings too."""
+        return self._whole(value, self.fact if isinstance(value, Snapshot) else self.text)
+
+    def without_secrets(self, value: T) -> T:
+        """The same value without secrets, which nobody asks to see; names and addresses stay."""
+        return self._whole(value, self.secrets)
+
+    def _whole(self, value: T, clean: Callable[[str], str]) -> T:
+        self._active = within("\n".join(texts_of(value)).lower(), _EVERY)
+        try:
+            told: T = Tree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(value)
+        finally:
+            self._active = None
+        return told
+
+
+_SECRET = frozenset(SHAPES)

@@ -1,0 +1,258 @@
+"""What secrets look like. docs/redaction.md lists the same for people.
+
+A shape is tried only where one of its triggers stands in the text, and compiled when it is first
+tried: most runs meet three or four of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+BETWEEN = "\x1f"  # words of a list; white space for a pattern, and it stands in no word
+_CLASS_OR_BLANK = re.compile(r"\[(?:\\.|[^\]\\])*\]| ")
+
+
+class Shape(NamedTuple):
+    """``pattern`` hides its groups, or all of the match where it has none.
+
+    ``triggers`` are lower-case; a text with the shape holds one of them.
+    """
+
+    kind: str
+    triggers: tuple[str, ...]
+    pattern: str
+
+    def compiled(self) -> re.Pattern[str]:
+        return _compiled(self.pattern)
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    # What is a blank in a line stands between two words where a list is judged.
+    spaced = _CLASS_OR_BLANK.sub(
+        lambda one: one[0].replace(" ", f" {BETWEEN}") if one[0] != " " else f"[ {BETWEEN}]",
+        pattern,
+    )
+    return re.compile(spaced, re.IGNORECASE | re.MULTILINE)
+
+
+# Between a name and its value: quotes (escaped ones too), a bracket, = or a colon.
+_IS = r"""[\\"'\]]*\s*[=:：]\s*"""  # noqa: RUF001 - the colon of Chinese texts
+# A value that stands for something else: a placeholder, a variable, nothing.
+_NOTHING = r"(?!Some\(|none\b|null\b|true\b|false\b|<|\$|\*+(?:\W|$)|%\()"
+_QUOTED = r"""(?:\\?"([^"\\\n]{3,})\\?"|\\?'([^'\\\n]{3,})\\?'"""
+_VALUE = rf"""{_QUOTED}|{_NOTHING}([^\s"'\\,;&)}}\]]{{3,}}))"""
+# A token that is no word and no short number, so that code and vocabularies stay.
+_TOKEN = (
+    r"""[\\"']*(?=[\w.+/=~%-]*\d|[A-Za-z+/=]{12}|[\w.+/=~%-]{20})(?!\d{1,9}\b)([\w.+/=~%:-]{6,})"""  # noqa: S105 - a shape
+)
+_KEYS = (
+    r"(?:api|access|secret|secret[_-]?access|private|encryption|signing|account|wandb|auth|shared"
+    r"|ssh|deploy|storage|master|subscription)[_-]?key"
+)
+_VOCABULARY = "".join(
+    rf"(?<!{name}[_-])"
+    for name in (
+        *("eos", "bos", "pad", "unk", "cls", "sep", "mask", "image", "video", "audio", "special"),
+        *("stop", "start", "end", "think", "next", "last", "first", "per", "max", "num", "out"),
+    )
+)
+_NAMES = ("passw", "passphrase", "secret", "key", "credential")
+_B64 = r"[A-Za-z0-9+/_-]"
+
+SHAPES = (
+    Shape(
+        "private key",
+        ("-----begin",),
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?:(?!-----END)[\s\S])+)",
+    ),
+    Shape("public key", (" aaaa",), r"\b(?:ssh-\w+|ecdsa-[\w-]+)\s+(AAAA[\w+/]{40,}=*)"),
+    # git@ stays: everybody is called so.
+    Shape(
+        "password in a URL",
+        ("@",),
+        r"""\b[a-z][a-z0-9+.-]{0,30}://(?!git@)([^\s/"'<>]+)@(?=[\w\[.-])""",
+    ),
+    Shape(
+        "header",
+        ("authorization",),
+        rf"""authorization{_IS}[\\"']*(?:[a-z][\w-]*\s+)?([^"'\\\r\n\x1f]+)""",
+    ),
+    # A proxy without a scheme.
+    Shape("password", ("@",), r"""(?<![\w/@.:-])\w+:([^\s/"':]{6,})@(?:[\w-]+\.)+\w+:\d{2,5}\b"""),
+    Shape("cookie", ("cookie",), rf"""\b(?:set-)?cookie{_IS}[\\"']*([^"'\\\r\n\x1f]+)"""),
+    Shape("header", ("bearer ",), r"\bBearer\s+(?=[\w.~+/-]*\d)([\w.~+/-]{8,}=*)"),
+    Shape("header", ("basic ",), r"\bBasic\s+(?=[\w+/]*[\d=])([A-Za-z0-9+/]{12,}={0,2})"),
+    Shape(
+        "signed URL",
+        ("sig=", "signature=", "key=", "token=", "secret=", "x-amz", "keyid="),
+        r"""[?&](?:sig|signature|key|x-amz-[a-z-]+|accesskeyid|[\w-]{0,40}token|[\w-]{0,40}secret)"""
+        r"""=([^&\s"'#]{6,})""",
+    ),
+    Shape("signature", ("signature",), r"\bsignature=([0-9a-f]{32,})\b"),
+    Shape(
+        "webhook",
+        ("hooks.slack.com", "/hook/", "webhook"),
+        r"(?:hooks\.slack\.com/services|/bot/v2/hook|/api/webhooks|/webhookb2)/([\w/@-]{8,})",
+    ),
+    # Options of programs, also as words of a printed list.
+    Shape(
+        "option",
+        ("--",),
+        r"--[\w-]{0,40}?(?:password|passwd|pwd|passphrase|secret|token|api[_-]key|wandb[_-]key"
+        r"|access[_-]key(?:[_-]id)?|secret[_-]key|auth[_-]key)"
+        r"""(?:[\\"']*(?:=|\s|,\s*)[\\"']*)(?!-)([^\s"'\\,]{3,})""",
+    ),
+    Shape("option", ("sshpass",), r"""\bsshpass\s+-p\s*["']?([^\s"']+)"""),
+    Shape(
+        "option",
+        ("mysql", "mariadb"),
+        r"""\b(?:mysql|mariadb)[\w-]*\b[^\n|;]{0,200}?\s-p(?!ass\b)["']?([^\s"']+)""",
+    ),
+    Shape(
+        "option", ("login",), r"""\blogin\b[^\n|;]{0,200}?\s-p(?!ass\b)\s*["']?([^\s"'-][^\s"']*)"""
+    ),
+    Shape("option", ("redis-cli",), r"""\bredis-cli\b[^\n|;]{0,200}?\s-a\s+["']?([^\s"']+)"""),
+    Shape(
+        "option",
+        ("curl",),
+        r"""\bcurl\b[^\n|;]{0,200}?\s(?:-u|--user)[\s=]*["']?[^\s:"']+:([^\s"']+)""",
+    ),
+    Shape("option", ("obsutil",), r"(?<=\s)-[ik]=(\S{8,})"),
+    Shape("option", ("coscli",), r"\bcoscli\s[^\n|;]*?-i\s+(\S+)(?:\s+-k\s+(\S+))?"),
+    Shape("option", ("login -k", "login --k"), r"\blogin\s+(?:-k|--key)[\s=]+(\S{8,})"),
+    Shape("password", ("stdin",), r"""\b(?:echo|printf)\s+(\S+)\s*\|[^\n|]*password-stdin"""),
+    Shape("password", ("password",), r"""["']password["']\s+value=["']([^"']{3,})"""),
+    Shape("password", ("credentials",), r"""credentials: Some\(\("[^"]*", "([^"]+)"\)\)"""),
+    Shape("option", ("pass:",), r"""-pass(?:in|out)?\s+pass:([^\s"']+)"""),
+    Shape("option", ("wandb",), r"\bwandb(?: login|: .*wandb\.ai:)\s+([0-9a-f]{40})\b"),
+    # Names with values.
+    Shape(
+        "password",
+        ("passw", "pwd", "passphrase"),
+        rf"(?:passw(?:or)?d|passwd|[_-]pwd|passphrase){_IS}{_VALUE}",
+    ),
+    Shape("password", ("passw",), r"\bpassw(?:or)?d is (?=\S*\d)(\S{6,})"),
+    Shape("password", ("passw",), r"\bpassword for \S+: (\S{3,})"),
+    Shape("password", ("passw",), r"\blogin\s+\S+\s+password\s+(\S+)"),
+    Shape("password", ("密码", "口令", "密钥", "令牌"), rf"(?:密码|口令|密钥|令牌){_IS}(\S+)"),
+    Shape(
+        "secret", ("secret", "credential"), rf"(?:secret|credentials?)(?:[_-]?value)?{_IS}{_VALUE}"
+    ),
+    Shape("key", ("key",), rf"(?:api key|{_KEYS})(?:[_-]?(?:id|secret|data))?{_IS}{_VALUE}"),
+    Shape("token", ("token",), rf"{_VOCABULARY}token{_IS}{_TOKEN}"),
+    Shape(
+        "token",
+        ("token ", "key ", "secret ", "password "),
+        r"\b[A-Z0-9]{1,40}_(?:\w{0,40}_)?(?:TOKEN|KEY|SECRET|PASSWORD)[ \t]+(?=\S*\d)(\S{16,})",
+    ),
+    Shape(
+        "key",
+        tuple(f"{name}{end}" for name in ("ak", "sk") for end in ("=", ":", " ", '"', "'")),
+        r"""(?<![\w-])["']?[as]k["']?\s*[:=]\s*["']?(?=[\w+/]*[a-z])([\w+/]{16,}=*)""",
+    ),
+    Shape("docker auth", ("auth",), rf"""["']auth["']\s*:\s*["']({_B64}{{8,}}=*)"""),
+    Shape("registry auth", ("_auth",), rf"""\b_auth(?:token)?\s*=\s*["']?({_B64}{{8,}}=*)"""),
+    Shape("kube key", ("key-data",), rf"""key-data["']?\s*:\s*["']?({_B64}{{16,}}=*)"""),
+    Shape("password", (":5432:",), r""":5432:[^:\s]{0,100}:[^:\s]{1,100}:([^\s"']+)"""),
+    Shape("password hash", ("$",), r"\$(?:1|2[aby]|5|6|y|7)\$([\w./$=,-]{20,})"),
+    # Tokens that show their issuer.
+    Shape("JWT", ("eyj",), r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"),
+    Shape("Hugging Face token", ("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}"),
+    Shape(
+        "GitHub token",
+        ("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"),
+        r"\b(?:gh[posur]_[A-Za-z0-9]{20,}|github_pat_\w{20,})",
+    ),
+    Shape(
+        "GitLab token",
+        ("gl",),
+        r"\b(?:glpat|gldt|glptt|glrt|glcbt|glft|glsoat|glimt|glagent|gloas|glffct)-[\w.-]{20,}",
+    ),
+    Shape("key", ("sk-",), r"(?<![\w-])sk-(?=[\w-]*\d)[\w-]{20,}"),
+    Shape("Slack token", ("xox", "xapp-"), r"\b(?:xox[a-z]|xapp)-[\w-]{10,}"),
+    Shape(
+        "AWS key",
+        ("akia", "asia", "abia", "acca"),
+        r"(?-i:\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16,20}\b)",
+    ),
+    Shape("GitLab token", ("gr1348941",), r"\bGR1348941[\w-]{20,}"),
+    Shape(
+        "cloud key",
+        ("ltai", "absk", "akcp", "dapi"),
+        r"(?-i:\b(?:LTAI[A-Za-z0-9]{16,}|ABSK[\w+/]{60,}=*|AKCp[A-Za-z0-9]{60,}|dapi[0-9a-f]{32}))",
+    ),
+    Shape(
+        "token",
+        (
+            "a3-",
+            "pmak-",
+            "pul-",
+            "rubygems_",
+            "hvs.",
+            "sg.",
+            "sntry",
+            "pplx-",
+            "sha256~",
+            "rdme_",
+            *(
+                "shp",
+                "shippo_",
+                "squ_",
+                "sqp_",
+                "sqa_",
+                "sgp_",
+                "sm_",
+                "_live_",
+                "_test_",
+                "_prod_",
+            ),
+            "xkeysib-",
+            "aqvn",
+            "sq0",
+        ),
+        r"(?-i:\b(?:A3-[A-Z0-9]{6}-[A-Z0-9-]{20,}|PMAK-[\w-]{30,}|pul-[0-9a-f]{40}|rubygems_\w{40,}"
+        r"|hv[sb]\.[\w-]{20,}|SG\.[\w.-]{40,}|sntry[su]_[\w+/=]{40,}|pplx-\w{30,}|AQVN[\w-]{30,}|sq0[a-z]{3}-[\w-]{20,}"
+        r"|xkeysib-[0-9a-f]{64}-\w+|(?:rdme|sh(?:pat|pca|ppa|pss)|shippo_\w{4}|sq[upa]|sgp|sntryu)_"
+        r"[0-9a-f_]{32,}|(?:sm_[aps]at|[sr]k_(?:live|test|prod))_\w{16,}|sha256~[\w-]{40,}))",
+    ),
+    Shape(
+        "token",
+        ("dt0c01.", ".atlasv1.", "dp.", "atatt3"),
+        r"\b(?:dt0c01\.[\w.]{40,}|\w{14}\.atlasv1\.[\w=-]{40,}|dp\.\w{2}\.\w{40,}"
+        r"|ATATT3[\w=-]{60,})",
+    ),
+    Shape("token", (":a",), r"(?-i:\b\d{8,10}:A[\w-]{34}\b)"),
+    Shape("token", ("q~",), r"(?-i:\b[\w.~]{3}\dQ~[\w.~-]{31,34})"),
+    Shape("cookie", ("_session=",), r"\b\w+_session=([\w%-]{16,})"),
+    Shape("npm token", ("npm_",), r"\bnpm_[A-Za-z0-9]{30,}"),
+    Shape("PyPI token", ("pypi-",), r"\bpypi-AgE[\w-]{20,}"),
+    Shape("Docker token", ("dckr_",), r"\bdckr_[a-z]{3}_[\w-]{20,}"),
+    Shape("Google key", ("aiza", "ya29."), r"\b(?:AIza[\w-]{35}|ya29\.[\w-]{20,})"),
+    Shape("DigitalOcean token", ("_v1_",), r"\bdo[opr]_v1_[0-9a-f]{64}\b"),
+    Shape("Tailscale key", ("tskey-",), r"\btskey-[\w-]{16,}"),
+    Shape(
+        "ModelScope token",
+        ("ms-",),
+        r"(?<![\w-])ms-[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+    ),
+    Shape("wandb key", ("local-",), r"\blocal-[0-9a-f]{40}\b"),
+    # No word: capitals, small letters and digits mixed, as issuers draw them. Mangled names of C++
+    # and checksums are as wild, and stay.
+    Shape(
+        "random text",
+        ("",),
+        r"(?-i:\b_{1,2}Z\w+|\bsha\d{3}[=:-][\w+/=-]+|(?<![A-Za-z0-9])(?=[A-Za-z]*\d[A-Za-z]*\d)"
+        r"(?=[a-z\d]*[A-Z][a-z\d]*[A-Z])(?=[A-Z\d]*[a-z][A-Z\d]*[a-z])(?![A-Za-z\d]*[a-z]{6})"
+        r"([A-Za-z0-9]{20,}))",
+    ),
+    Shape("age key", ("age-secret-key-",), r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}"),
+)
+
+
+def within(lowered: str, shapes: tuple[Shape, ...] = SHAPES) -> tuple[Shape, ...]:
+    """The shapes that may stand in a text, which is given in lower case."""
+    text = lowered.replace(BETWEEN, " ")
+    return tuple(one for one in shapes if any(word in text for word in one.triggers))

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ascend_doctor.commands import output
+from ascend_doctor.facts import Environment, Host, Snapshot
+from ascend_doctor.redact import Redactor, local_key, ours, redactor
+from ascend_doctor.redact.shapes import SHAPES, Shape
+from ascend_doctor.render.hidden import render
+from tests.redaction.corpus import Row, hidden
+
+KEY = b"k" * 16
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_a_host_is_one_with_its_domain_and_without() -> None:
+    told = Redactor(host="trainer-17.dc3.acme.net", key=KEY).text(
+        "trainer-17 TRAINER-17 trainer-17.dc3.acme.net other.dc3.acme.net trainer-170 mytrainer-17"
+    )
+    names = told.split()
+    assert names[0] == names[1] == names[2]
+    assert names[3].startswith("host-")
+    assert names[3] != names[0]
+    assert names[4:] == ["trainer-170", "mytrainer-17"]
+
+
+@pytest.mark.parametrize("name", ["ascend", "train", "localhost", "node", "root", "a", "77"])
+def test_words_of_the_field_are_no_names(name: str) -> None:
+    text = f"{name} in /usr/local/{name}/x at {name}"
+    assert Redactor(host=name, logins=[name], key=KEY).text(text) == text
+
+
+def test_a_login_is_found_in_paths_and_alone_but_not_inside_of_words() -> None:
+    told = Redactor(logins=["chen"], key=KEY).text("/data/chen/x chen chen_tmp kitchen chens")
+    assert re.fullmatch(
+        r"/data/(user-\w{8})/x \1 \1_tmp kitchen chens",
+        told,
+    )
+
+
+def test_pseudonyms_are_stable_for_a_machine_and_differ_between_machines() -> None:
+    facts = Snapshot(host=Host(name="node-7"))
+    told = {redactor(facts, home="", key=key).text("node-7") for key in (KEY, KEY, b"x" * 16)}
+    assert len(told) == 2
+    local_key.cache_clear()
+    first = local_key()
+    local_key.cache_clear()
+    assert local_key() == first
+
+
+def test_the_key_is_not_what_it_is_made_of(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "machine-id"
+    file.write_text("0123456789abcdef0123456789abcdef\n")
+    monkeypatch.setattr("ascend_doctor.redact.local._IDS", (str(tmp_path / "none"), str(file)))
+    local_key.cache_clear()
+    one = local_key()
+    assert one.hex() not in file.read_text()
+    file.write_text("uninitialized\n")
+    local_key.cache_clear()
+    assert local_key() != one, "a machine without an id has a key for one process"
+    local_key.cache_clear()
+
+
+def test_the_examined_environment_names_its_user_and_its_machine() -> None:
+    facts = Snapshot(environment=Environment(variables={"MASTER_ADDR": "headnode:29500"}))
+    env = {"USER": "lchen", "SLURMD_NODENAME": "gpu0017", "HOME": "/home/lchen"}
+    told = redactor(facts, home="/home/lchen", env=env, key=KEY).text(
+        "lchen waits for headnode on gpu0017"
+    )
+    assert re.fullmatch(r"user-\w+ waits for host-\w+ on host-\w+", told)
+
+
+def test_nodes_that_are_the_answer_keep_their_names() -> None:
+    hidden_here = ours(kept=["node-7", "10.0.0.7"])
+    text = "node-7 and 10.0.0.7; MASTER_ADDR=node-7"
+    assert hidden_here.text(text) == text
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda one: f"{one.kind} {one.pattern[:30]}")
+def test_a_shape_is_tried_for_every_text_that_it_matches(shape: Shape) -> None:
+    """A trigger that is missing would hide nothing, without a word."""
+    found = [row.line for row in _rows() if shape.compiled().search(row.line)]
+    assert found, "no row of the corpus has this shape"
+    for line in found:
+        assert any(word in line.lower() for word in shape.triggers), line
+
+
+def _rows() -> Iterator[Row]:
+    for file in ("hidden.yaml", "held_out.yaml", "held_out_again.yaml"):
+        yield from hidden(file)
+
+
+def test_real_lines_of_tools_lose_addresses_and_serial_numbers_alone() -> None:
+    """What npu-smi, hccn_tool, HCCL and users' logs print, and our own rows."""
+    told = Redactor(key=KEY)
+    files = [
+        *(ROOT / "tests/samples").rglob("*.txt"),
+        *(ROOT / "tests/diagnosis/threads").rglob("*"),
+        *(ROOT / "matrices").rglob("*.yaml"),
+    ]
+    lines = [
+        line
+        for file in files
+        if file.is_file()
+        for line in file.read_text("utf-8", "replace").splitlines()
+    ]
+    assert len(lines) > 10_000
+    changed = [line for line in lines if told.text(line) != line]
+    kinds = {kind for kind, _, _ in told.hidden}
+    assert kinds <= {"address", "serial", "MAC address", "host", "user"}
+    hosts = {was for kind, was, _ in told.hidden if kind == "host"}
+    assert hosts <= {"ma-job-worker-0", "dn360"}
+    assert len(changed) < len(lines) / 100
+
+
+def test_what_was_hidden_is_listed_with_secrets_cut_short() -> None:
+    told = Redactor(host="node-7", key=KEY)
+    told.text("node-7 node-7 password=hunter2hunter2 10.1.2.3")
+    page = render(told.hidden, color=False, width=100, ascii_only=True)
+    assert page.startswith("3 texts hidden:\n")
+    assert re.search(r"host +node-7 -> host-\w{8} \(2 x\)", page)
+    assert "hunt... (14 characters) -> [redacted]" in page
+    assert "hunter2hunter2" not in page
+    assert re.search(r"address +10\.1\.2\.3 -> 10\.", page)
+
+
+@click.command()
+@output.output_options
+def _show(*, output: output.Output) -> None:
+    told = Redactor(host="node-7", key=KEY)
+    told.text("node-7")
+    output.show_hidden(told)
+
+
+def test_the_list_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = CliRunner().invoke(_show, ["--show-redacted"])
+    assert refused.exit_code == 2
+    assert "needs a terminal" in refused.output
+    monkeypatch.setattr("ascend_doctor.commands.output._stderr_is_a_terminal", lambda: True)
+    shown = CliRunner().invoke(_show, ["--show-redacted"])
+    assert shown.exit_code == 0
+    assert "node-7 -> host-" in shown.output
+    assert "node-7" not in CliRunner().invoke(_show, []).output
