@@ -6,7 +6,7 @@ Sizes are bytes and times are seconds unless a field's name says otherwise.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -77,6 +77,29 @@ class Host(Section, frozen=True, kw_only=True):
     page_size: int | None = None
 
 
+class FileSystem(Part, frozen=True, kw_only=True):
+    """Room where jobs write: bytes and inodes, as this user may use them.
+
+    ``uses`` are words of checks/storage.py. ``path`` is the folder that was asked for, or the
+    nearest one above it that exists. No ``files`` at all: this file system counts no inodes.
+    """
+
+    path: str
+    uses: tuple[str, ...]
+    size: int
+    free: int
+    files: int = 0
+    files_free: int = 0
+    read_only: bool = False
+
+
+class Storage(Section, frozen=True, kw_only=True):
+    """File systems that jobs write to. ``untold``: those that could not be asked."""
+
+    places: tuple[FileSystem, ...] = ()
+    untold: tuple[str, ...] = ()
+
+
 # ---------------------------------------------------------------- driver
 
 
@@ -113,9 +136,13 @@ class PciFunction(Part, frozen=True, kw_only=True):
 
 
 class InstallInfo(Part, frozen=True, kw_only=True):
-    """``/etc/ascend_install.info``. ``is_directory``: a container mount made a folder of it."""
+    """``/etc/ascend_install.info``. ``is_directory``: a container mount made a folder of it.
+
+    ``closed``: this user may not read it.
+    """
 
     is_directory: bool = False
+    closed: bool = False
     driver_path: str | None = None
     for_all: bool | None = None
     driver_status: str | None = None
@@ -375,7 +402,9 @@ class Distribution(Part, frozen=True, kw_only=True):
     """An installed distribution, by its metadata alone.
 
     ``name`` is normalised (PEP 503). ``direct_url`` is the PEP 610 URL without credentials.
-    ``shadowed``: another copy of the same name stands earlier on sys.path.
+    ``shadowed``: another copy of the same name stands earlier on sys.path. Of a few packages the
+    modules and libraries of RECORD were looked for: ``files_listed`` is their number, None where
+    they were not, and ``files_missing`` are the first of those that are gone or empty.
     """
 
     name: str
@@ -388,10 +417,23 @@ class Distribution(Part, frozen=True, kw_only=True):
     requires: tuple[str, ...] = ()
     requires_python: str | None = None
     installer: str | None = None
+    files_listed: int | None = None
+    files_missing: tuple[str, ...] = ()
+
+
+class Doctor(Part, frozen=True, kw_only=True):
+    """The environment that runs the doctor. ``packages`` are those of training in it."""
+
+    executable: str
+    packages: tuple[str, ...] = ()
 
 
 class Python(Section, frozen=True, kw_only=True):
-    """The examined interpreter. ``own``: it is the one that runs the doctor."""
+    """The examined interpreter. ``own``: it is the one that runs the doctor.
+
+    ``by`` is what named it: --python, VIRTUAL_ENV, CONDA_PREFIX, or PATH where no environment is
+    active.
+    """
 
     executable: str = ""
     version: str = ""
@@ -399,6 +441,8 @@ class Python(Section, frozen=True, kw_only=True):
     prefix: str = ""
     base_prefix: str = ""
     own: bool = False
+    by: str = ""
+    doctor: Doctor | None = None
     machine: str = ""
     sys_path: tuple[str, ...] = ()
     distributions: tuple[Distribution, ...] = ()
@@ -428,7 +472,10 @@ class Needed(Part, frozen=True, kw_only=True):
 
 
 class MissingSymbol(Part, frozen=True, kw_only=True):
-    """A symbol that no resolved library exports. ``owner``: cann, torch, or "" where unknown."""
+    """A symbol that no resolved library exports.
+
+    ``owner``: cann, nnal, torch, or "" where unknown.
+    """
 
     name: str
     wanted_by: str
@@ -442,6 +489,8 @@ class Native(Section, frozen=True, kw_only=True):
     ``torch_npu`` is its folder, "" where there is none; ``libraries`` the number of its shared
     objects. ``needed`` stands in the loader's order. A symbol that no library has is only told
     where the library that should have it was found; ``symbols_checked`` counts those.
+    ``versions`` are the newest interfaces of the C and C++ library that torch and torch_npu need;
+    ``libstdcxx`` is the C++ library that they get and ``glibcxx`` what it has.
     """
 
     torch_npu: str | None = None
@@ -452,6 +501,9 @@ class Native(Section, frozen=True, kw_only=True):
     symbols_checked: int = 0
     hal: Library | None = None
     atb: Library | None = None
+    versions: tuple[str, ...] = ()
+    libstdcxx: str | None = None
+    glibcxx: str | None = None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -528,6 +580,7 @@ class Environment(Section, frozen=True, kw_only=True):
     ``variables`` holds values of an allow-list; ``withheld`` the names that are set but whose
     values are not kept; ``misspelt`` names that are near misses of known ones.
     ``listening`` are the local TCP ports in use, None where they could not be read.
+    ``preloaded`` are the entries of LD_PRELOAD and where they are found.
     """
 
     variables: dict[str, str] = {}
@@ -537,6 +590,7 @@ class Environment(Section, frozen=True, kw_only=True):
     listening: tuple[int, ...] | None = None
     local_port_range: tuple[int, int] | None = None
     reserved_ports: str | None = None
+    preloaded: tuple[Library, ...] = ()
 
 
 class HccnPort(Part, frozen=True, kw_only=True):
@@ -555,7 +609,7 @@ class HccnDevice(Part, frozen=True, kw_only=True):
     ``tls``: the switch is on. ``link_ups`` counts since the start; ``link_changes`` are UP and
     DOWN, the newest first. ``optical`` holds lines of ``-optical`` by key, asked where the link is
     not UP. ``ports`` is for 950, where ``device`` is the index of the runtime; elsewhere it is N
-    of /dev/davinciN.
+    of /dev/davinciN. ``unsupported`` are questions that this product or machine does not know.
     """
 
     device: int
@@ -570,6 +624,7 @@ class HccnDevice(Part, frozen=True, kw_only=True):
     link_changes: tuple[str, ...] = ()
     optical: dict[str, str] = {}
     ports: tuple[HccnPort, ...] = ()
+    unsupported: tuple[str, ...] = ()
     error: ToolError | None = None
 
 
@@ -639,6 +694,14 @@ class Holders(Section, frozen=True, kw_only=True):
 # ---------------------------------------------------------------- snapshot
 
 
+class Spot(Part, frozen=True, kw_only=True):
+    """A name in a file: what is imported or called, with which argument, or not known."""
+
+    name: str
+    argument: str = ""
+    place: Place
+
+
 class Launch(Section, frozen=True, kw_only=True):
     """The launch command that is to be judged with the machine. ``given``: there is one.
 
@@ -647,8 +710,10 @@ class Launch(Section, frozen=True, kw_only=True):
     of flags without a value the value is "", and UNTOLD stands for what could not be told.
     ``flags`` are the names of all options that begin with two dashes, as they were written;
     no other value is kept, but that of PYTHONPATH. ``partial``: options may have been given that
-    are not seen. ``unexported`` are variables of the matrix that the script assigns for itself
-    alone and does not use. ``places`` are those of options and variables in the file.
+    are not seen, ``open_environment``: variables. ``unresolved`` are the expressions that made it
+    so, with the option that each gives (``argument``). ``unexported`` are variables of the matrix
+    that the script assigns for itself alone and does not use. ``places`` are those of options and
+    variables in the file.
     """
 
     given: bool = False
@@ -656,6 +721,8 @@ class Launch(Section, frozen=True, kw_only=True):
     options: dict[str, str] = {}
     flags: tuple[str, ...] = ()
     partial: bool = False
+    open_environment: bool = False
+    unresolved: tuple[Spot, ...] = ()
     pythonpath: str = ""
     unexported: tuple[str, ...] = ()
     places: dict[str, Place] = {}
@@ -663,14 +730,6 @@ class Launch(Section, frozen=True, kw_only=True):
 
 # A part of a text that only the running shell knows.
 UNTOLD = "\ufffc"
-
-
-class Spot(Part, frozen=True, kw_only=True):
-    """A name in a Python file: what is imported, or what is called with which argument."""
-
-    name: str
-    argument: str = ""
-    place: Place
 
 
 class Script(Section, frozen=True, kw_only=True):
@@ -714,6 +773,7 @@ class StackLock(Section, frozen=True, kw_only=True):
     """A lock to compare with. ``given``: there is one; ``stack`` is the folder it speaks of.
 
     ``python`` is the tag of its interpreter (cp311), ``environment`` the folder of its wheels.
+    ``proof`` is how the stack was run after it was built, ``proof_failed`` what did not pass then.
     """
 
     given: bool = False
@@ -722,6 +782,8 @@ class StackLock(Section, frozen=True, kw_only=True):
     python: str = ""
     checkouts: tuple[LockedCheckout, ...] = ()
     wheels: tuple[LockedWheel, ...] = ()
+    proof: str = ""
+    proof_failed: tuple[str, ...] = ()
 
 
 class Gap(Part, frozen=True, kw_only=True):
@@ -731,15 +793,25 @@ class Gap(Part, frozen=True, kw_only=True):
     reason: str
 
 
+# What a clock of ours wrote. It goes into formats that are no place for anything else.
+Time = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?\+00:00)?$(?!\n)"
+    ),
+]
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was seen on one machine at one time. ``taken_at`` is UTC, ISO 8601."""
 
     schema: int = SCHEMA
     tool_version: str = ""
-    taken_at: str = ""
+    taken_at: Time = ""
     simulated: bool = False
     redacted: bool = False
     host: Host | None = None
+    storage: Storage | None = None
     driver: Driver | None = None
     npus: Npus | None = None
     cann: Cann | None = None
@@ -771,6 +843,7 @@ V = TypeVar("V")
 
 SECTIONS: dict[str, type[Section]] = {
     "host": Host,
+    "storage": Storage,
     "driver": Driver,
     "npus": Npus,
     "cann": Cann,

@@ -7,14 +7,24 @@ import re
 from collections.abc import Iterator
 
 from ascend_doctor.collect.package_copies import is_installed
+from ascend_doctor.errors import DoctorError
 from ascend_doctor.facts import GitState
-from ascend_doctor.system import Machine, ProgramMissing, exists, is_directory, read_or_none
+from ascend_doctor.isolated_git import Checkout, converts
+from ascend_doctor.system import (
+    Machine,
+    NotRecorded,
+    ProgramMissing,
+    exists,
+    is_directory,
+    read_or_none,
+)
 
 STATUS_DEADLINE = 10.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PACKED = re.compile(rf"^({_COMMIT.pattern}) (refs/\S+)$|^\^({_COMMIT.pattern})$", re.MULTILINE)
 _SHORT = re.compile(r"refs/(?:tags|heads|remotes/[^/]+)/(.+)")
 _LOOSE_LIMIT = 1000
+_SHA1 = 40
 
 
 def parse_head(text: str) -> tuple[str | None, str | None]:
@@ -58,7 +68,7 @@ def checkout(machine: Machine, path: str) -> GitState | None:
         commit=commit,
         branch=ref.removeprefix("refs/heads/") if ref else None,
         refs=tuple(sorted(set(names) - {"HEAD"})),
-        dirty=_dirty(machine, root),
+        dirty=_dirty(machine, Checkout(root=root, git=git, common=common, commit=commit or "")),
         shallow=exists(machine, f"{common}/shallow"),
     )
 
@@ -102,20 +112,31 @@ def _loose(machine: Machine, git: str) -> Iterator[tuple[str, str | None]]:
                 yield ref, parse_head(read_or_none(machine, f"{git}/{ref}") or "")[1]
 
 
-def _dirty(machine: Machine, root: str) -> bool | None:
+def _dirty(machine: Machine, there: Checkout) -> bool | None:
     """Whether tracked files differ from the commit; None where git does not tell.
 
-    fsmonitor is a program that the checkout's configuration may name; the index is not rewritten.
+    Git is not asked about a checkout of another user, which it would refuse itself.
     """
-    env = {name: value for name, value in machine.env.items() if not name.startswith("GIT_")}
-    command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-C", root]
     try:
-        done = machine.run(
-            [*command, "status", "--porcelain", "--untracked-files=no"],
-            deadline=STATUS_DEADLINE,
-            name=f"git status {root}",
-            env=env,
-        )
-    except ProgramMissing:
+        mine = machine.status(there.root).uid == machine.value("user", os.geteuid)
+    except (OSError, NotRecorded):
+        mine = True  # a recorded machine runs nothing
+    if not mine or len(there.commit) != _SHA1:
         return None
-    return bool(done.stdout.strip()) if done.exit_code == 0 else None
+    env = {name: value for name, value in machine.env.items() if not name.startswith("GIT_")}
+    try:
+        with there.status() as command:
+            done = machine.run(
+                command.argv,
+                deadline=STATUS_DEADLINE,
+                name=f"git status {there.root}",
+                env={**env, **command.env},
+            )
+    except (ProgramMissing, DoctorError):
+        return None
+    if done.exit_code != 0:
+        return None
+    if not done.stdout.strip():
+        return False
+    files = (f"{there.common}/config", f"{there.root}/.gitattributes")
+    return None if any(converts(read_or_none(machine, one) or "") for one in files) else True

@@ -58,8 +58,12 @@ def driver(machine: Machine) -> Driver:
 def _install_info(machine: Machine) -> InstallInfo | None:
     if is_directory(machine, _INSTALL_INFO):
         return InstallInfo(is_directory=True)
-    text = read_or_none(machine, _INSTALL_INFO)
-    return None if text is None else parse_install_info(text)
+    try:
+        return parse_install_info(machine.read(_INSTALL_INFO))
+    except PermissionError:
+        return InstallInfo(closed=True)
+    except OSError:
+        return None
 
 
 def parse_install_info(text: str) -> InstallInfo:

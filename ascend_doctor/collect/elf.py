@@ -17,12 +17,15 @@ _LOAD, _DYNAMIC = 1, 2  # program headers
 _DYNSYM = 11  # section header
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 14, 15, 29
 _GNU_HASH = 0x6FFFFEF5
+_VERNEED, _VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
 _GLOBAL = 1
 _U16, _U32, _U64 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
 _SEGMENT = struct.Struct("<IIQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _TAG = struct.Struct("<qQ")
 _GNU_HEAD = struct.Struct("<IIII")
+_VERSIONS = struct.Struct("<HHIII")  # Elf64_Verneed
+_VERSION = struct.Struct("<IHHII")  # Elf64_Vernaux
 _NAME_LIMIT = 8192
 
 
@@ -79,6 +82,22 @@ class Elf:
     @property
     def runpath(self) -> list[str]:
         return [one for text in self._texts(_RUNPATH) for one in text.split(":") if one]
+
+    @property
+    def versions(self) -> list[str]:
+        """Names of the versions that it needs of other libraries: GLIBC_2.17, GLIBCXX_3.4.29 ..."""
+        place = self._offset(_VERNEED)
+        count = next((value for tag, value in self._tags if tag == _VERNEEDNUM), 0)
+        found = []
+        for _ in range(count if place is not None else 0):
+            _, names, _, first, following = self._numbers(_VERSIONS, place or 0)
+            at = (place or 0) + first
+            for _ in range(names):
+                _, _, _, name, step = self._numbers(_VERSION, at)
+                found.append(self._text(self._names + name).decode("utf-8", "replace"))
+                at += step
+            place = (place or 0) + following
+        return found
 
     def undefined(self) -> Iterator[bytes]:
         """Names that another library has to define; weak ones may stay open."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ascend_doctor.facts import Environment, Interface
-from ascend_doctor.system import Machine, read_or_none
+from ascend_doctor.collect.loader import find_library
+from ascend_doctor.facts import Environment, Interface, Library
+from ascend_doctor.system import Machine, exists, read_or_none
 
 _RELATED = re.compile(
     r"(ASCEND|HCCL|TORCH|NPU|CANN|ATB_|LCCL|MEGATRON|MINDSPEED|TWINKLE|SWIFT|RAY_EXPERIMENTAL|VLLM"
@@ -56,7 +57,17 @@ def environment(
         reserved_ports=_stripped(
             read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")
         ),
+        preloaded=tuple(_preloaded(machine)),
     )
+
+
+def _preloaded(machine: Machine) -> Iterator[Library]:
+    """Entries of LD_PRELOAD, parted by blanks or colons, ld.so(8)."""
+    for name in re.split(r"[\s:]+", machine.env.get("LD_PRELOAD", "").strip()):
+        if "/" in name:
+            yield Library(name=name, path=name if exists(machine, name) else None)
+        elif name:
+            yield Library(name=name, path=find_library(machine, name))
 
 
 def _stripped(text: str | None) -> str | None:
@@ -65,7 +76,7 @@ def _stripped(text: str | None) -> str | None:
 
 def _listening(machine: Machine) -> tuple[int, ...] | None:
     texts = [read_or_none(machine, f"/proc/net/{name}") for name in ("tcp", "tcp6")]
-    if texts[0] is None:
+    if "local_address" not in (texts[0] or ""):  # the kernel's header is there in any case
         return None
     return tuple(sorted({port for text in texts if text for port in parse_listening(text)}))
 

@@ -5,7 +5,7 @@ hccn_tool is for root and answers "busy" to calls side by side, so devices are a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ascend_doctor.collect.hccn_answers import (
     parse_address,
@@ -30,7 +30,8 @@ _ASCEND950 = "0xd806"
 _UB_FOLDERS = ("/dev/uburma/", "/dev/ummu/")
 # Answers, not faults: a setting that nobody made, a question that this product does not know.
 _NOTHING_SET = frozenset({"not-preset"})
-_NO_SUCH_THING = frozenset({"unsupported", "unsupported-vm", "optical-not-present", "not-recorded"})
+_UNSUPPORTED = frozenset({"unsupported", "unsupported-vm"})
+_NO_SUCH_THING = _UNSUPPORTED | {"optical-not-present", "not-recorded"}
 # After these the next device would say the same, or hang as well.
 _FINAL = frozenset({"permission", "not-found", "timeout", "not-asked"})
 
@@ -65,12 +66,16 @@ def _is_950(driver: Driver) -> bool:
 
 @dataclass(kw_only=True)
 class _Questions:
-    """Questions about one device; ``failed`` is the first fault."""
+    """Questions about one device; ``failed`` is the first fault.
+
+    ``unsupported`` are the questions that the tool does not know here.
+    """
 
     tool: Tool
     device: int
     of_950: bool
     failed: ToolError | None = None
+    unsupported: list[str] = field(default_factory=list)
 
     @property
     def refused(self) -> bool:
@@ -85,6 +90,8 @@ class _Questions:
         text, error = self.tool.ask(*form)
         if error is None or error.kind in _NOTHING_SET:
             return error.text if error else text
+        if error.kind in _UNSUPPORTED:
+            self.unsupported.append(question)
         if self.failed is None and error.kind not in _NO_SUCH_THING:
             self.failed = error
         return ""
@@ -111,6 +118,7 @@ def _port(asked: _Questions) -> HccnDevice:
         link_ups=ups,
         link_changes=changes,
         optical=optical,
+        unsupported=tuple(asked.unsupported),
         error=asked.failed,
     )
 
@@ -118,4 +126,10 @@ def _port(asked: _Questions) -> HccnDevice:
 def _ports(asked: _Questions) -> HccnDevice:
     ports = parse_ports(asked.ask("-dev_info"))
     tls = parse_tls(asked.ask("-tls"))
-    return HccnDevice(device=asked.device, ports=ports, tls=tls, error=asked.failed)
+    return HccnDevice(
+        device=asked.device,
+        ports=ports,
+        tls=tls,
+        unsupported=tuple(asked.unsupported),
+        error=asked.failed,
+    )

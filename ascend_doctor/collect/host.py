@@ -10,7 +10,7 @@ from typing import Any
 
 from ascend_doctor.collect.loader import find_library
 from ascend_doctor.facts import Container, Host, Limit
-from ascend_doctor.system import Machine, exists, matches, read_or_none
+from ascend_doctor.system import Machine, NotRecorded, exists, matches, read_or_none
 
 _LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "CORE")
 _CAPABILITIES = {
@@ -99,7 +99,7 @@ def host(machine: Machine) -> Host:
         kernel=named["kernel"],
         glibc=named["glibc"],
         libstdcxx=stdcxx,
-        glibcxx=machine.value(f"glibcxx:{stdcxx}", lambda: _newest_glibcxx(stdcxx)),
+        glibcxx=newest_glibcxx(machine, stdcxx) if stdcxx else None,
         cpus=cpus["online"],
         cpus_usable=cpus["usable"],
         numa_nodes=len(matches(machine, "/sys/devices/system/node", "node[0-9]*")) or None,
@@ -175,9 +175,16 @@ def _limits() -> dict[str, tuple[int, int]]:
     return {name: resource.getrlimit(code) for name, code in known}
 
 
-def _newest_glibcxx(path: str | None) -> str | None:
-    if path is None:
+def newest_glibcxx(machine: Machine, path: str) -> str | None:
+    """The newest version of the C++ library's interface that this libstdc++ has."""
+    try:
+        answer: str | None = machine.value(f"glibcxx:{path}", lambda: _newest_glibcxx(path))
+    except NotRecorded:
         return None
+    return answer
+
+
+def _newest_glibcxx(path: str) -> str | None:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         start = data.find(b"GLIBCXX_3")
         names = data[start : start + (1 << 18)] if start > 0 else b""

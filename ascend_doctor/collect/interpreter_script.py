@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import time
 
 TYPE_CHECKING = False  # as typing has it, which takes milliseconds to import
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 SENTINEL = "ascend-doctor interpreter: "
 _LINES = 20000
+_RECORD_LIMIT = 1 << 24
+# Whose files are looked for one by one; other packages fail by themselves, and plainly.
+WATCHED = ("torch", "torch-npu", "triton-ascend", "mindspeed")
+_FILES_DEADLINE = 0.3
+_MISSING_SHOWN = 20
 
 
 def describe(modules: "list[str]") -> "dict[str, object]":
@@ -86,7 +92,36 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
         requires_python=headers.get("requires-python", [None])[0],
         installer="".join(installer).strip()[:100] or None,
     )
+    if found["name"] in WATCHED and "RECORD" in inside:
+        found.update(files(folder, os.path.join(place, "RECORD")))
     return found
+
+
+def files(folder: str, record: str) -> "dict[str, object]":
+    """Modules and libraries that RECORD lists, and the first that are gone or lost their content.
+
+    Tests may be stripped from an image. Past the deadline nothing is told: a slow file system.
+    """
+    end = time.monotonic() + _FILES_DEADLINE
+    try:
+        with open(record, "rb") as file:
+            text = file.read(_RECORD_LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return {}
+    listed, missing = 0, []
+    for path in re.findall(r'^"?([^/."\n][^,"\n]*\.(?:py|so))"?,', text, re.MULTILINE):
+        if "/test" in path:
+            continue
+        listed += 1
+        try:
+            gone = os.stat(os.path.join(folder, path)).st_size == 0 and path.endswith(".so")
+        except OSError:
+            gone = True
+        if gone:
+            missing.append(path)
+        if listed % 64 == 0 and time.monotonic() > end:
+            return {}
+    return {"files_listed": listed, "files_missing": missing[:_MISSING_SHOWN]}
 
 
 def parse_headers(text: "Iterable[str]") -> "dict[str, list[str]]":

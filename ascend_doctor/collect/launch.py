@@ -25,10 +25,19 @@ OPTIONS = frozenset(
         *("recompute_granularity", "recompute_method", "recompute_num_layers"),
         *("fp16", "bf16", "fp8", "fp8_format", "fp8_recipe", "fp8_param_gather"),
         *("train_type", "tuner_type", "target_modules", "use_mcore_gdn", "model", "packing"),
-        *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec"),
+        *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec", "unaligned_linear"),
         *("nproc_per_node", "nnodes", "node_rank"),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
         *("checkpoint_engine.backend", "router_replay.mode"),
+    )
+)
+_SWITCHES = frozenset(
+    (
+        *("sequence_parallel", "use_distributed_optimizer", "overlap_param_gather", "packing"),
+        *("overlap_grad_reduce", "fp16", "bf16", "fp8_param_gather", "group_query_attention"),
+        *("multi_latent_attention", "account_for_embedding_in_pipeline_split", "tp_2d"),
+        *("account_for_loss_in_pipeline_split", "use_torch_fsdp2", "use_megatron_fsdp"),
+        *("use_custom_fsdp", "unaligned_linear"),
     )
 )
 _ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
@@ -40,6 +49,16 @@ _PROGRAMS = (
     (re.compile(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
     (re.compile(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),
 )
+
+
+def takes_value(word: str) -> bool:
+    """Whether a word of a command is an option whose value is the next word."""
+    return word.startswith("--") and "=" not in word and _key(word[2:]) not in _SWITCHES
+
+
+def _key(name: str) -> str:
+    """An option in Megatron's spelling, with underscores."""
+    return name.replace("-", "_").lower()
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +93,7 @@ def said(command: Sequence[str]) -> dict[str, Said]:
             value = "" if following.startswith("--") else following
         else:
             continue
-        key = name.replace("-", "_").lower()
+        key = _key(name)
         if key in OPTIONS:
             found[key] = Said(value=value, word=place)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -11,15 +12,21 @@ from ascend_doctor.collect.elf import Elf, NotElf
 from ascend_doctor.collect.loader import configured, library_path
 from ascend_doctor.system import Machine, NotRecorded, exists
 
+_INTERFACE = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})")
+
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the loader reads first. ``error`` says why the file is no library, "" where it is."""
+    """What the loader reads first. ``error`` says why the file is no library, "" where it is.
+
+    ``versions`` are the newest of each interface of the C and C++ library that it needs.
+    """
 
     machine: str = ""
     soname: str = ""
     needed: tuple[str, ...] = ()
     rpath: tuple[str, ...] = ()
     runpath: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
     error: str = ""
 
 
@@ -130,6 +137,16 @@ class Linker:
         yield from ((f"{folder}/{name}", "loader configuration") for folder in self._configured)
 
 
+def newest(versions: Iterable[str]) -> tuple[str, ...]:
+    """The newest version of each interface of the C and the C++ library."""
+    found: dict[str, tuple[tuple[int, ...], str]] = {}
+    for one in versions:
+        if match := _INTERFACE.fullmatch(one):
+            number = tuple(int(part) for part in match[2].split("."))
+            found[match[1]] = max(found.get(match[1], ((), "")), (number, one))
+    return tuple(name for _, name in sorted(found.values(), key=lambda pair: pair[1]))
+
+
 def _joined(one: Loaded, folders: Iterable[str], name: str, rule: str) -> Iterator[tuple[str, str]]:
     origin = os.path.dirname(one.path)
     for folder in folders:
@@ -146,6 +163,7 @@ def _header(path: str) -> Header:
                 needed=tuple(elf.needed),
                 rpath=tuple(elf.rpath),
                 runpath=tuple(elf.runpath),
+                versions=newest(elf.versions),
             )
     except (OSError, NotElf) as error:
         return Header(error=getattr(error, "strerror", None) or str(error))

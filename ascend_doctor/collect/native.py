@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ascend_doctor.collect.elf import Elf, NotElf, symbol
-from ascend_doctor.collect.linking import Linker
+from ascend_doctor.collect.host import newest_glibcxx
+from ascend_doctor.collect.linking import Linker, newest
 from ascend_doctor.collect.package_copies import copies
 from ascend_doctor.errors import Unknown
-from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, Python
+from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageCopy, Python
 from ascend_doctor.loading import Kept
 from ascend_doctor.system import Machine, matches
 
@@ -20,8 +20,10 @@ from ascend_doctor.system import Machine, matches
 _OF_TORCH = re.compile(
     r"_Z(?:T[VITS]|GV)?N?[KVrRO]*(?:2at|3c10|4c10d|5torch|6caffe2)|(?:_ZN?K?\d+)?TH[A-Z]"
 )
-# Interfaces and namespaces that torch_npu 2.13.0 takes from CANN and NNAL: its undefined names.
-_OF_CANN = re.compile(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*(?:2ge|3atb)")
+# Interfaces and namespaces that torch_npu 2.13.0 takes from CANN and NNAL: its undefined names, and
+# those of libatb.so, which is built on Mki (Ascend/ascend-transformer-boost@master:src/kernels).
+_OF_CANN = re.compile(r"acl|Hccl|Msprof|rt[A-Z]|_Z(?:T[VITS])?N?[KVrRO]*2ge")
+_OF_NNAL = re.compile(r"_Z(?:T[VITS])?N?[KVrRO]*(?:3atb|3Mki)")
 _OF_PYTHON = re.compile(r"_?Py[A-Z_]")
 _TORCH_LIBRARY = re.compile(r"lib(?:torch|c10|shm)")
 _FILES_LIMIT = 500
@@ -52,6 +54,7 @@ def native(machine: Machine, python: Python) -> Native:
         if path not in linker.files:
             linker.link(path, "torch_npu")
     symbols = _symbols(machine, linker, folder, module)
+    stdcxx = linker.look_up("libstdc++.so.6")
     return Native(
         source=folder,
         torch_npu=folder,
@@ -59,12 +62,28 @@ def native(machine: Machine, python: Python) -> Native:
         libraries=len(objects),
         needed=tuple(_needed(linker, folder, early)),
         missing_symbols=tuple(
-            MissingSymbol(name=name, wanted_by=path, owner=owner, at_import=path in early)
-            for name, path, owner in symbols["missing"]
+            MissingSymbol(name=name, wanted_by=path, owner=owner(name), at_import=path in early)
+            for name, path, _ in symbols["missing"]
         ),
         symbols_checked=symbols["checked"],
         hal=_library(linker, "libascend_hal.so"),
         atb=_library(linker, "libatb.so"),
+        versions=_versions(linker, packages),
+        libstdcxx=stdcxx.path if stdcxx else None,
+        glibcxx=newest_glibcxx(machine, stdcxx.path) if stdcxx else None,
+    )
+
+
+def _versions(
+    linker: Linker, packages: tuple[tuple[PackageCopy | None, str], ...]
+) -> tuple[str, ...]:
+    """What the files of torch and torch_npu need of the C and C++ library."""
+    folders = tuple(f"{one.path}/" for one, _ in packages if one)
+    return newest(
+        version
+        for path, one in linker.files.items()
+        if path.startswith(folders)
+        for version in one.header.versions
     )
 
 
@@ -101,8 +120,7 @@ def _kept(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> di
     files = sorted(libraries)
     stamps = [(path, *_stamp(path)) for path in files]
     told = repr((stamps, sorted((path, sorted(one)) for path, one in lacking.items())))
-    name = hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=12).hexdigest()
-    kept = Kept.named("symbols", name)
+    kept = Kept.of("symbols", told.encode("utf-8", "replace"))
     found = kept.get()
     if isinstance(found, dict):
         return found
@@ -111,12 +129,13 @@ def _kept(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> di
     return found
 
 
-def _stamp(path: str) -> tuple[int, int]:
+def _stamp(path: str) -> tuple[int, ...]:
+    """Time and size alone stay where a file is put in the place of another with its time."""
     try:
         status = os.stat(path)
     except OSError:
-        return 0, 0
-    return status.st_mtime_ns, status.st_size
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
 def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
@@ -141,10 +160,9 @@ def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> 
 
 
 def owner(name: str) -> str:
-    """Whose symbol this is, as far as its name tells: torch, cann, or "" for neither."""
-    if _OF_TORCH.match(name):
-        return "torch"
-    return "cann" if _OF_CANN.match(name) else ""
+    """Whose symbol this is, as far as its name tells: torch, nnal, cann, or "" for none."""
+    patterns = {"torch": _OF_TORCH, "nnal": _OF_NNAL, "cann": _OF_CANN}
+    return next((owner for owner, pattern in patterns.items() if pattern.match(name)), "")
 
 
 def _answered(name: str, lacking: Iterable[str]) -> bool:

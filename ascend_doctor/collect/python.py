@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -13,8 +14,8 @@ import msgspec
 
 from ascend_doctor.collect import interpreter_script
 from ascend_doctor.errors import DataError, Unknown
-from ascend_doctor.facts import Python
-from ascend_doctor.system import Completed, Machine, ProgramMissing, is_directory
+from ascend_doctor.facts import Doctor, Python
+from ascend_doctor.system import Completed, Machine, NotRecorded, ProgramMissing, is_directory
 
 DEADLINE = 20.0
 # The second group is what the Python part of CANN imports; the third is CANN's own.
@@ -24,6 +25,8 @@ MODULES = (
     *("psutil", "requests", "scipy", "sympy", "yaml"),
     *("acl", "hccl", "impl", "tbe", "te"),
 )
+# Import names without which nothing trains.
+TRAINING = ("torch", "torch_npu", "megatron", "mindspeed")
 # -c puts the current folder in front of sys.path, where a training script has its own folder; and
 # a json.py on PYTHONPATH would stop the answer.
 _BOOT = """import os, sys
@@ -33,7 +36,7 @@ if sys.path[:1] == [""]:
     sys.path.pop(0)
 path, library = sys.path[:], os.path.dirname(os.__file__)
 sys.path.sort(key=lambda one: not one.startswith(library))
-import importlib.machinery, itertools, json, re
+import importlib.machinery, itertools, json, re, time
 sys.path[:] = path
 exec(sys.argv.pop(1))
 """
@@ -55,7 +58,7 @@ def python(machine: Machine, executable: str | None = None) -> Python:
     Raises DataError where the one that was asked for cannot be started, Unknown where there is
     none or where it gives no answer.
     """
-    chosen = _within(machine, executable) if executable else active(machine)
+    chosen, by = (_within(machine, executable), "--python") if executable else _active(machine)
     if chosen is None:
         raise Unknown("there is no active Python environment and no python3 on PATH")
     script = Path(interpreter_script.__file__).read_text("utf-8")
@@ -75,17 +78,24 @@ def python(machine: Machine, executable: str | None = None) -> Python:
         source=chosen,
         executable=found.executable or chosen,
         own=_own(machine, found),
+        by=by,
+        doctor=_doctor_packages(machine),
     )
 
 
 def active(machine: Machine) -> str | None:
     """The interpreter that ``python`` means in this environment."""
+    return _active(machine)[0]
+
+
+def _active(machine: Machine) -> tuple[str | None, str]:
+    """The same, and the variable that says so."""
     env = machine.env
-    roots = [f"{env[name]}/bin" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
-    paths = [f"{root}/python" for root in roots]
+    roots = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
+    paths = [(f"{env[name]}/bin/python", name) for name in roots]
     for name in ("python3", "python"):
-        paths += [f"{one}/{name}" for one in env.get("PATH", "").split(":") if one]
-    return next((path for path in paths if _is_program(machine, path)), None)
+        paths += [(f"{one}/{name}", "PATH") for one in env.get("PATH", "").split(":") if one]
+    return next((one for one in paths if _is_program(machine, one[0])), (None, ""))
 
 
 def _within(machine: Machine, given: str) -> str:
@@ -113,6 +123,23 @@ def _own(machine: Machine, found: Python) -> bool:
 
 def _doctor() -> dict[str, str]:
     return {"prefix": sys.prefix, "executable": os.path.realpath(sys.executable)}
+
+
+def _doctor_packages(machine: Machine) -> Doctor | None:
+    """None of a machine that was recorded without them."""
+    try:
+        found: dict[str, Any] = machine.value("the doctor's packages", _own_packages)
+        return msgspec.convert(found, Doctor)
+    except (NotRecorded, msgspec.ValidationError):
+        return None
+
+
+def _own_packages() -> dict[str, Any]:
+    """By their folders alone: nothing is imported."""
+    return {
+        "executable": sys.executable,
+        "packages": [name for name in TRAINING if importlib.util.find_spec(name) is not None],
+    }
 
 
 def _reason(done: Completed) -> str:

@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -13,12 +14,48 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DoctorError, Unknown
-from ascend_doctor.facts import Gap, Section, Snapshot
+from ascend_doctor.facts import SECTIONS, Gap, Section, Snapshot
 from ascend_doctor.system import Machine, NotRecorded
 
 SECTION_DEADLINE = 60.0
 
+# Those of a machine; launch, script and lock come from the command line.
+_COLLECTED = tuple(one for one in SECTIONS if one not in {"launch", "script", "stack_lock"})
+
 Collector = Callable[[dict[str, Section]], Section]
+
+
+@dataclass(kw_only=True)
+class Taking:
+    """A snapshot that is being taken; who cannot wait for it reads what there is."""
+
+    simulated: bool = False
+    taken_at: str = ""
+    outcomes: dict[str, Section | Exception] = field(default_factory=dict)
+    sections: dict[str, Section] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+
+    def snapshot(self, missing: str = "") -> Snapshot:
+        """What is there; ``missing`` is the reason of what is not, where it says one."""
+        sections, gaps = dict(self.sections), list(self.gaps)
+        if missing:
+            told = {one.section for one in gaps}
+            for name, one in tuple(self.outcomes.items()):
+                if isinstance(one, Section) and name not in told:
+                    sections.setdefault(name, _storable(one))
+            gaps += [
+                Gap(section=name, reason=missing)
+                for name in _COLLECTED
+                if name not in sections and name not in told
+            ]
+        found: dict[str, Any] = dict(sections)
+        return Snapshot(
+            tool_version=__version__,
+            taken_at=self.taken_at,
+            simulated=self.simulated,
+            gaps=tuple(sorted(gaps, key=lambda gap: gap.section)),
+            **found,
+        )
 
 
 def take(
@@ -27,29 +64,22 @@ def take(
     *,
     python: str | None = None,
     deadline: float = SECTION_DEADLINE,
-    simulated: bool = False,
+    taking: Taking | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Snapshot:
     """All sections of this machine. ``python`` is the interpreter to examine.
 
-    ``meanwhile`` is called once while the first collectors wait for the machine.
+    ``meanwhile`` is called once while the first collectors wait for the machine; ``taking`` is
+    filled on the way.
     Raises DataError where ``python`` was given and cannot be run; nothing else.
     """
-    taken_at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
-    sections: dict[str, Section] = {}
-    gaps: list[Gap] = []
+    taking = taking or Taking()
+    taking.taken_at = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
     end = time.monotonic() + deadline
     first, second = _waves(machine, catalog, python)
-    _collect(first, sections, gaps, end, meanwhile)
-    _collect(second, sections, gaps, end)
-    found: dict[str, Any] = dict(sections)
-    return Snapshot(
-        tool_version=__version__,
-        taken_at=taken_at,
-        simulated=simulated,
-        gaps=tuple(sorted(gaps, key=lambda gap: gap.section)),
-        **found,
-    )
+    _collect(first, taking, end, meanwhile)
+    _collect(second, taking, end)
+    return taking.snapshot()
 
 
 def _waves(
@@ -67,6 +97,7 @@ def _waves(
     from ascend_doctor.collect.native import native  # noqa: PLC0415
     from ascend_doctor.collect.npus import npus  # noqa: PLC0415
     from ascend_doctor.collect.python import python  # noqa: PLC0415
+    from ascend_doctor.collect.storage import storage  # noqa: PLC0415
 
     variables = catalog.variables
     shown = tuple(one.name for one in variables.variables if one.show)
@@ -76,6 +107,7 @@ def _waves(
             "python": lambda _: python(machine, interpreter),  # first, for it runs elsewhere
             "npus": lambda _: npus(machine),
             "host": lambda _: host(machine),
+            "storage": lambda _: storage(machine),
             "driver": lambda _: driver(machine),
             "cann": lambda _: cann(machine),
             "environment": lambda _: environment(machine, shown, misses),
@@ -98,14 +130,12 @@ def _done(sections: dict[str, Section], name: str) -> Any:
 
 def _collect(
     wave: dict[str, Collector],
-    sections: dict[str, Section],
-    gaps: list[Gap],
+    taking: Taking,
     end: float,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Run a wave's collectors side by side; one that does not return in time is left behind."""
-    before = dict(sections)
-    outcomes: dict[str, Section | Exception] = {}
+    before, outcomes = dict(taking.sections), taking.outcomes
 
     def work(name: str, collector: Collector) -> None:
         try:
@@ -124,11 +154,11 @@ def _collect(
         thread.join(max(end - time.monotonic(), 0))
         outcome = outcomes.get(name)
         if isinstance(outcome, Section):
-            sections[name] = _storable(outcome)
+            taking.sections[name] = _storable(outcome)
         elif isinstance(outcome, DoctorError):
             raise outcome
         else:
-            gaps.append(Gap(section=name, reason=_reason(outcome)))
+            taking.gaps.append(Gap(section=name, reason=_reason(outcome)))
 
 
 def _storable(section: Section) -> Section:

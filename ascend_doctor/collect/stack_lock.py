@@ -40,6 +40,8 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
             )
             for one in lock.wheels
         ),
+        proof=lock.told_proof,
+        proof_failed=lock.proof.failed if lock.proof else (),
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_doctor.collect.elf import Elf, NotElf, symbol
+from ascend_doctor.collect.linking import newest
 from tests.collect.elf_files import functions, shared_object
 
 
@@ -52,6 +53,30 @@ def test_headers_are_those_that_the_linker_wrote(small: Path) -> None:
         assert elf.needed == ["libneeded.so.2"]
         assert elf.rpath + elf.runpath == ["$ORIGIN/lib", "/opt"]
         assert set(elf.undefined()) == {b"outside", b"elsewhere"}, "weak ones may stay open"
+
+
+def test_versions_are_those_that_elftools_reads() -> None:
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = {line.split()[-1] for line in maps if ".so" in line and line.split()[-1][0] == "/"}
+    seen = 0
+    for path in sorted(paths):
+        with open(path, "rb") as file, Elf(path) as elf:
+            section = ELFFile(file).get_section_by_name(".gnu.version_r")
+            told = (
+                [aux.name for _, all_of in section.iter_versions() for aux in all_of]
+                if section
+                else []
+            )
+            assert elf.versions == told, path
+            seen += len(told)
+    assert seen, "the interpreter's own libraries need versions"
+
+
+def test_the_newest_of_each_interface() -> None:
+    found = newest(
+        ["GLIBC_2.9", "GLIBC_2.17", "GLIBCXX_3.4.21", "GLIBCXX_3.4", "GLIBC_PRIVATE", "x"]
+    )
+    assert found == ("GLIBCXX_3.4.21", "GLIBC_2.17")
 
 
 @pytest.mark.parametrize("tag", ["--disable-new-dtags", "--enable-new-dtags"])

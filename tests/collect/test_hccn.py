@@ -151,6 +151,13 @@ def test_a_fault_of_one_device_does_not_stop_the_next(tmp_path: Path) -> None:
     assert found.error is None
 
 
+def test_a_question_that_the_product_does_not_know_is_kept(tmp_path: Path) -> None:
+    told = {**answers(0, HEALTHY), "hccn_tool -i 0 -tls -g": sample("err-unsupported-product.txt")}
+    (found,) = hccn(replayed(tmp_path, commands=told), with_devices(0)).devices
+    assert found.unsupported == ("-tls",)
+    assert (found.tls, found.link, found.error) == (None, "UP", None)
+
+
 def test_950_is_asked_in_its_own_order_by_index(tmp_path: Path) -> None:
     machine = replayed(
         tmp_path,

@@ -349,13 +349,79 @@ def test_variables_of_git_do_not_mislead(repository: Path, tmp_path: Path) -> No
     assert found.dirty is False
 
 
-def test_a_program_named_by_the_checkout_is_not_run(repository: Path, tmp_path: Path) -> None:
-    program = tmp_path / "monitor"
-    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+RUNS = {
+    "core.fsmonitor": "PROGRAM",
+    "core.hooksPath": "HOOKS",
+    "core.sshCommand": "PROGRAM",
+    "core.pager": "PROGRAM",
+    "core.gitProxy": "PROGRAM",
+    "core.askPass": "PROGRAM",
+    "diff.external": "PROGRAM",
+    "diff.any.textconv": "PROGRAM",
+    "diff.any.command": "PROGRAM",
+    "filter.any.clean": "PROGRAM",
+    "filter.any.smudge": "PROGRAM",
+    "filter.any.process": "PROGRAM",
+    "filter.a=b c.clean": "PROGRAM",
+    "include.path": "INCLUDED",
+    "alias.status": "!PROGRAM",
+    "gpg.program": "PROGRAM",
+    "credential.helper": "!PROGRAM",
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("where", ["config", "worktree", "home"])
+def test_a_program_named_by_a_checkout_or_a_home_is_not_run(
+    repository: Path, tmp_path: Path, name: str, where: str, no_real_home: Path
+) -> None:
+    program, hooks, included = (tmp_path / one for one in ("program", "hooks", "included"))
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
     program.chmod(0o755)
-    git(repository, "config", "core.fsmonitor", str(program))
+    hooks.mkdir()
+    for one in ("post-index-change", "fsmonitor-watchman", "reference-transaction"):
+        (hooks / one).symlink_to(program)
+        (repository / ".git" / "hooks" / one).unlink(missing_ok=True)
+        (repository / ".git" / "hooks" / one).symlink_to(program)
+    included.write_text(f'[core]\nfsmonitor = {program}\n[filter "any"]\nclean = {program}\n')
+    (repository / ".gitattributes").write_text("* filter=any diff=any\n")
+    (repository / ".git" / "info" / "attributes").write_text('*.py "filter=a=b c"\n* filter=any\n')
+    value = RUNS[name].replace("PROGRAM", str(program)).replace("HOOKS", str(hooks))
+    value = value.replace("INCLUDED", str(included))
+    if where == "home":
+        subprocess.run(["git", "config", "--global", name, value], check=True)
+        assert (no_real_home / ".gitconfig").is_file()
+    else:
+        git(repository, "config", "extensions.worktreeConfig", "true")
+        git(repository, "config", "--worktree" if where == "worktree" else "--local", name, value)
+    # The content has to be looked at: the times in the index no longer agree.
+    for path in repository.rglob("*.py"):
+        os.utime(path, (1, 1))
+    (tmp_path / "ran").unlink(missing_ok=True)
     assert state(repository)[3] is False
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_a_filter_would_convert_is_not_called_a_change(repository: Path) -> None:
+    git(repository, "config", "filter.lfs.clean", "cat")
+    (repository / "megatron" / "core" / "__init__.py").write_text("changed")
+    assert state(repository)[3] is None
+
+
+def test_the_index_stays_as_it_was(repository: Path) -> None:
+    index = repository / ".git" / "index"
+    before = index.read_bytes(), index.stat().st_mtime_ns
+    for path in repository.rglob("*.py"):
+        os.utime(path, (1, 1))
+    state(repository)
+    assert (index.read_bytes(), index.stat().st_mtime_ns) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_git_is_not_asked_about_a_checkout_of_another_user(repository: Path) -> None:
+    os.chown(repository, 12345, 12345)
+    commit, branch, _, dirty = state(repository)
+    assert (len(commit or ""), branch, dirty) == (40, "core_r0.15.0", None)
 
 
 def test_an_environment_inside_a_checkout_is_no_part_of_it(repository: Path) -> None:

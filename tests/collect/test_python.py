@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import os
 import subprocess
@@ -20,7 +21,7 @@ from ascend_doctor.collect.interpreter_script import (
     parse_headers,
     parse_requires,
 )
-from ascend_doctor.collect.python import active, parse_interpreter, python
+from ascend_doctor.collect.python import TRAINING, active, parse_interpreter, python
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import Python
 from ascend_doctor.recorded import RecordingMachine, ReplayMachine
@@ -99,6 +100,25 @@ def test_an_environment_tells_of_itself(bare_venv: Path, site: Path) -> None:
     assert one.requires == ("torch==2.13.0.*", "numpy; python_version < '3.9'")
     assert one.requires_python == ">=3.8"
     assert found.importable["torch"] is False
+
+
+def test_files_of_a_package_are_looked_for(bare_venv: Path, site: Path) -> None:
+    there = ("torch/__init__.py", "torch/lib/libc10.so")
+    gone = ("torch/functional.py", "torch/lib/libtorch.so")
+    left_out = ("../../../bin/torchrun", "torch/test/test_x.py", "torch/py.typed", "torch/a.pyc")
+    record = "".join(f"{one},sha256=x,3\n" for one in (*there, *gone, "torch/empty.so", *left_out))
+    dist_info(site, "torch", "2.7.1", RECORD=record)
+    dist_info(site, "numpy", "1.26.0", RECORD="numpy/gone.py,,\n")
+    for one in (*there, "torch/empty.so"):
+        (site / one).parent.mkdir(parents=True, exist_ok=True)
+        (site / one).write_text("" if "empty" in one else "x", "utf-8")
+    found = examine(bare_venv)
+    torch, numpy = found.find("torch"), found.find("numpy")
+    assert torch is not None
+    assert numpy is not None
+    assert torch.files_listed == 5
+    assert torch.files_missing == (*gone, "torch/empty.so")
+    assert numpy.files_listed is None, "only a few packages are looked at"
 
 
 def test_the_doctors_own_interpreter_is_known() -> None:
@@ -214,6 +234,22 @@ def test_the_active_environment_comes_before_path(bare_venv: Path, tmp_path: Pat
     assert active(LiveMachine(conda)) == f"{bare_venv}/bin/python"
     both = {"VIRTUAL_ENV": str(bare_venv), "CONDA_PREFIX": "/nowhere"}
     assert active(LiveMachine(both)) == f"{bare_venv}/bin/python"
+
+
+@pytest.mark.parametrize("by", ["--python", "VIRTUAL_ENV", "CONDA_PREFIX", "PATH"])
+def test_it_is_known_what_named_the_interpreter(bare_venv: Path, tmp_path: Path, by: str) -> None:
+    env = {"PATH": f"{bare_venv}/bin"} if by == "PATH" else {by: str(bare_venv), "PATH": "/bin"}
+    named = f"{bare_venv}/bin/python" if by == "--python" else None
+    found = python(LiveMachine(env), named)
+    assert (found.by, found.prefix, found.own) == (by, str(bare_venv), False)
+    assert found.doctor is not None
+    assert found.doctor.executable == sys.executable
+    here = [one for one in TRAINING if importlib.util.find_spec(one) is not None]
+    assert list(found.doctor.packages) == here
+    recording = RecordingMachine(LiveMachine(env))
+    python(recording, named)
+    recording.save(tmp_path / "machine", origin="o", python="", clean=str, env=env)
+    assert python(ReplayMachine(tmp_path / "machine"), named).doctor == found.doctor
 
 
 def test_no_interpreter_is_a_gap_and_a_wrong_one_an_error(tmp_path: Path) -> None:

@@ -41,31 +41,43 @@ def build(name: str, folder: Path) -> Path:
     """Write a machine as a plain recording into a new folder."""
     if (MACHINES / name / "root").is_dir():
         return Path(shutil.copytree(MACHINES / name, folder))
-    spec = _spec(name)
-    files = spec.pop("files", {})
-    spec["commands"] = [
-        {"name": one, **_completed(answer)} for one, answer in spec.get("commands", {}).items()
-    ]
-    if told := spec.pop("interpreter", None):
-        spec["commands"].append({"name": "interpreter", "stdout": _interpreter(told)})
+    recording, files = composed(spec(name))
     folder.mkdir(parents=True)
     for path, text in files.items():
         place = folder / "root" / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(_text(text), "utf-8")
-    (folder / "machine.yaml").write_text(yaml.safe_dump(spec, sort_keys=False), "utf-8")
+        place.write_text(text, "utf-8")
+    (folder / "machine.yaml").write_text(yaml.safe_dump(recording, sort_keys=False), "utf-8")
     return folder
 
 
-def _spec(name: str) -> dict[str, Any]:
+def composed(machine: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """machine.yaml of a plain recording, and the texts of its files by path."""
+    recording = dict(machine)
+    files = recording.pop("files", {})
+    recording["commands"] = [
+        {"name": one, **_completed(answer)} for one, answer in machine.get("commands", {}).items()
+    ]
+    told = recording.pop("interpreter", None)
+    if told and "interpreter" not in machine["commands"]:
+        recording["commands"].append({"name": "interpreter", "stdout": _interpreter(told)})
+    return recording, {path: _text(text) for path, text in files.items()}
+
+
+def spec(name: str) -> dict[str, Any]:
     """The machine with its bases below it."""
     own = yaml.safe_load((MACHINES / name / "machine.yaml").read_text("utf-8"))
     for key in _MERGED:
-        own[key] = dict(_spread(own.get(key, {})))
+        own[key] = dict(spread(own.get(key, {})))
     base = own.pop("base", None)
     if base is None:
         return dict(own)
-    below = _replaced(_spec(base), own.pop("replace", {}))
+    return merged(_replaced(spec(base), own.pop("replace", {})), own)
+
+
+def merged(below: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """A machine with a change laid over it, which is written as a machine is."""
+    own = {**change, **{key: dict(spread(change.get(key) or {})) for key in _MERGED}}
     for key in _MERGED:
         gone = [name for name, one in own[key].items() if one is None]
         kept = {
@@ -98,7 +110,7 @@ def _packages(below: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
     return both
 
 
-def _spread(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def spread(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in found.items():
         match = _BRACES.search(key)
         if match is None:
@@ -108,7 +120,7 @@ def _spread(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         parts = listed.split(",") if listed else map(str, range(int(low), int(high) + 1))
         for part in parts:
             expanded = key[: match.start()] + part + key[match.end() :]
-            yield from _spread({expanded: _filled(value, part)})
+            yield from spread({expanded: _filled(value, part)})
 
 
 def _filled(value: Any, part: str) -> Any:
