@@ -29,11 +29,18 @@ class Chosen:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The rows meant: all of them, or the one that speaks for the version."""
+        """The rows meant: all of them, the one that speaks for the version, or has it as its ref.
+
+        Where none does, those that report the version as their own: branches share one number.
+        """
         if self.version is None:
             return self.component.releases
+        by_ref = tuple(row for row in self.component.releases if row.ref == self.version)
+        if by_ref:
+            return by_ref
         row = self.component.release(self.version)
-        return (row,) if row else ()
+        reporting = (one for one in self.component.releases if one.reports == self.version)
+        return (row,) if row else tuple(reporting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +66,10 @@ def choose(catalog: Catalog, text: str) -> Chosen:
         raise DataError(f"{text}: the version is missing")
     component = _named(catalog, name.strip())
     chosen = Chosen(component=component, version=version.strip() or None)
+    wrong = next((ref for ref in component.refs if ref.ref == chosen.version), None)
+    if wrong and not wrong.exists:
+        use = f"; use {wrong.use}" if wrong.use else ""
+        raise DataError(f"{component.title} has no ref {wrong.ref}{use}. {wrong.note}".strip())
     try:
         chosen.releases  # noqa: B018 - parses the version
     except VersionError as error:
@@ -215,10 +226,10 @@ def candidates(component: Component, ranges: Iterable[str]) -> tuple[str, ...]:
         return tuple(row.version for row in component.releases)
     ends = {end for one in ranges for end in re.findall(r"[=<>~]\s*([0-9][^\s,|*]*)", one)}
     near = {text for end in ends for text in (end.rstrip("."), f"{end.rstrip('.')}.0.1")}
-    return ("0", *sorted(one for one in near if _is_version(component.scheme, one)))
+    return ("0", *sorted(one for one in near if is_version(component.scheme, one)))
 
 
-def _is_version(scheme: Scheme, text: str) -> bool:
+def is_version(scheme: Scheme, text: str) -> bool:
     try:
         parse(scheme, text)
     except VersionError:

@@ -12,8 +12,17 @@ import yaml
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
+from ascend_doctor.files import read_bytes
+from ascend_doctor.parsing import YAML_BYTES, check_yaml
 from ascend_doctor.stacks import Component, Family, Need, Release, Stack
-from ascend_doctor.versions import Scheme, VersionError, check_range, parse, satisfies
+from ascend_doctor.versions import (
+    Scheme,
+    VersionError,
+    check_range,
+    normalised,
+    parse,
+    satisfies,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +97,10 @@ def _tried(step: Callable[[], object]) -> Iterator[Problem]:
 def _duplicate_keys(path: Path) -> Iterator[Problem]:
     """YAML takes the last of two equal keys without a word."""
     try:
-        root = yaml.compose(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
-    except (OSError, yaml.YAMLError, UnicodeDecodeError):
+        text = read_bytes(path, YAML_BYTES).decode()
+        check_yaml(text, str(path))
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, DataError):
         return  # loading the file says it
     todo = [root] if root else []
     while todo:
@@ -120,6 +131,9 @@ def _component(catalog: Catalog, component: Component) -> Found:
     for name in component.after:
         if name not in catalog.component_ids:
             yield "after", f"no component is called {name}"
+    distribution = component.obtain.distribution
+    if distribution and normalised(distribution) not in catalog.distributions:
+        yield "obtain", f"write distribution: {distribution} in one line or in indented lines"
 
 
 def _versions(component: Component) -> Found:

@@ -76,6 +76,19 @@ class Release(Row, frozen=True, kw_only=True):
     sources: Sources
 
 
+class Index(Row, frozen=True, kw_only=True):
+    """A package index that documents name for a component, beside the user's own.
+
+    ``versions`` are those that only it has. ``when`` is that of a Need.
+    """
+
+    url: Annotated[str, msgspec.Meta(pattern=r"^https://")]
+    versions: str = ""
+    when: dict[Literal["arch", "family"], str] = {}
+    because: str = ""
+    sources: Sources
+
+
 class Obtain(Row, frozen=True, kw_only=True):
     """How a component comes onto a machine. ``system``: by the administrator, never by us."""
 
@@ -83,6 +96,15 @@ class Obtain(Row, frozen=True, kw_only=True):
     url: str = ""
     distribution: str = ""
     editable: bool = False
+    indexes: tuple[Index, ...] = ()
+
+
+class ImportCheck(Row, frozen=True, kw_only=True):
+    """The lines of Python with which a project's documents have an installation checked."""
+
+    versions: str = ""
+    code: str
+    sources: Sources
 
 
 class WrongRef(Row, frozen=True, kw_only=True):
@@ -134,6 +156,7 @@ class Component(Row, frozen=True, kw_only=True):
     refs: tuple[WrongRef, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
     functions: tuple[Function, ...] = ()
+    import_checks: tuple[ImportCheck, ...] = ()
     note: str = ""
     sources: Sources
 
@@ -146,6 +169,13 @@ class Component(Row, frozen=True, kw_only=True):
         for one in self.releases:
             if one.covers and satisfies(self.scheme, version, one.covers):
                 return one
+        return None
+
+    def import_check(self, version: str) -> ImportCheck | None:
+        """The check that documents have for a version, or None. Raises VersionError."""
+        for check in self.import_checks:
+            if satisfies(self.scheme, version, check.versions):
+                return check
         return None
 
     def behaviour(self, identity: str, version: str) -> Behaviour | None:
@@ -196,9 +226,11 @@ class Link(Row, frozen=True, kw_only=True):
 class Family(Row, frozen=True, kw_only=True):
     """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
 
-    ``id`` is the kernel folder's name (ascend910b ...). ``idle_hbm_mb`` is the largest figure seen
+    ``id`` is the kernel folder's name (ascend910b ...). ``servers`` are the numbers of devices that
+    servers have, empty where any number may be. ``idle_hbm_mb`` is the largest figure seen
     at idle. ``first_torch_npu`` is the torch_npu train that knows a name first. In it and in
-    ``names`` a ``*`` at the end stands for any rest.
+    ``names`` a ``*`` at the end stands for any rest. ``first_vllm_ascend`` is the vllm-ascend whose
+    documents list the family first, "none" where they say that it is not supported.
     """
 
     schema: int
@@ -207,6 +239,7 @@ class Family(Row, frozen=True, kw_only=True):
     names: tuple[str, ...]
     npu_smi_names: tuple[str, ...]
     devices_per_npu: int | None = None
+    servers: tuple[int, ...] = ()
     pci_device: str = ""
     bf16: bool | None = None
     fp8: bool | None = None
@@ -215,6 +248,7 @@ class Family(Row, frozen=True, kw_only=True):
     manager_nodes: tuple[str, ...] = ()
     idle_hbm_mb: int | None = None
     first_torch_npu: dict[str, str] = {}
+    first_vllm_ascend: str = ""
     socs: tuple[Soc, ...] = ()
     links: tuple[Link, ...] = ()
     note: str = ""
@@ -254,7 +288,10 @@ ValueType = Literal[
 
 
 class Bounds(Row, frozen=True, kw_only=True):
-    """What a value may be. ``low`` and ``high`` are allowed, ``above`` and ``below`` are not."""
+    """What a value may be. ``low`` and ``high`` are allowed, ``above`` and ``below`` are not.
+
+    ``pattern`` is a regular expression that the whole of a text has to match.
+    """
 
     type: ValueType = "string"
     values: tuple[str, ...] = ()
@@ -264,6 +301,7 @@ class Bounds(Row, frozen=True, kw_only=True):
     below: float | None = None
     multiple_of: int | None = None
     any_case: bool = False
+    pattern: str = ""
 
 
 class Variable(Bounds, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
+from ascend_doctor.files import read_bytes
 from ascend_doctor.loading import Kept, load
 from ascend_doctor.stacks import Component, Hazards
 
@@ -95,13 +96,13 @@ def test_every_shipped_file_loads() -> None:
 
 def test_components_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    real = Path.read_text
+    real = read_bytes
 
-    def noted(self: Path, *rest: str) -> str:
-        read.append(self.name)
-        return real(self, *rest)
+    def noted(path: Path, limit: int) -> bytes:
+        read.append(path.name)
+        return real(path, limit)
 
-    monkeypatch.setattr(Path, "read_text", noted)
+    monkeypatch.setattr("ascend_doctor.loading.read_bytes", noted)
     catalog = Catalog()
     catalog.component("cann")
     catalog.component("cann")
@@ -218,8 +219,7 @@ def test_a_file_that_changed_is_read_again_and_a_damaged_cache_is_ignored(tmp_pa
     path = tmp_path / "hazards.yaml"
     path.write_text("schema: 1\nhazards: []\n")
     assert load(path, Hazards).schema == 1
-    kept = Kept.of(path)
-    assert kept is not None
+    kept = Kept.of("matrix", path.read_bytes())
     assert kept.get() == {"schema": 1, "hazards": []}
     kept.place.write_bytes(b"\xc1 damaged")
     assert load(path, Hazards).schema == 1
@@ -233,8 +233,7 @@ def test_what_is_wrong_is_not_kept(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DataError, match="schema"):
             load(path, Hazards)
-    kept = Kept.of(path)
-    assert kept is not None
+    kept = Kept.of("matrix", path.read_bytes())
     assert kept.get() is None
 
 
@@ -246,3 +245,29 @@ def test_a_cache_that_cannot_be_written_is_none(
     path = tmp_path / "hazards.yaml"
     path.write_text("schema: 1\nhazards: []\n")
     assert load(path, Hazards).schema == 1
+
+
+@pytest.mark.parametrize(
+    "obtain",
+    [
+        "obtain: {kind: pip, distribution: Spam}",
+        "obtain: {kind: pip,\n  'distribution': Spam}",
+        "obtain:\n  kind: pip\n  distribution: Spam",
+        "obtain:\n distribution: 'Spam'\n kind: pip",
+        'obtain:  # from an index\n  kind: pip\n  # its name\n  distribution: "Spam"',
+    ],
+)
+def test_distributions_are_known_however_the_rows_are_written(tmp_path: Path, obtain: str) -> None:
+    text = COMPONENT.replace("obtain: {kind: pip, distribution: spam}", obtain)
+    assert obtain in text
+    written(tmp_path / "components" / "spam.yaml", text)
+    catalog = Catalog([tmp_path])
+    assert catalog.component("spam").obtain.distribution == "Spam"
+    assert "spam" in catalog.distributions
+
+
+def test_what_is_obtained_otherwise_has_no_distribution(tmp_path: Path) -> None:
+    text = COMPONENT.replace("{kind: pip, distribution: spam}", "{kind: system}")
+    note = "note: |\n  distribution: spam\n"
+    written(tmp_path / "components" / "spam.yaml", f"{text}{note}")
+    assert "spam" not in Catalog([tmp_path]).distributions

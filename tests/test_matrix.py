@@ -124,6 +124,13 @@ def test_lint_finds_what_is_wrong_with_a_component(
     assert found[0].file == str(tmp_path / "components" / "spam.yaml")
 
 
+def test_lint_finds_a_distribution_that_a_fast_look_misses(tmp_path: Path) -> None:
+    odd = HEAD.replace("obtain: {", '"obtain": {distribution: spam, ', 1)
+    assert odd != HEAD
+    found = lint(overlay(tmp_path, "components/spam.yaml", odd))
+    assert [(one.place, "distribution: spam" in one.what) for one in found] == [("obtain", True)]
+
+
 def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
     overlay(tmp_path, "components/cann.yaml", "schema: 1\nid: cann\nreleases: [{version: 9.3}]\n")
     overlay(tmp_path, "stacks/x.yaml", "schema: 1\n")
