@@ -1,4 +1,4 @@
-"""Findings that a site knows about and has decided to live with, for a while."""
+"""A site's file: what it expects of its machines, and findings to live with for a while."""
 
 from __future__ import annotations
 
@@ -6,31 +6,51 @@ import datetime as dt
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.expectations import CHECKS, Expectation, parsed
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.loading import load
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``id`` is a check, ``nodes`` a glob of host names, ``expires`` the last day (YYYY-MM-DD)."""
+    """``id`` is a check, ``nodes`` a glob of host names, ``expires`` the last day (YYYY-MM-DD).
+
+    With ``unknown`` the row is about what only root can see, of all checks where ``id`` is "*";
+    it need not expire.
+    """
 
     id: str
     reason: str
-    expires: str
+    expires: str = ""
     nodes: str = "*"
+    unknown: Literal["needs-root"] | None = None
 
     @property
     def last_day(self) -> dt.date:
-        return dt.date.fromisoformat(self.expires)
+        return dt.date.fromisoformat(self.expires) if self.expires else dt.date.max
+
+    def about(self, finding: Finding) -> bool:
+        """Whether this row is about a finding. An expectation is changed, not acknowledged."""
+        if finding.check in CHECKS or self.id not in {"*", finding.check}:
+            return False
+        if self.unknown is None:
+            return finding.level in {Level.ERROR, Level.WARNING}
+        return finding.level is Level.UNKNOWN and finding.needs == "root"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of ``ascend-doctor.yaml``."""
 
     acknowledged: tuple[Acknowledgement, ...] = ()
+    expect: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> tuple[Expectation, ...]:
+        return parsed(self.expect, "expect[{}]")
 
 
 def read_settings(path: str) -> Settings:
@@ -39,13 +59,30 @@ def read_settings(path: str) -> Settings:
         raise DataError(f"{path}: no such file; --config takes a file like docs/gates.md shows")
     found = load(Path(path), Settings)
     for number, one in enumerate(found.acknowledged):
-        try:
-            _ = one.last_day
-        except ValueError as error:
-            raise DataError(f"{path}: acknowledged[{number}].expires: {error}") from error
-        if not one.reason.strip():
-            raise DataError(f"{path}: acknowledged[{number}].reason: say why")
+        if problem := _problem(one):
+            raise DataError(f"{path}: acknowledged[{number}].{problem}")
+    try:
+        _ = found.expected
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     return found
+
+
+def _problem(one: Acknowledgement) -> str:
+    """What is wrong with a row; "" for nothing."""
+    try:
+        _ = one.last_day
+    except ValueError as error:
+        return f"expires: {error}"
+    if not one.reason.strip():
+        return "reason: say why"
+    if one.id in CHECKS:
+        return f"id: {one.id} cannot be acknowledged; change what is expected (expect:)"
+    if one.unknown is None and not one.expires:
+        return "expires: the last day is missing, as 2026-12-01"
+    if one.unknown is None and one.id == "*":
+        return 'id: "*" goes with unknown: needs-root alone; else name a check'
+    return ""
 
 
 def acknowledge(
@@ -59,23 +96,25 @@ def acknowledge(
 
     ``host`` is the machine's real name, ``today`` the day in UTC.
 
-    What could not be told stays so: nobody can know in advance what it would have been.
+    What could not be told stays so, for nobody can know in advance what it would have been; only
+    what needs root can be acknowledged as not checked.
     """
     today = today or dt.datetime.now(dt.timezone.utc).date()
     mine = [one for one in rows if fnmatchcase(host, one.nodes)]
-    valid = {one.id: one for one in mine if one.last_day >= today}
-    told = [_known(one, valid.get(one.check)) for one in findings]
-    expired = [one for one in mine if one.last_day < today and one.id not in valid]
+    valid = [one for one in mine if one.last_day >= today]
+    told = [_known(one, next((row for row in valid if row.about(one)), None)) for one in findings]
+    renewed = {(one.id, one.unknown) for one in valid}
+    expired = [one for one in mine if one.last_day < today and (one.id, one.unknown) not in renewed]
     return (*told, *(_expired(one) for one in expired))
 
 
 def _known(finding: Finding, row: Acknowledgement | None) -> Finding:
-    if row is None or finding.level not in {Level.ERROR, Level.WARNING}:
+    if row is None:
         return finding
+    what = "acknowledged" if row.unknown is None else "not checked, needs root; acknowledged"
+    until = f" until {row.expires}" if row.expires else ""
     return msgspec.structs.replace(
-        finding,
-        level=Level.SKIPPED,
-        title=f"{finding.title} (acknowledged until {row.expires}: {row.reason})",
+        finding, level=Level.SKIPPED, title=f"{finding.title} ({what}{until}: {row.reason})"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+from typing import Annotated
 
 import msgspec
 
@@ -52,13 +53,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.file}:{self.line}:{self.column}"
 
 
+# Reports are made elsewhere, and ids go into labels, attributes and commands of CI systems. The end
+# is tied down twice: Python's $ also stands before a last line end.
+CheckId = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,64}$(?!\n)")]
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path.
 
     ``nodes`` are the machines of a fleet that it is about, ``place`` is what is to be changed.
+    Of what could not be told, ``reason`` says why, and ``needs`` is "root" where root could tell,
+    "values" where those of the launch could.
     """
 
-    check: str = ""
+    check: CheckId = ""
     level: Level
     title: str
     found: str = ""
@@ -70,6 +78,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
     place: Place | None = None
+    reason: str = ""
+    needs: str = ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from ascend_doctor.acknowledged import Acknowledgement, acknowledge, read_settings
@@ -13,8 +15,12 @@ TODAY = dt.date(2026, 11, 21)
 BAD = Finding(check="cann-installed", level=Level.ERROR, title="no CANN")
 
 
-def row(**more: str) -> Acknowledgement:
-    fields = {"id": "cann-installed", "reason": "a build host", "expires": "2026-11-21"}
+def row(**more: Any) -> Acknowledgement:
+    fields: dict[str, Any] = {
+        "id": "cann-installed",
+        "reason": "a build host",
+        "expires": "2026-11-21",
+    }
     return Acknowledgement(**{**fields, **more})
 
 
@@ -50,6 +56,47 @@ def test_what_could_not_be_told_cannot_be_known() -> None:
     assert judged(row(), finding=dark) == [("cann-installed", Level.UNKNOWN)]
 
 
+ROOT_ONLY = Finding(check="hccn-tool", level=Level.UNKNOWN, title="for root", needs="root")
+ALL = row(id="*", unknown="needs-root", expires="")
+
+
+@pytest.mark.parametrize("identity", ["*", "hccn-tool"])
+def test_what_needs_root_can_be_acknowledged_without_a_day(identity: str) -> None:
+    (found,) = acknowledge([ROOT_ONLY], [msgspec.structs.replace(ALL, id=identity)], host="h")
+    assert found.level is Level.SKIPPED
+    assert found.title == "for root (not checked, needs root; acknowledged: a build host)"
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [
+        msgspec.structs.replace(ROOT_ONLY, needs=""),
+        msgspec.structs.replace(ROOT_ONLY, check="expected-links"),
+        msgspec.structs.replace(ROOT_ONLY, level=Level.ERROR),
+        msgspec.structs.replace(ROOT_ONLY, level=Level.WARNING),
+    ],
+)
+def test_that_row_hides_nothing_else(finding: Finding) -> None:
+    assert acknowledge([finding], [ALL], host="h") == (finding,)
+
+
+def test_it_can_expire_as_others_do() -> None:
+    assert judged(msgspec.structs.replace(ALL, expires="2026-11-20"), finding=ROOT_ONLY) == [
+        ("hccn-tool", Level.UNKNOWN),
+        ("acknowledged", Level.WARNING),
+    ]
+
+
+def test_a_site_says_what_it_expects(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("expect: [npus=8, 'cann>=8.5.0', links=up]")
+    assert [one.text for one in read_settings(str(file)).expected] == [
+        "npus=8",
+        "cann>=8.5.0",
+        "links=up",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -57,6 +104,11 @@ def test_what_could_not_be_told_cannot_be_known() -> None:
         ("acknowledged: [{id: a, reason: b, expires: '2026-13-01'}]", r"acknowledged\[0\]"),
         ("acknowledged: [{id: a, reason: ' ', expires: '2026-12-01'}]", "reason"),
         ("acknowledged: [{id: a, reason: b, expires: '2026-12-01', node: x}]", "node"),
+        ("acknowledged: [{id: '*', reason: b, expires: '2026-12-01'}]", "needs-root"),
+        ("acknowledged: [{id: expected-npus, reason: b, expires: '2026-12-01'}]", "expect:"),
+        ("acknowledged: [{id: a, reason: b, unknown: all}]", "unknown"),
+        ("expect: [npus=8, cards=8]", r"expect\[1\].*the keys are npus"),
+        ("expect: [npus]", r"expect\[0\]"),
         ("known: []", "known"),
         ("[", "settings.yaml"),
     ],

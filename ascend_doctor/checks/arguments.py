@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import math
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.checks.launch import at, flag, given, number, options, version, world
-from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.checks.launch import (
+    at,
+    flag,
+    given,
+    number,
+    options,
+    unseen,
+    version,
+    world,
+)
+from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, error, warning
@@ -65,25 +76,11 @@ def run_world_size(case: Case) -> Iterator[Finding]:
     verl. Unset, the expert tensor parallel size is the tensor parallel size.
     """
     _told(case)
-    ranks, size = world(case), _parts(case)
+    ranks = world(case)
+    yield from _too_many_parts(case, ranks)
+    size = _parts(case)
     tensor = size["TP"]
-    plain = tensor * size["PP"] * size["CP"]
-    if ranks % plain:
-        yield error(
-            f"TP·PP·CP is {plain}, which does not divide {ranks} ranks",
-            found=", ".join(f"{name} {one}" for name, one in size.items() if name != "EP"),
-            wanted="sizes whose product divides the number of ranks",
-            because="Megatron stops when it builds its groups.",
-            remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
-            refs=(_STATE,),
-            place=at(
-                case,
-                "tensor_model_parallel_size",
-                "pipeline_model_parallel_size",
-                "context_parallel_size",
-                "nproc_per_node",
-            ),
-        )
+    if ranks % (tensor * size["PP"] * size["CP"]):
         return
     unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
     experts = number(case, "expert_tensor_parallel_size", unset) * size["EP"] * size["PP"]
@@ -96,6 +93,26 @@ def run_world_size(case: Case) -> Iterator[Finding]:
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
             refs=(_STATE,),
             place=at(case, "expert_model_parallel_size", "expert_tensor_parallel_size"),
+        )
+
+
+def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
+    """What the known sizes alone do not divide, whatever the others are."""
+    names = {"TP": "tensor_model", "PP": "pipeline_model", "CP": "context"}
+    size: dict[str, int] = {}
+    for short, name in names.items():
+        with contextlib.suppress(Unknown):
+            size[short] = number(case, f"{name}_parallel_size", 1)
+    product = math.prod(size.values())
+    if ranks % product:
+        yield error(
+            f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
+            found=", ".join(f"{name} {one}" for name, one in size.items()),
+            wanted="sizes whose product divides the number of ranks",
+            because="Megatron stops when it builds its groups.",
+            remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
+            refs=(_STATE,),
+            place=at(case, *(f"{name}_parallel_size" for name in names.values()), "nproc_per_node"),
         )
 
 
@@ -127,6 +144,8 @@ def run_visible_devices(case: Case) -> Iterator[Finding]:
     options(case)
     values = case.facts.environment.variables if case.facts.environment is not None else {}
     listed = values.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    if "ASCEND_RT_VISIBLE_DEVICES" in unseen(case):
+        raise Unresolved("ASCEND_RT_VISIBLE_DEVICES is known when the launch runs")
     if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", listed):
         raise NotApplicable("the launch lists no visible devices")
     count, nodes = len(set(listed.split(","))), number(case, "nnodes", 1)
@@ -148,7 +167,8 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
     Megatron-LM's scripts need --num-experts for an expert parallel size above 1, and a router that
     chooses at most as many experts as there are.
     """
-    found, size = _told(case), _parts(case)["EP"]
+    _told(case)
+    size = _parts(case)["EP"]
     if size > 1 and not given(case, "num_experts") and case.need(Launch).program == "megatron":
         yield error(
             f"Expert parallel size {size} without experts",
@@ -158,7 +178,7 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
             refs=(f"{_ARGUMENTS}:1038",),
             place=at(case, "expert_model_parallel_size"),
         )
-    if "num_experts" not in found:
+    if not given(case, "num_experts"):
         return
     experts = number(case, "num_experts")
     if experts % size:
@@ -179,19 +199,23 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
     """TP divides the attention heads and the key and value heads.
 
     From megatron-core 0.16 the key and value heads may divide TP instead. Without --kv-channels the
-    heads must divide the hidden size.
+    heads must divide the hidden size. MindSpeed's --unaligned-linear splits what does not divide.
     """
-    found, size = _told(case), _parts(case)["TP"]
+    _told(case)
+    if flag(case, "unaligned_linear"):
+        raise NotApplicable("--unaligned-linear splits heads that TP does not divide")
+    size = _parts(case)["TP"]
     place = "tensor_model_parallel_size"
-    if "num_attention_heads" in found and number(case, "num_attention_heads") % size:
+    if given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
         yield _must_divide(case, "num_attention_heads", size, "TP", place, f"{_CONFIG}:743")
-    elif "num_query_groups" in found and flag(case, "group_query_attention") is not False:
+    elif given(case, "num_query_groups") and flag(case, "group_query_attention"):
         groups, newest = number(case, "num_query_groups"), version(case)
         if groups % size and not (
             size % groups == 0 and (not newest or satisfies("pep440", newest, ">=0.16"))
         ):
             yield _must_divide(case, "num_query_groups", size, "TP", place, f"{_CONFIG}:758")
-    if {"num_attention_heads", "hidden_size"} <= found.keys() and not given(case, "kv_channels"):
+    both = given(case, "num_attention_heads") and given(case, "hidden_size")
+    if both and not given(case, "kv_channels"):
         heads = number(case, "num_attention_heads")
         if number(case, "hidden_size") % heads and not flag(case, "multi_latent_attention"):
             where = "num_attention_heads"
@@ -208,7 +232,7 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
     """
     found, size = _told(case), _parts(case)["PP"]
     virtual = "num_layers_per_virtual_pipeline_stage"
-    if size == 1 and found.get(virtual, "null").isdecimal():
+    if size == 1 and number(case, virtual, 0, least=0):
         yield error(
             "Virtual pipeline stages without a pipeline",
             found=f"{virtual} {found[virtual]}, pipeline_model_parallel_size 1",
@@ -216,7 +240,7 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
             refs=(f"{_ARGUMENTS}:604",),
             place=at(case, virtual),
         )
-    if "num_layers" not in found or any(given(case, one) for one in _UNEVEN):
+    if not given(case, "num_layers") or any(given(case, one) for one in _UNEVEN):
         return
     if number(case, "num_layers") % size:
         place = "pipeline_model_parallel_size"
@@ -230,7 +254,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
     The position embeddings of a Megatron-LM script must reach as far as its sequences.
     """
     found, size = _told(case), _parts(case)
-    if "seq_length" not in found or case.need(Launch).program not in {"megatron", ""}:
+    if not given(case, "seq_length") or case.need(Launch).program not in {"megatron", ""}:
         return
     length = number(case, "seq_length")
     if size["CP"] > 1 and length % (2 * size["CP"]):
@@ -240,7 +264,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
     elif flag(case, "sequence_parallel") and length // size["CP"] % size["TP"]:
         place = "tensor_model_parallel_size"
         yield _must_divide(case, "seq_length", size["TP"], "TP", place, _CONFIG)
-    if "max_position_embeddings" in found and number(case, "max_position_embeddings") < length:
+    if given(case, "max_position_embeddings") and number(case, "max_position_embeddings") < length:
         yield error(
             f"Sequences of {length} are longer than the position embeddings",
             found=f"max_position_embeddings {found['max_position_embeddings']}",
@@ -254,7 +278,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
 def run_batch_divides(case: Case) -> Iterator[Finding]:
     """The global batch size is a multiple of the micro-batch size times the data parallel size."""
     found, size = _told(case), _parts(case)
-    if not {"global_batch_size", "micro_batch_size"} <= found.keys():
+    if not (given(case, "global_batch_size") and given(case, "micro_batch_size")):
         raise NotApplicable("the launch command does not give both batch sizes")
     plain, ranks = size["TP"] * size["PP"] * size["CP"], world(case)
     each = number(case, "micro_batch_size") * (ranks // plain)
@@ -277,9 +301,9 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
     The layer of experts raises ValueError in its first forward pass.
     """
     found, size = _told(case), _parts(case)["TP"]
-    if case.need(Launch).program != "megatron" or "num_experts" not in found or size == 1:
+    if case.need(Launch).program != "megatron" or not given(case, "num_experts") or size == 1:
         return
-    if flag(case, "sequence_parallel") is False and found.get("tp_2d") is None:
+    if not flag(case, "sequence_parallel") and not given(case, "tp_2d"):
         yield error(
             "Experts with tensor parallelism need --sequence-parallel",
             found=f"num_experts {found['num_experts']}, tensor_model_parallel_size {size}",
@@ -320,8 +344,10 @@ def run_recompute(case: Case) -> Iterator[Finding]:
     """
     found = _told(case)
     kind, method = found.get("recompute_granularity"), found.get("recompute_method")
-    if kind is None or UNTOLD in kind + (method or ""):
+    if not given(case, "recompute_granularity") or kind is None:
         return
+    if UNTOLD in kind + (method or ""):
+        raise Unresolved("how it recomputes is known when the launch runs")
     if kind not in {"full", "selective", "none", "null"}:
         yield error(
             f"There is no recompute granularity {kind!r}",
@@ -360,7 +386,7 @@ def run_overlap(case: Case) -> Iterator[Finding]:
     missing = [
         name
         for name in ("use_distributed_optimizer", "overlap_grad_reduce")
-        if flag(case, name) is False
+        if not flag(case, name)
     ]
     if missing:
         yield error(
@@ -428,34 +454,6 @@ def verl_on_npu(case: Case) -> Iterator[Finding]:
             refs=("verl-project/verl@main:verl/utils/megatron/router_replay_patch.py",),
             place=at(case, "router_replay.mode"),
         )
-
-
-@check("run-gdn-packing", "Packed samples meet gated delta nets that can tell them apart")
-def run_gdn_packing(case: Case) -> Iterator[Finding]:
-    """With USE_MCORE_GDN=0 Qwen3.5 and Qwen3-Next mix packed samples, or refuse them.
-
-    Older mcore-bridge lets several sequences inside one packed sample see each other; newer ones
-    raise without flash-linear-attention's convolution.
-    """
-    found = _told(case)
-    model = found.get("model", "").lower()
-    if not any(name in model for name in ("qwen3.5", "qwen3_5", "qwen3-next", "qwen3_next")):
-        raise NotApplicable("the model has no gated delta nets, as far as its name tells")
-    value = found.get("use_mcore_gdn") or _variable(case)
-    if value == "0" and flag(case, "packing"):
-        yield warning(
-            "Packing with the gated delta nets of transformers",
-            found="USE_MCORE_GDN=0, packing true",
-            wanted="packing false, or USE_MCORE_GDN=1 with Megatron-core 0.16 or newer",
-            because="Samples in one pack can see each other, or mcore-bridge refuses.",
-            refs=("modelscope/mcore-bridge@v1.2.2:src/mcore_bridge/model/mm_gpts/qwen3_5_gdn.py",),
-            place=at(case, "packing"),
-        )
-
-
-def _variable(case: Case) -> str:
-    facts = case.facts.environment
-    return facts.variables.get("USE_MCORE_GDN", "") if facts is not None else ""
 
 
 @check("run-flags-known", "Megatron-LM has the options in the version that is used")

@@ -40,8 +40,8 @@ def fits(bounds: Bounds, value: str) -> bool:
     """Whether a value is within the bounds; types without a grammar take any tidy text."""
     if bounds.type == "ip":
         return _is_address(value)
-    if bounds.type == "ifname_filter":
-        return _FILTER.fullmatch(value) is not None
+    if pattern := _FILTER if bounds.type == "ifname_filter" else bounds.pattern:
+        return re.fullmatch(pattern, value) is not None
     if bounds.type == "port_spec":
         return value == "auto" or ports(value) is not None
     if bounds.type in {"int", "float"}:

@@ -113,6 +113,16 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
     """
     cann, installs = _installs(case)
     if cann.shell.sourced:
+        if not cann.shell.opp:
+            yield warning(
+                "ASCEND_OPP_PATH is unset, though the environment of CANN is loaded",
+                found=f"ASCEND_HOME_PATH={cann.shell.home or cann.shell.toolkit_home}; "
+                "ASCEND_OPP_PATH unset",
+                wanted="the folder opp of the CANN in use",
+                because="Operators are looked for there; without it E30006 or 561103 may follow.",
+                remedy=_fresh(cann.in_use),
+                refs=("hicann/runtime@681ef761:docs/zh/env_vars",),
+            )
         return
     native = case.facts.native
     fails = native is not None and "libhccl.so" in native.missing

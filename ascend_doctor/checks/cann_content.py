@@ -11,15 +11,21 @@ from ascend_doctor.checks.installed import (
     npu_only,
     source,
 )
-from ascend_doctor.checks.told import held
+from ascend_doctor.checks.told import held, leading
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Cann, Host, Native, Nnal
+from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judge import Case, check, error, warning
+from ascend_doctor.judge import Case, check, error, note, warning
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # Numbered on its own, not by the release of the toolkit.
 _OWN_NUMBERS = ("mindstudio-toolkit",)
+# Operator packages, HCCL and HIXL are upgraded by themselves from 8.5.0 on; a toolkit goes with the
+# operators of its own major release and the two beside it.
+_ALONE = ("opp", "ops", "hccl", "hixl")
+_CANN_DOCUMENTS = "https://www.hiascend.com/document/detail"
+_ALONE_REF = f"{_CANN_DOCUMENTS}/en/canncommercial/850/releasenote/releasenote_0000.html"
+_WINDOW = f"{_CANN_DOCUMENTS}/en/CANNCommunityEdition/900/softwareinst/instg/instg_0030.html"
 
 
 def _name(version: str | None) -> str:
@@ -31,22 +37,48 @@ def cann_components(case: Case) -> Iterator[Finding]:
     """The toolkit consists of parts (runtime, compiler, hccl, opp ...) with a version file each.
 
     A partial upgrade leaves parts of two releases in one folder. Then libraries miss functions of
-    each other, or the operators are refused. Install the whole toolkit again.
+    each other, or the operators are refused. Install the whole toolkit again. Operators, HCCL and
+    HIXL may be of another release: from CANN 8.5.0 on, of the same major release or the next one.
     """
     npu_only(case)
     install = cann_in_use(case)
     parts = [one for one in install.components if one.public and one.name not in _OWN_NUMBERS]
     if install.version is None or not parts:
         raise Unknown(f"the parts of {install.root} do not tell their release")
-    odd = [one for one in parts if not _same(one.public or "", install.version)]
-    if odd:
+    release = install.version
+    odd = [part for part in parts if not _same(part.public or "", release)]
+    allowed = [part for part in odd if _upgraded_alone(part, release)]
+    mixed = [part for part in odd if part not in allowed]
+    if mixed:
         yield warning(
-            f"Parts of {_name(install.version)} are of another release",
-            found=", ".join(f"{one.name} {one.public}" for one in odd),
-            wanted=f"{install.version} in all parts",
+            f"Parts of {_name(release)} are of another release",
+            found=_releases(mixed),
+            wanted=f"{release} in all parts",
             because="Parts of two releases were never tested together.",
-            remedy=Remedy(summary=f"Install the whole toolkit {install.version} again"),
+            remedy=Remedy(summary=f"Install the whole toolkit {release} again"),
+            refs=(_WINDOW,),
         )
+    if allowed:
+        yield note(
+            f"Operators or communication of another release stand beside {_name(release)}",
+            found=_releases(allowed),
+            because="From CANN 8.5.0 on they are upgraded by themselves, within one major release.",
+            refs=(_WINDOW, _ALONE_REF),
+        )
+
+
+def _releases(parts: list[CannComponent]) -> str:
+    return ", ".join(f"{part.name} {part.public}" for part in parts)
+
+
+def _upgraded_alone(part: CannComponent, release: str) -> bool:
+    """Whether CANN's documents let this part be of another release than the toolkit."""
+    other = part.public or ""
+    if not part.name.startswith(_ALONE) or not (
+        held(other, ">=8.5.0", "ascend") and held(release, ">=8.5.0", "ascend")
+    ):
+        return False
+    return abs(leading(other, 1, "ascend")[0] - leading(release, 1, "ascend")[0]) <= 1
 
 
 def _same(one: str, other: str) -> bool:
@@ -87,6 +119,7 @@ def ops_package(case: Case) -> Iterator[Finding]:
         raise NotApplicable("this CANN is a simulation")
     chip = family(case)
     if chip.id in install.kernels:
+        yield from _of_release(install)
         return
     package = " or ".join(chip.ops_packages) or f"the operator package for {chip.id}"
     there = ", ".join(install.kernels)
@@ -101,6 +134,21 @@ def ops_package(case: Case) -> Iterator[Finding]:
         remedy=Remedy(summary=f"Install {package} of release {install.version or 'this CANN'}"),
         refs=(_GUIDE,),
     )
+
+
+def _of_release(install: CannInstall) -> Iterator[Finding]:
+    """Operator packages name their release after their name."""
+    for package in install.ops_packages:
+        name, _, version = package.partition(" ")
+        if version and install.version and not _same(version, install.version):
+            yield warning(
+                f"The operator package {name} is of {version}, {_name(install.version)} is in use",
+                found=package,
+                wanted=f"{name} {install.version}",
+                because="Operators of one release were not tested with the runtime of another.",
+                remedy=Remedy(summary=f"Install {name} of release {install.version}"),
+                refs=(_GUIDE,),
+            )
 
 
 @check("nnal", "NNAL is installed, loaded and of the same release as CANN")
@@ -148,6 +196,21 @@ def nnal(case: Case) -> Iterator[Finding]:
             refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
         )
     yield from _atb_symbols(case, one)
+    native = case.need(Native)
+    if used is not None and native.atb is not None and native.atb.path is None:
+        yield warning(
+            "NNAL is loaded, and its libatb.so is not found",
+            found=f"ATB_HOME_PATH={cann.shell.atb}; libatb.so: not found",
+            wanted="lib/libatb.so below ATB_HOME_PATH, on LD_LIBRARY_PATH",
+            because="Operators of ATB will fail: libatb.so cannot be loaded.",
+            remedy=Remedy(
+                summary="Source its set_env.sh again; where the file is gone, install NNAL again",
+                commands=(source(one.set_env),) if one.set_env else (),
+            ),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
+        )
+    if one.version is None:
+        raise Unknown(f"{one.root} does not tell its version")
 
 
 def _used(cann: Cann) -> Nnal | None:
@@ -171,7 +234,7 @@ def _atb_symbols(case: Case, one: Nnal) -> Iterator[Finding]:
     lacking = [
         symbol
         for symbol in native.missing_symbols
-        if symbol.name.startswith("_ZN3atb") or not symbol.at_import
+        if symbol.owner == "nnal" or not symbol.at_import
     ]
     if lacking and native.atb and native.atb.path:
         yield error(

@@ -113,6 +113,30 @@ def _can_import(case: Case, module: str, name: str) -> bool:
     return importable[module] if module in importable else installed(case, name) is not None
 
 
+@check("numpy-torch", "torch was built with the NumPy that is installed")
+def numpy_torch(case: Case) -> Iterator[Finding]:
+    """Before release 2.3, torch was built with NumPy 1 and cannot pass arrays to NumPy 2.
+
+    `import torch` prints "A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
+    and later calls end with "Numpy is not available" or "Could not infer dtype of numpy.float32".
+    """
+    torch, numpy = distribution(case, "torch"), distribution(case, "numpy")
+    if held(torch.version, "<2.3.0.dev0") and held(numpy.version, ">=2.0.0.dev0"):
+        yield warning(
+            f"torch {torch.version} was built with NumPy 1, installed is {numpy.version}",
+            found=f"torch {torch.version}, numpy {numpy.version}",
+            wanted="numpy below 2, or torch 2.3 or newer",
+            because="Tensors cannot be made from arrays: RuntimeError: Numpy is not available.",
+            remedy=Remedy(
+                summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)
+            ),
+            refs=(
+                "https://github.com/pytorch/pytorch/issues/107302",
+                "https://github.com/securefederatedai/openfederatedlearning/issues/999",
+            ),
+        )
+
+
 @check("numpy-cann", "NumPy is one that this CANN's Python modules take")
 def numpy_cann(case: Case) -> Iterator[Finding]:
     """The Python modules of older CANN use names that NumPy 2 removed.

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ascend_doctor.checks.installed import distribution, pip
+from ascend_doctor.checks.requirements import requirements
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
 from ascend_doctor.findings import Finding, Remedy
@@ -17,15 +18,15 @@ _LOCAL = re.compile(r"\+cu(?P<major>\d{2})\d")
 _UPSTREAM = "https://github.com/NovaSky-AI/SkyRL/pull/1543"
 
 
-def _major(torch: Distribution) -> str:
+def _major(python: Python, torch: Distribution) -> str:
     """The major release of the CUDA that torch was built for.
 
     Raises NotApplicable for a build without CUDA, and Unknown where metadata names two.
     """
     if found := _LOCAL.search(torch.version):
         return found["major"]
-    names = (re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in torch.requires)
-    majors = {found["major"] for one in names if (found := _SUFFIX.match(one))}
+    names = (one.name for one in requirements(python, torch))
+    majors = {found["major"] for name in names if (found := _SUFFIX.match(name))}
     if "+" in torch.version or not majors:
         raise NotApplicable(f"torch {torch.version} is no build for CUDA")
     if len(majors) > 1:
@@ -42,8 +43,9 @@ def cuda_major(case: Case) -> Iterator[Finding]:
     that is loaded first wins. On NPUs torch has no CUDA, and this is skipped.
     """
     torch = distribution(case, "torch")
-    major = _major(torch)
-    for one in case.need(Python).distributions:
+    python = case.need(Python)
+    major = _major(python, torch)
+    for one in python.distributions:
         found = _SUFFIX.match(one.name)
         if found and found["major"] != major:
             right = one.name.replace(found["major"], major)

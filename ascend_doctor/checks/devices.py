@@ -1,107 +1,32 @@
-"""Device files: all there, of the right kind, and open to this user."""
+"""Device files: the shared ones there, of the right kind, and open to this user."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
 
-from ascend_doctor.checks.docker import managers, pci_devices
-from ascend_doctor.checks.machine import ascend, container, family_or_none, numbers
+from ascend_doctor.checks.docker import managers
+from ascend_doctor.checks.machine import (
+    ascend,
+    container,
+)
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import DeviceNode, Driver, Host
-from ascend_doctor.findings import Finding, Remedy, counted
-from ascend_doctor.judge import Case, check, error, warning
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judge import Case, check, error
 
-_SOURCE = "hicann/driver@ef377e95"
+SOURCE = "hicann/driver@ef377e95"
 _ACCESS = "https://github.com/vllm-project/vllm-ascend/issues/9490"
 _CONTAINER_ACCESS = "https://github.com/Project-HAMi/ascend-device-plugin/issues/139"
-# A2 servers have 1, 2, 4, 8 or 16 cards, A3 servers 8 cards of two devices.
-_USUAL = {"ascend910b": (1, 2, 4, 8, 16), "ascend910_93": (16,)}
 
 
-def _with_devices(case: Case) -> Driver:
+def with_devices(case: Case) -> Driver:
+    """The driver. Raises Unknown, and NotApplicable where /dev has nothing of NPUs."""
     ascend(case)
     driver = case.need(Driver)
     if not driver.nodes:
         raise NotApplicable("there are no device files of NPUs")
     return driver
-
-
-@check("device-files", "Every NPU of this machine has its device file")
-def device_files(case: Case) -> Iterator[Finding]:
-    """The driver makes /dev/davinciN for every NPU that it can talk to.
-
-    A card that fell off the bus takes its file with it: a number is missing, a line of lspci is
-    missing, and npu-smi says "Invalid card id". The check compares device files with the PCI bus,
-    with what npu-smi lists, and with the numbers of cards that servers have. On A3 one PCI
-    function can stand for two devices.
-    """
-    driver = _with_devices(case)
-    present = sorted(one.number for one in driver.devices if one.number is not None)
-    if container(case) is not None:
-        yield from _against_table(case, present)
-        return
-    family, expected = family_or_none(case), pci_devices(case)
-    if expected is not None and expected > len(present):
-        yield _lost(f"{expected} devices on the PCI bus, {len(present)} device files", present)
-        return
-    gaps = sorted(set(range(max(present, default=-1) + 1)) - set(present))
-    if gaps:
-        yield _lost(f"no /dev/davinci{numbers(gaps)}", present)
-    elif (
-        family and not _virtual(case) and len(present) not in _USUAL.get(family.id, (len(present),))
-    ):
-        usual = ", ".join(map(str, _USUAL[family.id]))
-        yield _lost(
-            f"{counted(len(present), 'device')}; servers of this kind have {usual}", present
-        )
-    yield from _against_table(case, present)
-
-
-def _virtual(case: Case) -> bool:
-    """Whether this is, or may be, a virtual machine, which has the cards that it was given."""
-    return case.facts.host is None or case.facts.host.virtual_machine is not None
-
-
-def _lost(found: str, present: list[int]) -> Finding:
-    return warning(
-        "A device is missing",
-        found=f"{found}; there: {numbers(present) or 'none'}",
-        wanted="a /dev/davinciN for every NPU of the server",
-        because="A card that the driver lost cannot be used until the host is restarted; if it "
-        "stays away, it is broken.",
-        remedy=Remedy(
-            summary="See which card is gone and why, then restart the host",
-            commands=(
-                "lspci -d 19e5: | grep -i accelerators",
-                "npu-smi info -l",
-                "sudo dmesg | grep -iE 'davinci|devdrv|pcie' | tail -n 40",
-            ),
-        ),
-        refs=("Ascend/mind-cluster@22bb3d98:docs/en/faultdiag",),
-    )
-
-
-def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
-    npus = case.facts.npus
-    if npus is None or not npus.complete or not npus.devices:
-        return
-    known = [one.device for one in npus.devices if one.device is not None]
-    if len(known) == len(npus.devices) and sorted(known) != present:
-        only = sorted(set(known) ^ set(present))
-        yield warning(
-            "npu-smi and /dev do not show the same devices",
-            found=f"npu-smi: {numbers(known)}; /dev: {numbers(present) or 'none'}",
-            wanted="the same numbers",
-            because="Device "
-            + numbers(only)
-            + " is in one of them only. npu-smi shows all cards of the container or host.",
-            remedy=Remedy(
-                summary="Look at both; in a container, hand in every device that you mean to use",
-                commands=("npu-smi info", "ls -l /dev/davinci*"),
-            ),
-            refs=(_SOURCE,),
-        )
 
 
 @check("device-managers", "The shared device files of the driver are there")
@@ -112,7 +37,7 @@ def device_managers(case: Case) -> Iterator[Finding]:
     not have. On a host the driver makes them; in a container they are handed in with the devices
     (see container-devices).
     """
-    driver = _with_devices(case)
+    driver = with_devices(case)
     if container(case) is not None:
         raise NotApplicable("container-devices looks at them in a container")
     present = {one.path for one in driver.nodes}
@@ -128,7 +53,7 @@ def device_managers(case: Case) -> Iterator[Finding]:
                 "kernel says if they stay away",
                 commands=("sudo dmesg | grep -iE 'ascend|devmm|hdc' | tail -n 40",),
             ),
-            refs=(_SOURCE,),
+            refs=(SOURCE,),
         )
 
 
@@ -142,7 +67,7 @@ def device_access(case: Case) -> Iterator[Finding]:
     DAC_OVERRIDE, and sandboxes, are refused as well. npu-smi then fails with -8005, and torch
     counts no device.
     """
-    driver = _with_devices(case)
+    driver = with_devices(case)
     strange = [one.path for one in driver.nodes if not one.is_device]
     if strange:
         yield error(
@@ -155,7 +80,7 @@ def device_access(case: Case) -> Iterator[Finding]:
                 if container(case)
                 else "Remove it and restart the host",
             ),
-            refs=(_SOURCE,),
+            refs=(SOURCE,),
         )
     needed = {*managers(case), *(one.path for one in driver.nodes if one.kind != "manager")}
     closed = [

@@ -9,7 +9,7 @@ from ascend_doctor.checks.npus import shown
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, known
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judge import Case, check, error, warning
+from ascend_doctor.judge import Case, check, error, unknown, warning
 from ascend_doctor.versions import VersionError, key, satisfies
 
 _SOURCE = "hicann/driver@ef377e95"
@@ -64,6 +64,19 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
     """
     driver = _on_host(case)
     if driver.devices or any(one.kind == "vdevice" for one in driver.nodes):
+        if driver.modules == ():
+            yield warning(
+                "There are device files, but no kernel module of the driver is loaded",
+                found="/proc/modules names none of the driver's modules",
+                wanted="modules whose names begin with drv_, asdrv_ or ascend_",
+                because="Device files without a driver cannot be opened; they may be left over or "
+                "made by hand.",
+                remedy=Remedy(
+                    summary="See whether npu-smi answers; restart the host if it does not",
+                    commands=("lsmod | grep -E 'drv_|asdrv_|ascend_'", "npu-smi info"),
+                ),
+                refs=(_SOURCE,),
+            )
         return
     if driver.version is None and driver.path is None:
         raise NotApplicable("the driver is not installed")
@@ -97,14 +110,20 @@ def driver_complete(case: Case) -> Iterator[Finding]:
     driver = _on_host(case)
     info = driver.install_info
     said = [one for one in case.facts.npus.warnings if "complete" in one] if case.facts.npus else []
-    if info is None or info.is_directory:
-        if said:
-            yield _incomplete(f"npu-smi: {said[0]}")
-        return
-    if info.driver_status is not None and info.driver_status != "complete":
-        yield _incomplete(f"Driver_Install_Status={info.driver_status!r}")
-    elif info.driver_status is None and said:
+    if info is not None and info.closed:
+        raise Unknown("/etc/ascend_install.info may not be read by this user")
+    if said:
         yield _incomplete(f"npu-smi: {said[0]}")
+    elif info is not None and info.driver_status not in {None, "complete"}:
+        yield _incomplete(f"Driver_Install_Status={info.driver_status!r}")
+    elif driver.version is not None and (info is None or info.driver_status is None):
+        yield _incomplete(
+            "there is no /etc/ascend_install.info"
+            if info is None
+            else "/etc/ascend_install.info is a folder"
+            if info.is_directory
+            else "/etc/ascend_install.info has no Driver_Install_Status"
+        )
 
 
 def _incomplete(found: str) -> Finding:
@@ -142,8 +161,11 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
             refs=(_SOURCE,),
         )
     told = False
+    # Without a file of the firmware's own, the boards tell which firmware runs.
+    running = {one.firmware_version for one in boards if one.firmware_version}
+    firmware = (driver.firmware_version,) if driver.firmware_version else tuple(sorted(running))
     for what, version, other, allowed in (
-        ("firmware", driver.firmware_version, driver.version, driver.compatible_firmware),
+        *(("firmware", one, driver.version, driver.compatible_firmware) for one in firmware),
         ("driver", driver.version, driver.firmware_version, driver.compatible_drivers),
     ):
         if version is None or allowed is None:
@@ -161,6 +183,25 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
             )
     if not told and not any(one.compatibility in {"OK", "NOK"} for one in boards):
         raise Unknown("driver or firmware version could not be told")
+    yield from _undecided(case)
+
+
+def _undecided(case: Case) -> Iterator[Finding]:
+    """Cards of which npu-smi does not say OK or NOK, though it was asked and does so elsewhere."""
+    npus = case.facts.npus
+    if npus is None:
+        return
+    told = {one.npu_id: one.compatibility for one in npus.boards if one.chip_name is None}
+    cards = dict.fromkeys(one.npu_id for one in npus.devices)
+    speaks = any(told.values())
+    for card in cards:
+        word = told.get(card)
+        if word not in {"OK", "NOK"} and (word or speaks):
+            yield unknown(
+                f"npu-smi does not say whether driver and firmware fit on NPU {card}",
+                found=f"Compatibility: {word or 'not told'}",
+                because="A card with other firmware may fail in any way.",
+            )
 
 
 def _pair() -> Remedy:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ascend_doctor.checks.installed import cann_version, declared, distribution, family, installed
+from ascend_doctor.checks.installed import cann_version, distribution, family, installed
+from ascend_doctor.checks.requirements import declared
 from ascend_doctor.checks.told import held, leading
 from ascend_doctor.checks.trees import core_version, megatron, mindspeed
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -206,7 +207,7 @@ def asked(case: Case, name: str, other: str) -> str | None:
     Raises Unknown and NotApplicable.
     """
     found = distribution(case, name)
-    wanted = declared(found, other)
+    wanted = declared(case.need(Python), found, other)
     if wanted is None:
         row = release(case, name, found.version)
         needs = [one for one in row.requires if one.component == other] if row else []

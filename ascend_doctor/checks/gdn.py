@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
+from ascend_doctor.checks.gdn_launch import NAME as _NAME
+from ascend_doctor.checks.gdn_launch import gated_delta
 from ascend_doctor.checks.installed import distribution, installed, npu_only, pip, variable
 from ascend_doctor.checks.told import behaviour, held
 from ascend_doctor.checks.trees import core_version, mindspeed
@@ -13,7 +15,6 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, note, warning
 from ascend_doctor.stacks import Behaviour
 
-_NAME = "USE_MCORE_GDN"
 _OLD_NAME = "SWIFT_USE_MCORE_GDN"
 _PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
 _ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) only."
@@ -36,10 +37,14 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
 
     1 is the default and takes the one of Megatron-core, which has it from 0.16.0 on. With an
     older Megatron-core, models such as Qwen3.5 fail at import unless the variable is 0, which
-    takes the one of transformers. Other models do not care.
+    takes the one of transformers. Other models do not care: where a launch behind `--` names its
+    model, run-gdn-megatron judges that.
     """
     bridge = distribution(case, "mcore-bridge")
     version = core_version(case)
+    launch = case.facts.launch
+    if launch is not None and gated_delta(launch.options.get("model", "")) is not None:
+        raise NotApplicable("run-gdn-megatron judges the model that the launch names")
     found = behaviour(case, "megatron-core", "no-gdn", version)
     if found is not None and _of_megatron(case):
         yield warning(

@@ -14,7 +14,7 @@ from ascend_doctor.judge import Case, check, error, note, warning
 _HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
 _TORCH_NPU = "Ascend/pytorch@9e73e708:docs/zh/api/environment_variable"
 _MEGATRON = "NVIDIA/Megatron-LM@d98e8a64:megatron/training/arguments.py"
-_EXEC_DEFAULT, _EVENT_DEFAULT = 1836, 1868
+_EXEC_DEFAULT = 1836
 # Megatron's --distributed-timeout-minutes, and what HCCL adds to its own time-out.
 _GROUP_SECONDS, _HCCL_ADDS = 600, 20
 # Megatron makes about a dozen groups; each takes a send and a receive buffer.
@@ -62,13 +62,16 @@ def variables_links(case: Case) -> Iterator[Finding]:
 def variables_timeouts(case: Case) -> Iterator[Finding]:
     """The layer that knows most should give up first, so that its message is the one you read.
 
-    HCCL_EVENT_TIMEOUT of torch_npu must be above HCCL_EXEC_TIMEOUT of HCCL (1868 and 1836 s where
-    unset). HCCL_CONNECT_TIMEOUT, to which HCCL adds 20 s, should be below the time-out of the
-    process group; Megatron sets that with --distributed-timeout-minutes (10 where not given).
+    HCCL_EVENT_TIMEOUT of torch_npu must be above HCCL_EXEC_TIMEOUT of HCCL (1836 s where unset).
+    Left unset it is 30 s above. HCCL_CONNECT_TIMEOUT, to which HCCL adds 20 s, should be below the
+    time-out of the process group; Megatron sets that with --distributed-timeout-minutes (10 where
+    not given).
     """
     values = settings(case)
     execute = number(values.get("HCCL_EXEC_TIMEOUT"), _EXEC_DEFAULT)
-    event = number(values.get("HCCL_EVENT_TIMEOUT"), _EVENT_DEFAULT)
+    # Unset, it is the other plus 30 s (Ascend/pytorch:torch_npu/csrc/distributed/
+    # ProcessGroupHCCL.cpp:1174, kOpWaitTimeoutOffset).
+    event = number(values.get("HCCL_EVENT_TIMEOUT"), 0)
     if execute and event and event <= execute:
         yield warning(
             "HCCL_EVENT_TIMEOUT is not above HCCL_EXEC_TIMEOUT",

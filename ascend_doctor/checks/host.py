@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.machine import ascend
+from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Host, known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, warning
@@ -86,6 +87,7 @@ def resource_limits(case: Case) -> Iterator[Finding]:
     host = case.need(Host)
     limits = {one.name: one for one in host.limits}
     files, memory = limits.get("nofile"), limits.get("memlock")
+    silent = [name for name in ("nofile", "memlock") if name not in limits]
     inside = host.container is not None
     if files is not None and 0 <= files.soft < _FILES:
         yield warning(
@@ -115,6 +117,8 @@ def resource_limits(case: Case) -> Iterator[Finding]:
             ),
             refs=(_DOCKER,),
         )
+    if silent:
+        raise Unknown(f"the limits {' and '.join(silent)} were not told")
 
 
 def _limit(value: int) -> str:

@@ -14,7 +14,7 @@ from ascend_doctor.checks.run_failures import failures, ran
 from ascend_doctor.checks.torch_import import OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.judge import Case, check, error, note
+from ascend_doctor.judge import Case, check, error, note, unknown
 
 _LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
 _MODULE = re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
@@ -58,7 +58,9 @@ def inspect_env(case: Case) -> Iterator[Finding]:
 def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     """Torch and torch_npu: the trap of the autoload, or one broken by itself."""
     torch, without = failed.get("torch"), failed.get(_WITHOUT)
-    if torch is not None and without is None:
+    if torch is not None and without is None and _late(torch):
+        yield _unended("torch", torch)
+    elif torch is not None and without is None:
         yield error(
             f"`import torch` fails, because torch loads its extension and {_reason(torch)}",
             found=f"{torch.get('outermost')}\ncaused by {torch.get('error')}",
@@ -93,6 +95,8 @@ def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding
 
 
 def _failure(case: Case, name: str, one: dict[str, Any]) -> Finding:
+    if _late(one):
+        return _unended(name, one)
     return error(
         f"`import {name}` fails: {_reason(one)}",
         found="\n".join(str(one[key]) for key in ("error", "output") if one.get(key)),
@@ -100,6 +104,26 @@ def _failure(case: Case, name: str, one: dict[str, Any]) -> Finding:
         because="What is installed but cannot be imported stops a job, or silently switches off "
         "what depends on it.",
         remedy=_remedy(case, one),
+    )
+
+
+def _late(one: dict[str, Any]) -> bool:
+    return str(one.get("error")).startswith("TimeoutError: no end")
+
+
+def _unended(name: str, one: dict[str, Any]) -> Finding:
+    """An import that took too long: of a busy machine or a slow file system it says nothing bad."""
+    return unknown(
+        f"Could not tell whether `import {name}` succeeds: it did not end in time",
+        found=str(one.get("error")),
+        because="A busy machine, a slow file system and a hanging import look alike.",
+        remedy=Remedy(
+            summary="Try again with longer deadlines; if it hangs still, see where",
+            commands=(
+                "ascend-doctor check -l 1 --patience 4",
+                f"python3 -X importtime -c 'import {name}'",
+            ),
+        ),
     )
 
 
@@ -127,6 +151,11 @@ def _remedy(case: Case, one: dict[str, Any]) -> Remedy | None:
             )
     if found := _MODULE.search(text):
         top = found["name"].partition(".")[0]
+        if top == "transformer_engine" and case.device == "npu":
+            return Remedy(
+                summary="Import mindspeed.megatron_adaptor first, which brings what stands in for "
+                "Transformer Engine on NPUs; installing NVIDIA's breaks MindSpeed"
+            )
         package = {**STOPS, **LISTED}.get(top)
         python = case.facts.python.executable if case.facts.python else "python"
         return Remedy(

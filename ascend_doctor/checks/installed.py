@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 
-from packaging.requirements import InvalidRequirement, Requirement
-
+from ascend_doctor.checks.requirements import declared
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Distribution, Environment, Python
 from ascend_doctor.findings import Remedy
 from ascend_doctor.judge import Case
 from ascend_doctor.stacks import Family
-from ascend_doctor.versions import normalised
 
 
 def npu_only(case: Case) -> None:
@@ -90,7 +88,7 @@ def source(path: str) -> str:
 
 def torch_pair(case: Case) -> Remedy:
     """Put the torch back that the installed torch_npu asks for: the CPU build of its version."""
-    wanted = torch_wanted(distribution(case, "torch-npu"))
+    wanted = torch_wanted(case.need(Python), distribution(case, "torch-npu"))
     return Remedy(
         summary="Install the CPU build of torch that this torch_npu was made for. Builds marked "
         "+cpu come from PyTorch's own index of CPU builds; point pip to it with --index-url",
@@ -98,20 +96,7 @@ def torch_pair(case: Case) -> Remedy:
     )
 
 
-def torch_wanted(torch_npu: Distribution) -> str:
+def torch_wanted(python: Python, torch_npu: Distribution) -> str:
     """The requirement on torch that this torch_npu declares; its own base version for none."""
     base = re.split(r"[+]|[.]?(?:post|rc|dev)", torch_npu.version)[0]
-    return f"torch{declared(torch_npu, 'torch') or f'=={base}'}"
-
-
-def declared(one: Distribution, other: str) -> str | None:
-    """The range that the metadata of a distribution gives for another one, extras left out."""
-    for text in one.requires:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        extra = requirement.marker is not None and "extra" in str(requirement.marker)
-        if normalised(requirement.name) == other and not extra:
-            return str(requirement.specifier)
-    return None
+    return f"torch{declared(python, torch_npu, 'torch') or f'=={base}'}"

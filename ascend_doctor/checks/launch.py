@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
-from ascend_doctor.checks.installed import family, variable
-from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.checks.installed import family
+from ascend_doctor.checks.trees import core_version
+from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
+from ascend_doctor.facts import UNTOLD, Launch, Spot
 from ascend_doctor.findings import Finding, Place, Remedy
-from ascend_doctor.judge import Case, check, error, warning
+from ascend_doctor.judge import Case, check, error, unknown, warning
 
 _EXPERTS = 128
+_SHOWN_SPOTS = 6
 _OFF = {"false", "0", "none", "no", "null"}
 
 
@@ -30,19 +33,21 @@ def at(case: Case, *names: str) -> Place | None:
 
 
 def given(case: Case, name: str) -> bool:
-    """Whether an option is given. Raises Unknown where not all options can be seen."""
+    """Whether an option is given. Raises Unresolved where not all options can be seen."""
     launch = case.need(Launch)
     if name not in launch.options and launch.partial:
-        raise Unknown(f"whether {name} is given; the command takes options from elsewhere")
+        raise Unresolved(f"whether {name} is given; the command takes options from elsewhere")
     return name in launch.options
 
 
-def flag(case: Case, name: str) -> bool | None:
-    """Whether a switch is on; None where it is off or given with a value that is not known."""
+def flag(case: Case, name: str) -> bool:
+    """Whether a switch is on. Raises Unresolved where its value is not known."""
     if not given(case, name):
         return False
     value = case.need(Launch).options[name].lower()
-    return None if UNTOLD in value else value not in _OFF
+    if UNTOLD in value:
+        raise Unresolved(f"{name} is known when the launch runs")
+    return value not in _OFF
 
 
 def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -> int:
@@ -56,8 +61,9 @@ def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -
     if text.lower() in {"null", "none"} and unset is not None:
         return unset
     if not text.isdecimal() or not int(text[:12]) >= least:
-        shown = "known when it runs" if UNTOLD in text else f"{text!r}, which is no size"
-        raise Unknown(f"{name} is {shown}")
+        if UNTOLD in text:
+            raise Unresolved(f"{name} is known when the launch runs")
+        raise Unknown(f"{name} is {text!r}, which is no size")
     return int(text[:12])
 
 
@@ -70,46 +76,64 @@ def world(case: Case) -> int:
         return number(case, "nproc_per_node") * number(case, "nnodes", 1)
     values = case.facts.environment.variables if case.facts.environment is not None else {}
     ranks, nodes = values.get("NPROC_PER_NODE", ""), values.get("NNODES", "1")
+    if launch.partial or "NPROC_PER_NODE" in unseen(case):
+        raise Unresolved("how many ranks there are")
     if not launch.program.endswith("swift") or not ranks:
         raise NotApplicable("the launch command does not give the number of ranks")
+    if "NNODES" in unseen(case):
+        raise Unresolved("NNODES is known when the launch runs")
     if not ranks.isdecimal() or not nodes.isdecimal() or not int(ranks[:6]) * int(nodes[:6]):
         raise Unknown("NPROC_PER_NODE or NNODES is no number here")
     return int(ranks[:6]) * int(nodes[:6])
 
 
+def unseen(case: Case) -> tuple[str, ...]:
+    """Variables that are set, to values that are not known."""
+    facts = case.facts.environment
+    return facts.withheld if facts is not None else ()
+
+
 def version(case: Case) -> str:
-    """The version of megatron-core in the examined environment; empty where there is none."""
+    """The version of the megatron-core that would be imported; empty where there is none."""
+    with contextlib.suppress(NotApplicable, Unknown):
+        return core_version(case)
     python = case.facts.python
     found = python.find("megatron-core") if python is not None else None
     return found.version if found is not None else ""
 
 
-def _refs(case: Case, component: str, identity: str) -> tuple[str, ...]:
+def behaviour_refs(case: Case, component: str, identity: str) -> tuple[str, ...]:
     rows = case.catalog.component(component).behaviours
     return tuple(one.url for row in rows if row.id == identity for one in row.sources)
 
 
-@check("gdn-zero-with-cp", "The gated delta net of transformers is not split by context parallel")
-def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
-    """With USE_MCORE_GDN=0 the gated delta net layers are those of transformers.
+@check("launch-resolved", "The values that a launch is judged by are known")
+def launch_resolved(case: Case) -> Iterator[Finding]:
+    """A launch script may leave sizes to its shell: `$TP` from outside, `"$@"`, a sourced file.
 
-    They know no context parallelism, so mcore-bridge refuses a context parallel size above 1 for
-    such models (Qwen3.5, Qwen3-Next). Give the launch command behind `--` to have it judged.
+    What depends on them is not judged, and a launch that is not judged is not well: lint ends with
+    3 and says which expressions at which lines kept which checks from judging. Give the variables
+    defaults in the script (`${TP:-8}`), keep the sourced file beside it, or accept the gap with
+    `--allow-unresolved`.
     """
-    told = options(case)
-    value = told.get("use_mcore_gdn") or variable(case, "USE_MCORE_GDN")
-    size = number(case, "context_parallel_size", 1)
-    if value == "0" and size > 1:
-        yield error(
-            f"USE_MCORE_GDN=0 and context parallel size {size} exclude each other",
-            found=f"USE_MCORE_GDN=0, context_parallel_size {size}",
-            wanted="context_parallel_size 1, or USE_MCORE_GDN=1 with Megatron-core 0.16 or newer",
-            because="The layers of transformers know no context parallelism. This concerns models "
-            "with gated delta net layers (Qwen3.5, Qwen3-Next) only.",
-            remedy=Remedy(summary="Set one of the two", commands=("export USE_MCORE_GDN=1",)),
-            refs=_refs(case, "mcore-bridge", "gdn-zero-no-cp"),
-            place=at(case, "context_parallel_size"),
+    options(case)
+    spots = case.need(Launch).unresolved
+    if spots:
+        shown = [f"{_of(spot)} (line {spot.place.line})" for spot in spots[:_SHOWN_SPOTS]]
+        left = len(spots) - len(shown)
+        yield unknown(
+            "The launch takes values from elsewhere",
+            found="; ".join((*shown, *((f"and {left} more",) if left else ()))),
+            remedy=Remedy(
+                summary="Give them defaults in the script, such as ${TP:-8}, or accept with "
+                "--allow-unresolved that they are not judged"
+            ),
+            place=spots[0].place,
         )
+
+
+def _of(spot: Spot) -> str:
+    return f"`{spot.name}` for {spot.argument}" if spot.argument else f"`{spot.name}`"
 
 
 @check("fp8-on-a2-a3", "FP8 is asked for only where the chip has it")
@@ -121,11 +145,10 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
     """
     told = options(case)
     asked = {
-        name: value
-        for name, value in told.items()
-        if name.startswith("fp8") and value.lower() not in _OFF
+        name: value for name, value in told.items() if name.startswith("fp8") and flag(case, name)
     }
     if not asked:
+        given(case, "fp8")  # raises where not all options can be seen
         return
     chip = family(case)
     if chip.fp8 is None:
@@ -150,8 +173,8 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
     mcore-bridge warns where the number of experts divided by the expert parallel size is larger.
     Give the launch command behind `--` to have it judged.
     """
-    told = options(case)
-    if "num_experts" not in told:
+    options(case)
+    if not given(case, "num_experts"):
         raise NotApplicable("the launch command does not say how many experts there are")
     experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
     if experts > _EXPERTS * size:
@@ -161,7 +184,7 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
             wanted=f"expert_model_parallel_size {-(-experts // _EXPERTS)} or more",
             because="The limit of MindSpeed for an expert parallel group.",
             remedy=Remedy(summary="Raise the expert parallel size"),
-            refs=_refs(case, "mcore-bridge", "expert-cap"),
+            refs=behaviour_refs(case, "mcore-bridge", "expert-cap"),
             place=at(case, "expert_model_parallel_size", "num_experts"),
         )
 
@@ -174,8 +197,11 @@ def lora_etp(case: Case) -> Iterator[Finding]:
     behind `--` to have it judged.
     """
     told = options(case)
-    lora = "lora" in {told.get("train_type"), told.get("tuner_type")}
+    kinds = {told.get("train_type", ""), told.get("tuner_type", "")}
+    lora = "lora" in kinds
     size = number(case, "expert_tensor_parallel_size", 1)
+    if size > 1 and not lora and any(UNTOLD in kind for kind in kinds):
+        raise Unresolved("whether it trains LoRA is known when the launch runs")
     if lora and size > 1:
         yield error(
             f"LoRA with expert tensor parallel size {size} is refused",
@@ -183,6 +209,6 @@ def lora_etp(case: Case) -> Iterator[Finding]:
             wanted="expert_tensor_parallel_size 1",
             because="mcore-bridge raises for LoRA on expert layers when the size is above 1.",
             remedy=Remedy(summary="Set the size to 1; it defaults to the tensor parallel size"),
-            refs=_refs(case, "mcore-bridge", "lora-etp"),
+            refs=behaviour_refs(case, "mcore-bridge", "lora-etp"),
             place=at(case, "expert_tensor_parallel_size"),
         )

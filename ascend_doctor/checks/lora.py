@@ -33,7 +33,7 @@ def sequence_parallel(case: Case) -> Iterator[Finding]:
     ``sequence_parallel = True``, and for no others. Without the mark the halves drift apart, no
     error shows, and the loss even falls a little faster: a better looking, wrong training.
 
-    Three dense steps must have the losses of a training without tensor parallelism, and equal
+    Three dense steps must have the losses of the same in plain torch, and equal
     halves on both ranks. The unmarked run must drift; if it does not, your megatron.core reduces
     these gradients itself, or the measurement sees nothing.
     """
@@ -46,7 +46,7 @@ def sequence_parallel(case: Case) -> Iterator[Finding]:
     if findings:
         return
     drift = _difference(run, "unmarked", "dense tensor")
-    text = f"{run.where}: the losses of one rank, equal adapters"
+    text = f"{run.where}: the losses of plain torch, equal adapters"
     if drift <= _EQUAL:
         text += "; without the mark they stay equal, too"
     else:
@@ -102,7 +102,7 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
 
     If you must stay with 0.12, leave the sum out while the weight is frozen: replace
     megatron.core.distributed.finalize_model_grads._allreduce_word_embedding_grads by a function
-    that returns at once. The probe tries that and compares losses with a run without a pipeline.
+    that returns at once. The probe tries that and compares the losses with those of plain torch.
     """
     run = ran(case, "lora-tied-embeddings")
     findings = [*failures(run)]
@@ -112,7 +112,7 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "LoRA works in a pipeline with tied embeddings",
-            found=f"{run.where}: the losses of one rank, "
+            found=f"{run.where}: the losses of plain torch, "
             f"megatron.core {run.ranks[0].values.get('megatron')}",
         )
 
@@ -144,7 +144,7 @@ def _tied(run: ProbeRun) -> Iterator[Finding]:
 
 
 def _as_whole(run: ProbeRun, name: str, what: str) -> Iterator[Finding]:
-    """Whether losses are those of the run without model parallelism."""
+    """Whether losses are those of plain torch."""
     wanted, got = _losses(run, "whole"), _losses(run, name)
     if len(got) == len(wanted) and all(
         # Written so that a NaN is not close.
@@ -155,7 +155,7 @@ def _as_whole(run: ProbeRun, name: str, what: str) -> Iterator[Finding]:
     yield error(
         f"{run.probe}: the losses are wrong under {what}",
         found=", ".join(f"{one:.5f}" for one in got) or "none",
-        wanted=", ".join(f"{one:.5f}" for one in wanted) + ", as without model parallelism",
+        wanted=", ".join(f"{one:.5f}" for one in wanted) + ", as in plain torch",
         because="The same weights and data give other gradients.",
     )
 

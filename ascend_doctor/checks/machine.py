@@ -28,6 +28,12 @@ def container(case: Case) -> Container | None:
     return case.facts.host.container if case.facts.host else None
 
 
+def lacks_root(case: Case) -> bool:
+    """Whether the doctor runs as a user whom root could show more."""
+    host = case.facts.host
+    return host is not None and host.uid not in {None, 0}
+
+
 def family_or_none(case: Case) -> Family | None:
     """The chip family, None where it could not be told."""
     try:
@@ -51,6 +57,16 @@ def npu_name(npu: Npu) -> str:
     """A device in the words of npu-smi, which numbers cards and chips."""
     device = "" if npu.device is None else f", device {npu.device}"
     return f"NPU {npu.npu_id} chip {npu.chip_id}{device}"
+
+
+def npu_names(npus: Iterable[Npu]) -> str:
+    """Several devices in few words."""
+    listed = list(npus)
+    if len(listed) == 1:
+        return npu_name(listed[0])
+    if all(one.device is not None for one in listed):
+        return f"devices {numbers(one.device for one in listed if one.device is not None)}"
+    return f"{len(listed)} NPUs"
 
 
 def numbers(devices: Iterable[int]) -> str:

@@ -102,7 +102,18 @@ def megatron_path(case: Case) -> Iterator[Finding]:
     value = variable(case, "MEGATRON_LM_PATH")
     if not value:
         raise NotApplicable("MEGATRON_LM_PATH is not set")
-    taken = core(case)
+    try:
+        taken = core(case)
+    except NotApplicable:
+        yield warning(
+            "MEGATRON_LM_PATH is set, and no Megatron can be imported",
+            found=f"MEGATRON_LM_PATH={value}; no folder of Python's path has megatron/core",
+            wanted="that tree, on PYTHONPATH",
+            because="The framework looks for megatron.core there.",
+            remedy=_clone(case),
+            refs=(_SWIFT_DOC,),
+        )
+        return
     if not f"{taken.path}/".startswith(f"{value.rstrip('/')}/"):
         yield warning(
             "MEGATRON_LM_PATH names another Megatron than the one that is imported",

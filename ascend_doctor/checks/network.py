@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ipaddress
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from ascend_doctor.checks.machine import ascend, container, family_or_none, numbers
+from ascend_doctor.checks.machine import ascend, container, family_or_none, lacks_root, numbers
 from ascend_doctor.checks.sockets import address
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, Hccn, HccnDevice
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judge import Case, check, note, unknown, warning
+from ascend_doctor.judge import Case, check, error, note, unknown, warning
 
 _TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
 _SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
 _STALE = "https://github.com/vllm-project/vllm-ascend/pull/16847"
 _VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
 _FIRST_GENERATION = "ascend910"
+# Inside an A3 SuperPoD data goes over HCCS; the ports of 950 (UB) have no addresses of this kind.
+_WITHOUT_ADDRESSES = frozenset({"ascend910_93", "ascend950"})
 
 
 def answers(case: Case) -> tuple[HccnDevice, ...]:
@@ -27,6 +29,49 @@ def answers(case: Case) -> tuple[HccnDevice, ...]:
     if not devices:
         raise NotApplicable("hccn_tool told nothing (see hccn-tool)")
     return devices
+
+
+def untold(
+    case: Case, what: str, question: str, told: Callable[[HccnDevice], bool]
+) -> Iterator[Finding]:
+    """Devices of which hccn_tool did not tell something, which is no proof that all is well.
+
+    A question that this product does not know is left out. Raises Unknown for devices that gave
+    no answer at all.
+    """
+    devices = answers(case)
+    silent = [one.device for one in devices if question not in one.unsupported and not told(one)]
+    if silent:
+        yield unknown(
+            f"hccn_tool did not tell {what} of {_of(silent)}",
+            found=f"{len(silent)} of {len(devices)} devices",
+            because="What was not told may be wrong.",
+            remedy=Remedy(summary="Ask it by hand", commands=(each(question, tuple(silent)),)),
+        )
+    driver = case.facts.driver
+    lost = {one.device for one in case.need(Hccn).devices} - {one.device for one in devices}
+    if driver is not None and not is_950(case):
+        there = {one.number for one in driver.devices if one.number is not None}
+        lost |= there - {one.device for one in devices}
+    if lost:
+        raise Unknown(f"hccn_tool did not answer for {_of(lost)} (see hccn-tool)")
+
+
+def _of(devices: Iterable[int]) -> str:
+    listed = numbers(devices)
+    return f"device{'' if listed.isdecimal() else 's'} {listed}"
+
+
+def is_950(case: Case) -> bool:
+    """Whether the network of the NPUs is the ports of 950, which go by other numbers."""
+    family = family_or_none(case)
+    return family is not None and family.id == "ascend950"
+
+
+def needs_addresses(case: Case) -> bool:
+    """Whether jobs of several servers send their data over addresses and links of the NPUs."""
+    family = family_or_none(case)
+    return family is not None and family.id not in _WITHOUT_ADDRESSES
 
 
 def each(command: str, devices: tuple[int, ...]) -> str:
@@ -57,6 +102,7 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
             "hccn_tool is for root, so the NPUs' network was not examined"
             if permission
             else f"hccn_tool does not answer ({hccn.error.kind})",
+            needs="root" if permission and lacks_root(case) else "",
             found=hccn.error.text,
             because="Addresses and links of the NPUs matter for jobs of several servers.",
             remedy=Remedy(
@@ -79,13 +125,17 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
 
     Where they differ, somebody changed one of the two. Rank tables made from the file then name an
     address that no device has (EI0014), or the address changes with the next restart. One stale
-    line in the file of one node is enough to stop a job of many nodes.
+    line in the file of one node is enough to stop a job of many nodes. An address that stands in
+    the device alone is lost with the next restart.
     """
     devices = answers(case)
     hccn = case.need(Hccn)
+    if hccn.conf is None and container(case) is not None:
+        raise NotApplicable("there is no /etc/hccn.conf (see container-files)")
+    yield from _unwritten(hccn.conf, devices)
     if hccn.conf is None:
-        raise NotApplicable("there is no /etc/hccn.conf")
-    untold = [
+        return
+    silent = [
         one.device
         for one in devices
         if one.address is None and hccn.conf.get(f"address_{one.device}")
@@ -111,8 +161,34 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
                 refs=(_STALE, _VERIFY),
                 devices=(one.device,),
             )
-    if untold:
-        raise Unknown(f"hccn_tool did not tell the addresses of devices {numbers(untold)}")
+    if silent:
+        raise Unknown(f"hccn_tool did not tell the addresses of {_of(silent)}")
+
+
+def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
+    """Addresses that devices have and the file has not; it is what is restored at boot."""
+    lost = [one for one in devices if one.address and f"address_{one.device}" not in (conf or {})]
+    if lost:
+        yield warning(
+            "There is no /etc/hccn.conf, and the devices have addresses"
+            if conf is None
+            else f"/etc/hccn.conf has no address of {_of(one.device for one in lost)}",
+            found="; ".join(f"device {one.device}: {one.address}" for one in lost[:8]),
+            wanted="the address of every device in /etc/hccn.conf",
+            because="The file is what is restored at the next start; then these are gone. Rank "
+            "tables that are made from it lack the devices.",
+            remedy=Remedy(
+                summary="Set the addresses again, which writes the file as well",
+                commands=tuple(
+                    f"sudo {_TOOL} -i {one.device} -ip -s address {shlex.quote(one.address or '')} "
+                    f"netmask {shlex.quote(one.netmask or '')}"
+                    for one in lost
+                    if one.netmask
+                ),
+            ),
+            refs=(_SOURCE,),
+            devices=tuple(one.device for one in lost),
+        )
 
 
 def _same(written: str, active: str) -> bool:
@@ -148,9 +224,11 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
     devices = answers(case)
     family = family_or_none(case)
     lacking = tuple(one.device for one in devices if one.address == "")
-    if lacking and len(lacking) < len(devices):
-        yield warning(
-            f"Devices {numbers(lacking)} have no network address, and others have",
+    broken = error if needs_addresses(case) else warning
+    if lacking and any(one.address for one in devices):
+        yield broken(
+            f"{_of(lacking).capitalize()} {'has' if len(lacking) == 1 else 'have'} no network "
+            "address, and others have",
             found=f"no address: {numbers(lacking)}",
             wanted="an address on every NPU",
             because="Jobs of several servers cannot use these devices.",
@@ -174,9 +252,11 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
             "SuperPoD",
             refs=(_SOURCE,),
         )
-    yield from _twice(devices)
+    yield from _twice(devices, broken)
     if family is not None and family.id == _FIRST_GENERATION:
         yield from _planes(devices)
+    if not is_950(case):
+        yield from untold(case, "the network address", "-ip", lambda one: one.address is not None)
 
 
 def _give(devices: tuple[int, ...]) -> Remedy:
@@ -186,14 +266,14 @@ def _give(devices: tuple[int, ...]) -> Remedy:
     )
 
 
-def _twice(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
+def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> Iterator[Finding]:
     owners: dict[str, list[int]] = {}
     for one in devices:
         if one.address:
             owners.setdefault(one.address, []).append(one.device)
     for text, of in owners.items():
         if len(of) > 1:
-            yield warning(
+            yield broken(
                 f"Devices {numbers(of)} have the same network address",
                 found=text,
                 wanted="every address once in the cluster",
@@ -249,4 +329,8 @@ def hccn_gateway(case: Case) -> Iterator[Finding]:
             ),
             refs=(_SOURCE,),
             devices=(one.device,),
+        )
+    if not is_950(case):
+        yield from untold(
+            case, "the gateway", "-gateway", lambda one: not one.address or one.gateway is not None
         )

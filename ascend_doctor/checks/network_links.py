@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.machine import numbers
-from ascend_doctor.checks.network import answers, each
+from ascend_doctor.checks.network import answers, each, is_950, needs_addresses, untold
+from ascend_doctor.facts import HccnDevice
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judge import Case, check, note, unknown, warning
+from ascend_doctor.judge import Case, check, error, note, unknown, warning
 
 _SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
 _VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
@@ -18,6 +19,12 @@ _HEALTH = (
 )
 # Init: no address to probe is set, or no probe was made yet.
 _FINE = frozenset({"Success", "Init", "Detect ip set"})
+_FAILED = frozenset(
+    {
+        *("Socket fail", "Socket failed", "Receive timeout", "Unreachable"),
+        *("Time exceeded", "Fault", "Thread error"),
+    }
+)
 
 
 @check("hccn-link", "The NPUs' network links are up")
@@ -27,20 +34,29 @@ def hccn_link(case: Case) -> Iterator[Finding]:
     A job of several servers then stops with EJ0002 ("The network port is down") or a time-out, and
     so does one of a single server with HCCL_INTRA_ROCE_ENABLE=1. "not present" of the optics is
     normal for copper.
+
+    A link that is down while others of the server are up is an error: the server is wired, and a
+    job that spans servers fails. Where all are down, the server may not be wired at all, and jobs
+    of this server alone run; inside an A3 SuperPoD data goes over HCCS. These are warnings. A
+    status that is neither UP nor DOWN is "could not tell".
     """
     devices = answers(case)
-    down = tuple(one.device for one in devices if one.link == "DOWN")
+    states = {one.device: _state(one) for one in devices}
+    down = tuple(device for device, state in states.items() if state == "DOWN")
     if down:
+        wired = "UP" in states.values() and needs_addresses(case)
         optics = "; ".join(
             f"device {one.device}: " + ", ".join(f"{k} {v}" for k, v in one.optical.items())
             for one in devices
             if one.device in down and one.optical
         )
-        yield warning(
+        yield (error if wired else warning)(
             f"The network link of devices {numbers(down)} is down",
             found="link status: DOWN" + (f"; {optics}" if optics else ""),
             wanted="link status: UP",
-            because="Jobs of several servers cannot use these devices.",
+            because="Jobs of several servers cannot use these devices; the others are wired."
+            if wired
+            else "Jobs of several servers cannot use these devices.",
             remedy=Remedy(
                 summary="Check cable, optical module and switch port",
                 commands=(each("-link -g", down), each("-optical -g", down)),
@@ -64,6 +80,20 @@ def hccn_link(case: Case) -> Iterator[Finding]:
                 because="A link that goes down again and again has a bad cable or module.",
                 refs=(_SOURCE,),
             )
+    for device, state in states.items():
+        if state not in {None, "UP", "DOWN"}:
+            yield unknown(
+                f"The link of device {device} is neither up nor down",
+                found=f"link status: {state}",
+                because="No document says what this status means.",
+            )
+    yield from untold(case, "the link", "-link", lambda one: states[one.device] is not None)
+
+
+def _state(one: HccnDevice) -> str | None:
+    """Of 950 the best of its ports, for ports that a server does not wire are never up."""
+    links = [port.link for port in one.ports if port.link]
+    return ("UP" if "UP" in links else links[0]) if links else one.link
 
 
 @check("hccn-health", "The NPUs reach the address that they probe")
@@ -78,8 +108,11 @@ def hccn_health(case: Case) -> Iterator[Finding]:
         if one.health and one.health not in _FINE:
             groups.setdefault(one.health, []).append(one.device)
     for state, of in groups.items():
-        if state == "Unknown":
-            yield unknown(f"Network health of devices {numbers(of)} is not known to hccn_tool")
+        if state not in _FAILED:
+            yield unknown(
+                f"Network health of devices {numbers(of)} could not be told",
+                found=f"net health status: {state}",
+            )
             continue
         yield warning(
             f"Network health of devices {numbers(of)}: {state}",
@@ -93,6 +126,8 @@ def hccn_health(case: Case) -> Iterator[Finding]:
             refs=(_HEALTH,),
             devices=tuple(of),
         )
+    if not is_950(case):
+        yield from untold(case, "the network health", "-net_health", lambda one: bool(one.health))
 
 
 @check("hccn-tls", "The TLS switch is the same on all NPUs")
@@ -106,7 +141,7 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
     on = [one.device for one in devices if one.tls is True]
     off = [one.device for one in devices if one.tls is False]
     if on and off:
-        yield warning(
+        yield error(
             "The TLS switch is on for some NPUs and off for others",
             found=f"on: {numbers(on)}; off: {numbers(off)}",
             wanted="the same on all NPUs of a job",
@@ -118,3 +153,4 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
             refs=(_VERIFY,),
             devices=tuple(on),
         )
+    yield from untold(case, "the TLS switch", "-tls", lambda one: one.tls is not None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
-from ascend_doctor.checks.machine import ascend, family_or_none, npu_name
+from ascend_doctor.checks.machine import ascend, container, family_or_none, npu_name, npu_names
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Npu, Npus, Topology
 from ascend_doctor.findings import Finding, Remedy, counted
@@ -16,6 +17,9 @@ _ECC = (
 )
 _TOPOLOGY = "hicann/driver@ef377e95"
 _CARDS_OF_A_GROUP = 8
+# The legend of `npu-smi info -t topo`: paths over PCIe.
+_SLOW = frozenset({"SYS", "PHB", "PIX", "PXB"})
+_SHOWN = 6
 
 
 def shown(case: Case) -> Npus:
@@ -41,18 +45,20 @@ def _query(kind: str, npu: Npu, layout: str | None) -> str:
 def npu_table(case: Case) -> Iterator[Finding]:
     """npu-smi counts cards in one place (info -l) and shows them in another (info).
 
-    A card that is counted and not shown was lost while the machine ran. A table that was cut is
-    not judged.
+    A card that is counted, or that has a row of chips (info -m), and is not shown was lost while
+    the machine ran: an error, but for containers, where the count may be that of the host. A table
+    that was cut is not judged.
     """
     npus = shown(case)
     cards = {one.npu_id for one in npus.devices}
     if not npus.complete:
         raise Unknown(f"the table was cut after {counted(len(npus.devices), 'device')}")
-    if npus.listed is not None and npus.listed > len(cards):
-        yield warning(
-            f"npu-smi counts {npus.listed} cards and shows {len(cards)}",
+    counts = max(npus.listed or 0, len({one.npu_id for one in npus.mapping or ()} | cards))
+    if counts > len(cards):
+        yield (error if container(case) is None else warning)(
+            f"npu-smi counts {counts} cards and shows {len(cards)}",
             found=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
-            wanted=f"{npus.listed} cards",
+            wanted=f"{counts} cards",
             because="A card that is not shown was lost, or does not answer.",
             remedy=Remedy(
                 summary="See which one is missing, then restart the host",
@@ -123,7 +129,9 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
 
     Single-bit errors are corrected; a few do no harm. A double-bit error is not: a job that meets
     one ends, and its page is isolated at the next reset. Pages that wait for isolation mean that a
-    restart is due. Pages that were isolated before are history, and noted only.
+    restart is due. Pages that were isolated after double-bit errors are out of use; no source
+    says how many are too many, so they are a warning. A device whose counters were not told is
+    "could not tell", however well the others are.
     """
     npus = shown(case)
     if not npus.ecc:
@@ -132,6 +140,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
     for ecc in npus.ecc:
         counted = {name: count for name, count in ecc.counters.items() if count}
         due = [n for n in counted if "Double Bit Error" in n or "Next-Isolated" in n]
+        isolated = [n for n in counted if "Double Bit Isolated" in n]
         npu = places.get((ecc.npu_id, ecc.chip_id), Npu(npu_id=ecc.npu_id, chip_id=ecc.chip_id))
         found = "; ".join(f"{name}: {count}" for name, count in counted.items())
         if due:
@@ -148,8 +157,28 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
                 refs=(_ECC,),
                 devices=() if npu.device is None else (npu.device,),
             )
+        elif isolated:
+            yield warning(
+                f"{npu_name(npu)} has isolated pages after memory errors that were not corrected",
+                found=found,
+                wanted="no double-bit errors",
+                because="The pages are out of use and do no harm; a card whose count goes on "
+                "rising fails sooner or later.",
+                remedy=Remedy(
+                    summary="Look again after some days of work; have a card whose count rises "
+                    "serviced",
+                    commands=(_query("ecc", npu, npus.layout),),
+                ),
+                refs=(_ECC,),
+                devices=() if npu.device is None else (npu.device,),
+            )
         elif counted:
             yield note(f"{npu_name(npu)} has a history of memory errors", found=found, refs=(_ECC,))
+    names = {name for one in npus.ecc for name in one.counters}
+    told = {(one.npu_id, one.chip_id) for one in npus.ecc if names <= one.counters.keys()}
+    silent = [one for one in npus.devices if (one.npu_id, one.chip_id) not in told]
+    if silent:
+        raise Unknown(f"npu-smi did not tell all error counters of {npu_names(silent)}")
 
 
 @check("npu-topology", "The NPUs are linked as their server has it")
@@ -158,8 +187,8 @@ def npu_topology(case: Case) -> Iterator[Finding]:
 
     In an 8-card A2 server every pair is HCCS; of 16 cards that holds inside 0 to 7 and 8 to 15. On
     A3 the two dies of a card are SIO and all others HCCS or HCCS_SW. PIX, PXB, PHB or SYS between
-    them means a lost link, or a virtual machine without HCCS. On 950 several products differ, and
-    all are fine.
+    them means a lost link, or a virtual machine without HCCS. NA, and a row that was not printed,
+    tell nothing. On 950 several products differ, and all are fine.
     """
     npus = shown(case)
     family = family_or_none(case)
@@ -167,13 +196,14 @@ def npu_topology(case: Case) -> Iterator[Finding]:
         raise NotApplicable("no topology is expected of this chip")
     if npus.topology is None:
         raise Unknown("npu-smi told no topology")
-    bad = list(_slow_pairs(npus.topology, a3=family.id == "ascend910_93"))
+    pairs = list(_pairs(npus.topology, a3=family.id == "ascend910_93"))
+    bad = [one for one in pairs if one[2] in _SLOW]
     if bad:
-        pairs = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
+        listed = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
         inside = case.facts.host is not None and case.facts.host.virtual_machine is not None
         yield warning(
             f"{len(bad)} pairs of NPUs have no HCCS between them",
-            found=pairs + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
+            found=listed + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
             wanted="SIO inside a card, HCCS or HCCS_SW to all others"
             if family.id == "ascend910_93"
             else "HCCS between all cards of a group of 8",
@@ -185,16 +215,33 @@ def npu_topology(case: Case) -> Iterator[Finding]:
             ),
             refs=(_TOPOLOGY,),
         )
+    silent = [f"{a}-{b} {code}".rstrip() for a, b, code in pairs if code not in _SLOW]
+    if silent:
+        more = " and others" if len(silent) > _SHOWN else ""
+        raise Unknown(f"npu-smi did not tell the links {', '.join(silent[:_SHOWN])}{more}")
+    shown_numbers = {_number(name) for name in npus.topology.names}
+    lacking = [
+        one
+        for one in npus.devices
+        if (one.device if npus.layout == "a3" else one.npu_id) not in shown_numbers
+    ]
+    if lacking:
+        raise Unknown(f"the topology does not have {npu_names(lacking)}")
 
 
-def _slow_pairs(topology: Topology, *, a3: bool) -> Iterator[tuple[str, str, str]]:
+def _pairs(topology: Topology, *, a3: bool) -> Iterator[tuple[str, str, str]]:
+    """Pairs of NPUs that are not known to be linked fast, each once: a slow code before others."""
     fast = {"HCCS", "HCCS_SW", "SIO"} if a3 else {"HCCS"}
     groups = [_number(name) // _CARDS_OF_A_GROUP for name in topology.names]
-    for row, codes in enumerate(topology.links):
-        for column, code in enumerate(codes[: len(groups)]):
-            apart = not a3 and groups[row] != groups[column]
-            if column > row and code not in fast and not apart:
-                yield topology.names[row], topology.names[column], code
+    for (row, one), (column, other) in itertools.combinations(enumerate(topology.names), 2):
+        codes = (topology.links[row][column], topology.links[column][row])
+        if not a3 and groups[row] != groups[column]:
+            continue
+        code = next((code for code in codes if code in _SLOW), None)
+        if code is None:
+            code = next((code for code in codes if code not in fast), None)
+        if code is not None:
+            yield one, other, code
 
 
 def _number(name: str) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 
 from ascend_doctor.checks.installed import installed, npu_only, pip
+from ascend_doctor.checks.requirements import requirements
 from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
@@ -150,6 +151,8 @@ def cuda_packages(case: Case) -> Iterator[Finding]:
             )
 
 
+_DECISIVE = frozenset({"torch", "torch-npu", "numpy", "transformers"})
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # Pairs that have a check of their own.
 _JUDGED = {
     ("torch-npu", "torch"),
@@ -166,22 +169,28 @@ def declared_requirements(case: Case) -> Iterator[Finding]:
     """Packages declare which versions of others they need; pip does not keep that true later.
 
     The check compares the declarations of the packages that a training stack consists of (torch,
-    MindSpeed, mcore-bridge, ms-swift, verl and so on) with what is installed. Packages that are
-    missing are not reported: stacks for NPUs are often installed without dependencies on purpose.
+    MindSpeed, mcore-bridge, ms-swift, verl and so on), and of any other package that asks for
+    torch, torch_npu, NumPy or transformers, with what is installed: torchvision for another torch,
+    for instance. Packages that are missing are not reported: stacks for NPUs are often installed
+    without dependencies on purpose.
     """
     python = case.need(Python)
     known = case.catalog.distributions
-    names = [one for one in python.distributions if one.name in known and not one.shadowed]
+    names = [
+        one
+        for one in python.distributions
+        if not one.shadowed and (one.name in known or any(map(_stands_on, one.requires)))
+    ]
     if not names:
         raise NotApplicable("no package of a training stack is installed")
     for one in names:
-        broken = [text for text in one.requires if _broken(python, one, text)]
+        broken = [asked for asked in requirements(python, one) if _broken(python, one, asked)]
         if broken:
-            here = ", ".join(_here(python, text) for text in broken)
+            here = ", ".join(_here(python, asked) for asked in broken)
             yield warning(
                 f"{one.name} {one.version} declares other versions than those installed: {here}",
                 found=here,
-                wanted="; ".join(broken),
+                wanted="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
                 because=f"{one.name} was not made for these versions.",
                 remedy=Remedy(
                     summary="Choose versions that both sides allow; pip shows all conflicts",
@@ -190,12 +199,16 @@ def declared_requirements(case: Case) -> Iterator[Finding]:
             )
 
 
-def _broken(python: Python, one: Distribution, text: str) -> bool:
-    requirement = _requirement(python, text)
-    if requirement is None or (one.name, normalised(requirement.name)) in _JUDGED:
-        return False
-    found = python.find(normalised(requirement.name))
-    if found is None or not requirement.specifier:
+def _stands_on(requirement: str) -> bool:
+    """Whether a requirement is on a package that decides a training stack."""
+    name = _NAME.match(requirement)
+    return name is not None and normalised(name[0]) in _DECISIVE
+
+
+def _broken(python: Python, one: Distribution, requirement: Requirement) -> bool:
+    name = normalised(requirement.name)
+    found = python.find(name)
+    if found is None or not requirement.specifier or (one.name, name) in _JUDGED:
         return False
     try:
         return not held(found.version, str(requirement.specifier))
@@ -203,27 +216,8 @@ def _broken(python: Python, one: Distribution, text: str) -> bool:
         return False
 
 
-def _requirement(python: Python, text: str) -> Requirement | None:
-    """The requirement where it binds on the examined interpreter, without extras."""
-    try:
-        requirement = Requirement(text)
-        bound = requirement.marker is None or requirement.marker.evaluate(
-            {
-                "extra": "",
-                "python_version": ".".join(python.version.split(".")[:2]),
-                "python_full_version": python.version,
-                "platform_machine": python.machine,
-                "sys_platform": "linux",
-                "platform_system": "Linux",
-            }
-        )
-    except (InvalidRequirement, UndefinedComparison, UndefinedEnvironmentName, ValueError):
-        return None
-    return requirement if bound else None
-
-
-def _here(python: Python, text: str) -> str:
-    name = normalised(Requirement(text).name)
+def _here(python: Python, requirement: Requirement) -> str:
+    name = normalised(requirement.name)
     found = python.find(name)
     return f"{name} {found.version if found else ''}".rstrip()
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ascend_doctor.checks.machine import ascend, container, family_or_none, npu_name, numbers
+from ascend_doctor.checks.machine import (
+    ascend,
+    container,
+    family_or_none,
+    lacks_root,
+    npu_name,
+    npu_names,
+    numbers,
+)
 from ascend_doctor.checks.npus import shown
-from ascend_doctor.errors import Unknown
+from ascend_doctor.errors import NeedsRoot, Unknown
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judge import Case, check, warning
@@ -32,10 +40,45 @@ def npu_free(case: Case) -> Iterator[Finding]:
     npus, holders = case.facts.npus, case.facts.holders
     rows = _unheld(npus, set(_held(holders))) if npus else []
     owners = list(holders.processes) if holders else []
+    busy = _busy(npus, holders) if npus else []
     if owners or rows:
         yield _used(owners, rows)
+    if busy:
+        yield _busy_alone(busy)
+    elif owners or rows:
+        return
     elif (npus is None or npus.processes is None) and not (holders and holders.complete):
-        raise Unknown("neither npu-smi nor /proc tells all processes")
+        told = "neither npu-smi nor /proc tells all processes"
+        raise NeedsRoot(told) if lacks_root(case) else Unknown(told)
+
+
+def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
+    """NPUs that work although no process shows on them."""
+    held, listed = _held(holders), _listed(npus)
+    return [
+        npu
+        for npu in npus.devices
+        if (npu.utilisation or 0) > _BUSY_PERCENT
+        and npu.device not in held
+        and (npu.npu_id, npu.chip_id) not in listed
+    ]
+
+
+def _busy_alone(busy: list[Npu]) -> Finding:
+    return warning(
+        f"{len(busy)} NPU{'s are' if len(busy) > 1 else ' is'} busy, and no process shows",
+        found="; ".join(f"{npu_name(one)}: {one.utilisation} % busy" for one in busy),
+        wanted="0 %, as idle chips show",
+        because="It is a job in another container or of another user, or one that hangs on the "
+        "device after its process was killed.",
+        remedy=Remedy(
+            summary="On the host, as root, see who has the devices open; where nobody has, restart "
+            "the host",
+            commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
+        ),
+        refs=(_TABLE, _LEFT),
+        devices=tuple(one.device for one in busy if one.device is not None),
+    )
 
 
 def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
@@ -128,7 +171,7 @@ def npu_memory(case: Case) -> Iterator[Finding]:
     full = [
         npu
         for npu in npus.devices
-        if _used_mb(npu) > family.idle_hbm_mb + _MARGIN_MB
+        if (_used_mb(npu) or 0) > family.idle_hbm_mb + _MARGIN_MB
         and npu.device not in told
         and (npu.npu_id, npu.chip_id) not in listed
     ]
@@ -157,8 +200,15 @@ def npu_memory(case: Case) -> Iterator[Finding]:
             devices=devices,
         )
 
+    silent = [one for one in npus.devices if _used_mb(one) is None]
+    if silent:
+        raise Unknown(f"npu-smi did not tell the memory of {npu_names(silent)}")
 
-def _used_mb(npu: Npu) -> int:
-    """Memory in use: HBM, or the only memory where the table has no HBM column (310)."""
+
+def _used_mb(npu: Npu) -> int | None:
+    """Memory in use: HBM, or the only memory where the table has no HBM column (310).
+
+    From 910B on the other memory is "0 / 0", which tells nothing.
+    """
     usage = npu.hbm or npu.memory
-    return usage.used if usage else 0
+    return usage.used if usage and usage.total else None

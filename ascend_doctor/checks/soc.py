@@ -82,6 +82,28 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
             )
 
 
+@check("vllm-ascend-chip", "vllm-ascend supports this chip")
+def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
+    """vllm-ascend lists the products that it supports: Atlas A2 and A3, and 300I Duo.
+
+    The first generation (910A, 910 Pro B) and 310B are not supported by any release; Atlas 950DT
+    is listed from 0.23.0 on. Where training and rollout share a machine, rollout then cannot run.
+    """
+    npu_only(case)
+    vllm, chip = distribution(case, "vllm-ascend"), family(case)
+    first = chip.first_vllm_ascend
+    if not first or (first != "none" and held(vllm.version, f">={first}.dev0")):
+        return
+    never = first == "none"
+    yield (error if never else warning)(
+        f"vllm-ascend {vllm.version} does not {'support' if never else 'list'} {chip.title}",
+        found=chip.title,
+        wanted="Atlas A2 or A3" if never else f"vllm-ascend {first} or newer for this chip",
+        because="Its operators are not made for this chip.",
+        refs=tuple(one.url for one in chip.sources if "vllm" in one.url),
+    )
+
+
 @check("soc-910b-confusion", "The chip is not mistaken for another one")
 def soc_910b_confusion(case: Case) -> Iterator[Finding]:
     """People say 910B for Atlas A2; the chip whose name is just Ascend910B is an older one.

@@ -162,6 +162,16 @@ def socket_default(case: Case) -> Iterator[Finding]:
         and not one.name.startswith("docker")
         and one.name != "lo"
     ]
+    if not usable:
+        yield warning(
+            "No network interface of this host can be used",
+            found=_listed(_interfaces(case)) or "none",
+            wanted="an interface that is up and has an address",
+            because="HCCL and torchrun of several nodes cannot connect; on a single node they "
+            "take the loopback.",
+            remedy=Remedy(summary="See which interface should be up", commands=("ip -br addr",)),
+            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+        )
     if len(usable) > 1:
         yield note(
             f"HCCL takes {usable[0].name}, the first of {len(usable)} interfaces by name",

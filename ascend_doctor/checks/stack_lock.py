@@ -11,11 +11,6 @@ from ascend_doctor.findings import Finding, Remedy, counted
 from ascend_doctor.judge import Case, check, error, note, unknown
 from ascend_doctor.versions import VersionError, parse
 
-_REPAIR = Remedy(
-    summary="Build what the lock says; what is right is left as it is",
-    commands=("ascend-doctor setup --locked",),
-)
-
 
 @check("stack-lock", "The stack is what its lock says")
 def stack_lock(case: Case) -> Iterator[Finding]:
@@ -24,6 +19,8 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     A lock names full commits and the SHA-256 of every wheel, so that all nodes have the same
     stack. A node that differs trains with other code than the rest, which shows up as a hang or
     as other losses, not as an error. Give the lock with --lock FILE.
+
+    The lock also says how the stack was run after it was built, and what did not pass then.
 
     The hash of an installed wheel is known where pip recorded it (direct_url.json, PEP 610), as it
     does for what setup installs.
@@ -34,8 +31,16 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     if not any(one.exists for one in lock.checkouts) and not any(one.found for one in lock.wheels):
         raise Unknown(f"the stack of {lock.source} is not on this machine (looked in {lock.stack})")
     drifted = False
+    if lock.proof_failed:
+        yield error(
+            "The stack did not stand its proof",
+            found=lock.proof,
+            wanted="a stack that imports and steps",
+            because="setup built it and does not put it in use.",
+            remedy=_repair(lock),
+        )
     for one in lock.checkouts:
-        for finding in _checkout(one):
+        for finding in _checkout(one, _repair(lock)):
             drifted = True
             yield finding
     wrong = [one for one in lock.wheels if not _is_same(one)]
@@ -46,20 +51,30 @@ def stack_lock(case: Case) -> Iterator[Finding]:
             found="; ".join(_found(one) for one in wrong),
             wanted="; ".join(f"{one.name} {one.version}" for one in wrong),
             because=f"They were changed in {lock.environment} after setup built it.",
-            remedy=_REPAIR,
+            remedy=_repair(lock),
         )
     if not drifted:
         parts = ", ".join(f"{one.name} {one.ref}" for one in lock.checkouts)
         yield note(
             "The stack is what its lock says",
-            found=f"{parts}, {counted(len(lock.wheels), 'wheel')}",
+            found=f"{parts}, {counted(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}",
         )
 
 
-def _checkout(one: LockedCheckout) -> Iterator[Finding]:
+def _repair(lock: StackLock) -> Remedy:
+    """Where the stack lies below a prefix it is named, since the default is another one."""
+    prefix, below, _ = lock.stack.rpartition("/stacks/")
+    where = f" --prefix {shlex.quote(prefix)}" if below else ""
+    return Remedy(
+        summary="Build what the lock says; what is right is left as it is",
+        commands=(f"ascend-doctor setup --locked --lock {shlex.quote(lock.source)}{where}",),
+    )
+
+
+def _checkout(one: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
     wanted = f"{one.ref} at {one.commit}"
     if not one.exists:
-        yield error(f"The checkout of {one.name} is missing", wanted=wanted, remedy=_REPAIR)
+        yield error(f"The checkout of {one.name} is missing", wanted=wanted, remedy=repair)
         return
     if one.found is None:
         yield unknown(f"The commit of {one.name} could not be told", found=one.path)
@@ -69,7 +84,7 @@ def _checkout(one: LockedCheckout) -> Iterator[Finding]:
             found=one.found,
             wanted=wanted,
             because="Other nodes with the same lock run other code.",
-            remedy=_REPAIR,
+            remedy=repair,
         )
     if one.dirty:
         where = shlex.quote(one.path)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.checks import fit
 from ascend_doctor.checks.installed import distribution, torch_pair, torch_wanted
+from ascend_doctor.checks.requirements import requirements
 from ascend_doctor.checks.told import held, leading
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Host, Native, Python
@@ -41,11 +42,12 @@ def torch_x86_not_cpu(case: Case) -> Iterator[Finding]:
     """On x86_64 most torch_npu wheels require the +cpu build of torch and accept no other.
 
     `pip install torch==2.7.1` brings the CUDA build there; its number is the same. The +cpu build
-    comes from PyTorch's own index. On aarch64 the plain number is right. From torch_npu 2.12 on
-    the wheel asks for the number alone.
+    comes from PyTorch's own index. On aarch64 the plain number is the CPU build up to torch 2.10
+    (wheels of the package index, 2026-11-22). From torch_npu 2.12 on the wheel asks for the number
+    alone.
     """
     torch_npu, torch = distribution(case, "torch-npu"), distribution(case, "torch")
-    wanted = torch_wanted(torch_npu)
+    wanted = torch_wanted(case.need(Python), torch_npu)
     if case.need(Python).machine != "x86_64" or not wanted.endswith("+cpu"):
         raise NotApplicable(f"torch_npu {torch_npu.version} does not ask for a +cpu build here")
     base = leading(torch.version, 3) == leading(torch_npu.version, 3)
@@ -70,7 +72,7 @@ def torch_cuda_build(case: Case) -> Iterator[Finding]:
     """
     distribution(case, "torch-npu")
     torch = distribution(case, "torch")
-    built_for = _accelerator(torch)
+    built_for = _accelerator(case.need(Python), torch)
     if built_for is None:
         return
     yield (warning if case.device == "cpu" else error)(
@@ -83,12 +85,15 @@ def torch_cuda_build(case: Case) -> Iterator[Finding]:
     )
 
 
-def _accelerator(torch: Distribution) -> str | None:
-    """What this torch was built for, None for the CPU: by its label or by its requirements."""
+def _accelerator(python: Python, torch: Distribution) -> str | None:
+    """What this torch was built for, None for the CPU: by its label or by its requirements.
+
+    The metadata of a CPU build for aarch64 name nvidia's packages, too, for x86_64 alone.
+    """
     label = torch.version.partition("+")[2].lower()
     if label.startswith(("cu", "rocm", "xpu")):
         return label
-    if not label and any(one.lower().startswith("nvidia-") for one in torch.requires):
+    if not label and any(one.name.startswith("nvidia-") for one in requirements(python, torch)):
         return "CUDA"
     return None
 
@@ -104,14 +109,16 @@ def torch_python(case: Case) -> Iterator[Finding]:
     found = list(fit.relations(case, row, "python")) if row else []
     if not found:
         raise Unknown(f"no table says which Python torch_npu {torch_npu.version} takes")
-    for one in found:
-        if one.fit != "fits":
-            yield (note if one.allowed else warning)(
-                f"Python {one.have} is not in the table of torch_npu {torch_npu.version}",
-                found=f"Python {one.have}; the table has {one.wanted}",
-                because=one.need.because,
-                refs=one.refs,
-            )
+    unfit = [relation for relation in found if relation.fit != "fits"]
+    if unfit:
+        allowed = all(relation.allowed for relation in unfit)
+        have = unfit[0].have
+        yield (note if allowed else warning)(
+            f"Python {have} is not in the table of torch_npu {torch_npu.version}",
+            found=f"Python {have}; the table has {'; '.join(one.wanted for one in unfit)}",
+            because=" ".join(relation.need.because for relation in unfit),
+            refs=tuple(ref for relation in unfit for ref in relation.refs),
+        )
 
 
 @check("torch-npu-arch", "torch_npu was built for this processor")

@@ -16,7 +16,7 @@ from ascend_doctor.checks.told import held
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judge import Case, check, error
+from ascend_doctor.judge import Case, check, error, warning
 
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
@@ -30,7 +30,8 @@ OF_CANN = (
 )
 _OF_TORCH = ("libtorch", "libc10", "libshm")
 # CANN's libraries load the driver's; npu-smi needs libc_sec.so from the same folders.
-_OF_DRIVER = ("libascend_hal.so", "libc_sec.so")
+_C_SEC = "libc_sec.so"
+_OF_DRIVER = ("libascend_hal.so", _C_SEC)
 _FAQ = "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/installation_guide/faq.md"
 _AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
 
@@ -46,6 +47,10 @@ def absent(native: Native) -> tuple[Needed, ...]:
     found = [one for one in native.needed if one.path is None and one.at_import]
     order = {name: place for place, name in enumerate(OF_CANN)}
     return tuple(sorted(found, key=lambda one: order.get(one.name, len(order))))
+
+
+# The check that judges undefined symbols, by their owner.
+_JUDGED_BY = {"cann": "torch-npu-cann-symbols", "torch": "torch-npu-torch-symbols", "nnal": "nnal"}
 
 
 def symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
@@ -158,9 +163,9 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
     if not native.needed:
         raise Unknown("the files of torch_npu could not be read")
     missing = absent(native)
-    undefined = (*symbols(native, "cann"), *symbols(native, "torch"))
+    undefined = tuple(symbol for owner in _JUDGED_BY for symbol in symbols(native, owner))
     if missing or undefined:
-        cause = "torch-npu-libraries" if missing else f"torch-npu-{undefined[0].owner}-symbols"
+        cause = "torch-npu-libraries" if missing else _JUDGED_BY[undefined[0].owner]
         lacks = (
             f"needs libraries that are not found: {', '.join(one.name for one in missing)}"
             if missing
@@ -205,6 +210,17 @@ def driver_library(case: Case) -> Iterator[Finding]:
             found="libascend_hal.so: not found",
             wanted=f"found in a folder below {_lib64(driver)}",
             because="Without it CANN cannot start and no NPU can be used.",
+            remedy=_driver_folders(case),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
+        )
+        return
+    libraries = case.facts.driver.libraries if case.facts.driver else ()
+    if any(one.name == _C_SEC and one.path is None for one in libraries):
+        yield warning(
+            f"The driver's library {_C_SEC} is not on the loader's path",
+            found=f"{_C_SEC}: not found; libascend_hal.so: {native.hal.path}",
+            wanted=f"found in {_lib64(case.facts.driver)}/common",
+            because="npu-smi and other tools of the driver cannot start without it.",
             remedy=_driver_folders(case),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
         )

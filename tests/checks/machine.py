@@ -77,7 +77,7 @@ def healthy() -> Snapshot:
     megatron = GitState(root="/src/Megatron-LM", commit="a845aa7e12b3", refs=("core_v0.12.1",))
     mindspeed = GitState(root="/src/MindSpeed", branch="2.3.0_core_r0.12.1", commit="674226a1")
     return Snapshot(
-        host=Host(arch="aarch64", glibc="2.34"),
+        host=Host(arch="aarch64", glibc="2.34", glibcxx="GLIBCXX_3.4.29"),
         driver=Driver(
             path="/usr/local/Ascend/driver",
             version="25.5.0",
@@ -119,7 +119,7 @@ def healthy() -> Snapshot:
             version="3.11.9",
             machine="aarch64",
             distributions=distributions,
-            importable={"tbe": True, "te": True, "acl": True},
+            importable={"tbe": True, "te": True, "acl": True, "torch": True, "torch_npu": True},
         ),
         native=Native(
             torch_npu=f"{SITE}/torch_npu",
@@ -129,6 +129,7 @@ def healthy() -> Snapshot:
                 for one in LIBRARIES
             ),
             symbols_checked=900,
+            versions=("CXXABI_1.3.11", "GLIBCXX_3.4.22", "GLIBC_2.28"),
             hal=Library(name="libascend_hal.so", path="/usr/local/Ascend/driver/lib64/x.so"),
             atb=Library(name="libatb.so", path="/usr/local/Ascend/nnal/atb/latest/x.so"),
         ),

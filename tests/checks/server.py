@@ -69,8 +69,27 @@ def npu(number: int, *, a3: bool = False, **fields: Any) -> Npu:
         health="OK",
         hbm=Usage(used=3100, total=65536),
         utilisation=0,
+        temperature_c=40,
     )
     return msgspec.structs.replace(plain, **fields)
+
+
+def ecc(number: int, *, a3: bool = False, **counters: int) -> NpuEcc:
+    """Counters by their name with underscores for blanks."""
+    told = {name.replace("_", " "): count for name, count in counters.items()}
+    return NpuEcc(
+        npu_id=number // 2 if a3 else number,
+        chip_id=number % 2 if a3 else 0,
+        counters={"HBM Double Bit Error Count": 0, **told},
+    )
+
+
+def boards(**fields: Any) -> tuple[NpuBoard, ...]:
+    """The boards of all cards, each with these fields."""
+    plain = NpuBoard(npu_id=0, compatibility="OK", driver_version="25.2.0")
+    return tuple(
+        msgspec.structs.replace(plain, **{"npu_id": one, **fields}) for one in range(CARDS)
+    )
 
 
 def port(number: int, **fields: Any) -> HccnDevice:
@@ -138,11 +157,8 @@ def a2(**environment: str) -> Snapshot:
             processes=(),
             idle=tuple(range(CARDS)),
             listed=CARDS,
-            ecc=tuple(
-                NpuEcc(npu_id=one, counters={"HBM Double Bit Error Count": 0})
-                for one in range(CARDS)
-            ),
-            boards=(NpuBoard(npu_id=0, compatibility="OK"),),
+            ecc=tuple(ecc(one) for one in range(CARDS)),
+            boards=boards(),
             topology=mesh(CARDS),
         ),
         environment=Environment(
@@ -181,9 +197,12 @@ def a3(**environment: str) -> Snapshot:
         for a in range(count)
     )
     names = tuple(f"Phy-ID{number}" for number in range(count))
+    ports = tuple(port(number) for number in range(count))
+    facts = having(facts, "hccn", conf=conf(ports), devices=ports)
     return having(
         facts,
         "npus",
+        ecc=tuple(ecc(one, a3=True) for one in range(count)),
         layout="a3",
         devices=tuple(npu(number, a3=True) for number in range(count)),
         topology=Topology(names=names, links=links),

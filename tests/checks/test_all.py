@@ -32,6 +32,7 @@ MODULES = (
     "import_path",
     "megatron",
     "mindspeed",
+    "package_files",
     "packages",
     "soc",
     "stack",

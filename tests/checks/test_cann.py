@@ -29,6 +29,10 @@ def two() -> Snapshot:
     return having(facts, "cann", installs=(*facts.cann.installs, other))
 
 
+def test_the_operators_folder_is_not_named() -> None:
+    only("cann-sourced", shell(healthy(), opp=None), Level.WARNING, "ASCEND_OPP_PATH is unset")
+
+
 def test_no_cann_is_an_error_where_there_is_an_npu_or_torch_npu() -> None:
     facts = having(healthy(), "cann", installs=(), active=None)
     found = only("cann-installed", facts, Level.ERROR, "CANN is not installed")

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from ascend_doctor.facts import (
     CannComponent,
     Library,
@@ -24,6 +27,25 @@ def test_parts_of_another_release() -> None:
     assert run("cann-components", install(healthy(), components=build))[0].level is Level.OK
     only("cann-components", install(healthy(), components=()), Level.UNKNOWN)
     only("cann-components", install(healthy(), version="?"), Level.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("cann", "part", "other", "level"),
+    [
+        ("9.0.0", "opp", "8.5.0", Level.OK),
+        ("9.0.0", "ops_transformer", "8.5.2", Level.OK),
+        ("8.5.0", "hccl", "9.0.0", Level.OK),
+        ("9.1.0", "opp", "8.3.RC1", Level.WARNING),
+        ("9.0.0", "runtime", "8.5.0", Level.WARNING),
+        ("8.3.RC1", "opp", "8.5.0", Level.WARNING),
+    ],
+)
+def test_parts_that_are_upgraded_alone(cann: str, part: str, other: str, level: Level) -> None:
+    parts = (CannComponent(name="toolkit", public=cann), CannComponent(name=part, public=other))
+    facts = install(healthy(), version=cann, components=parts)
+    (finding,) = run("cann-components", facts)
+    assert finding.level is level
+    assert f"{part} {other}" in finding.found
 
 
 def test_the_wrong_processor() -> None:
@@ -74,8 +96,23 @@ def test_nnal_of_another_release() -> None:
 
 
 def test_functions_that_atb_lacks() -> None:
-    symbols = (MissingSymbol(name="_ZN3atb1x", wanted_by="torch_npu/lib/libtorch_npu.so"),)
+    symbols = (
+        MissingSymbol(name="_ZN3atb1x", wanted_by="torch_npu/lib/libtorch_npu.so", owner="nnal"),
+    )
     facts = having(healthy(), "native", missing_symbols=symbols)
     only("nnal", facts, Level.ERROR, "ATB of NNAL 8.5.0 lacks", "_ZN3atb1x")
     absent = having(facts, "native", atb=Library(name="libatb.so"))
-    assert run("nnal", absent)[0].level is Level.OK
+    only("nnal", absent, Level.WARNING, "libatb.so is not found")
+
+
+def test_nnal_that_does_not_tell_its_version() -> None:
+    assert healthy().cann is not None
+    (one,) = healthy().cann.nnal  # type: ignore[union-attr]
+    facts = having(healthy(), "cann", nnal=(msgspec.structs.replace(one, version=None),))
+    only("nnal", facts, Level.UNKNOWN, "does not tell its version")
+
+
+def test_operators_of_another_release() -> None:
+    for packages, level in (("8.5.0", Level.OK), ("8.3.RC1", Level.WARNING)):
+        facts = install(healthy(), ops_packages=(f"Ascend-cann-910b-ops {packages}",))
+        assert run("ops-package", facts)[0].level is level

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from ascend_doctor.facts import CannShell
 from ascend_doctor.findings import Level
 from tests.checks.machine import dist, having, healthy, install, only, packages, run
@@ -24,6 +26,19 @@ def test_packages_that_cann_imports() -> None:
     only("cann-python-packages", facts, Level.WARNING, "protobuf")
     facts = having(healthy(), "python", importable={"scipy": False})
     only("cann-python-packages", facts, Level.ERROR, "scipy")
+
+
+@pytest.mark.parametrize(
+    ("torch", "numpy", "level"),
+    [
+        ("2.2.2", "2.0.0", Level.WARNING),
+        ("2.3.0", "2.0.0", Level.OK),
+        ("2.1.0", "1.26.4", Level.OK),
+    ],
+)
+def test_numpy_2_beside_an_old_torch(torch: str, numpy: str, level: Level) -> None:
+    facts = packages(healthy(), dist("torch", torch), dist("numpy", numpy))
+    assert run("numpy-torch", facts)[0].level is level
 
 
 def test_numpy_2_under_an_old_cann() -> None:

@@ -71,3 +71,75 @@ def test_only_an_accelerator_may_be_off_by_its_order_of_sums() -> None:
 @pytest.mark.parametrize("after", [None, 7])
 def test_nothing_was_resumed(after: object) -> None:
     assert judged(after)[0].level is Level.UNKNOWN
+
+
+LOADED = {"off": {"weights": 1e-7, "first": 1e-6, "second": 1e-6, "tensors": 60}}
+ELSEWHERE = {"layout": "TP2", "loaded": {"fully_reshardable": LOADED}}
+
+
+def of_whole(
+    saved: dict[str, Any] | None = None,
+    loaded: dict[str, Any] | None = None,
+    elsewhere: dict[str, Any] | None = None,
+) -> tuple[Finding, ...]:
+    """What is said where all weights are trained and saved as Megatron does."""
+    before = {**BEFORE, "saved": {**BEFORE["saved"], "failed": saved or {}}}
+    after = {**AFTER, "loaded": {"dp_reshardable": LOADED, **(loaded or {})}}
+    resumed = {"PP2": after, "PP2 elsewhere": elsewhere or ELSEWHERE}
+    values: dict[str, Any] = {"layouts": {"PP2": before}, "resumed": resumed}
+    ranks = (ProbeResult(rank=0, ok=True, values=values),)
+    run = ProbeRun(probe="smoke-train", device="npu", simulated=True, exit_code=0, ranks=ranks)
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
+    return judge(case, [one for one in every() if one.id == "checkpoint"])
+
+
+def test_what_was_loaded_is_told() -> None:
+    (finding,) = of_whole()
+    assert finding.level is Level.OK
+    assert "with the optimizer as dp_reshardable; PP2 as TP2" in finding.found
+
+
+def test_a_wrong_training_is_no_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = {"losses": [5.0, 4.0, 3.0], "grad_norms": BEFORE["grad_norms"]}
+    monkeypatch.setitem(BEFORE, "reference", reference)
+    dropped = {"fully_reshardable": {"off": {**LOADED["off"], "first": 0.9}}}
+    assert of_whole(loaded=dropped)[0].level is Level.OK
+
+
+def test_steps_that_are_tensors_are_explained() -> None:
+    text = "AssertionError: steps: [tensor(3, device='npu:0'), tensor(3, device='npu:0')]"
+    (finding,) = of_whole(saved={"dp_reshardable": text, "fully_reshardable": text})
+    assert finding.title == "checkpoint: the distributed optimizer cannot be saved under PP2"
+    assert finding.found == f"{text} (dp_reshardable, fully_reshardable)"
+    assert "equal tensors are different" in finding.because
+    assert finding.remedy is not None
+    (other,) = of_whole(saved={"dp_reshardable": "KeyError: 'x'"})
+    assert other.remedy is None
+
+
+@pytest.mark.parametrize(
+    ("loaded", "elsewhere", "title", "found"),
+    [
+        (
+            {"fully_reshardable": {"error": "KeyError: 'step'"}},
+            None,
+            "what was saved cannot be loaded under PP2",
+            "fully_reshardable: KeyError: 'step'",
+        ),
+        (
+            {"fully_reshardable": {"off": {**LOADED["off"], "first": 0.9}}},
+            None,
+            "what was loaded is not what was trained under PP2",
+            "fully_reshardable: the first moments of Adam off by 90.0%, on rank 0",
+        ),
+        (
+            None,
+            {"layout": "TP2", "loaded": {"x": {"off": {**LOADED["off"], "weights": "nan"}}}},
+            "what was loaded is not what was trained under PP2, loaded as TP2",
+            "x: weights off by nan%, on rank 0",
+        ),
+    ],
+)
+def test_what_was_dropped(loaded: Any, elsewhere: Any, title: str, found: str) -> None:
+    (finding,) = of_whole(loaded=loaded, elsewhere=elsewhere)
+    assert (finding.title, finding.found) == (f"checkpoint: {title}", found)

@@ -14,7 +14,20 @@ from ascend_doctor.facts import (
 )
 from ascend_doctor.findings import Level
 from tests.checks.machine import having, only, run, without
-from tests.checks.server import LIBRARIES, MANAGERS, a2, a3, ask, commands, inside, node, nodes, npu
+from tests.checks.server import (
+    LIBRARIES,
+    MANAGERS,
+    a2,
+    a3,
+    ask,
+    boards,
+    commands,
+    inside,
+    mesh,
+    node,
+    nodes,
+    npu,
+)
 
 # ---------------------------------------------------------------- driver
 
@@ -52,9 +65,31 @@ def test_an_installation_that_was_not_finished() -> None:
     only("driver-complete", facts, Level.WARNING, "npu-smi:")
     facts = having(facts, "driver", install_info=InstallInfo())
     only("driver-complete", facts, Level.WARNING, "npu-smi:")
-    assert run("driver-complete", having(facts, "npus", warnings=()))[0].level is Level.OK
+    facts = having(facts, "npus", warnings=())
+    only("driver-complete", facts, Level.WARNING, "no Driver_Install_Status")
+    folder = having(facts, "driver", install_info=InstallInfo(is_directory=True))
+    only("driver-complete", folder, Level.WARNING, "is a folder")
+    closed = having(facts, "driver", install_info=InstallInfo(closed=True))
+    only("driver-complete", closed, Level.UNKNOWN, "may not be read")
     facts = having(a2(), "driver", install_info=None)
-    assert run("driver-complete", without(facts, "npus"))[0].level is Level.OK
+    only("driver-complete", without(facts, "npus"), Level.WARNING, "there is no")
+
+
+def test_device_files_without_a_module() -> None:
+    only("driver-loaded", having(a2(), "driver", modules=()), Level.WARNING, "no kernel module")
+    assert run("driver-loaded", having(a2(), "driver", modules=None))[0].level is Level.OK
+
+
+@pytest.mark.parametrize("word", ["UNKNOWN", "incompatible", None])
+def test_a_board_that_does_not_say_whether_it_fits(word: str | None) -> None:
+    odd = (*boards()[:3], NpuBoard(npu_id=3, compatibility=word), *boards()[4:])
+    only("driver-firmware", having(a2(), "npus", boards=odd), Level.UNKNOWN, "NPU 3")
+
+
+def test_firmware_that_the_boards_tell() -> None:
+    facts = having(a2(), "driver", firmware_version=None, compatible_drivers=None)
+    old = having(facts, "npus", boards=boards(firmware_version="6.3.0.1.241"))
+    only("driver-firmware", old, Level.WARNING, "6.3.0.1.241", "[7.0.0,7.9.99]")
 
 
 def test_driver_and_firmware() -> None:
@@ -62,7 +97,8 @@ def test_driver_and_firmware() -> None:
     only("driver-firmware", facts, Level.WARNING, "6.4.0.4.220", "[7.0.0,7.9.99]")
     facts = having(a2(), "driver", version="23.0.7")
     only("driver-firmware", facts, Level.WARNING, "firmware does not name this driver")
-    facts = having(facts, "npus", boards=(NpuBoard(npu_id=3, compatibility="NOK"),))
+    nok = (*boards()[:3], NpuBoard(npu_id=3, compatibility="NOK"), *boards()[4:])
+    facts = having(facts, "npus", boards=nok)
     only("driver-firmware", facts, Level.ERROR, "NOK on NPU 3")
     facts = having(a2(), "driver", compatible_firmware="nonsense")
     only("driver-firmware", facts, Level.UNKNOWN, "nonsense")
@@ -100,24 +136,75 @@ def test_the_driver_that_runs_in_a_container() -> None:
 
 def test_a_card_that_is_lost() -> None:
     facts = having(a2(), "driver", nodes=nodes(7))
-    only("device-files", facts, Level.WARNING, "8 devices on the PCI bus, 7 device files")
+    only("device-files", facts, Level.ERROR, "8 devices on the PCI bus, 7 device files")
     lost = tuple(one for one in nodes(8) if one.number != 4)
     facts = having(having(a2(), "driver", nodes=lost, pci=None), "npus", devices=())
-    found = only("device-files", facts, Level.WARNING, "no /dev/davinci4", "there: 0-3,5-7")
+    found = only("device-files", facts, Level.ERROR, "no /dev/davinci4", "there: 0-3,5-7")
     assert "npu-smi info -l" in commands(found)
 
 
 def test_a_number_of_cards_that_no_server_has() -> None:
     seven = tuple(npu(one) for one in range(7))
     facts = having(having(a2(), "driver", nodes=nodes(7), pci=None), "npus", devices=seven)
-    only("device-files", facts, Level.WARNING, "1, 2, 4, 8, 16")
+    only("device-files", facts, Level.ERROR, "1, 2, 4, 8, 16")
     facts = having(facts, "host", virtual_machine="KVM")
     assert run("device-files", facts)[0].level is Level.OK
 
 
+@pytest.mark.parametrize("lost", [{7}, {4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7}])
+def test_hccn_conf_knows_devices_that_are_gone(lost: set[int]) -> None:
+    left = tuple(one for one in nodes(8) if one.number not in lost)
+    table = tuple(npu(one) for one in range(8) if one not in lost)
+    pci = tuple(PciFunction(address=str(one), device="0xd802") for one in range(len(table)))
+    facts = having(having(a2(), "driver", nodes=left, pci=pci), "npus", devices=table)
+    conf = {f"address_{one}": "192.0.2.1" for one in range(8)}
+    lacking = having(facts, "hccn", conf=conf)
+    only("device-files", lacking, Level.ERROR, "addresses of devices 0-7")
+    assert run("device-files", inside(lacking))[0].level is Level.OK
+    assert run("device-files", having(lacking, "host", virtual_machine="KVM"))[0].level is Level.OK
+    small = having(facts, "hccn", conf={f"address_{one.number}": "192.0.2.1" for one in left})
+    levels = {run("device-files", small)[0].level}
+    assert levels == ({Level.OK} if len(table) in {1, 2, 4} else {Level.ERROR})
+
+
+@pytest.mark.parametrize(("cards", "words"), [(1, "servers of this kind have 8, 16"), (4, "8-15")])
+def test_cards_of_a3_that_are_gone(cards: int, words: str) -> None:
+    left = 16 - 2 * cards
+    pci = tuple(
+        PciFunction(address=str(one), device="0xd803", subsystem_device="0x0110")
+        for one in range(left // 2)
+    )
+    table = tuple(npu(one // 2, device=one, name="Ascend910") for one in range(left))
+    facts = having(having(a3(), "driver", nodes=nodes(left), pci=pci), "npus", devices=table)
+    conf = {f"address_{one}": "192.0.2.1" for one in range(16)}
+    only("device-files", having(facts, "hccn", conf=conf), Level.ERROR, words)
+
+
+def test_a_card_that_left_the_bus_and_not_dev() -> None:
+    pci = tuple(PciFunction(address=str(one), device="0xd802") for one in range(7))
+    facts = having(a2(), "driver", pci=pci)
+    only("device-files", facts, Level.ERROR, "7 devices on the PCI bus, 8 device files")
+    assert run("device-files", having(facts, "driver", pci=()))[0].level is Level.OK
+
+
+def test_cards_without_links_can_be_any_number() -> None:
+    five = tuple(npu(one) for one in range(5))
+    facts = having(having(a2(), "driver", nodes=nodes(5), pci=None), "npus", devices=five)
+    facts = having(facts, "hccn", conf={})
+    only("device-files", having(facts, "npus", topology=mesh(5, "HCCS")), Level.ERROR, "5 devices")
+    cards = having(facts, "npus", topology=mesh(5, "PHB"))
+    assert run("device-files", cards)[0].level is Level.OK
+
+
+def test_a_file_whose_card_npu_smi_does_not_show() -> None:
+    seven = tuple(npu(one) for one in range(7))
+    facts = inside(having(a2(), "npus", devices=seven))
+    only("device-files", facts, Level.ERROR, "npu-smi: 0-6; /dev: 0-7", "Device 7")
+
+
 def test_two_devices_behind_one_pci_function() -> None:
     facts = having(a3(), "driver", nodes=nodes(14))
-    only("device-files", facts, Level.WARNING, "16 devices on the PCI bus, 14")
+    only("device-files", facts, Level.ERROR, "16 devices on the PCI bus, 14")
     one = tuple(PciFunction(address=str(n), device="0xd803") for n in range(16))
     assert run("device-files", having(a3(), "driver", pci=one))[0].level is Level.OK
 

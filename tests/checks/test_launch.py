@@ -30,9 +30,6 @@ def launched(command: str, **variables: str) -> Snapshot:
 @pytest.mark.parametrize(
     ("check", "command", "level", "words"),
     [
-        ("gdn-zero-with-cp", "USE_MCORE_GDN=0 " + GOOD, Level.ERROR, "exclude each other"),
-        ("gdn-zero-with-cp", "USE_MCORE_GDN=1 " + GOOD, Level.OK, ""),
-        ("gdn-zero-with-cp", "x --context_parallel_size=nine", Level.UNKNOWN, "no size"),
         ("fp8-on-a2-a3", "x --fp8-format hybrid", Level.ERROR, "no FP8"),
         ("fp8-on-a2-a3", "x --fp8 --lr 1", Level.ERROR, "no FP8"),
         ("fp8-on-a2-a3", "x --fp8 false", Level.OK, ""),
@@ -61,12 +58,7 @@ def test_options_are_judged(check: str, command: str, level: Level, words: str) 
     assert words in found.title
 
 
-def test_the_variable_counts_where_the_command_does_not_set_it() -> None:
-    (found,) = run("gdn-zero-with-cp", launched(GOOD, USE_MCORE_GDN="0"))
-    assert found.level is Level.ERROR
-
-
-@pytest.mark.parametrize("check", ["gdn-zero-with-cp", "fp8-on-a2-a3", "ep-expert-cap", "lora-etp"])
+@pytest.mark.parametrize("check", ["fp8-on-a2-a3", "ep-expert-cap", "lora-etp"])
 def test_without_a_command_they_are_skipped(check: str) -> None:
     (found,) = run(check, msgspec.structs.replace(healthy(), launch=Launch()))
     assert found.level is Level.SKIPPED

@@ -47,7 +47,7 @@ TIED = {"whole": RIGHT, "pipeline": RIGHT}
         ("lora-sequence-parallel", {**SEQUENCE, "unmarked": RIGHT}, "they stay equal, too"),
         ("lora-experts", EXPERTS, "with ETP 2 they drift by 0.03 in three steps: keep ETP at 1"),
         ("lora-experts", {**EXPERTS, "ETP2": RIGHT}, "with ETP 2 they are equal here, too"),
-        ("lora-tied-embeddings", TIED, "the losses of one rank, megatron.core 0.15.3"),
+        ("lora-tied-embeddings", TIED, "the losses of plain torch, megatron.core 0.15.3"),
     ],
 )
 def test_adapters_that_are_right(probe: str, values: dict[str, Any], text: str) -> None:

@@ -21,8 +21,11 @@ from tests.checks.server import GIB, a2, a3, ask, commands, conf, inside, npu, p
 
 def changed(number: int, facts: Snapshot | None = None, **fields: object) -> Snapshot:
     """The A2 server with one device's network changed."""
-    ports = tuple(port(one, **(fields if one == number else {})) for one in range(8))
-    return having(facts or a2(), "hccn", devices=ports)
+    facts = facts or a2()
+    assert facts.hccn is not None
+    count = len(facts.hccn.devices)
+    ports = tuple(port(one, **(fields if one == number else {})) for one in range(count))
+    return having(facts, "hccn", devices=ports)
 
 
 def test_a_stale_address() -> None:
@@ -48,15 +51,21 @@ def test_other_settings_of_hccn_conf() -> None:
     text = "\n".join(map(commands, found))
     assert "-gateway -s gateway 192.0.2.2" in text
     assert "-netdetect -s address 192.0.2.3" in text
-    same = having(a2(), "hccn", conf={"address_0": "192.0.2.10", "address_1": "word"})
-    assert len(run("hccn-conf", same)) == 1
-    only("hccn-conf", changed(3, address=None), Level.UNKNOWN, "did not tell", "devices 3")
-    assert run("hccn-conf", having(a2(), "hccn", conf=None))[0].level is Level.SKIPPED
+    assert facts.hccn is not None
+    word = having(a2(), "hccn", conf={**conf(facts.hccn.devices), "address_1": "word"})
+    only("hccn-conf", word, Level.WARNING, "word")
+    only("hccn-conf", changed(3, address=None), Level.UNKNOWN, "did not tell", "device 3")
+    bare = having(a2(), "hccn", conf=None)
+    lost = only("hccn-conf", bare, Level.WARNING, "There is no /etc/hccn.conf")
+    assert "-i 7 -ip -s address 192.0.2.17 netmask 255.255.255.0" in commands(lost)
+    assert run("hccn-conf", inside(bare))[0].level is Level.SKIPPED
+    some = {key: one for key, one in conf(facts.hccn.devices).items() if not key.endswith("_6")}
+    only("hccn-conf", having(a2(), "hccn", conf=some), Level.WARNING, "no address of device 6")
 
 
 def test_addresses_of_the_npus() -> None:
-    only("hccn-addresses", changed(5, address=""), Level.WARNING, "Devices 5 have no")
-    found = only("hccn-addresses", changed(5, address="192.0.2.10"), Level.WARNING, "same")
+    only("hccn-addresses", changed(5, address=""), Level.ERROR, "Device 5 has no")
+    found = only("hccn-addresses", changed(5, address="192.0.2.10"), Level.ERROR, "same")
     assert found.devices == (0, 5)
     none = tuple(port(one, address="") for one in range(8))
     only("hccn-addresses", having(a2(), "hccn", devices=none), Level.OK, "no network addresses")
@@ -74,18 +83,19 @@ def test_subnets_of_the_first_generation() -> None:
     wrong = (*right[:7], at(7, 9))
     only("hccn-addresses", having(first, "hccn", devices=wrong), Level.WARNING, "devices 3 and 7")
     silent = (*right[:7], port(7, address=None))
-    assert run("hccn-addresses", having(first, "hccn", devices=silent))[0].level is Level.OK
+    only("hccn-addresses", having(first, "hccn", devices=silent), Level.UNKNOWN, "of device 7")
 
 
 def test_gateways() -> None:
     only("hccn-gateway", changed(1, gateway="198.51.100.1"), Level.WARNING, "192.0.2.0/24")
+    only("hccn-gateway", changed(1, gateway=None), Level.UNKNOWN, "the gateway of device 1")
     assert run("hccn-gateway", changed(1, gateway=""))[0].level is Level.OK
 
 
 def test_links() -> None:
     optics = {"Tx Los Flag": "0xff"}
     found = only(
-        "hccn-link", changed(2, link="DOWN", optical=optics), Level.WARNING, "Tx Los Flag 0xff"
+        "hccn-link", changed(2, link="DOWN", optical=optics), Level.ERROR, "Tx Los Flag 0xff"
     )
     assert "for i in 2; do sudo" in commands(found)
     flapping = changed(2, link_changes=("UP", "DOWN", "UP"), link_ups=2)
@@ -94,20 +104,49 @@ def test_links() -> None:
     only("hccn-link", changed(2, ports=ports), Level.OK, "0/2 DOWN")
 
 
-@pytest.mark.parametrize("state", ["Success", "Init", "Detect ip set", None])
+def test_links_that_no_job_of_one_server_needs() -> None:
+    all_down = tuple(port(one, link="DOWN") for one in range(8))
+    only("hccn-link", having(a2(), "hccn", devices=all_down), Level.WARNING, "devices 0-7")
+    only("hccn-link", changed(2, a3(), link="DOWN"), Level.WARNING, "devices 2")
+
+
+@pytest.mark.parametrize(("state", "words"), [("FLAPPING", "neither"), (None, "did not tell")])
+def test_a_link_that_is_not_known_to_be_up(state: str | None, words: str) -> None:
+    only("hccn-link", changed(2, link=state), Level.UNKNOWN, words, "device 2")
+    of_950 = having(a2(), "npus", devices=(npu(0, name="Ascend950PR"),))
+    none_up = (HccnPort(udie=0, port=1, link="DOWN"), HccnPort(udie=0, port=2, link="DOWN"))
+    only("hccn-link", changed(2, of_950, ports=none_up), Level.WARNING, "devices 2")
+
+
+def test_a_question_that_a_product_does_not_know_is_left_out() -> None:
+    for check, question, field in (
+        ("hccn-health", "-net_health", "health"),
+        ("hccn-tls", "-tls", "tls"),
+        ("hccn-gateway", "-gateway", "gateway"),
+        ("hccn-link", "-link", "link"),
+        ("hccn-addresses", "-ip", "address"),
+    ):
+        silent = changed(0, **{field: None})
+        assert run(check, silent)[0].level is Level.UNKNOWN, check
+        of_product = changed(0, unsupported=(question,), **{field: None})
+        assert run(check, of_product)[0].level is Level.OK, check
+
+
+@pytest.mark.parametrize("state", ["Success", "Init", "Detect ip set"])
 def test_health_that_is_no_fault(state: str | None) -> None:
     assert run("hccn-health", changed(0, health=state))[0].level is Level.OK
 
 
 def test_network_health() -> None:
     only("hccn-health", changed(0, health="Socket fail"), Level.WARNING, "Socket fail")
-    only("hccn-health", changed(0, health="Unknown"), Level.UNKNOWN, "not known")
+    only("hccn-health", changed(0, health="Unknown"), Level.UNKNOWN, "could not be told")
+    only("hccn-health", changed(0, health="Degraded"), Level.UNKNOWN, "Degraded")
 
 
 def test_tls() -> None:
-    found = only("hccn-tls", changed(4, tls=True), Level.WARNING, "on: 4; off: 0-3,5-7", "EI0016")
+    found = only("hccn-tls", changed(4, tls=True), Level.ERROR, "on: 4; off: 0-3,5-7", "EI0016")
     assert "for i in 4; do" in commands(found)
-    assert run("hccn-tls", changed(4, tls=None))[0].level is Level.OK
+    only("hccn-tls", changed(4, tls=None), Level.UNKNOWN, "the TLS switch of device 4")
 
 
 def test_hccn_tool_is_for_root() -> None:
@@ -124,7 +163,7 @@ def test_hccn_tool_and_one_device() -> None:
     busy = ToolError(kind="busy", text="hccn_tool is busy")
     facts = having(a2(), "hccn", devices=(port(0), HccnDevice(device=1, error=busy)))
     only("hccn-tool", facts, Level.UNKNOWN, "device 1", "busy")
-    assert run("hccn-link", facts)[0].level is Level.OK
+    only("hccn-link", facts, Level.UNKNOWN, "did not answer for devices 1-7")
 
 
 def test_hccn_tool_is_not_there() -> None:
@@ -355,4 +394,4 @@ def test_limits() -> None:
     assert "--ulimit memlock=-1" in commands(found)
     assert run("resource-limits", limited(-1, -1))[0].level is Level.OK
     only("resource-limits", limited(10, -1), Level.WARNING, "hard unlimited")
-    assert run("resource-limits", having(a2(), "host", limits=()))[0].level is Level.OK
+    only("resource-limits", having(a2(), "host", limits=()), Level.UNKNOWN, "nofile and memlock")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from ascend_doctor.facts import (
     Holder,
     NpuEcc,
     NpuHealth,
+    NpuMapping,
     NpuProcess,
     Snapshot,
     ToolError,
@@ -14,7 +16,7 @@ from ascend_doctor.facts import (
 )
 from ascend_doctor.findings import Level
 from tests.checks.machine import having, only, run, without
-from tests.checks.server import a2, a3, commands, inside, mesh, node, nodes, npu
+from tests.checks.server import a2, a3, boards, commands, ecc, inside, mesh, node, nodes, npu
 
 # ---------------------------------------------------------------- npu-smi
 
@@ -120,22 +122,44 @@ def test_states_of_health() -> None:
 
 
 def test_memory_errors() -> None:
-    counters = {"HBM Double Bit Error Count": 2, "HBM Single Bit Error Count": 0}
-    facts = having(a2(), "npus", ecc=(NpuEcc(npu_id=1, counters=counters),))
+    others = tuple(ecc(one) for one in range(8) if one != 1)
+    facts = having(a2(), "npus", ecc=(*others, ecc(1, HBM_Double_Bit_Error_Count=2)))
     found = only("npu-ecc", facts, Level.WARNING, "NPU 1 chip 0, device 1", "Error Count: 2")
     assert found.devices == (1,)
     waiting = {"HBM Double Bit Next-Isolated Pages Count": 1}
     facts = having(a2(), "npus", ecc=(NpuEcc(npu_id=77, counters=waiting),))
-    assert only("npu-ecc", facts, Level.WARNING, "NPU 77").devices == ()
-    history = {"HBM Double Bit Aggregate Total Err Cnt": 1}
-    facts = having(a2(), "npus", ecc=(NpuEcc(npu_id=1, counters=history),))
-    only("npu-ecc", facts, Level.OK, "history")
+    found, silent = run("npu-ecc", facts)
+    assert (found.level, found.devices) == (Level.WARNING, ())
+    assert "NPU 77" in found.title
+    assert silent.level is Level.UNKNOWN
+
+
+def test_memory_errors_of_the_past() -> None:
+    def with_all(name: str, count: int) -> Snapshot:
+        told = (NpuEcc(npu_id=one, counters={name: count if one == 1 else 0}) for one in range(8))
+        return having(a2(), "npus", ecc=tuple(told))
+
+    single = with_all("HBM Single Bit Aggregate Total Err Cnt", 1)
+    only("npu-ecc", single, Level.OK, "history")
+    isolated = with_all("HBM Double Bit Isolated Pages Count", 64)
+    only("npu-ecc", isolated, Level.WARNING, "isolated pages", "64")
+
+
+def test_counters_that_were_not_told() -> None:
+    seven = having(a2(), "npus", ecc=tuple(ecc(one) for one in range(7)))
+    only("npu-ecc", seven, Level.UNKNOWN, "NPU 7 chip 0, device 7")
+    two = having(a2(), "npus", ecc=tuple(ecc(one) for one in range(6)))
+    only("npu-ecc", two, Level.UNKNOWN, "devices 6-7")
     only("npu-ecc", having(a2(), "npus", ecc=()), Level.UNKNOWN, "no error counters")
 
 
 def test_cards_that_are_counted_and_not_shown() -> None:
     facts = having(a2(), "npus", devices=tuple(npu(one) for one in range(7)))
-    only("npu-table", facts, Level.WARNING, "counts 8 cards and shows 7")
+    only("npu-table", facts, Level.ERROR, "counts 8 cards and shows 7")
+    only("npu-table", inside(facts), Level.WARNING, "counts 8 cards and shows 7")
+    rows = tuple(NpuMapping(npu_id=one, chip_id=0, logic_id=one) for one in range(8))
+    mapped = having(facts, "npus", listed=None, mapping=rows)
+    only("npu-table", mapped, Level.ERROR, "counts 8 cards and shows 7")
     only("npu-table", having(facts, "npus", complete=False), Level.UNKNOWN, "cut after 7")
     only("npu-table", having(facts, "npus", devices=()), Level.UNKNOWN, "shows no device")
 
@@ -155,13 +179,70 @@ def test_topology() -> None:
     assert run("npu-topology", two_groups)[0].level is Level.OK
     only(
         "npu-topology",
-        having(a3(), "npus", topology=mesh(2, "PHB", "Phy-ID")),
+        having(a3(), "npus", topology=mesh(16, "PHB", "Phy-ID")),
         Level.WARNING,
         "SIO",
     )
+    two = having(a3(), "npus", topology=mesh(2, "SIO", "Phy-ID"))
+    only("npu-topology", two, Level.UNKNOWN, "does not have devices 2-15")
     only("npu-topology", having(a2(), "npus", topology=None), Level.UNKNOWN, "no topology")
     newest = having(a2(), "npus", devices=(npu(0, name="Ascend950PR"),))
     assert run("npu-topology", newest)[0].level is Level.SKIPPED
+
+
+@pytest.mark.parametrize(("there", "back"), [("HCCS", "SYS"), ("SYS", "HCCS"), ("NA", "SYS")])
+def test_a_link_that_is_slow_in_one_row(there: str, back: str) -> None:
+    rows = [list(row) for row in mesh(8).links]
+    rows[2][5], rows[5][2] = there, back
+    links = tuple(map(tuple, rows))
+    facts = having(a2(), "npus", topology=Topology(names=mesh(8).names, links=links))
+    only("npu-topology", facts, Level.WARNING, "NPU2-NPU5 SYS")
+
+
+@pytest.mark.parametrize("code", ["NA", "", "NEW"])
+def test_a_link_that_was_not_told(code: str) -> None:
+    rows = [list(row) for row in mesh(8).links]
+    rows[2][5] = rows[5][2] = code
+    links = tuple(map(tuple, rows))
+    facts = having(a2(), "npus", topology=Topology(names=mesh(8).names, links=links))
+    only("npu-topology", facts, Level.UNKNOWN, "did not tell the links NPU2-NPU5")
+
+
+# ---------------------------------------------------------------- beside each other
+
+
+def swapped(**fields: object) -> Snapshot:
+    """Another NPU 3 among eight."""
+    usual = tuple(npu(one) for one in range(8))
+    odd = msgspec.structs.replace(usual[3], **fields)
+    return having(a2(), "npus", devices=(*usual[:3], odd, *usual[4:]))
+
+
+def test_npus_that_differ() -> None:
+    only("npu-alike", swapped(name="910B4"), Level.WARNING, "different chips", "910B4 on NPU 3")
+    only("npu-alike", swapped(name="910A"), Level.ERROR, "several families", "910A on NPU 3")
+    half = swapped(hbm=Usage(used=3100, total=32768))
+    only("npu-alike", half, Level.WARNING, "memory sizes", "32768 MB on NPU 3")
+    for field, words in (("driver_version", "drivers"), ("firmware_version", "firmware")):
+        usual = boards(firmware_version="7.7.0.1.231")
+        odd = (*usual[:3], msgspec.structs.replace(usual[3], **{field: "6.0"}), *usual[4:])
+        facts = having(a2(), "npus", boards=odd)
+        only("npu-alike", facts, Level.WARNING, f"different {words}", "6.0 on NPU 3")
+    only("npu-alike", having(a2(), "npus", boards=boards()[:7]), Level.UNKNOWN, "NPU 7")
+
+
+def test_npus_that_are_hot() -> None:
+    found = only("npu-temperature", swapped(temperature_c=110), Level.WARNING, "110 °C")
+    assert found.devices == (3,)
+    only("npu-temperature", swapped(temperature_c=None), Level.UNKNOWN, "NPU 3")
+    assert run("npu-temperature", swapped(temperature_c=89))[0].level is Level.OK
+
+
+def test_an_npu_that_is_busy_without_a_process() -> None:
+    facts = swapped(utilisation=100)
+    only("npu-free", facts, Level.WARNING, "1 NPU is busy", "100 %")
+    held = having(facts, "holders", processes=(Holder(pid=1, devices=(3,)),))
+    only("npu-free", held, Level.WARNING, "in use: device 3")
 
 
 # ---------------------------------------------------------------- who uses them
@@ -237,8 +318,8 @@ def test_memory_at_idle_is_no_finding() -> None:
     only("npu-memory", having(a2(), "npus", devices=(first,)), Level.WARNING, "5224 MB")
     duo = npu(0, name="310P3", device=None, hbm=None, memory=Usage(used=9000, total=44216))
     only("npu-memory", having(a2(), "npus", devices=(duo,)), Level.WARNING, "9000 MB")
-    nothing = npu(0, hbm=None)
-    assert run("npu-memory", having(a2(), "npus", devices=(nothing,)))[0].level is Level.OK
+    nothing = npu(0, hbm=None, memory=Usage(used=0, total=0))
+    only("npu-memory", having(a2(), "npus", devices=(nothing,)), Level.UNKNOWN, "the memory of")
     only("npu-memory", having(a2(), "npus", devices=()), Level.UNKNOWN, "no device")
     assert run("npu-memory", failing(a2(), "dcmi-8005"))[0].level is Level.SKIPPED
     facts = having(having(a2(), "driver", pci=()), "npus", devices=(npu(0, name="new"),))

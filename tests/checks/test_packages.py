@@ -5,6 +5,14 @@ from ascend_doctor.findings import Level
 from tests.checks.machine import ROOT, dist, having, healthy, only, packages, run
 
 
+def test_any_package_that_stands_on_torch_is_looked_at() -> None:
+    other = dist("torchvision", "0.20.0", requires=("numpy", "torch==2.5.0"))
+    only("declared-requirements", packages(healthy(), other), Level.WARNING, "torchvision 0.20.0")
+    apart = dist("our-tool", "1.0", requires=("pyyaml>=99",))
+    before = run("declared-requirements", healthy())
+    assert run("declared-requirements", packages(healthy(), apart)) == before
+
+
 def test_a_placeholder_of_mindspeed() -> None:
     facts = packages(healthy(), dist("mindspeed", "0.0.1.dev1"))
     found = only(

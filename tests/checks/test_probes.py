@@ -363,6 +363,25 @@ def test_torch_npu_matters_where_it_is_used(device: str, level: Level) -> None:
     assert only(imported(torch=FINE, torch_npu=broken(LIBRARY)), device).level is level
 
 
+LATE = "TimeoutError: no end after 121 s"
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        {"torch": broken(LATE), "torch__without__autoload": FINE},
+        {"torch": broken(LATE), "torch__without__autoload": broken(LATE)},
+        {"torch": FINE, "mindspeed": broken(LATE)},
+    ],
+)
+def test_an_import_that_takes_too_long_could_not_be_told(modules: dict[str, Any]) -> None:
+    finding = only(imported(**modules), "npu")
+    assert finding.level is Level.UNKNOWN
+    assert "did not end in time" in finding.title
+    assert finding.remedy is not None
+    assert "--patience" in finding.remedy.commands[0]
+
+
 def test_a_missing_module_is_named_with_its_package() -> None:
     run = imported(torch=FINE, mindspeed=broken("ModuleNotFoundError: No module named 'attr'"))
     finding = only(run)

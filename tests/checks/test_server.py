@@ -32,6 +32,7 @@ MODULES = (
     "network",
     "network_links",
     "npu_smi",
+    "npu_alike",
     "npus",
     "ports",
     "processes",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from ascend_doctor.facts import Npu, NpuBoard, Snapshot
 from ascend_doctor.findings import Level
 from tests.checks.machine import dist, having, healthy, only, packages, run
@@ -26,6 +28,21 @@ def test_one_chip_of_a3_needs_a_newer_one_too() -> None:
     only("soc-unknown", board("Ascend910", "9363"), Level.ERROR, "Ascend910_9363")
     assert run("soc-unknown", board("Ascend910", "9392"))[0].level is Level.OK
     only("soc-unknown", chip("Ascend910"), Level.UNKNOWN, "could not be told")
+
+
+@pytest.mark.parametrize(
+    ("chip", "version", "level"),
+    [
+        ("910B3", "0.11.0", Level.OK),
+        ("910A", "0.23.0", Level.ERROR),
+        ("Ascend950PR", "0.18.0", Level.WARNING),
+        ("Ascend950PR", "0.23.0", Level.OK),
+    ],
+)
+def test_chips_that_vllm_ascend_lacks(chip: str, version: str, level: Level) -> None:
+    facts = packages(healthy(), dist("vllm-ascend", version))
+    facts = having(facts, "npus", devices=(Npu(npu_id=0, name=chip),))
+    assert run("vllm-ascend-chip", facts)[0].level is level
 
 
 def test_910b_without_a_digit() -> None:

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ascend_doctor.expectations import parsed
+from ascend_doctor.facts import Driver, Hccn, HccnPort, Nnal, NpuBoard, Npus, Snapshot, ToolError
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from tests.checks.machine import CATALOG, CHECKS, having, healthy, without
+from tests.checks.server import a2, a3, node, nodes, npu
+
+
+def asked(facts: Snapshot, *texts: str) -> list[Finding]:
+    """Findings of the checks that these expectations have."""
+    expected = parsed(texts, "test")
+    case = Case(facts=facts, catalog=CATALOG, expected=expected)
+    return list(judge(case, [CHECKS[name] for name in {one.check for one in expected}]))
+
+
+def level(facts: Snapshot, text: str, *words: str) -> Level:
+    """The level of the one finding; it says the words."""
+    (found,) = asked(facts, text)
+    told = f"{found.title} {found.found}"
+    assert [word for word in words if word not in told] == [], told
+    assert found.level is not Level.ERROR or (found.wanted and found.remedy and found.because)
+    return found.level
+
+
+def met(facts: Snapshot, text: str) -> bool:
+    answer = level(facts, text)
+    assert answer in {Level.OK, Level.ERROR}
+    return answer is Level.OK
+
+
+NONE = Snapshot(driver=Driver(pci=()), npus=Npus())
+
+
+def test_nothing_is_judged_where_nothing_is_expected() -> None:
+    for name in ("expected-npus", "expected-soc", "expected-links", "expected-versions"):
+        (found,) = judge(Case(facts=a2(), catalog=CATALOG), [CHECKS[name]])
+        assert found.level is Level.SKIPPED
+
+
+# ---------------------------------------------------------------- npus
+
+
+@pytest.mark.parametrize(
+    ("text", "eight", "none"),
+    [
+        ("npus=8", True, False),
+        ("npus>=1", True, False),
+        ("npus>8", False, False),
+        ("npus<=8", True, True),
+        ("npus!=0", True, False),
+        ("npus=0", False, True),
+        ("npus>=0", True, True),
+        ("npus=16", False, False),
+    ],
+)
+def test_npus_are_counted(text: str, eight: bool, none: bool) -> None:
+    assert met(a2(), text) == eight
+    assert met(NONE, text) == none
+
+
+def test_the_dies_of_a3_and_virtual_devices_count() -> None:
+    assert met(a3(), "npus=16")
+    virtual = tuple(node(f"/dev/vdavinci{n}", n, kind="vdevice") for n in (100, 101))
+    facts = having(having(a2(), "driver", nodes=virtual), "npus", devices=(), tool="")
+    assert met(facts, "npus=2")
+
+
+def test_the_least_of_two_sources_counts() -> None:
+    seven = having(a2(), "npus", devices=tuple(npu(one) for one in range(7)))
+    assert level(seven, "npus=8", "7 NPUs", "8 device files, 7 in npu-smi") is Level.ERROR
+    files = having(a2(), "driver", nodes=nodes(4))
+    assert level(files, "npus=8", "4 NPUs") is Level.ERROR
+    bare = having(a2(), "driver", nodes=())
+    assert level(bare, "npus>=1", "no NPU", "8 on the PCI bus") is Level.ERROR
+
+
+def test_a_container_without_npu_smi_has_its_device_files() -> None:
+    facts = having(a2(), "npus", devices=(), tool="")
+    assert met(facts, "npus=8")
+
+
+def test_where_npu_smi_fails_nothing_is_made_up() -> None:
+    fails = having(a2(), "npus", devices=(), error=ToolError(kind="timeout", text="none"))
+    assert level(fails, "npus>=1", "between 0 and 8") is Level.UNKNOWN
+    assert level(fails, "npus=16") is Level.ERROR  # whatever it would have said
+    assert level(fails, "npus<=8") is Level.OK
+    cut = having(a2(), "npus", devices=(npu(0), npu(1)), complete=False)
+    assert level(cut, "npus>=2") is Level.OK
+    assert level(cut, "npus=8", "its table was cut") is Level.UNKNOWN
+    assert level(without(a2(), "npus"), "npus=8") is Level.UNKNOWN
+    assert level(without(a2(), "driver"), "npus=8", "driver") is Level.UNKNOWN
+    assert level(Snapshot(), "npus=0") is Level.UNKNOWN
+
+
+def test_each_expectation_is_a_finding() -> None:
+    found = asked(a2(), "npus>=4", "npus<8")
+    assert [(one.level, one.title) for one in found] == [
+        (Level.OK, "As expected, npus>=4"),
+        (Level.ERROR, "Expected npus<8, found 8 NPUs"),
+    ]
+
+
+# ---------------------------------------------------------------- soc
+
+
+def test_the_chip_by_its_names_and_its_family() -> None:
+    facts = having(a2(), "npus", devices=(npu(0, name="910B3"), npu(1, name="910B3")))
+    for value in ("Ascend910B3", "910b3", "ascend910b", "910B"):
+        assert met(facts, f"soc={value}")
+        assert not met(facts, f"soc!={value}")
+    for value in ("Ascend910B4", "ascend910_93", "ascend910"):
+        assert not met(facts, f"soc={value}")
+    mixed = having(a2(), "npus", devices=(npu(0, name="910B3"), npu(1, name="910B4")))
+    assert level(mixed, "soc=910B3", "Ascend910B3, Ascend910B4") is Level.ERROR
+
+
+def test_a3_by_its_board() -> None:
+    facts = having(a3(), "npus", boards=(), devices=(npu(0, name="Ascend910"),))
+    assert met(facts, "soc=ascend910_93")
+    assert level(facts, "soc=Ascend910_9391") is Level.UNKNOWN
+    board = NpuBoard(npu_id=0, chip_name="Ascend910", npu_name="9391")
+    assert met(having(facts, "npus", boards=(board,)), "soc=Ascend910_9391")
+
+
+def test_without_an_npu_there_is_no_chip() -> None:
+    assert level(NONE, "soc=910B3", "no trace of an NPU") is Level.ERROR
+    assert level(NONE, "soc!=910B3") is Level.ERROR
+    assert level(Snapshot(), "soc=910B3") is Level.UNKNOWN
+
+
+# ---------------------------------------------------------------- links
+
+
+def hccn(facts: Snapshot) -> Hccn:
+    assert facts.hccn is not None
+    return facts.hccn
+
+
+def test_links_are_up() -> None:
+    facts = a2()
+    assert met(facts, "links=up")
+    ports = hccn(facts).devices
+    down = having(
+        facts, "hccn", devices=(msgspec.structs.replace(ports[0], link="DOWN"), *ports[1:])
+    )
+    assert level(down, "links=up", "device 0") is Level.ERROR
+    silent = having(
+        facts, "hccn", devices=(msgspec.structs.replace(ports[0], link=None), *ports[1:])
+    )
+    assert level(silent, "links=up", "7 of 8") is Level.UNKNOWN
+    assert level(having(facts, "hccn", devices=ports[:3]), "links=up", "3 of 8") is Level.UNKNOWN
+    assert level(without(facts, "hccn"), "links=up") is Level.UNKNOWN
+    assert not met(having(facts, "driver", nodes=()), "links=up")
+
+
+def test_links_that_only_root_sees() -> None:
+    refused = ToolError(kind="permission", text="no")
+    facts = having(a2(), "hccn", devices=(), error=refused)
+    (found,) = asked(facts, "links=up")
+    assert (found.level, found.needs) == (Level.UNKNOWN, "root")
+    (found,) = asked(having(facts, "host", uid=0), "links=up")
+    assert (found.level, found.needs) == (Level.UNKNOWN, "")
+
+
+@pytest.mark.parametrize(
+    ("states", "answer"),
+    [(("UP", "DOWN"), Level.OK), (("DOWN", "DOWN"), Level.ERROR), (("", ""), Level.UNKNOWN)],
+)
+def test_ports_of_950_that_are_not_wired(states: tuple[str, ...], answer: Level) -> None:
+    ports = tuple(HccnPort(udie=0, port=n, link=state) for n, state in enumerate(states))
+    devices = tuple(
+        msgspec.structs.replace(one, link=None, ports=ports) for one in hccn(a2()).devices
+    )
+    assert level(having(a2(), "hccn", devices=devices), "links=up") is answer
+
+
+# ---------------------------------------------------------------- versions
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("driver>=25.0", True),
+        ("driver<25.0", False),
+        ("driver=25.2.X", True),
+        ("firmware>=7.7", True),
+    ],
+)
+def test_the_driver_and_its_firmware(text: str, answer: bool) -> None:
+    assert met(a2(), text) == answer
+
+
+def test_firmware_by_the_boards() -> None:
+    facts = having(a2(), "driver", firmware_version=None)
+    boards = (NpuBoard(npu_id=0, firmware_version="7.1.0"), NpuBoard(npu_id=1))
+    assert met(having(facts, "npus", boards=boards), "firmware=7.1.0")
+    assert level(having(facts, "npus", boards=()), "firmware=7.1.0") is Level.UNKNOWN
+
+
+def test_drivers_of_950_have_no_order() -> None:
+    facts = having(a2(), "npus", devices=(npu(0, name="Ascend950PR"),))
+    assert level(facts, "driver>=25.0", "no order") is Level.UNKNOWN
+    assert met(facts, "driver=25.2.0")
+
+
+def test_no_driver_and_no_cann() -> None:
+    assert level(NONE, "driver>=1", "no trace of an NPU") is Level.ERROR
+    assert level(having(healthy(), "cann", active=None), "cann>=1", "no CANN") is Level.ERROR
+    assert level(without(healthy(), "cann"), "cann>=1") is Level.UNKNOWN
+
+
+def test_the_stack() -> None:
+    facts = healthy()
+    assert facts.python is not None
+    for name in ("torch", "torch-npu"):
+        found = facts.python.find(name)
+        assert found is not None
+        assert met(facts, f"{name}={found.version}")
+        assert not met(facts, f"{name}!={found.version}")
+    assert met(facts, f"python={facts.python.version}")
+    assert level(facts, "vllm>=0.1", "vllm is not installed") is Level.ERROR
+    assert level(without(facts, "python"), "torch>=2") is Level.UNKNOWN
+
+
+def test_nnal() -> None:
+    def having_nnal(*versions: str | None) -> Snapshot:
+        rows = tuple(Nnal(root=f"/{place}", version=one) for place, one in enumerate(versions))
+        return having(healthy(), "cann", nnal=rows)
+
+    assert met(having_nnal("9.0.0"), "nnal=9.0.0")
+    assert level(having_nnal(), "nnal=9.0.0", "not installed") is Level.ERROR
+    assert level(having_nnal("9.0.0", "8.5.0"), "nnal=9.0.0") is Level.UNKNOWN
+    assert level(having_nnal(None), "nnal=9.0.0") is Level.UNKNOWN

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ascend_doctor.facts import Launch, Snapshot
+from ascend_doctor.findings import Level
+from tests.checks.machine import copy, having, healthy, imports, only, run
+from tests.checks.test_launch import launched
+
+QWEN = "megatron sft --model Qwen/Qwen3.5-35B-A3B"
+OTHER = "megatron sft --model Qwen/Qwen3-30B-A3B"
+
+
+def on(facts: Snapshot, megatron: str) -> Snapshot:
+    return imports(facts, "megatron", copy("/m/megatron", "/m", "core", core=megatron))
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "level"),
+    [
+        (f"{QWEN} --context_parallel_size 2", "0", Level.ERROR),
+        (f"{QWEN} --context_parallel_size 2", "1", Level.OK),
+        (f"{QWEN} --context_parallel_size 1", "0", Level.OK),
+        (f"{QWEN} --context_parallel_size=nine", "0", Level.UNKNOWN),
+        (f"{OTHER} --context_parallel_size 2", "0", Level.SKIPPED),
+        ("megatron sft --model /data/ckpt --context_parallel_size 2", "0", Level.SKIPPED),
+    ],
+)
+def test_context_parallel_is_refused_for_gated_delta_nets_only(
+    command: str, value: str, level: Level
+) -> None:
+    (finding,) = run("gdn-zero-with-cp", launched(command, USE_MCORE_GDN=value))
+    assert finding.level is level
+
+
+def test_the_remedy_is_one_that_this_megatron_can_follow() -> None:
+    facts = launched(f"{QWEN} --context_parallel_size 2", USE_MCORE_GDN="0")
+    old = only("gdn-zero-with-cp", on(facts, "0.15.3"), Level.ERROR)
+    new = only("gdn-zero-with-cp", on(facts, "0.16.0"), Level.ERROR)
+    assert old.remedy is not None
+    assert new.remedy is not None
+    assert not old.remedy.commands
+    assert "USE_MCORE_GDN=1" not in old.wanted
+    assert new.remedy.commands == ("export USE_MCORE_GDN=1",)
+
+
+@pytest.mark.parametrize("variables", [{}, {"USE_MCORE_GDN": "1"}])
+def test_qwen3_5_never_starts_on_an_old_megatron_without_zero(variables: dict[str, str]) -> None:
+    facts = launched(QWEN, **variables)
+    finding = only("run-gdn-megatron", on(facts, "0.15.3"), Level.ERROR, "0.15.3")
+    assert finding.remedy is not None
+    assert finding.remedy.commands == ("export USE_MCORE_GDN=0",)
+    assert run("run-gdn-megatron", on(facts, "0.16.0"))[0].level is Level.OK
+    assert run("run-gdn-megatron", on(launched(OTHER, **variables), "0.15.3"))[0].level is (
+        Level.SKIPPED
+    )
+    assert run("gdn-needs-zero", on(facts, "0.15.3"))[0].level is Level.SKIPPED
+
+
+def test_zero_starts_it() -> None:
+    facts = launched(QWEN, USE_MCORE_GDN="0")
+    assert run("run-gdn-megatron", on(facts, "0.15.3"))[0].level is Level.OK
+
+
+def test_what_is_not_known_is_not_well() -> None:
+    facts = launched(QWEN)
+    nothing = having(having(facts, "import_path", names=()), "python", distributions=())
+    only("run-gdn-megatron", nothing, Level.UNKNOWN, "which Megatron-LM")
+    unnamed = launched("megatron sft --model \ufffc --context_parallel_size 2")
+    only("gdn-zero-with-cp", unnamed, Level.UNKNOWN, "which model")
+
+
+@pytest.mark.parametrize("check", ["gdn-zero-with-cp", "run-gdn-megatron", "run-gdn-packing"])
+def test_without_a_command_they_are_skipped(check: str) -> None:
+    (finding,) = run(check, msgspec.structs.replace(healthy(), launch=Launch()))
+    assert finding.level is Level.SKIPPED

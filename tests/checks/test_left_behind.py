@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.facts import Library
+from ascend_doctor.findings import Level
+from tests.checks.machine import having, healthy, only, run, set_to
+
+
+@pytest.mark.parametrize(
+    ("rank", "size", "level"),
+    [
+        ("", "", Level.SKIPPED),
+        ("3", "8", Level.OK),
+        ("0", "1", Level.OK),
+        ("a", "b", Level.OK),
+        ("0", "", Level.WARNING),
+        ("", "8", Level.WARNING),
+        ("8", "8", Level.WARNING),
+    ],
+)
+def test_variables_of_a_launcher(rank: str, size: str, level: Level) -> None:
+    found = only("launcher-variables", set_to(healthy(), RANK=rank, WORLD_SIZE=size), level)
+    assert (found.remedy is not None) == (level is Level.WARNING)
+
+
+def test_preloaded_libraries() -> None:
+    there, gone = Library(name="libgomp.so.1", path="/usr/lib/x"), Library(name="/opt/lib.so")
+    assert (
+        run("ld-preload", having(healthy(), "environment", preloaded=(there,)))[0].level is Level.OK
+    )
+    both = having(healthy(), "environment", preloaded=(there, gone))
+    only("ld-preload", both, Level.WARNING, "LD_PRELOAD names /opt/lib.so, which is not there")
+
+
+def test_the_home_of_python() -> None:
+    assert run("python-home", healthy())[0].level is Level.SKIPPED
+    facts = having(healthy(), "python", prefix="/venv", base_prefix="/usr")
+    only("python-home", set_to(facts, PYTHONHOME="/opt/old"), Level.WARNING, "/opt/old", "/usr")
+    assert run("python-home", set_to(facts, PYTHONHOME="/usr/"))[0].level is Level.OK

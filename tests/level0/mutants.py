@@ -1,0 +1,181 @@
+"""What level 0 says of every breakage, every dropped answer and every healthy variation."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.checks import every
+from ascend_doctor.collect.snapshot import take
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Launch, StackLock
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.recorded import Command, RecordingMachine
+from tests.level0.machine import ChangedMachine, changed, machine, table
+
+MACHINES = ("healthy-a2", "healthy-a3")
+_CATALOG = functools.cache(Catalog)
+_LEVEL0 = functools.cache(lambda: [one for one in every() if one.level == 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A changed machine and its label: any of ``see`` (level, check) or, empty, nothing."""
+
+    id: str
+    what: str
+    on: str
+    see: tuple[tuple[Level, str], ...]
+    because: str = ""
+    change: Mapping[str, Any] = field(default_factory=dict)
+    question: str = ""
+    how: str = ""
+
+    def machine(self) -> ChangedMachine:
+        if not self.question:
+            return changed(self.on, self.change)
+        return dropped(self.on, self.question, self.how)
+
+
+def findings(of: ChangedMachine) -> tuple[Finding, ...]:
+    """A check that crashes is a fault of the check, whatever the machine is."""
+    taken = take(of, _CATALOG())
+    facts = msgspec.structs.replace(taken, launch=Launch(), stack_lock=StackLock())
+    found = judge(Case(facts=facts, catalog=_CATALOG()), _LEVEL0())
+    assert [one for one in found if "the check itself failed" in one.title] == []
+    return found
+
+
+@functools.cache
+def healthy(name: str) -> frozenset[tuple[str, Level, str]]:
+    return frozenset(_keys(findings(machine(name))))
+
+
+def _keys(found: tuple[Finding, ...]) -> Iterator[tuple[str, Level, str]]:
+    for one in found:
+        if one.level in {Level.WARNING, Level.UNKNOWN, Level.ERROR}:
+            yield one.check, one.level, one.title
+
+
+def news(of: Mutant) -> list[tuple[str, Level, str]]:
+    """What the report has that the report of the healthy machine has not."""
+    known = healthy(of.on)
+    return [one for one in _keys(findings(of.machine())) if one not in known]
+
+
+def seen(of: Mutant, new: list[tuple[str, Level, str]]) -> bool:
+    """Whether the report says what the label wants; "nothing" wants no news."""
+    if not of.see:
+        return not new
+    return any((level, check) in of.see for check, level, _ in new)
+
+
+# ---------------------------------------------------------------- the tables
+
+
+def _label(row: Mapping[str, Any]) -> tuple[tuple[Level, str], ...]:
+    texts = row["see"] if isinstance(row["see"], list) else [row["see"]]
+    if texts == ["nothing"]:
+        assert row["because"], row
+        return ()
+    pairs = (text.split() for text in texts)
+    return tuple((Level[level.upper()], check) for level, check in pairs)
+
+
+def breakages() -> list[Mutant]:
+    return [
+        Mutant(
+            id=row["id"],
+            what=row["what"],
+            on=row.get("machine", "healthy-a2"),
+            see=_label(row),
+            because=row.get("because", ""),
+            change=row["change"],
+        )
+        for row in table("breakages")
+    ]
+
+
+def variations() -> list[Mutant]:
+    return [
+        Mutant(
+            id=row["id"],
+            what=row["what"],
+            on=row.get("machine", "healthy-a2"),
+            see=(),
+            change=row["change"],
+        )
+        for row in table("variations")
+    ]
+
+
+# ---------------------------------------------------------------- dropped answers
+
+
+@functools.cache
+def questions(name: str) -> tuple[str, ...]:
+    """Commands ("run ..."), values ("value ...") and paths that are asked for and are there."""
+    recorder = RecordingMachine(machine(name))
+    take(recorder, _CATALOG())
+    commands = [f"run {key}" for key, one in recorder._commands.items() if not one.missing]
+    values = [f"value {key}" for key in recorder._values]
+    paths = {*recorder._files, *recorder._nodes, *recorder._folders}
+    return tuple(sorted((*commands, *values, *(one.rstrip("/") for one in paths))))
+
+
+def dropped(name: str, question: str, how: str) -> ChangedMachine:
+    found = machine(name)
+    kind, _, key = question.partition(" ")
+    if kind == "run" and how == "empty":
+        found.commands[key] = Command(name=key)
+    elif kind == "run":
+        del found.commands[key]
+    elif kind == "value":
+        del found.recording.values[key]
+    elif how == "empty":
+        found.files[question] = ""
+    else:
+        found.remove(found._resolve(question))
+        found.recording.links.pop(question, None)
+    return found
+
+
+def drops() -> list[Mutant]:
+    rows = table("drops")
+    return [
+        _drop(rows, name, question, how)
+        for name in MACHINES
+        for question in questions(name)
+        for how in _ways(name, question)
+    ]
+
+
+def _ways(name: str, question: str) -> tuple[str, ...]:
+    if question.startswith("value "):
+        return ("gone",)
+    of = machine(name)
+    can_be_empty = question.startswith("run ") or of.files.get(question)
+    return ("gone", "empty") if can_be_empty else ("gone",)
+
+
+def _drop(rows: list[dict[str, Any]], name: str, question: str, how: str) -> Mutant:
+    for row in rows:
+        if (row.get("how", how), row.get("machine", name)) == (how, name) and any(
+            fnmatch.fnmatchcase(question, pattern) for pattern in row["match"]
+        ):
+            return Mutant(
+                id=f"{name} {how} {question}",
+                what=f"{question} is {how}",
+                on=name,
+                see=_label(row),
+                because=row.get("because", ""),
+                question=question,
+                how=how,
+            )
+    raise AssertionError(f"no label for {how} {question}")

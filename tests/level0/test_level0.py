@@ -1,0 +1,91 @@
+"""Level 0 notices every single breakage, or says why nothing can be seen; see page.py.
+
+ASCEND_DOCTOR_TEST_DROPS=1 drops every recorded answer; without it one for each label is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from ascend_doctor.findings import Level
+from tests.level0.machine import changed, machine
+from tests.level0.mutants import (
+    MACHINES,
+    Mutant,
+    breakages,
+    drops,
+    findings,
+    healthy,
+    news,
+    seen,
+    variations,
+)
+from tests.level0.page import PAGE, page
+
+_BREAKAGES, _VARIATIONS = 150, 40
+
+
+def _wrong(mutants: list[Mutant]) -> list[str]:
+    """Those whose report is not as labelled, with what it has that is new."""
+    reports = ((one, news(one)) for one in mutants)
+    return [f"{one.id}: {new}" for one, new in reports if not seen(one, new)]
+
+
+def test_the_tables_are_long_and_say_each_thing_once() -> None:
+    rows = breakages()
+    assert len([one for one in rows if one.see]) >= _BREAKAGES
+    assert len(variations()) >= _VARIATIONS
+    for table in (rows, variations()):
+        assert [key for key, count in Counter(one.id for one in table).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_machines_are_healthy(name: str) -> None:
+    assert [one for one in healthy(name) if one[1] is not Level.WARNING] == []
+
+
+def test_every_breakage_is_seen_as_labelled() -> None:
+    assert _wrong(breakages()) == []
+
+
+def test_no_healthy_variation_has_an_error() -> None:
+    errors = {one.id: [new for new in news(one) if new[1] is Level.ERROR] for one in variations()}
+    assert {key: found for key, found in errors.items() if found} == {}
+
+
+def test_a_dropped_answer_is_seen_as_labelled() -> None:
+    every = drops()
+    kinds = {(one.see, one.because, one.how): one for one in every}
+    whole = os.environ.get("ASCEND_DOCTOR_TEST_DROPS")
+    assert _wrong(every if whole else list(kinds.values())) == []
+
+
+def test_a_change_that_changes_nothing_is_no_breakage() -> None:
+    for change in ({"gone": ["/nowhere"]}, {"edit": {"npu-smi info": {"no such words": ""}}}):
+        with pytest.raises(AssertionError):
+            changed("healthy-a2", change)
+
+
+def test_a_wrong_label_is_noticed() -> None:
+    hot = next(one for one in breakages() if one.id == "hot")
+    new = news(hot)
+    assert seen(hot, new)
+    for see in (((Level.ERROR, "npu-temperature"),), ((Level.WARNING, "npu-health"),), ()):
+        assert not seen(Mutant(id="x", what="", on="healthy-a2", see=see), new)
+
+
+def test_a_machine_in_memory_is_judged_as_its_recording_is() -> None:
+    from tests.test_machines import judged  # noqa: PLC0415 - writes recordings when it is imported
+
+    for name in MACHINES:
+        ours = {(one.check, one.level) for one in findings(machine(name))}
+        theirs = {(one.check, one.level) for found in judged(name).values() for one in found}
+        launched = {check for check, level in theirs if level is Level.UNKNOWN}
+        assert {pair for pair in ours ^ theirs if pair[0] not in launched} == set()
+
+
+def test_the_page_is_in_step() -> None:
+    assert PAGE.read_text("utf-8") == page(), "write it with: python -m tests.level0.page"
