@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from ascend_doctor.data import folder
+from ascend_doctor.patience import patience
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import LEAST_SECONDS, launch_together
 from ascend_doctor.probing.request import Nodes, ProbeRequest, Unwatched, Watch, not_started
@@ -34,8 +35,6 @@ class _Entry(NamedTuple):
     agents: bool = False
 
 
-# The level whose probes choose their sizes by the strength of the device.
-_MEASURES = 4
 # Without an import of MindSpeed nobody comes to megatron.core.
 _MEGATRON = ("inspect-env", "device", "mindspeed-patches")
 # What a launch over all nodes needs.
@@ -94,7 +93,7 @@ _PROBES = (
 class Extent(NamedTuple):
     """How far probes go: over which nodes, with which parallel sizes, how many minutes to soak.
 
-    ``small``: level 4 with the sizes of the CPU, for a device that is one.
+    ``small``: the sizes of the CPU under torchrun, for a device that is one.
     """
 
     nodes: Nodes = Nodes()
@@ -125,16 +124,17 @@ def plan(
 
 def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> ProbeRequest:
     minutes = extent.minutes if one.soaks else 0.0
+    seconds = one.seconds_cpu if shared.device == "cpu" else one.seconds
     request = msgspec.structs.replace(
         shared,
         probe=one.probe,
         script=str(folder("probes") / f"{one.probe.replace('-', '_')}.py"),
         level=one.level,
         minutes=minutes,
-        small=extent.small and one.level == _MEASURES,
+        small=extent.small and one.torchrun,
         sizes=extent.sizes if one.torchrun or one.sized else (),
         needs=one.needs,
-        deadline=(one.seconds_cpu if shared.device == "cpu" else one.seconds) + 60 * minutes,
+        deadline=seconds * patience().factor + 60 * minutes,
     )
     if one.agents:
         return msgspec.structs.replace(

@@ -23,7 +23,7 @@ import _probe
 from _probe import Probe
 
 CHILD = "--run-cases"
-IMPORT_SECONDS = 120.0
+IMPORT_SECONDS = 120.0 * _probe.PATIENCE
 KEPT = 2000
 
 # A case gets torch and its device string, and gives measurements.
@@ -68,7 +68,8 @@ def _child(
             return
         for name in names:
             with probe.stage(f"case {name}"):
-                outcome = child.next(min(limit, max(probe.left() - 5, 1)))
+                seconds = min(limit * _probe.PATIENCE, max(probe.left() - 5, 1))
+                outcome = child.next(seconds)
             yield name, outcome
             if "error" in outcome:
                 return

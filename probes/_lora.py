@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from _tiny_gpt import Kind, drawn, globally
+from _tiny_gpt import globally, reference
 from megatron.core import parallel_state
 from megatron.core.tensor_parallel import ColumnParallelLinear, RowParallelLinear
 
-RANK = 8
-ALPHA = 32
+RANK = reference.LORA_RANK
+ALPHA = reference.LORA_ALPHA
 
 # Ranks of which groups must hold equal adapters: (whole over tensor parallel ranks, all over data
 # parallel ranks), for dense layers and for experts.
@@ -27,13 +27,13 @@ GROUPS = {
 class Lora(torch.nn.Module):
     """A frozen parallel layer and its adapter. Both give (output, bias)."""
 
-    def __init__(self, name: str, base: Any, config: Any, kind: Kind) -> None:
+    def __init__(self, name: str, base: Any, config: Any, kind: Any) -> None:
         super().__init__()
         self.base = base
         expert = bool(base.is_expert)
 
         def start(weight: Any) -> Any:
-            return weight.data.copy_(drawn(f"{name}.first", weight.shape) / weight.shape[1] ** 0.5)
+            return weight.data.copy_(reference.first_half(name, weight.shape))
 
         parallel = {"config": config, "bias": False, "is_expert": expert}
         if isinstance(base, ColumnParallelLinear):
@@ -60,10 +60,9 @@ class Lora(torch.nn.Module):
             torch.nn.init.zeros_(self.second.weight)
             whole = self.second.weight
         self.expert = expert
-        self.whole = whole
         self._mark(whole, config, kind)
 
-    def _mark(self, whole: Any, config: Any, kind: Kind) -> None:
+    def _mark(self, whole: Any, config: Any, kind: Any) -> None:
         """Say who reduces the gradients; ``whole`` is the half that is not sharded."""
         if self.expert:
             # Ranks of one tensor parallel group have different experts, so none is a duplicate.
@@ -84,7 +83,7 @@ class Lora(torch.nn.Module):
         return output + ALPHA / RANK * (added[0] if isinstance(added, tuple) else added), bias
 
 
-def adapted(model: Any, config: Any, kind: Kind) -> Any:
+def adapted(model: Any, config: Any, kind: Any) -> Any:
     """Freeze everything and put an adapter on every parallel layer but the output."""
     model.requires_grad_(requires_grad=False)
     wrapped = [
@@ -100,14 +99,13 @@ def adapted(model: Any, config: Any, kind: Kind) -> Any:
 
 
 def differences(model: Any) -> dict[str, float]:
-    """By how much adapters differ that ranks must have in common, in this rank's groups."""
-    adapters = [one for one in model.modules() if isinstance(one, Lora)]
+    """By how much weights differ that ranks must have in common, in this rank's groups."""
+    weights = [one for one in model.parameters() if one.requires_grad]
     found = {}
     for expert, getters in GROUPS.items():
         tensor, data = (getattr(parallel_state, one)() for one in getters)
-        chosen = [one for one in adapters if one.expert == expert]
-        whole = [one.whole for one in chosen]
-        every = [weight for one in chosen for weight in one.trained()]
+        every = [one for one in weights if getattr(one, "allreduce", True) != expert]
+        whole = [one for one in every if not getattr(one, "tensor_model_parallel", False)]
         kind = "expert" if expert else "dense"
         found[f"{kind} tensor"] = spread(whole, tensor)
         found[f"{kind} data"] = spread(every, data)

@@ -20,6 +20,7 @@ from _probe import Probe
 
 _GLOBAL = re.compile(r"_[A-Z][A-Z0-9_]*$").match
 ABSENT = "megatron-core is not installed"
+TRANSFER = "torch_npu.contrib.transfer_to_npu"
 # What was done to this process, which several probes may share.
 _once: dict[str, Any] = {}
 
@@ -57,7 +58,7 @@ def _prepare(device: str, torch: Any) -> str:
     if device == "npu":
         from torch_npu.contrib import transfer_to_npu  # noqa: F401
 
-        return "torch_npu.contrib.transfer_to_npu"
+        return TRANSFER
     return "nothing"
 
 
@@ -77,6 +78,18 @@ def _mend(probe: Probe, torch: Any) -> list[str]:
         # Megatron's optimizers sort parameters by these texts; MindSpeed answers so itself.
         _cuda_on_cpu.name_cuda(torch)
         mended.append("Tensor.type() says torch.cuda")
+    plain = _once["through"] == TRANSFER
+    if probe.device == "npu" and plain and not torch.cuda.default_generators:
+        # transfer_to_npu of torch_npu 2.13.0 does so itself, that of 2.7.1 does not; MindSpeed
+        # patches who asks (mindspeed/core/tensor_parallel/random.py).
+        torch.npu.init()
+        torch.cuda.default_generators = torch.npu.default_generators
+        mended.append("torch.cuda.default_generators")
+    if probe.device == "npu" and plain and torch.npu.get_device_capability() is None:
+        # torch 2.13's broadcast asks it of every tensor that says is_cuda, and takes it apart
+        # (torch/distributed/distributed_c10d.py; torch_npu 2.13.0, npu/__init__.py).
+        os.environ["TORCH_NPU_DEVICE_CAPABILITY"] = "8.0"
+        mended.append("TORCH_NPU_DEVICE_CAPABILITY=8.0")
     return [*mended, *_do_without_te()]
 
 
@@ -121,7 +134,64 @@ def _do_without_te() -> list[str]:
         # 0.12.1: the distributed optimizer fails although no parameter is FP8.
         fp8_utils._quantize_param_shard_impl = lambda *_: None  # noqa: SLF001
         mended.append("fp8_utils.quantize_param_shard")
-    return mended
+    return [*mended, *_keep_step_apart()]
+
+
+def _keep_step_apart() -> list[str]:
+    """Let the distributed optimizer load what it has saved when its Adam is torch's.
+
+    That Adam has a ``step`` of each weight, which Megatron saves with the groups of weights and
+    looks for beside the moments: "KeyError: 'step'". Before the first step there is none, which
+    ends in "assert len(steps) == 1". What it loads is one tensor for all weights, and each weight
+    counts it up (0.12.1 to 0.16.1).
+    """
+    from megatron.core.optimizer import distrib_optimizer
+
+    if getattr(distrib_optimizer, "HAVE_APEX_OR_TE", True):
+        return []
+    owner = distrib_optimizer.DistributedOptimizer
+    get = owner._get_main_param_and_optimizer_states  # noqa: SLF001
+    put = owner._set_main_param_and_optimizer_states  # noqa: SLF001
+
+    def got(self: Any, weight: Any) -> Any:
+        return {key: one for key, one in get(self, weight).items() if key != "step"}
+
+    def set_(self: Any, weight: Any, tensors: Any) -> None:
+        step = {key: one for key, one in get(self, weight).items() if key == "step"}
+        put(self, weight, {**step, **tensors})
+
+    state_dict = owner.state_dict
+
+    def stated(self: Any) -> Any:
+        if not self.optimizer.state:
+            _step_nowhere(self.optimizer)
+        return state_dict(self)
+
+    load_state_dict = owner.load_state_dict
+
+    def loaded(self: Any, state: Any) -> None:
+        load_state_dict(self, state)
+        for one in self.optimizer.state.values():
+            one["step"] = one["step"].clone()
+
+    owner.state_dict = stated
+    owner.load_state_dict = loaded
+    owner._get_main_param_and_optimizer_states = got  # noqa: SLF001
+    owner._set_main_param_and_optimizer_states = set_  # noqa: SLF001
+    return ["DistributedOptimizer keeps Adam's step apart"]
+
+
+def _step_nowhere(optimizer: Any) -> None:
+    """Weights without gradients stay what they are; all others get moments of 0."""
+    rates = [group["lr"] for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+        for weight in group["params"]:
+            weight.grad = weight.detach() * 0
+    optimizer.step()
+    optimizer.zero_grad()
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
 
 
 def _names_cuda(torch: Any) -> bool:

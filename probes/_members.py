@@ -12,13 +12,13 @@ def pretend(torch: Any, rank: int, world_size: int) -> None:
     from torch.testing._internal.distributed.fake_pg import FakeProcessGroup, FakeStore
 
     dist = torch.distributed
+    # torch 2.10 took the constructor away and gave this instead.
+    create = getattr(FakeProcessGroup, "_create_internal", FakeProcessGroup)
     if BACKEND not in dist.Backend.backend_list:
         # MindSpeed gives every group the options of HCCL; torch's own fake backend refuses them.
         dist.Backend.register_backend(
             BACKEND,
-            lambda common, _: FakeProcessGroup._create_internal(  # noqa: SLF001 - torch has no other
-                common.group_rank, common.group_size
-            ),
+            lambda common, _: create(common.group_rank, common.group_size),
             extended_api=True,
             devices=["cpu", "cuda", *(["npu"] if hasattr(torch, "npu") else [])],
         )

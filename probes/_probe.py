@@ -27,11 +27,20 @@ from datetime import timedelta
 from typing import Any, NamedTuple, NoReturn
 
 SCHEMA = 1
+# One factor for every limit, on a slow or an emulated machine.
+PATIENCE = float(os.environ.get("ASCEND_DOCTOR_PATIENCE") or 1)
+
+
+def patient(**seconds: float) -> dict[str, float]:
+    """Limits by device, as long as they are to be here."""
+    return {device: one * PATIENCE for device, one in seconds.items()}
+
+
 BACKENDS = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}
 # HCCL cannot report a failed link in under 140 s (HCCL_CONNECT_TIMEOUT of at least 120 s, and 20),
 # and torch_npu warns where the group's limit is not above HCCL_EXEC_TIMEOUT
 # (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_CONNECT_TIMEOUT.md).
-GROUP_SECONDS = {"npu": 200, "cuda": 200, "cpu": 60}
+GROUP_SECONDS = patient(npu=200, cuda=200, cpu=60)
 HCCL_LIMITS = {"HCCL_CONNECT_TIMEOUT": "120", "HCCL_EXEC_TIMEOUT": "136"}
 # What HCCL's AllReduce does not add up, by torch_npu's number of the SoC
 # (https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/850/API/hcclapiref/hcclcpp_07_0020.html):

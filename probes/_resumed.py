@@ -26,15 +26,18 @@ ALONE_SECONDS = 5.0
 PORTS = {"HCCL_NPU_SOCKET_PORT_RANGE": "auto", "HCCL_HOST_SOCKET_PORT_RANGE": "auto"}
 
 
-# A layout, what the model is, and the path of its checkpoint.
-Saved = tuple[Layout, dict[str, Any], str]
+# A layout, what the model is, the path of its checkpoint, and which ways to shard it have failed;
+# adapters, which are a file a rank, have none.
+Saved = tuple[Layout, dict[str, Any], str, Any]
 
 
-def start(probe: Probe, folder: str, steps: int, saved: Mapping[str, Saved]) -> dict[str, Any]:
+def start(
+    probe: Probe, folder: str, done: int, steps: int, saved: Mapping[str, Saved]
+) -> dict[str, Any]:
     """Resume the saved layouts in a fresh process. Raises RuntimeError where it fails."""
     records = os.path.join(folder, "resumed")
     os.mkdir(records)
-    done = subprocess.run(  # noqa: S603 - argument list, no shell
+    ended = subprocess.run(  # noqa: S603 - argument list, no shell
         [
             *(sys.executable, "-W", "ignore", os.path.abspath(__file__)),
             *("--device", probe.device, "--records", records),
@@ -42,11 +45,11 @@ def start(probe: Probe, folder: str, steps: int, saved: Mapping[str, Saved]) -> 
         ],
         check=False,
         stdin=subprocess.DEVNULL,
-        env=environment(probe, {"steps": steps, "layouts": saved}),
+        env=environment(probe, {"done": done, "steps": steps, "layouts": saved}),
     )
     values, end = read(os.path.join(records, f"rank-{probe.rank}.jsonl"))
     if not end.get("ok"):
-        how = end.get("error") or f"exit code {done.returncode}"
+        how = end.get("error") or f"exit code {ended.returncode}"
         raise RuntimeError(f"the process that resumes the training failed: {how}")
     return values
 
@@ -73,13 +76,56 @@ def body(probe: Probe) -> None:
     wish = json.loads(os.environ[VARIABLE])
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
-    for name, (sizes, kind, path) in wish["layouts"].items():
+    checkpoints = _probe.neighbour("_checkpoints")
+    for name, (sizes, kind, path, failed) in wish["layouts"].items():
         layout = Layout(*sizes)
         with _on_megatron.under(probe, layout), probe.stage(f"resumed {name}"):
             run = tiny.Training(layout, probe.place(), **kind)
-            run.load(path)
-            found = {"digest": run.digest(), "evaluated": run.evaluate()}
-            _on_megatron.record(probe, name, found, run, wish["steps"])
+            loaded = {}
+            if failed is False:
+                run.load(path)
+            else:
+                loaded = every(checkpoints, run, path, wish["done"], failed)
+            found = {"loaded": loaded}
+            # Without anything to load it would train from the start.
+            if failed is False or (loaded and all("off" in one for one in loaded.values())):
+                found |= {"digest": run.digest(), "evaluated": run.evaluate()}
+                _on_megatron.record(probe, name, found, run, wish["steps"])
+            probe.measure(name, found)
+        if failed is not False:
+            elsewhere(probe, tiny, checkpoints, name, wish, run.against)
+
+
+def every(checkpoints: Any, run: Any, path: str, done: int, failed: list[str]) -> dict[str, Any]:
+    """What each way to shard gives when it is loaded, but for those that could not be saved."""
+    kinds = [one for one in checkpoints.types() if one not in failed]
+    return {kind: checkpoints.load(run, path, kind, done) for kind in kinds}
+
+
+def elsewhere(
+    probe: Probe, tiny: Any, checkpoints: Any, name: str, wish: Any, trained: Any
+) -> None:
+    """Load what another layout can read into another layout; ``trained`` is what was saved."""
+    sizes, kind, path, failed = wish["layouts"][name]
+    other = other_layout(Layout(*sizes), probe.world_size)
+    kept = [*failed, *(one for one, any_layout in checkpoints.TYPES.items() if not any_layout)]
+    if other is None:
+        return
+    with _on_megatron.under(probe, other), probe.stage(f"{name} as {other.name}"):
+        run = tiny.Training(other, probe.place(), **kind)
+        run.against = trained
+        loaded = every(checkpoints, run, path, wish["done"], kept)
+        probe.measure(f"{name} elsewhere", {"layout": other.name, "loaded": loaded})
+
+
+def other_layout(layout: Layout, world_size: int) -> Layout | None:
+    """No pipeline for one, tensor parallelism for what has neither; the same expert parallel size.
+
+    With experts that ranks share, Megatron has an optimizer more, whose state has another name.
+    """
+    pipeline = layout.pp > 1
+    other = layout._replace(tp=1, pp=1) if pipeline else layout._replace(tp=2)
+    return other if other.fits(world_size) and other != layout else None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A tiny GPT of the real megatron.core, dense or with experts, and how its weights are drawn.
+"""The tiny GPT of ``_reference`` made of the real megatron.core, dense or with experts.
 
 Weights depend on the names of the parts in the whole model alone: not on the layout, the device,
 the release or a random generator of theirs. Import it after ``_megatron.load``.
@@ -6,11 +6,10 @@ the release or a random generator of theirs. Import it after ``_megatron.load``.
 
 from __future__ import annotations
 
-import math
-import random
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
+import _probe
 import torch
 from _layouts import Layout
 from megatron.core import parallel_state
@@ -19,37 +18,20 @@ from megatron.core.models.gpt.gpt_model import GPTModel
 from megatron.core.transformer.transformer_block import TransformerBlockSubmodules
 from megatron.core.transformer.transformer_config import TransformerConfig
 
-VOCABULARY = 128
-SEQUENCE = 32
-HIDDEN = 64
-SPREAD = 0.02
+reference = _probe.neighbour("_reference")
+HIDDEN = reference.HIDDEN
+SEQUENCE = reference.SEQUENCE
 
 
-class Kind(NamedTuple):
-    """What differs between the models.
-
-    ``experts`` of each layer, 0 for a dense one; ``groups`` of queries share a key. ``tied``: the
-    output shares the embedding's weight. ``marked``: the halves of adapters that are not sharded
-    say that each rank has seen a part of the sequence. ``dispatcher`` moves tokens to experts.
-    """
-
-    layers: int = 2
-    experts: int = 4
-    groups: int = 2
-    tied: bool = False
-    marked: bool = True
-    dispatcher: str = "alltoall"
-
-
-def configuration(layout: Layout, kind: Kind) -> Any:
+def configuration(layout: Layout, kind: Any) -> Any:
     """The same model for every layout."""
     experts: dict[str, Any] = {
         "num_moe_experts": kind.experts,
-        "moe_router_topk": 2,
+        "moe_router_topk": reference.TOP,
         "moe_ffn_hidden_size": HIDDEN,
         "moe_grouped_gemm": False,
         "moe_token_dispatcher_type": kind.dispatcher,
-        "moe_aux_loss_coeff": 0.01,
+        "moe_aux_loss_coeff": reference.BALANCE,
         "expert_model_parallel_size": layout.ep,
         "expert_tensor_parallel_size": layout.expert_tensor,
     }
@@ -84,11 +66,13 @@ def configuration(layout: Layout, kind: Kind) -> Any:
 class Norm(torch.nn.RMSNorm):
     """torch's RMSNorm with Megatron's arguments; Megatron's own refuses sequence parallelism."""
 
-    def __init__(self, hidden_size: int, eps: float = 1e-5, **_: Any) -> None:
-        super().__init__(hidden_size, eps=eps)
+    def __init__(self, config: Any, hidden_size: int, **_: Any) -> None:
+        super().__init__(hidden_size, eps=reference.EPSILON)
+        # Each tensor parallel rank has seen a part of the sequence.
+        self.weight.sequence_parallel = config.sequence_parallel
 
 
-def build(config: Any, kind: Kind) -> Any:
+def build(config: Any, kind: Any) -> Any:
     """The part of the model that this rank has, on the CPU, with drawn weights."""
     layer = get_gpt_layer_local_spec(
         num_experts=config.num_moe_experts,
@@ -103,7 +87,7 @@ def build(config: Any, kind: Kind) -> Any:
             layer_specs=[layer] * (kind.layers // config.pipeline_model_parallel_size),
             layer_norm=Norm,
         ),
-        vocab_size=VOCABULARY,
+        vocab_size=reference.VOCABULARY,
         max_sequence_length=SEQUENCE,
         pre_process=parallel_state.is_pipeline_first_stage(),
         post_process=parallel_state.is_pipeline_last_stage(),
@@ -111,14 +95,18 @@ def build(config: Any, kind: Kind) -> Any:
         share_embeddings_and_output_weights=kind.tied,
         parallel_output=True,
     )
+    whole = reference.Model(kind._replace(adapters=False)).weights
     for name, weight in model.named_parameters():
-        if weight.dim() > 1:
-            whole = globally(name, config)
-            if kind.tied and whole == "output_layer.weight":
-                # The last stage of a pipeline has a copy of the first stage's.
-                whole = "embedding.word_embeddings.weight"
-            weight.data.copy_(SPREAD * shard(whole, weight, config))
+        weight.data.copy_(shard(whole[in_reference(name, config, kind)], name, weight))
     return model
+
+
+def in_reference(name: str, config: Any, kind: Any) -> str:
+    """The name that a weight of this rank has in the reference."""
+    name = globally(name, config).replace(".base.", ".")
+    # The last stage of a pipeline has a copy of the first stage's.
+    tied = kind.tied and name == "output_layer.weight"
+    return "embedding.word_embeddings.weight" if tied else name
 
 
 def globally(name: str, config: Any) -> str:
@@ -136,8 +124,8 @@ def globally(name: str, config: Any) -> str:
     return name
 
 
-def shard(name: str, weight: Any, config: Any) -> Any:
-    """What this rank holds of a weight of the whole model."""
+def shard(whole: Any, name: str, weight: Any) -> Any:
+    """What this rank holds of a weight of the whole model, or of its gradient."""
     size, rank = 1, 0
     if ".local_experts." in name:
         size = parallel_state.get_expert_tensor_parallel_world_size()
@@ -145,19 +133,9 @@ def shard(name: str, weight: Any, config: Any) -> Any:
     elif getattr(weight, "tensor_model_parallel", False):
         size = parallel_state.get_tensor_model_parallel_world_size()
         rank = parallel_state.get_tensor_model_parallel_rank()
-    if size == 1:
-        return drawn(name, weight.shape)
-    shape, along = list(weight.shape), weight.partition_dim
-    shape[along] *= size
-    full = drawn(name, shape)
+    if size == 1 or whole.shape == weight.shape:
+        return whole
     # Of a gated layer each rank holds its rows of the gate, then its rows of the other half.
-    halves = 2 if config.gated_linear_unit and "linear_fc1" in name else 1
-    return torch.cat([one.chunk(size, along)[rank] for one in full.chunk(halves, along)], along)
-
-
-def drawn(name: str, shape: Any) -> Any:
-    """Numbers of variance 1 that depend on the name alone, on no library and no device."""
-    source = random.Random(name)  # noqa: S311 - weights are no secret
-    count = math.prod(shape)
-    flat = torch.tensor([source.uniform(-1.0, 1.0) for _ in range(count)])
-    return flat.reshape(tuple(shape)) * 3**0.5
+    halves = 2 if "linear_fc1" in name and weight.partition_dim == 0 else 1
+    along = weight.partition_dim
+    return torch.cat([one.chunk(size, along)[rank] for one in whole.chunk(halves, along)], along)

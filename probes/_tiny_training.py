@@ -1,14 +1,15 @@
-"""Training of the tiny GPT: Megatron's distributed optimizer, its schedules, and checkpoints.
+"""Training of the tiny GPT: Megatron's distributed optimizer, its schedules, and its reference.
 
 Import it after ``_megatron.load``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import _probe
@@ -21,17 +22,22 @@ from megatron.core.distributed import (
     finalize_model_grads,
 )
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
 
 tiny_gpt = _probe.neighbour("_tiny_gpt")
 lora = _probe.neighbour("_lora")
+against = _probe.neighbour("_against")
 not_finite = _probe.neighbour("_not_finite")
+reference = _probe.neighbour("_reference")
 
 SEED = 1234
 BATCH = 2
-MICRO_BATCHES = 4
-LEARNING_RATE = 5e-3
+# Of each data parallel rank. Where gradients are a whole number of times too large, it shows
+# whether micro-batches were forgotten or ranks: the numbers differ.
+MICRO_BATCHES = 3
+MANY = 2
 
 
 class Step(NamedTuple):
@@ -49,48 +55,48 @@ class Training:
     """Model, optimizer and data of this rank under one layout. ``kind`` are fields of a Kind."""
 
     def __init__(self, layout: Layout, place: str, **kind: Any) -> None:
-        model = tiny_gpt.Kind(**kind)
-        self.config = tiny_gpt.configuration(layout, model)
-        # Whether it is the model whose losses are known.
-        self.usual = model._replace(dispatcher=tiny_gpt.Kind().dispatcher) == tiny_gpt.Kind()
+        self.kind = reference.Kind(**kind)
+        self.config = tiny_gpt.configuration(layout, self.kind)
         self.place = place
-        self.batches = batches(SEED)
+        self.share = share(SEED)
+        self.against = against.Against(self.kind, self.share, reference.Recipe())
         model_parallel_cuda_manual_seed(SEED)
         torch.manual_seed(SEED)
-        bare = lora.adapted(tiny_gpt.build(self.config, model), self.config, model)
+        self.bare = tiny_gpt.build(self.config, self.kind)
+        if self.kind.adapters:
+            lora.adapted(self.bare, self.config, self.kind)
         self.model = DistributedDataParallel(
             self.config,
             DistributedDataParallelConfig(
                 grad_reduce_in_fp32=True, overlap_grad_reduce=False, use_distributed_optimizer=True
             ),
-            bare.to(place),
+            self.bare.to(place),
         )
-        self.watch = not_finite.Watch(bare, lambda name: tiny_gpt.globally(name, self.config))
+        self.watch = not_finite.Watch(self.bare, lambda name: tiny_gpt.globally(name, self.config))
         self.config.finalize_model_grads_func = finalize_model_grads
-        self.optimizer = get_megatron_optimizer(
-            OptimizerConfig(
-                optimizer="adam",
-                lr=LEARNING_RATE,
-                weight_decay=0.0,
-                clip_grad=1.0,
-                params_dtype=torch.float32,
-                use_distributed_optimizer=True,
-            ),
-            [self.model],
-        )
+        self.optimizer = get_megatron_optimizer(options(reference.Recipe()), [self.model])
+        self.scheduler = scheduler(self.optimizer, reference.Recipe())
 
-    def step(self) -> Step:
+    def step(self, measure: Callable[[str, Any], None] | None = None) -> Step:
+        """One step. ``measure`` is given what the modules and the gradients of it are off by."""
         self.model.zero_grad_buffer()
         self.optimizer.zero_grad()
-        with self.watch:
-            loss = self._through(self.batches, forward_only=False)
+        with contextlib.ExitStack() as watching:
+            watching.enter_context(self.watch)
+            if measure:
+                seen = watching.enter_context(self.against.modules(self.bare, self.config))
+                measure("modules", seen)
+            loss = self._through(self.share.mine, forward_only=False)
+        if measure:
+            measure("gradients", self.against.gradients(self.model, self.config))
         _, norm, _ = self.optimizer.step()
+        self.scheduler.step(1)
         return Step(loss, float(norm), self.watch.first())
 
     def evaluate(self) -> float | None:
         """The loss on batches that were never trained on."""
         with torch.no_grad():
-            return self._through(batches(SEED + 1), forward_only=True)
+            return self._through(share(SEED + 1).mine, forward_only=True)
 
     def _through(self, texts: list[Any], *, forward_only: bool) -> float | None:
         reduced = get_forward_backward_func()(
@@ -132,6 +138,15 @@ class Training:
         )
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """By what gradients are divided, and over how many ranks tensors are."""
+        return {
+            "micro_batches": self.share.count,
+            "data": len(self.share.texts) // self.share.count,
+            "tensor": int(parallel_state.get_tensor_model_parallel_world_size()),
+        }
+
+    @property
     def stage(self) -> int:
         """The number of this rank's stage of the pipeline, from 0."""
         return int(parallel_state.get_pipeline_model_parallel_rank())
@@ -156,7 +171,7 @@ class Training:
     # ------------------------------------------------------------ checkpoints
 
     def digest(self) -> str:
-        """A hash of every bit of the adapters."""
+        """A hash of every bit of the trained weights."""
         found = hashlib.sha256()
         for name, weight in self._trained():
             found.update(name.encode())
@@ -164,15 +179,11 @@ class Training:
         return found.hexdigest()
 
     def save(self, path: str) -> None:
-        """Write this rank's adapters and its shards of the optimizer's moments.
-
-        Not through Megatron's own save_parameter_state: with torch's Adam, which it takes where
-        there is neither Transformer Engine nor Apex, it cannot load what it has written
-        (KeyError 'step', seen with 0.15.3).
-        """
+        """Write this rank's adapters and its shards of the optimizer's moments."""
         adapters = {name: weight.detach().cpu() for name, weight in self._trained()}
-        moments = [one.optimizer.state_dict() for one in self._optimizers()]
-        torch.save({"adapters": adapters, "moments": moments}, path)
+        moments = [one.optimizer.state_dict() for one in self.optimizers()]
+        schedule = self.scheduler.state_dict()
+        torch.save({"adapters": adapters, "moments": moments, "schedule": schedule}, path)
 
     @torch.no_grad()
     def load(self, path: str) -> None:
@@ -181,10 +192,16 @@ class Training:
         # The optimizer's shards are views of these weights.
         for name, weight in self._trained():
             weight.copy_(saved["adapters"][name])
-        for one, moments in zip(self._optimizers(), saved["moments"], strict=True):
+        for one, moments in zip(self.optimizers(), saved["moments"], strict=True):
             one.optimizer.load_state_dict(moments)
+        self.schedule(saved["schedule"])
 
-    def _optimizers(self) -> list[Any]:
+    def schedule(self, state: dict[str, Any]) -> None:
+        """Go on with the learning rate where it was."""
+        self.scheduler.num_steps = 0
+        self.scheduler.load_state_dict(state)
+
+    def optimizers(self) -> list[Any]:
         """Megatron chains one for the experts to that of everything else."""
         return list(getattr(self.optimizer, "chained_optimizers", [self.optimizer]))
 
@@ -192,24 +209,50 @@ class Training:
         return ((name, one) for name, one in self.model.named_parameters() if one.requires_grad)
 
 
-def batches(seed: int) -> list[Any]:
-    """What this rank trains on in every step: its share of the same batches.
-
-    Where data parallel ranks cannot share them evenly, each takes all, and the mean is the same.
-    """
+def share(seed: int) -> Any:
+    """What is trained on in every step, a part of it by each data parallel rank."""
     ranks = parallel_state.get_data_parallel_world_size()
+    each = MICRO_BATCHES if ranks <= MANY else MANY
     source = random.Random(seed)  # noqa: S311 - data are no secret
     size = (BATCH, tiny_gpt.SEQUENCE + 1)
-    every = [
-        torch.tensor([source.randrange(tiny_gpt.VOCABULARY) for _ in range(math.prod(size))])
-        for _ in range(MICRO_BATCHES)
+    texts = [
+        torch.tensor([source.randrange(reference.VOCABULARY) for _ in range(math.prod(size))])
+        for _ in range(each * ranks)
     ]
-    every = [one.reshape(size) for one in every]
-    if MICRO_BATCHES % ranks:
-        return every
-    share = MICRO_BATCHES // ranks
-    first = parallel_state.get_data_parallel_rank() * share
-    return every[first : first + share]
+    texts = [one.reshape(size) for one in texts]
+    return against.Share(texts, parallel_state.get_data_parallel_rank() * each, each)
+
+
+def options(recipe: Any) -> Any:
+    return OptimizerConfig(
+        optimizer="adam",
+        lr=recipe.rate,
+        min_lr=0.0,
+        weight_decay=recipe.decay,
+        adam_beta1=recipe.betas[0],
+        adam_beta2=recipe.betas[1],
+        adam_eps=recipe.epsilon,
+        clip_grad=recipe.clip,
+        params_dtype=torch.float32,
+        use_distributed_optimizer=True,
+    )
+
+
+def scheduler(optimizer: Any, recipe: Any) -> Any:
+    """Megatron's own, which also tells the optimizer which weights decay."""
+    return OptimizerParamScheduler(
+        optimizer,
+        init_lr=0.0,
+        max_lr=recipe.rate,
+        min_lr=0.0,
+        lr_warmup_steps=0,
+        lr_decay_steps=recipe.end,
+        lr_decay_style="linear",
+        start_wd=recipe.decay,
+        end_wd=recipe.decay,
+        wd_incr_steps=recipe.end,
+        wd_incr_style="constant",
+    )
 
 
 def mean(output: Any) -> Any:

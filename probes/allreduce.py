@@ -2,12 +2,15 @@
 
 Run it alone: ``torchrun --nproc-per-node 4 probes/allreduce.py --device cpu``. Each rank gives
 (rank + 1) times a pattern of small whole numbers, so that every sum is exact in its dtype and a
-missing, doubled or misplaced contribution changes it. Sizes run from one element to an uneven
-9 MiB. Measured: first call (it builds the links), mean of five more, barrier, one further group.
+missing, doubled or misplaced contribution changes it. Sizes run from one element over uneven ones
+of 2 to 9 MiB to one that is larger than the buffer of HCCL. Then means, and sums of several tensors
+at once that are waited for in another order. Measured: first call (it builds the links), mean of
+five more, barrier, one further group.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -15,9 +18,20 @@ import _probe
 from _probe import Probe
 
 MIB = 1 << 20
-SIZES = (("1 element", 0), ("1 KiB", 1024), ("1 MiB", MIB), ("9 MiB and 3 elements", 9 * MIB))
+# Algorithms change with the size, and pieces with the buffer.
+SIZES = (0, 1 << 10, MIB, 2 * MIB, 4 * MIB, 6 * MIB, 9 * MIB)
+# Every rank has one of these; HCCL_BUFFSIZE is in MB, 200 where it is not set
+# (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_BUFFSIZE.md).
+BUFFER = 200
 # The largest whole number up to which all whole numbers are exact.
-EXACT = {"float32": 1 << 24, "bfloat16": 1 << 8, "float16": 1 << 11, "int64": 1 << 62}
+EXACT = {
+    "float32": 1 << 24,
+    "bfloat16": 1 << 8,
+    "float16": 1 << 11,
+    "int32": 1 << 30,
+    "int64": 1 << 62,
+}
+AT_ONCE = 4
 REPEATS = 5
 
 
@@ -40,6 +54,10 @@ def body(probe: Probe) -> None:
     for dtype in (one for one in EXACT if one not in absent):
         with probe.stage(f"sum {dtype}"):
             check(probe, torch, dist, dtype)
+    with probe.stage("several at once"):
+        several(probe, torch, dist)
+    with probe.stage("means"):
+        means(probe, torch, dist)
     with probe.stage("steady"):
         probe.measure("steady_s", timed(probe, torch, dist, repeats=REPEATS))
     with probe.stage("barrier"):
@@ -60,26 +78,65 @@ def timed(probe: Probe, torch: Any, dist: Any, *, repeats: int) -> float:
     return (time.monotonic() - start) / repeats
 
 
+def sizes_of(probe: Probe, dtype: str) -> list[int]:
+    """In bytes; gradients are float32, and one of them is larger than the buffer."""
+    buffer = int(os.environ.get("HCCL_BUFFSIZE") or BUFFER)
+    large = [(buffer + 1) * MIB] if probe.strength != "cpu" and dtype == "float32" else []
+    return [*SIZES, *large]
+
+
 def check(probe: Probe, torch: Any, dist: Any, dtype: str) -> None:
     """Sums of all sizes of one dtype, by value."""
     kind = getattr(torch, dtype)
-    values, period = weights(probe.world_size, EXACT[dtype])
-    for label, size in SIZES:
+    for size in sizes_of(probe, dtype):
         count = max(size // kind.itemsize, 1) + (3 if size > MIB else 0)
-        pattern = torch.arange(count) % period + 1
-        mine = (pattern * values[probe.rank]).to(kind)
-        if probe.tampers(f"sum {dtype}"):
-            mine[-1] += 1
-        tensor = mine.to(probe.place())
+        tensor, wanted = addend(probe, torch, dtype, count)
         dist.all_reduce(tensor)
-        got, wanted = tensor.cpu(), (pattern * sum(values)).to(kind)
-        differs = (got != wanted).nonzero().flatten()
-        place = int(differs[0]) if len(differs) else 0
-        probe.expect(
-            f"sum of {label} of {dtype}, element {place} ({len(differs)} of {count} differ)",
-            got[place].item(),
-            wanted[place].item(),
-        )
+        compare(probe, f"sum of {count} {dtype}", tensor, wanted)
+
+
+def addend(probe: Probe, torch: Any, dtype: str, count: int, turn: int = 0) -> tuple[Any, Any]:
+    """What this rank gives, on the device, and the sum of all."""
+    values, period = weights(probe.world_size, EXACT[dtype])
+    kind = getattr(torch, dtype)
+    pattern = ((torch.arange(period) + turn) % period + 1).repeat(count // period + 1)[:count]
+    mine = (pattern * values[probe.rank]).to(kind)
+    if probe.tampers(f"sum {dtype}"):
+        mine[-1] += 1
+    return mine.to(probe.place()), (pattern * sum(values)).to(kind)
+
+
+def compare(probe: Probe, what: str, tensor: Any, wanted: Any) -> None:
+    got = tensor.cpu()
+    differs = (got != wanted).nonzero().flatten()
+    place = int(differs[0]) if len(differs) else 0
+    probe.expect(
+        f"{what}, element {place} ({len(differs)} differ)", got[place].item(), wanted[place].item()
+    )
+
+
+def several(probe: Probe, torch: Any, dist: Any) -> None:
+    """Sums that run at once, as those of gradients do, waited for from the last to the first."""
+    count = MIB // 4 + 3
+    pairs = [addend(probe, torch, "float32", count, turn) for turn in range(AT_ONCE)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor, _ in pairs]
+    for number in reversed(range(AT_ONCE)):
+        works[number].wait()
+        probe.synchronise(torch)
+        compare(probe, f"sum {number + 1} of {AT_ONCE} at once", *pairs[number])
+
+
+def means(probe: Probe, torch: Any, dist: Any) -> None:
+    """As ``average_in_collective`` asks for them. gloo has none (torch 2.13)."""
+    if probe.device == "cpu":
+        probe.measure("left_out_means", "gloo has no AVG")
+        return
+    # The mean of a whole number of times the ranks is a whole number.
+    count = MIB // 4 + 3
+    pattern = (torch.arange(count) % 7 + 1).float()
+    tensor = (pattern * (2 * probe.rank + 1)).to(probe.place())
+    dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    compare(probe, "mean of all ranks", tensor, pattern * probe.world_size)
 
 
 def further_group(probe: Probe, torch: Any, dist: Any) -> None:

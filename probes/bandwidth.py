@@ -4,7 +4,7 @@ Run it alone: ``torchrun --nproc-per-node 8 probes/bandwidth.py --device npu``. 
 all-gather, reduce-scatter, all-to-all and broadcast of float32, from 1 KiB up, on all ranks. The
 sizes and the two bandwidths are those of nccl-tests and hccl_test. Recorded: ``rates`` by
 collective and size in bytes, each with ``us``, ``algbw`` and ``busbw`` in GB/s. HCCL is slower
-where a message is larger than HCCL_BUFFSIZE.
+where a message is larger than HCCL_BUFFSIZE. After each size every element is compared once.
 """
 
 from __future__ import annotations
@@ -37,49 +37,120 @@ def body(probe: Probe) -> None:
             while size <= LARGEST[probe.strength]:
                 # A number of elements that all ranks share evenly.
                 count = max(size // ITEM // probe.world_size, 1) * probe.world_size
-                work = prepare(probe, torch, dist, count)
+                work, compare = prepare(probe, torch, dist, count)
                 repeats = 20 if size < 1 << 24 else 5
                 seconds = mean_seconds(
                     work, lambda: probe.synchronise(torch), repeats=repeats, warm=WARM
                 )
                 found[str(count * ITEM)] = bandwidths(name, count * ITEM, seconds, probe.world_size)
+                found_right = "right" if compare() else "wrong"
+                probe.expect(f"elements of {name} of {count * ITEM} bytes", found_right, "right")
                 size *= FACTOR
             probe.measure("rates", rates)
 
 
-Work = Callable[[], Any]
+# What is timed, and what says whether it moves the right numbers.
+Work = tuple[Callable[[], Any], Callable[[], bool]]
+PERIOD = 251
 
 
-def filled(probe: Probe, torch: Any, count: int) -> Any:
-    return torch.ones(count, dtype=torch.float32, device=probe.place())
+class Values:
+    """Whole numbers that tell ranks and places apart, on the device; all sums are exact."""
+
+    def __init__(self, probe: Probe, torch: Any, count: int) -> None:
+        self.probe, self.torch, self.count = probe, torch, count
+        self.rank, self.ranks = probe.rank, range(probe.world_size)
+        self.share = count // probe.world_size
+
+    def zeros(self, count: int) -> Any:
+        return self.torch.zeros(count, dtype=self.torch.float32, device=self.probe.place())
+
+    def marked(self, count: int, shift: int = 0) -> Any:
+        marks = self.torch.arange(PERIOD, dtype=self.torch.float32) + shift + 1
+        return marks.repeat(count // PERIOD + 1)[:count].to(self.probe.place())
+
+    def given(self, value: Any) -> Any:
+        if self.probe.tampers(self.probe.stage_name):
+            value[-1] += 1
+        return value
+
+    def factor(self, rank: int) -> int:
+        return rank % 7 + 1
+
+    @property
+    def factors(self) -> int:
+        return sum(self.factor(one) for one in self.ranks)
+
+    def cat(self, pieces: Any) -> Any:
+        return self.torch.cat(list(pieces))
+
+    def same(self, got: Any, wanted: Any) -> bool:
+        return bool(self.torch.equal(got, wanted))
 
 
 def all_reduce(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
+    values = Values(probe, torch, count)
     # Zeros stay zeros, however often they are added up.
-    tensor = torch.zeros(count, dtype=torch.float32, device=probe.place())
-    return lambda: dist.all_reduce(tensor)
+    tensor = values.zeros(count)
+
+    def right() -> bool:
+        mine = values.given(values.marked(count) * values.factor(values.rank))
+        dist.all_reduce(mine)
+        return values.same(mine, values.marked(count) * values.factors)
+
+    return lambda: dist.all_reduce(tensor), right
 
 
 def all_gather(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
-    got = filled(probe, torch, count)
-    mine = filled(probe, torch, count // probe.world_size)
-    return lambda: dist.all_gather_into_tensor(got, mine)
+    values = Values(probe, torch, count)
+    mine, got = values.given(values.marked(values.share, values.rank)), values.zeros(count)
+
+    def right() -> bool:
+        got.zero_()
+        dist.all_gather_into_tensor(got, mine)
+        return values.same(got, values.cat(values.marked(values.share, i) for i in values.ranks))
+
+    return lambda: dist.all_gather_into_tensor(got, mine), right
 
 
 def reduce_scatter(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
-    mine = filled(probe, torch, count)
-    got = filled(probe, torch, count // probe.world_size)
-    return lambda: dist.reduce_scatter_tensor(got, mine)
+    values = Values(probe, torch, count)
+    pieces = values.cat(values.marked(values.share, to) for to in values.ranks)
+    mine, got = values.given(pieces * values.factor(values.rank)), values.zeros(values.share)
+
+    def right() -> bool:
+        got.zero_()
+        dist.reduce_scatter_tensor(got, mine)
+        return values.same(got, values.marked(values.share, values.rank) * values.factors)
+
+    return lambda: dist.reduce_scatter_tensor(got, mine), right
 
 
 def all_to_all(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
-    mine, got = filled(probe, torch, count), filled(probe, torch, count)
-    return lambda: dist.all_to_all_single(got, mine)
+    values = Values(probe, torch, count)
+    got = values.zeros(count)
+    mine = values.cat(values.marked(values.share, values.rank + 3 * to) for to in values.ranks)
+    values.given(mine)
+
+    def right() -> bool:
+        got.zero_()
+        dist.all_to_all_single(got, mine)
+        wanted = (values.marked(values.share, one + 3 * values.rank) for one in values.ranks)
+        return values.same(got, values.cat(wanted))
+
+    return lambda: dist.all_to_all_single(got, mine), right
 
 
 def broadcast(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
-    tensor = filled(probe, torch, count)
-    return lambda: dist.broadcast(tensor, src=0)
+    values = Values(probe, torch, count)
+    tensor = values.zeros(count)
+
+    def right() -> bool:
+        tensor.copy_(values.given(values.marked(count)) if values.rank == 0 else tensor)
+        dist.broadcast(tensor, src=0)
+        return values.same(tensor, values.marked(count))
+
+    return lambda: dist.broadcast(tensor, src=0), right
 
 
 COLLECTIVES = {

@@ -4,23 +4,28 @@ Run it alone: ``torchrun --nproc-per-node 4 probes/collectives.py --device cpu``
 marks each element with its rank, the receiver's rank and the position, in whole numbers that are
 exact in every dtype; a swapped, missing or stale piece changes them, and every element is compared.
 Tried are all-gather, reduce-scatter, minimum and maximum, broadcast from the last rank, all-to-all
-with even and uneven pieces (also empty ones, as experts get them), a ring of sends and receives,
-and a barrier, which must not end before its last rank has come.
+with even and uneven pieces (also empty ones, as experts get them) and with lists, a ring of sends
+and receives, also one by one, and a barrier, which must not end before its last rank has come.
+Pieces of float32 are also larger than all of HCCL's buffer together, and what training overlaps is
+also tried at once, waited for in another order.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from typing import Any
 
 import _probe
 from _probe import Probe
-from allreduce import EXACT, weights
+from allreduce import BUFFER, EXACT, MIB, weights
 
 # Experts get int64 indices and bfloat16 tokens; float32 are gradients.
 DTYPES = ("float32", "bfloat16", "int64")
 LENGTHS = (1, 5003)
+# Of float32; on the CPU and on a simulated NPU as large as gradients are in buckets.
+LARGE = 1 << 19
 # Prime, so that neighbours, ranks and positions differ; all are exact in bfloat16.
 MODULUS = 251
 STALE = 255
@@ -58,6 +63,15 @@ class Ranks:
         """Memory to receive in; what is not overwritten shows."""
         return self.torch.full((length,), STALE, dtype=kind, device=self.probe.place())
 
+    def lengths(self, dtype: str) -> tuple[int, ...]:
+        """How many elements a piece has."""
+        if dtype != "float32":
+            return LENGTHS
+        large = LARGE // self.size
+        if self.probe.strength != "cpu":
+            large = (int(os.environ.get("HCCL_BUFFSIZE") or BUFFER) + 1) * MIB // 4 // self.size
+        return (*LENGTHS, large + 3)
+
     def compare(self, what: str, got: Any, pieces: Iterable[Any]) -> None:
         wanted = self.torch.cat(list(pieces))
         found = got.reshape(-1).cpu()
@@ -82,9 +96,11 @@ def body(probe: Probe) -> None:
         kind = getattr(torch, dtype)
         for name, run in COLLECTIVES.items():
             with probe.stage(f"{name} {dtype}"):
-                for length in LENGTHS:
+                for length in ranks.lengths(dtype):
                     run(ranks, kind, length)
                 probe.synchronise(torch)
+    with probe.stage("at once"):
+        at_once(ranks)
     with probe.stage("barrier"):
         barrier(ranks)
 
@@ -162,6 +178,53 @@ def ring(ranks: Ranks, kind: Any, length: int) -> None:
     ranks.compare("ring of sends", got, [ranks.piece(kind, length, before, ranks.rank)])
 
 
+def one_by_one(ranks: Ranks, kind: Any, length: int) -> None:
+    """The same with calls that block; the last rank receives first, or all would wait."""
+    if ranks.size == 1:
+        return
+    after, before = (ranks.rank + 1) % ranks.size, (ranks.rank - 1) % ranks.size
+    sent, got = ranks.mine(kind, length, after), ranks.empty(kind, length)
+    if ranks.rank < ranks.size - 1:
+        ranks.dist.send(sent, after)
+        ranks.dist.recv(got, before)
+    else:
+        ranks.dist.recv(got, before)
+        ranks.dist.send(sent, after)
+    ranks.compare("send and receive", got, [ranks.piece(kind, length, before, ranks.rank)])
+
+
+def lists(ranks: Ranks, kind: Any, length: int) -> None:
+    """All-to-all of lists of tensors. gloo has none (torch 2.13)."""
+    if ranks.probe.device == "cpu":
+        return
+    everyone = range(ranks.size)
+    got = [ranks.empty(kind, length) for _ in everyone]
+    ranks.dist.all_to_all(got, [ranks.mine(kind, length, to) for to in everyone])
+    given = [ranks.piece(kind, length, one, ranks.rank) for one in everyone]
+    ranks.compare("all-to-all of lists", ranks.torch.cat(got), given)
+
+
+def at_once(ranks: Ranks) -> None:
+    """A gather, a scatter and a broadcast that run together, waited for in another order."""
+    kind, length = ranks.torch.float32, LARGE // ranks.size + 3
+    everyone, dist = range(ranks.size), ranks.dist
+    gathered = ranks.empty(kind, length * ranks.size)
+    scattered, spread = ranks.empty(kind, length), ranks.mine(kind, length)
+    sent = [ranks.there(ranks.addend(kind, length, ranks.rank, to)) for to in everyone]
+    works = [
+        dist.all_gather_into_tensor(gathered, ranks.mine(kind, length), async_op=True),
+        dist.reduce_scatter_tensor(scattered, ranks.torch.cat(sent), async_op=True),
+        dist.broadcast(spread, src=0, async_op=True),
+    ]
+    for work in reversed(works):
+        work.wait()
+    ranks.probe.synchronise(ranks.torch)
+    added = [ranks.addend(kind, length, one, ranks.rank) for one in everyone]
+    ranks.compare("all-gather at once", gathered, [ranks.piece(kind, length, i) for i in everyone])
+    ranks.compare("reduce-scatter at once", scattered, [sum(added[1:], added[0])])
+    ranks.compare("broadcast at once", spread, [ranks.piece(kind, length, 0)])
+
+
 def barrier(ranks: Ranks) -> None:
     """Nobody leaves before the last rank, which is late, has come."""
     store = ranks.dist.distributed_c10d._get_default_store()  # noqa: SLF001 - torch has no other
@@ -185,6 +248,8 @@ COLLECTIVES = {
     "all-to-all": all_to_all,
     "uneven": uneven,
     "ring": ring,
+    "one by one": one_by_one,
+    "lists": lists,
 }
 
 

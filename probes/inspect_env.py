@@ -40,9 +40,12 @@ STACK = (
     "twinkle",
 )
 NEEDS = {"mindspeed.megatron_adaptor": ("torch_npu", "megatron.core")}
+# What the adaptor stands in for, the bridge imports by NVIDIA's name; ms-swift imports the adaptor
+# before it on NPUs (swift/megatron/__init__.py).
+AFTER = {"mcore_bridge": "mindspeed.megatron_adaptor"}
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 WITHOUT = "torch without autoload"
-IMPORT_SECONDS = 120.0
+IMPORT_SECONDS = 120.0 * _probe.PATIENCE
 OUTPUT_KEPT = 2000
 
 # What a child runs. It answers on a pipe of its own: everything here prints on stdout.
@@ -56,6 +59,9 @@ sys.path[:] = [one for one in sys.path if one]  # not the working directory that
 found = {"ok": True}
 start = time.monotonic()
 try:
+    *first, name = name.split()
+    for one in first:
+        importlib.import_module(one)
     module = importlib.import_module(name)
     found["file"] = getattr(module, "__file__", None) or ""
     found["version"] = str(getattr(module, "__version__", ""))
@@ -105,7 +111,7 @@ def body(probe: Probe) -> None:
     probe.measure("executable", sys.executable)
     probe.measure("autoload", os.environ.get(AUTOLOAD, ""))
     with probe.stage("find"):
-        installed = ask(FIND, ",".join(("torch", *STACK)), limit=30.0)
+        installed = ask(FIND, ",".join(("torch", *STACK)), limit=30.0 * _probe.PATIENCE)
     if not isinstance(installed, list):
         probe.measure("blocks", f"the interpreter starts no second one: {installed['error']}")
         return
@@ -137,6 +143,9 @@ def attempt(probe: Probe, modules: dict[str, Any], name: str, *, autoload: bool)
         module = name.partition(" ")[0]
         # torch_npu by itself shows its own error; behind autoload it is wrapped.
         plain = autoload and module != "torch_npu"
+        first = AFTER.get(name, "")
+        if modules.get(first, {}).get("ok"):
+            module = f"{first} {module}"
         modules[name] = ask(CHILD, module, limit=limit, env={} if plain else {AUTOLOAD: "0"})
         probe.measure("modules", modules)
     return dict(modules[name])

@@ -2,9 +2,9 @@
 
 Run it alone: ``torchrun --nproc-per-node 2 probes/lora_tied_embeddings.py --device cpu``. The
 shared weight is frozen and has no gradient. Its first and last stage add up that gradient all the
-same, and up to 0.12.3 megatron.core hands None to the all-reduce. Three steps each: without a
-pipeline (``whole``), with one (``pipeline``), and, should that fail, with that one function left
-out (``mended``): there is nothing to add up.
+same, and up to 0.12.3 megatron.core hands None to the all-reduce. Three steps each: in
+plain torch (``whole``), in a pipeline (``pipeline``), and, should that fail, with that one function
+left out (``mended``): there is nothing to add up.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ def body(probe: Probe) -> None:
         probe.skip("a pipeline of two stages needs an even number of ranks")
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
-    steps(probe, tiny, "whole", Layout())
     try:
-        steps(probe, tiny, "pipeline", PIPELINE)
+        steps(probe, tiny, "pipeline")
     except TypeError as error:
         # Every rank is a first or a last stage, and fails here before it sends anything.
         probe.measure("error", _probe.innermost(error))
         with without_sum():
-            steps(probe, tiny, "mended", PIPELINE)
+            steps(probe, tiny, "mended")
 
 
-def steps(probe: Probe, tiny: Any, name: str, layout: Layout) -> None:
-    with _on_megatron.under(probe, layout), probe.stage(f"steps {name}"):
-        run = tiny.Training(layout, probe.place(), experts=0, tied=True)
+def steps(probe: Probe, tiny: Any, name: str) -> None:
+    with _on_megatron.under(probe, PIPELINE), probe.stage(f"steps {name}"):
+        run = tiny.Training(PIPELINE, probe.place(), experts=0, tied=True)
+        probe.measure("whole", run.against.trace(STEPS)._asdict())
         _on_megatron.record(probe, name, {}, run, STEPS)
 
 

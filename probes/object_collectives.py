@@ -27,7 +27,7 @@ from _probe import Probe
 
 PEER = "--peer"
 # For each step of a child but its imports. HCCL reports a failed link after 140 s at the earliest.
-STEP_SECONDS = {"npu": 150.0, "cuda": 60.0, "cpu": 8.0}
+STEP_SECONDS = _probe.patient(npu=150.0, cuda=60.0, cpu=8.0)
 GATHERED, BROADCAST, COLLECTED = "all_gather_object", "broadcast_object_list", "gather_object"
 
 

@@ -28,10 +28,10 @@ from _probe import Probe
 from _rounds import Pair, joined, most_rounds, next_pairs, summary
 
 # How long nodes wait for each other at most, for they come from checks of different length.
-MEET_SECONDS = {"npu": 180.0, "cuda": 180.0, "cpu": 60.0}
+MEET_SECONDS = _probe.patient(npu=180.0, cuda=180.0, cpu=60.0)
 # To make the group of a pair and its first sum. HCCL reports a failed link after 140 s, and the
 # first call may compile; a healthy pair is done in a part of this.
-SETUP_SECONDS = {"npu": 60.0, "cuda": 60.0, "cpu": 15.0}
+SETUP_SECONDS = _probe.patient(npu=60.0, cuda=60.0, cpu=15.0)
 GRACE = 5.0  # for the last messages and the end of processes
 KEPT_ALL = 64  # nodes up to which everyone keeps all rows; of more only the first do
 KEEPERS = 8

@@ -117,7 +117,7 @@ def initialise(parallel_state: Any, layout: Layout, device: str, **options: Any)
         pipeline_model_parallel_size=layout.pp,
         context_parallel_size=layout.cp,
         expert_model_parallel_size=layout.ep,
-        distributed_timeout_minutes=-(-GROUP_SECONDS[device] // 60),
+        distributed_timeout_minutes=int(-(-GROUP_SECONDS[device] // 60)),
         **given,
         **options,
     )

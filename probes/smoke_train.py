@@ -14,6 +14,7 @@ import math
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import _on_megatron
@@ -25,22 +26,21 @@ from _probe import Probe
 STEPS = 10
 AGAIN = 2
 MOST_EXPERT_RANKS = 4
-MANY_RANKS = 8
 HIDDEN = 64
 
 
-def layouts(world_size: int) -> tuple[Layout, ...]:
-    """Experts with tensor parallelism, and with a pipeline; with many ranks the pipeline alone.
+def layouts(world_size: int) -> dict[Layout, dict[str, Any]]:
+    """What is trained under which layout: adapters with experts, a pipeline, data parallelism.
 
     The expert tensor parallel size is 1: what is not sharded of an expert's adapter would differ.
     """
+    alone = {"experts": 0, "adapters": False}
     if world_size % 2:
-        return (Layout(etp=1),)
+        return {Layout(etp=1): {}, Layout(): alone}
     experts = Layout(tp=2, ep=min(max(world_size // 2, 2), MOST_EXPERT_RANKS), etp=1)
-    pipeline = Layout(tp=2, pp=2, ep=2, etp=1)
-    last = Layout(pp=2, etp=1) if world_size < MANY_RANKS else Layout(tp=2, pp=2, etp=1)
-    fitting = [one for one in (experts, pipeline, last) if one.fits(world_size)]
-    return tuple(fitting if world_size >= MANY_RANKS else fitting[:2])
+    pipeline = Layout(tp=2, pp=2, ep=2, etp=1) if world_size % 4 == 0 else Layout(pp=2, etp=1)
+    found = {experts: {}, pipeline: {"adapters": False, "tied": True}, Layout(): alone}
+    return {one: kind for one, kind in found.items() if one.fits(world_size)}
 
 
 def asked(probe: Probe) -> tuple[Layout, ...]:
@@ -61,7 +61,7 @@ def asked(probe: Probe) -> tuple[Layout, ...]:
     return (layout,)
 
 
-def kind(layout: Layout, device: str) -> dict[str, Any]:
+def fitted(layout: Layout, kind: Mapping[str, Any], device: str) -> dict[str, Any]:
     """The tiny model, or a larger one where the layout takes more layers, experts or heads.
 
     gloo cannot gather pieces of different lengths, as alltoall wants with expert tensors sharded.
@@ -70,6 +70,7 @@ def kind(layout: Layout, device: str) -> dict[str, Any]:
         "layers": -(-2 // layout.pp) * layout.pp,
         "experts": -(-4 // layout.ep) * layout.ep,
         "groups": -(-2 // layout.tp) * layout.tp,
+        **kind,
     }
     if device == "cpu" and layout.expert_tensor > 1:
         found["dispatcher"] = "allgather"
@@ -77,37 +78,59 @@ def kind(layout: Layout, device: str) -> dict[str, Any]:
 
 
 def body(probe: Probe) -> None:
-    """Ten training steps with experts and LoRA under several layouts, and a resumption."""
+    """Ten training steps under several layouts, against plain torch, and a resumption."""
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
+    checkpoints = _probe.neighbour("_checkpoints")
     found: dict[str, Any] = {}
     saved: dict[str, _resumed.Saved] = {}
-    with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as folder:
-        for layout in dict.fromkeys((*asked(probe), *layouts(probe.world_size))):
-            path = os.path.join(folder, f"{layout.name}-{probe.rank}")
-            saved[layout.name] = (layout, kind(layout, probe.device), path)
+    with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as own:
+        with probe.stage("folder of checkpoints"):
+            shared = checkpoints.shared_folder(own)
+        for layout, wish in chosen(probe).items():
+            name = layout.name
+            kind = fitted(layout, wish, probe.device)
             with _on_megatron.under(probe, layout):
-                with probe.stage(f"model of {layout.name}"):
-                    run = tiny.Training(layout, probe.place(), **kind(layout, probe.device))
-                train(probe, run, layout.name, path, found)
+                with probe.stage(f"model of {name}"):
+                    run = tiny.Training(layout, probe.place(), **kind)
+                whole = shared is not None and not run.kind.adapters
+                path = os.path.join(str(shared) if whole else own, name)
+                train(probe, run, name, path, found, checkpoints if whole else None)
+            failed = found[name]["saved"].get("failed")
+            saved[name] = (layout, kind, path, whole and [*failed])
         with probe.stage("resume in fresh processes"):
-            probe.measure("resumed", _resumed.start(probe, folder, AGAIN, saved))
+            probe.measure("resumed", _resumed.start(probe, own, STEPS - AGAIN, AGAIN, saved))
+            # The folder is gone when rank 0 has ended.
+            checkpoints.meet()
 
 
-def train(probe: Probe, run: Any, name: str, path: str, found: dict[str, Any]) -> None:
+def chosen(probe: Probe) -> dict[Layout, dict[str, Any]]:
+    """What is asked for first, then the usual ones."""
+    usual = layouts(probe.world_size)
+    first: dict[Layout, dict[str, Any]] = {one: {} for one in asked(probe)}
+    return first | {one: wish for one, wish in usual.items() if one not in first}
+
+
+def train(
+    probe: Probe, run: Any, name: str, path: str, found: dict[str, Any], checkpoints: Any
+) -> None:
     """Ten steps; what is known so far is recorded after each."""
     one: dict[str, Any] = {"losses": [], "grad_norms": [], "learning_rates": [], "seconds": []}
-    one |= {"usual": run.usual, "place": probe.place(), "stage": run.stage, "not_finite": []}
+    one |= {"kind": run.kind._asdict(), **run.sizes}
+    one |= {"place": probe.place(), "stage": run.stage, "not_finite": []}
     found[name] = one
+    with probe.stage(f"reference of {name}"):
+        trace = run.against.trace(STEPS)
+        one["reference"] = trace._asdict()
     for number in range(1, STEPS + 1):
         if number == STEPS - AGAIN + 1:
             with probe.stage(f"checkpoint of {name}"):
-                save(probe, run, path, one)
+                save(probe, run, path, one, checkpoints)
         with probe.stage(f"step {number} of {name}"):
             if probe.tampers(probe.stage_name):
                 run.poison()
             start = time.monotonic()
-            step = run.step()
+            step = run.step(one.__setitem__ if number == 1 else None)
             one["losses"].append(step.loss)
             one["grad_norms"].append(step.grad_norm)
             one["learning_rates"].append(run.learning_rate)
@@ -116,8 +139,9 @@ def train(probe: Probe, run: Any, name: str, path: str, found: dict[str, Any]) -
             if run.reports:
                 show(probe, f"{name}: step {number}", step, one)
             probe.measure("layouts", found)
-    with probe.stage(f"adapters of {name}"):
+    with probe.stage(f"weights of {name}"):
         one["differences"] = run.differences()
+        one["mistakes"] = run.against.mistakes_of(one["losses"], trace)
         probe.measure("layouts", found)
 
 
@@ -134,12 +158,18 @@ def show(probe: Probe, what: str, step: Any, one: dict[str, Any]) -> None:
         one.setdefault("output", line)
 
 
-def save(probe: Probe, run: Any, path: str, one: dict[str, Any]) -> None:
-    """Write a checkpoint, and record what it must give when it is loaded."""
+def save(probe: Probe, run: Any, path: str, one: dict[str, Any], checkpoints: Any) -> None:
+    """Write a checkpoint, and record what it must give when it is loaded.
+
+    All weights are saved as Megatron does, adapters a file a rank as their trainers do.
+    """
     one["saved"] = {"digest": run.digest(), "evaluated": run.evaluate()}
     if probe.tampers(probe.stage_name):
         run.flip()
-    run.save(path)
+    if checkpoints:
+        one["saved"]["failed"] = checkpoints.save(run, path)
+    else:
+        run.save(path)
     if probe.tampers(probe.stage_name):
         run.flip()
 

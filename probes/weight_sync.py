@@ -2,7 +2,8 @@
 
 Run it alone: ``torchrun --nproc-per-node 2 probes/weight_sync.py --device npu``. Rank 0 is the
 actor, the others are rollouts. They meet at a store of their own, once with either side first,
-exchange an object, add up, and send weights to receivers that hold something else before. On NPUs
+exchange an object, add up, and send weights to receivers that hold something else before, then
+other weights to the same receivers, as after the next training step. On NPUs
 with vllm-ascend it goes through its StatelessProcessGroup and PyHcclCommunicator, which disables
 itself without an error where it finds no HCCL, and then sends nothing. Else the same is built of
 torch's stores and the backend of this device.
@@ -23,9 +24,10 @@ from _probe import GROUP_SECONDS, HCCL_LIMITS, Probe
 
 LATE_SECONDS = 0.5
 OBJECT = {"k": 1}
-SIDE = 1024
-WEIGHT = 3.0
-BYTES = 1 << 16
+WEIGHTS = {"bfloat16": 1 << 20, "uint8": 1 << 16}
+# Prime, so that rows differ; whole numbers up to 256 are exact in bfloat16.
+PERIOD = 251
+UNSENT = 255
 
 
 def body(probe: Probe) -> None:
@@ -100,8 +102,10 @@ class Plain:
     ) -> None:
         address, port, bound = where
         taken = {} if bound is None else {"master_listen_fd": bound.detach()}
+        # The store of libuv takes no listening socket up to torch 2.9; vllm's
+        # StatelessProcessGroup, whose way this is, does without libuv, too.
         self._store = dist.TCPStore(
-            address, port, probe.world_size, not probe.rank, timeout=limit, **taken
+            address, port, probe.world_size, not probe.rank, timeout=limit, use_libuv=False, **taken
         )
         self._rank, self._dist = probe.rank, dist
         self._group = group(probe, dist.PrefixStore("group", self._store), limit)
@@ -178,21 +182,27 @@ def send(probe: Probe, torch: Any, side: Any) -> None:
     total = side.add_up(mine)
     probe.synchronise(torch)
     probe.expect("sum of rank + 1", total.item(), float(sum(range(1, probe.world_size + 1))))
-    weights = {
-        "bfloat16": (torch.full((SIDE, SIDE), WEIGHT, dtype=torch.bfloat16), -1.0),
-        "uint8": (torch.arange(BYTES).remainder(256).to(torch.uint8), 255),
-    }
-    for name, (wanted, before) in weights.items():
+    for name, size in WEIGHTS.items():
         if name in _probe.lacking(probe.device):
             continue
-        sent = wanted.clone() if actor else torch.full_like(wanted, before)
-        if probe.tampers(probe.stage_name):
-            sent[-1] = 7
-        received = sent.to(probe.place())
-        side.broadcast(received)
-        probe.synchronise(torch)
-        differ = int((received.cpu() != wanted).sum())
-        probe.expect(f"{name} weights that differ, of {wanted.numel()}", differ, 0)
+        # Before the first time receivers hold what nobody sends, before the second old weights.
+        held = torch.full((size,), UNSENT).to(getattr(torch, name)).to(probe.place())
+        for turn in ("first", "second"):
+            wanted = version(torch, name, size, 1 if turn == "first" else 2)
+            if actor:
+                sent = wanted.clone()
+                if probe.tampers(probe.stage_name):
+                    sent[-1] = UNSENT
+                held.copy_(sent.to(probe.place()))
+            side.broadcast(held)
+            probe.synchronise(torch)
+            differ = int((held.cpu() != wanted).sum())
+            probe.expect(f"{name} weights that differ the {turn} time, of {size}", differ, 0)
+
+
+def version(torch: Any, name: str, size: int, number: int) -> Any:
+    """Weights that tell places and versions apart; whole numbers, exact in each dtype."""
+    return (torch.arange(size) % PERIOD + number).to(getattr(torch, name))
 
 
 def part(probe: Probe, store: Any, first: str) -> None:

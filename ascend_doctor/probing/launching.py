@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import selectors
 import signal
+import socket
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.patience import VARIABLE, patience
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.parts import Part
 from ascend_doctor.probing.processes import Descendants, Stream, Tail, adopting_orphans
 from ascend_doctor.probing.request import ProbeRequest, Unwatched, Watch, not_started
+from ascend_doctor.scratch import temporary
 
 POLL = 0.05
 DUMP_SECONDS = 0.5
 END_SECONDS = 1.0
 LAUNCHER_BYTES = 64 << 10
 LEAST_SECONDS = 1.0
+# torch.distributed.run --standalone waits a minute and more for its store at localhost:0, and then
+# shows a stack of C++ (torch 2.13.0 without /etc/hosts).
+NO_LOCALHOST = (
+    "torchrun meets its ranks at localhost, which has no address on this machine: /etc/hosts lacks "
+    "the line '127.0.0.1 localhost'"
+)
 
 
 def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
@@ -46,24 +56,34 @@ def launch_together(
     that others have used may be their fault.
     """
     watch = watch or Unwatched()
+    first = requests[0]
+    if first.torchrun and first.nodes.count == 1 and not _localhost():
+        watch.ended(not_started(first, NO_LOCALHOST))
+        return (not_started(first, NO_LOCALHOST),)
     try:
         with (
-            tempfile.TemporaryDirectory(
-                prefix="ascend-doctor-", ignore_cleanup_errors=True
-            ) as records,
+            temporary() as records,
             adopting_orphans(),
             _told_to_end(),
             _Launch(requests, records, watch, end) as running,
         ):
             running.follow()
         runs = running.runs
-    except (OSError, ValueError) as error:
-        first = requests[0]
+    except (OSError, ValueError, DoctorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         text = f"{getattr(error, 'filename', None) or first.python}: {reason}"
         runs = (not_started(first, text),)
         watch.ended(runs[0])
     return runs
+
+
+@functools.cache
+def _localhost() -> bool:
+    """Whether this machine knows the name under which torchrun meets itself on one node."""
+    try:
+        return bool(socket.getaddrinfo("localhost", None))
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -88,6 +108,10 @@ def _environment(request: ProbeRequest, records: str) -> dict[str, str]:
     env = dict(os.environ if request.env is None else request.env)
     # What torchrun and the ranks leave behind goes with the records.
     env["TMPDIR"] = records
+    env[VARIABLE] = f"{patience().factor:g}"  # for the limits within a probe
+    if request.torchrun and env.get("PYTHONPATH"):  # it runs in another folder
+        entries = env["PYTHONPATH"].split(os.pathsep)
+        env["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, entries))
     # A probe imports its contract from its own folder.
     env.pop("PYTHONSAFEPATH", None)
     if request.device == "cpu" and request.probe != "inspect-env":
@@ -197,6 +221,8 @@ class _Launch:
                 stdout=writer,
                 stderr=writer,
                 env=_environment(first, self._folder),
+                # -m puts the current folder in front of all modules, where training's own lie.
+                cwd=self._folder if first.torchrun else None,
                 start_new_session=True,
             )
         finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import signal
@@ -13,8 +12,8 @@ from collections.abc import Iterator, Mapping
 import psutil
 
 from ascend_doctor.probing.warned import Warned
+from ascend_doctor.system import adopt
 
-PR_SET_CHILD_SUBREAPER = 36
 PATIENCE = 3.0
 KEPT_BYTES = 16 << 10
 KEPT_LINES = 20
@@ -66,12 +65,11 @@ def _children() -> list[psutil.Process]:
 @contextlib.contextmanager
 def adopting_orphans() -> Iterator[None]:
     """Orphaned descendants become children of this process instead of process 1."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt(on=True)
     try:
         yield
     finally:
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        adopt(on=False)
 
 
 class Tail:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.probes.started import started
 
 # Each is wrong for int64 alone, so that no text is cut off from the record.
@@ -33,6 +35,7 @@ mutated("reduce_scatter_tensor", lambda call, *both: call(*both, op=dist.ReduceO
 mutated("all_reduce", lambda call, tensor, op: call(tensor, op=dist.ReduceOp.MIN))
 mutated("broadcast", lambda call, tensor, src: call(tensor, src=0))
 mutated("batch_isend_irecv", other_way)
+mutated("recv", lambda call, tensor, src: (call(tensor, src), tensor.zero_()))
 dist.barrier = lambda: None
 """
 
@@ -40,8 +43,8 @@ dist.barrier = lambda: None
 def test_every_collective_on_the_cpu(examined_python: Path) -> None:
     run = started(examined_python, "collectives", ranks=3)
     for rank in run.ranks:
-        # 9 results in 3 dtypes and 2 lengths, and the barrier.
-        assert (rank.ok, rank.wrong, rank.compared) == (True, (), 55)
+        # 10 results in 3 dtypes and 2 lengths, in float32 3, then 3 at once, and the barrier.
+        assert (rank.ok, rank.wrong, rank.compared) == (True, (), 74)
 
 
 def test_every_broken_collective_is_found(examined_python: Path, tmp_path: Path) -> None:
@@ -55,8 +58,51 @@ def test_every_broken_collective_is_found(examined_python: Path, tmp_path: Path)
         "rank 2 when the barrier ended",
         "reduce-scatter",
         "ring",
+        "send and receive",
         "uneven all-to-all",
     }
+
+
+# What small and blocking calls never meet: a fault above a size, and one that forgets to wait.
+LARGE = """
+import torch, torch.distributed as dist
+call = dist.all_reduce
+
+def broken(tensor, *rest, async_op=False, **options):
+    size = tensor.numel() * tensor.element_size()
+    done = call(tensor, *rest, async_op=async_op, **options)
+    if {condition}:
+        if async_op:
+            done.wait()
+        tensor[tensor.numel() // 2] += 1
+    return done
+
+dist.all_reduce = broken
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "what"),
+    [
+        ("3 << 20 < size < 5 << 20", "sum of 1048579 float32, element 524289 (1 differ)"),
+        ("tensor.dtype is torch.int32 and size > 16", "sum of 256 int32, element 128 (1 differ)"),
+        ("async_op", "sum 4 of 4 at once, element 131073 (1 differ)"),
+    ],
+)
+def test_sums_that_are_wrong_by_size_or_at_once(
+    examined_python: Path, tmp_path: Path, condition: str, what: str
+) -> None:
+    mutation = LARGE.format(condition=condition)
+    run = started(examined_python, "allreduce", ranks=2, mutation=mutation, folder=tmp_path)
+    assert run.ranks[0].wrong[0].what == what
+
+
+def test_a_wrong_value_shows_in_bandwidth_too(examined_python: Path) -> None:
+    run = started(examined_python, "bandwidth", ranks=2, fault="rank=1,stage=all-gather,do=value")
+    assert {one.what.partition(" of 1")[0] for one in run.ranks[0].wrong} >= {
+        "elements of all-gather"
+    }
+    assert all(" all-gather " in one.what for one in run.ranks[0].wrong)
 
 
 def test_a_spoilt_value_is_seen_by_its_receiver(examined_python: Path) -> None:

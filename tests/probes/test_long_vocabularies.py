@@ -75,7 +75,20 @@ PROBES: dict[str, dict[str, tuple[str, str]]] = {
                 "        return self.allreduce(tensor.new_zeros(1))\n"
                 "dist.ProcessGroupGloo = Mute"
             ),
-            "wrong values on rank 1 rank 1: bfloat16 weights that differ",
+            "wrong values on rank 1 rank 1: bfloat16 weights that differ the first time",
+        ),
+        "weights are those of the time before": (
+            (
+                "import torch.distributed as dist\n"
+                "class Stale(dist.ProcessGroupGloo):\n"
+                "    seen = {}\n"
+                "    def broadcast(self, tensor, root):\n"
+                "        old = self.seen.setdefault((id(self), tensor.dtype), tensor.clone())\n"
+                "        work = super().broadcast(old if self.rank() == root else tensor, root)\n"
+                "        return work\n"
+                "dist.ProcessGroupGloo = Stale"
+            ),
+            "wrong values on rank 1 rank 1: bfloat16 weights that differ the second time",
         ),
     },
     "attention-mask-rebuild": {

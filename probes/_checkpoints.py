@@ -1,0 +1,216 @@
+"""Checkpoints of the tiny model as Megatron's trainers write them: ``dist_checkpointing``.
+
+Weights and the distributed optimizer are saved in every way that the release has to shard its
+state, and loaded into the same layout and, where the way allows it, into another one. What was
+loaded is compared, tensor by tensor, with the reference after as many steps. Import it after
+``_tiny_training``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import _probe
+import torch
+from megatron.core import dist_checkpointing, parallel_state
+from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
+
+tiny_gpt = _probe.neighbour("_tiny_gpt")
+
+# Ways to shard the optimizer's state, by their names in 0.12.1 to 0.19.0; which of them another
+# layout can read (megatron/core/optimizer/distrib_optimizer.py, sharded_state_dict). Without
+# fully_sharded_bucket_space, which is deprecated in 0.12.1 and refused in 0.15.3.
+TYPES = {
+    "dp_reshardable": False,
+    "fully_reshardable": True,
+    "fully_sharded_model_space": True,
+    "dp_zero_gather_scatter": False,
+}
+STATE = {"param": "weights", "exp_avg": "first", "exp_avg_sq": "second"}
+
+
+def types() -> list[str]:
+    """The ways that this release has; of a pipeline those that are there to leave it.
+
+    Each takes a second, and the others depend on the data parallel ranks alone.
+    """
+    source = inspect.getsource(DistributedOptimizer.sharded_state_dict)
+    pipeline = parallel_state.get_pipeline_model_parallel_world_size() > 1
+    return [
+        one
+        for one, any_layout in TYPES.items()
+        if (f"'{one}'" in source or f'"{one}"' in source) and (any_layout or not pipeline)
+    ]
+
+
+def shared_folder(folder: str) -> str | None:
+    """That of rank 0, for all ranks; None where they are on several hosts."""
+    found: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(found, (socket.gethostname(), folder), group=world())
+    return str(found[0][1]) if len({host for host, _ in found}) == 1 else None
+
+
+def save(run: Any, folder: str) -> dict[str, str]:
+    """Write a folder for each way; what is given is how those ended that failed."""
+    failed = {}
+    for kind in types():
+        path = os.path.join(folder, kind)
+        error = in_turn(
+            lambda _, kind=kind: sharded(run, kind, loading=False),
+            lambda state, path=path: write(state, path),
+        )
+        if error:
+            failed[kind] = error
+    return failed
+
+
+def write(state: dict[str, Any], path: str) -> None:
+    if torch.distributed.get_rank() == 0:
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+    torch.distributed.barrier()
+    with without_main():
+        dist_checkpointing.save(state, path)
+
+
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Writers are processes of multiprocessing, which import the script that runs, if it is known.
+
+    A probe does not find its neighbours then, and they have no need of it.
+    """
+    main = sys.modules["__main__"]
+    path = vars(main).pop("__file__", None)
+    try:
+        yield
+    finally:
+        if path is not None:
+            vars(main)["__file__"] = path
+
+
+def sharded(run: Any, kind: str, *, loading: bool) -> dict[str, Any]:
+    weights = run.bare.sharded_state_dict()
+    given = inspect.signature(DistributedOptimizer.sharded_state_dict).parameters
+    how = (
+        {"metadata": {"distrib_optim_sharding_type": kind}}
+        if "metadata" in given
+        else {"sharding_type": kind}
+    )
+    optimizer = run.optimizer.sharded_state_dict(weights, is_loading=loading, **how)
+    return {
+        "model": weights,
+        "optimizer": optimizer,
+        "opt_param_scheduler": run.scheduler.state_dict(),
+    }
+
+
+def load(run: Any, folder: str, kind: str, steps: int) -> dict[str, Any]:
+    """Load into a model that holds something else; by how much tensors are off, or the error."""
+    forget(run)
+    error = in_turn(
+        lambda _: sharded(run, kind, loading=True),
+        lambda state: dist_checkpointing.load(state, os.path.join(folder, kind)),
+        lambda state: take(run, state),
+    )
+    return {"error": error} if error else {"off": compared(run, steps)}
+
+
+def take(run: Any, state: dict[str, Any]) -> None:
+    run.bare.load_state_dict(state["model"])
+    run.optimizer.load_state_dict(state["optimizer"])
+    run.schedule(state["opt_param_scheduler"])
+
+
+@torch.no_grad()
+def in_turn(*actions: Any) -> str:
+    """Actions that hand on what they give; where any rank fails none begins the next one.
+
+    Given is the first error of any rank. Shards of a float32 model are views of its weights, which
+    autograd guards.
+    """
+    value: Any = None
+    for action in actions:
+        error = ""
+        try:
+            value = action(value)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as raised:  # noqa: BLE001 - torch's CheckpointException is no Exception
+            error = _probe.innermost(raised)[:600]
+        found: list[Any] = [None] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(found, error, group=world())
+        if any(found):
+            return next(str(one) for one in found if one)
+    return ""
+
+
+_groups: dict[int, Any] = {}
+
+
+def world() -> Any:
+    """A gloo group of all ranks: objects over a device's own group are another probe's matter."""
+    key = id(torch.distributed.group.WORLD)
+    if key not in _groups:
+        _groups[key] = torch.distributed.new_group(backend="gloo")
+    return _groups[key]
+
+
+def meet() -> None:
+    torch.distributed.barrier(group=world())
+
+
+@torch.no_grad()
+def forget(run: Any) -> None:
+    """So that a load that does nothing shows."""
+    for weight in run.bare.parameters():
+        weight.fill_(-7.0)
+    for _, tensors, _, _ in state_of(run):
+        for key in STATE:
+            if key in tensors:
+                tensors[key].fill_(-7.0)
+
+
+def state_of(run: Any) -> Iterator[tuple[Any, dict[str, Any], int, int]]:
+    """Of each weight that this rank optimizes: it, its state, and the part of it that is here."""
+    for one in run.optimizers():
+        # Looking for the state of a weight that has none makes one.
+        for weight in one.model_param_group_index_map if one.optimizer.state else ():
+            part = one._get_model_param_range_map(weight)["param"]  # noqa: SLF001
+            tensors = one._get_main_param_and_optimizer_states(weight)  # noqa: SLF001
+            yield weight, tensors, part.start, part.end
+
+
+def compared(run: Any, steps: int) -> dict[str, float]:
+    """The relative error of the worst tensor of each kind, against the reference."""
+    wanted = run.against.state(steps)
+    names = {one: name for name, one in run.bare.named_parameters()}
+    worst = dict.fromkeys(("weights", *STATE.values()), 0.0)
+
+    def whole(kind: str, name: str, weight: Any) -> Any:
+        key = tiny_gpt.in_reference(name, run.config, run.kind)
+        return tiny_gpt.shard(wanted[kind][key], name, weight)
+
+    for weight, name in names.items():
+        off = error_of(weight, whole("weights", name, weight))
+        worst["weights"] = max(worst["weights"], off)
+    seen = 0
+    for weight, tensors, first, last in state_of(run):
+        for key, kind in STATE.items():
+            part = whole(kind, names[weight], weight).reshape(-1)[first:last]
+            worst[kind] = max(worst[kind], error_of(tensors[key], part))
+            seen += 1
+    return {**worst, "tensors": seen + len(names)}
+
+
+def error_of(got: Any, wanted: Any) -> float:
+    """Relative; a part that is nothing but zeros must be so."""
+    size = float(wanted.norm())
+    off = float((got.detach().cpu().double().reshape(-1) - wanted.detach().reshape(-1)).norm())
+    return off / size if size else off

@@ -1,0 +1,27 @@
+"""Copies of the installed megatron-core in which one line is wrong."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """What is replaced in a file of megatron.core, everywhere in it; all of it must be there."""
+
+    file: str
+    lines: tuple[tuple[str, str], ...]
+
+
+def mutated(core: Path, folder: Path, mutation: Mutation) -> Path:
+    """The folder to put in front of the import path."""
+    copy = folder / "megatron" / "core"
+    shutil.copytree(core, copy)
+    path = copy / mutation.file
+    text = path.read_text("utf-8")
+    for line, other in mutation.lines:
+        assert line in text, f"{mutation.file} has no {line!r}"
+        text = text.replace(line, other)
+    path.write_text(text, "utf-8")
+    return folder

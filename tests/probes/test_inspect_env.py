@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from ascend_doctor.findings import Level
+from tests.probes.standins import findings, ran, written
+
+# What mcore-bridge has at its first line of code (src/mcore_bridge/model/modules/mtp_layer.py).
+BRIDGE = {"mcore_bridge/__init__.py": "import transformer_engine\n__version__ = '1.6.1'\n"}
+TORCH = {
+    "torch/version.py": "cuda = None\n",
+    "torch/__init__.py": "from torch import version\n"
+    "class npu:\n    device_count = staticmethod(lambda: 1)\n",
+}
+ADAPTOR = "mindspeed/megatron_adaptor.py"
+
+
+def test_the_bridge_is_imported_behind_the_adaptor(tmp_path: Path) -> None:
+    """The adaptor stands in for Transformer Engine; nobody needs to install NVIDIA's."""
+    run = ran("inspect-env", written(tmp_path, {**TORCH, **BRIDGE}))
+    (rank,) = run.ranks
+    assert rank.values["modules"]["mcore_bridge"]["ok"] is True
+    assert rank.values["modules"]["mcore_bridge"]["version"] == "1.6.1"
+    assert [one.level for one in findings(run, "inspect-env")] == [Level.OK]
+
+
+def test_without_the_adaptor_nothing_advises_the_engine_of_nvidia(tmp_path: Path) -> None:
+    broken = {ADAPTOR: "raise ImportError('odd')\n"}
+    run = ran("inspect-env", written(tmp_path, {**TORCH, **BRIDGE, **broken}))
+    found = {one.title: one for one in findings(run, "inspect-env") if one.level is Level.ERROR}
+    one = found["`import mcore_bridge` fails: the module transformer_engine is missing"]
+    assert one.remedy is not None
+    assert "mindspeed.megatron_adaptor first" in one.remedy.summary
+    assert one.remedy.commands == ()

@@ -1,0 +1,181 @@
+"""What each probe claims, taken away: under gloo, and on the simulated NPU under torch_npu."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judge import Case, judge
+from ascend_doctor.probe import Extent, plan
+from ascend_doctor.probing.launching import launch
+from ascend_doctor.simulator import build
+from tests.probes.mutated import Mutation, mutated
+
+BUFFER = "distributed/param_and_grad_buffer.py"
+SCALE = "bucket.grad_data *= bucket.gradient_scaling_factor"
+BOTH = ("cpu", "npu")
+
+
+class Row(NamedTuple):
+    """``text`` is in the title or in what was found. ``code`` runs before the probe's own.
+
+    ``quick`` rows always run on the CPU, the rest where ASCEND_DOCTOR_TEST_NUMBERS is set.
+    """
+
+    probe: str
+    check: str
+    text: str
+    code: str = ""
+    core: Mutation | None = None
+    devices: tuple[str, ...] = BOTH
+    ranks: int = 2
+    quick: bool = False
+
+
+STALE = """
+import os, torch
+if {device}:
+    import torch_npu._C._distributed_c10d as owner
+    name = "ProcessGroupHCCL"
+else:
+    import torch.distributed as owner
+    name = "ProcessGroupGloo"
+whole = getattr(owner, name)
+
+class Stale(whole):
+    seen = {{}}
+    def broadcast(self, tensor, root):
+        old = self.seen.setdefault((id(self), tensor.dtype), tensor.clone())
+        return super().broadcast(old if self.rank() == root else tensor, root)
+
+setattr(owner, name, Stale)
+"""
+SUMS = """
+import os, torch, torch.distributed as dist
+call = dist.all_reduce
+
+def broken(tensor, *rest, **options):
+    if os.environ["RANK"] == "1" and tensor.dtype is torch.float32 and tensor.numel() > 1:
+        tensor[-1] += 1
+    return call(tensor, *rest, **options)
+
+dist.all_reduce = broken
+"""
+ROWS = {
+    "wrong sums": Row(
+        "allreduce", "allreduce", "wrong values on ranks 0, 1", code=SUMS, quick=True
+    ),
+    "a swapped expert group": Row(
+        "parallel-groups",
+        "parallel-groups",
+        "members of the ep group of rank 0",
+        core=Mutation("parallel_state.py", (("get_ranks('ep')", "get_ranks('dp')"),)),
+        ranks=4,
+    ),
+    "LoRA gradients are zero": Row(
+        "smoke-train",
+        "smoke-train",
+        "all gradients are zero",
+        core=Mutation(
+            BUFFER,
+            (
+                ("if bucket.gradient_scaling_factor != 1.0:", "if True:"),
+                (SCALE, "bucket.grad_data *= 0"),
+            ),
+        ),
+    ),
+    "optimizer state is dropped from a checkpoint": Row(
+        "smoke-train",
+        "checkpoint",
+        "the first moments of Adam off by",
+        core=Mutation(
+            "optimizer/distrib_optimizer.py",
+            (("for key in dst_tensors:", 'for key in ("param",):'),),
+        ),
+    ),
+    "a mask is ignored": Row(
+        "smoke-train",
+        "smoke-train",
+        "it is the loss of a model without the causal mask",
+        core=Mutation(
+            "transformer/utils.py",
+            (("attention_scores.masked_fill_(attention_mask, -10000.0)", "pass"),),
+        ),
+    ),
+    "one rank on another device": Row(
+        "device-per-rank",
+        "device-per-rank",
+        "ranks 0, 1 drive one device",
+        code="import torch, torch_npu\nchosen = torch.npu.set_device\n"
+        "torch.npu.set_device = lambda _: chosen(0)\n",
+        devices=("npu",),
+    ),
+    "stale weights after sync": Row(
+        "weight-sync", "weight-sync", "weights that differ the second time", code=STALE, quick=True
+    ),
+}
+RUNS = [(name, device) for name, row in ROWS.items() for device in row.devices]
+
+
+@pytest.fixture(scope="module")
+def environments(
+    examined_megatron: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, str]]:
+    """Of a machine with four simulated NPUs, where these tests run, and of none."""
+    base = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    base.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    if not os.environ.get("ASCEND_DOCTOR_TEST_NUMBERS"):
+        return {"cpu": base}
+    cache = tmp_path_factory.mktemp("simulator")
+    tree = build(examined_megatron, cache=cache, kernels="ascend910b")
+    whole = tree.environment(base, soc="Ascend910B3", devices=4, memory_bytes=1 << 30)
+    return {"cpu": base, "npu": whole}
+
+
+def found(
+    python: Path, row: Row, device: str, env: dict[str, str], folder: Path, core: Path
+) -> list[Finding]:
+    """What the check says of the mutated run."""
+    if row.core:
+        mutated(core, folder, row.core)
+    (folder / "sitecustomize.py").write_text(
+        row.code.replace("{device}", str(device == "npu")).replace("{{}}", "{}"), "utf-8"
+    )
+    # The simulator has a sitecustomize, too, which runs the one behind it.
+    path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(folder)]))
+    env = {**env, "PYTHONPATH": path}
+    if device == "cpu":
+        env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    extent = Extent(small=True)
+    several = plan(4, device=device, nproc=row.ranks, python=str(python), env=env, extent=extent)
+    run = launch(next(one for one in several if one.probe == row.probe))
+    run = msgspec.structs.replace(run, simulated=device == "npu")
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
+    findings = judge(case, [one for one in every() if one.id == row.check])
+    return [one for one in findings if one.level is Level.ERROR]
+
+
+@pytest.mark.parametrize(("name", "device"), RUNS)
+def test_the_probe_that_claims_it_catches_it(
+    name: str,
+    device: str,
+    core: Path,
+    examined_megatron: Path,
+    environments: dict[str, dict[str, str]],
+    tmp_path: Path,
+) -> None:
+    row = ROWS[name]
+    if device not in environments or not (
+        row.quick or os.environ.get("ASCEND_DOCTOR_TEST_NUMBERS")
+    ):
+        pytest.skip("ASCEND_DOCTOR_TEST_NUMBERS is not set; the whole table takes ten minutes")
+    errors = found(examined_megatron, row, device, environments[device], tmp_path, core)
+    assert [one for one in errors if row.text in f"{one.title} {one.found}"], errors
