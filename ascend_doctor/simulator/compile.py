@@ -30,7 +30,12 @@ PARTS = {
     ),
 }
 # Names that torch_npu opens at run time and that only lead to another library of ours.
-FORWARDS = {"libhcomm.so": "hccl", "libacl_op_compiler.so": "ascendcl", "libnnopbase.so": "opapi"}
+FORWARDS = {
+    "libhcomm.so": "hccl",
+    "libacl_op_compiler.so": "ascendcl",
+    "libnnopbase.so": "opapi",
+    "libruntime.so": "ascendcl",  # which triton-ascend links its driver with
+}
 FIRST = ("libascendcl.so", "libhccl.so", "libopapi.so")  # the others are linked with these
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-pthread", "-Wall", "-Wextra")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g", "-O1")

@@ -23,6 +23,18 @@ from ascend_simulator import acl
 
 sys.modules[__name__] = acl
 '''
+# triton-ascend takes an NPU to be there where this compiler knows its target (is_active in
+# triton/backends/ascend/driver.py of 3.2.0).
+BISHENG = f"""#!/bin/sh
+# {MARK}: no compiler
+if [ "$1" = -print-targets ]; then
+    echo "hiipu64 - {MARK}"
+    exit 0
+fi
+echo "bisheng: there is no compiler on a {MARK} NPU" >&2
+exit 1
+"""
+RT_HEADER = "include/experiment/runtime/runtime/rt.h"  # where triton-ascend looks for it first
 SET_ENV = f"""# {MARK}: the environment of a stand-in CANN tree of ascend-doctor, not of CANN
 _root="$(cd "$(dirname "${{BASH_SOURCE[0]:-$0}}")" && pwd)"
 export ASCEND_TOOLKIT_HOME="$_root" ASCEND_HOME_PATH="$_root" ASCEND_OPP_PATH="$_root/opp"
@@ -54,8 +66,18 @@ def prepare(root: Path, final: Path, *, version: str, machine: str, kernels: str
         (cann / name).mkdir(parents=True)
     (cann / "SIMULATED").write_text(NOTICE, "utf-8")
     (cann / "set_env.sh").write_text(SET_ENV, "utf-8")
+    _programs(cann)
     _versions(cann, cann_folder(final, version), version=version, machine=machine)
     return libraries
+
+
+def _programs(cann: Path) -> None:
+    """What triton-ascend's driver builds itself with."""
+    compiler, header = cann / "bin" / "bisheng", cann / RT_HEADER
+    compiler.write_text(BISHENG, "utf-8")
+    compiler.chmod(0o755)
+    header.parent.mkdir(parents=True)
+    shutil.copy(Path(__file__).parent / "runtime" / "rt.h", header)
 
 
 def add_python(cann: Path) -> None:

@@ -10,14 +10,19 @@ from pathlib import Path
 
 import psutil
 
+from ascend_doctor.private import private_folder
+from ascend_doctor.scratch import new_folder
+
 SUFFIX = ".ledger"
 STALE_AFTER = 600.0  # seconds: a new machine's processes have long written into its ledger by then
 
 
 def new_ledger() -> Path:
     """The path of a ledger that no machine has; ledgers of killed machines are removed."""
-    folder = Path(tempfile.gettempdir()) / f"ascend-simulator-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        folder = private_folder(Path(tempfile.gettempdir()) / f"ascend-simulator-{os.getuid()}")
+    except OSError:  # somebody else has taken the name
+        folder = new_folder()
     for path in folder.glob(f"*{SUFFIX}"):
         _sweep(path)
     return folder / f"{secrets.token_hex(8)}{SUFFIX}"

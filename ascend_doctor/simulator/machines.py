@@ -5,8 +5,6 @@ The texts have the forms of real ones (tests/samples); the figures are those of 
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from ascend_doctor import scratch
 from ascend_doctor.errors import DataError
 from ascend_doctor.recorded import Command, Recording, ReplayMachine
 from ascend_doctor.simulator.faults import Injection
@@ -71,10 +70,10 @@ class SimulatedMachine:
         self.kind = kind
         self.soc = soc
         self.memory = memory
-        folder = Path(tempfile.mkdtemp(prefix="ascend-doctor-machine-"))
+        folder = scratch.new_folder()
         write(kind, folder, soc=soc, memory=memory)
         self.recording = ReplayMachine(folder)
-        weakref.finalize(self.recording, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self.recording, scratch.remove, folder)
 
     def environment(
         self, tree: Tree, base: Mapping[str, str], faults: Sequence[Injection] = ()

@@ -11,7 +11,10 @@ from pathlib import Path
 import filelock
 import msgspec
 
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.files import reason
 from ascend_doctor.loading import cache_folder
+from ascend_doctor.private import is_mine, private_folder
 from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator import layout
 from ascend_doctor.simulator.ledger import new_ledger
@@ -63,6 +66,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
             "TOOLCHAIN_HOME": f"{home}/toolkit",
             "LD_LIBRARY_PATH": _first(f"{home}/lib64", base.get("LD_LIBRARY_PATH")),
             "PYTHONPATH": _first(f"{home}/python/site-packages", base.get("PYTHONPATH")),
+            "PATH": _first(f"{home}/bin", base.get("PATH")),
             "ASCEND_SIMULATOR_SOC": soc,
             "ASCEND_SIMULATOR_DEVICES": str(devices),
             "ASCEND_SIMULATOR_MEMORY": str(memory_bytes),
@@ -101,8 +105,14 @@ def build(
     root = place / f"{wheel.version}-{key}"
     preload = compiling.preloads(compiler) if sanitize else ()
     tree = Tree(root=root, cann=cann, kernels=kernels, preload=preload)
+    try:
+        private_folder(place)
+        trusted = not tree.root.exists() or is_mine(tree.root.lstat())
+    except OSError as error:
+        raise DoctorError(f"{place}: {reason(error)}; name another with XDG_CACHE_HOME") from error
+    if not trusted:
+        raise DoctorError(f"{tree.root}: others can write it, and it would be run; remove it")
     if not tree.root.is_dir():
-        place.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(place / f"{tree.root.name}.lock"):
             if not tree.root.is_dir():
                 _make(tree, wheel, compiler, without)

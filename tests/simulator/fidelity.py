@@ -30,6 +30,7 @@ SEEN = HERE / "fidelity.json"
 PAGE = ROOT / "docs" / "fidelity.md"
 TEXT = HERE / "fidelity.txt"
 SIMULATED = ROOT / "ascend_doctor" / "simulator"
+LINE = ("version", "machine", "imports", "level 2", "groups", "trains", "ran")
 WHEEL = re.compile(r"torch_npu-(?P<version>[^-]+)-.*_(?P<machine>x86_64|aarch64)\.whl$")
 NAMES = re.compile(r"\b(?:torch_npu|torch\.npu|torch\.ops\.npu)\.([A-Za-z_][\w.]*)|\bnpu::(\w+)")
 GRADIENT = re.compile(r"_(backward|grad)(_v\d)?$")
@@ -160,6 +161,7 @@ def page() -> str:
         f"| {one['ran']} |"
         for one in seen["wheels"]
     ]
+    lines = ["| " + " | ".join(one[key] for key in LINE) + " |" for one in seen["lines"]]
     stacks = [
         f"| {one['mindspeed']} | {one['megatron']} | {one['imports']} | {one['groups']} "
         f"| {one['trains']} |"
@@ -170,6 +172,7 @@ def page() -> str:
         date=seen["date"],
         names=len(used_names()),
         wheels="\n".join(wheels),
+        lines="\n".join(lines),
         stacks="\n".join(stacks),
         operators="\n".join(operator_rows(seen["called"])),
         refused="\n".join(refused),

@@ -111,6 +111,85 @@ def test_ledgers_of_dead_machines_are_removed(
     assert used.exists()
 
 
+@pytest.mark.parametrize("trap", ["link", "open", "foreign"])
+def test_a_folder_that_another_user_made_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    place = tmp_path / f"ascend-simulator-{os.getuid()}"
+    if trap == "link":
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to("elsewhere")
+    else:
+        place.mkdir()
+        place.chmod(0o777 if trap == "open" else 0o700)
+    if trap == "foreign":
+        if os.geteuid():
+            pytest.skip("needs root")
+        os.chown(place, 12345, 12345)
+    made = new_ledger()
+    assert place not in made.parents
+    assert made.parent.lstat().st_mode & 0o777 == 0o700
+    assert not list(place.iterdir())
+
+
+_LEDGER_ALONE = """
+#include "simulator.h"
+#include <stdlib.h>
+const sim_settings *sim_config(void) { static sim_settings all = {.memory = 1 << 20}; return &all; }
+const sim_fault *sim_fault_due(const char *kind, int device) { return NULL; }
+double sim_fault_number(const sim_fault *fault, const char *key, double other) { return other; }
+bool sim_ledger_take(int device, uint64_t bytes);
+int main(void) { _exit(!sim_ledger_take(0, 4096)); }
+"""
+
+
+@pytest.mark.parametrize("trap", ["none", "link", "second name", "open", "foreign", "pipe"])
+def test_a_ledger_is_a_file_of_this_user_alone(tmp_path: Path, trap: str) -> None:
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    (tmp_path / "alone.c").write_text(f"#include <unistd.h>\n{_LEDGER_ALONE}")
+    sources = [str(tmp_path / "alone.c"), str(RUNTIME / "ledger.c")]
+    subprocess.run(
+        [compiler, "-pthread", "-I", RUNTIME, "-o", tmp_path / "alone", *sources], check=True
+    )
+    victim, ledger = tmp_path / "victim", tmp_path / "x.ledger"
+    victim.write_text("precious")
+    if trap == "link":
+        ledger.symlink_to(victim)
+    elif trap == "second name":
+        ledger.hardlink_to(victim)
+    elif trap == "pipe":
+        os.mkfifo(ledger)
+    elif trap in {"open", "foreign"}:
+        ledger.write_text("precious")
+        ledger.chmod(0o666 if trap == "open" else 0o600)
+    if trap == "foreign":
+        if os.geteuid():
+            pytest.skip("needs root")
+        os.chown(ledger, 12345, 12345)
+    env = {**os.environ, "ASCEND_SIMULATOR_LEDGER": str(ledger)}
+    done = subprocess.run([tmp_path / "alone"], check=False, env=env, timeout=60)
+    assert done.returncode == 0  # it accounts for itself then
+    assert victim.read_text() == "precious"
+    if trap in {"open", "foreign"}:
+        assert ledger.read_text() == "precious"
+    if trap == "none":
+        assert ledger.stat().st_size > 1024
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_libraries_that_others_could_write_are_not_used(
+    tmp_path: Path, examined_python: Path
+) -> None:
+    for place, change in (("foreign", (12345, 0o755)), ("open", (0, 0o777))):
+        cache = tmp_path / place
+        cache.mkdir()
+        os.chown(cache, change[0], 0)
+        cache.chmod(change[1])
+        with pytest.raises(DoctorError, match="others can write it"):
+            build(examined_python, cache=cache)
+
+
 # ------------------------------------------------------------ with an installed torch_npu
 
 

@@ -23,6 +23,7 @@ from . import (
 from .faults import count_optimizer_steps, declared, with_faults
 from .kernels import kernel_for
 from .table import FUNCTIONS
+from .torch_releases import override
 
 NAMESPACES = ("aten", "npu", "atb")
 TABLED = (
@@ -65,7 +66,7 @@ def register() -> list[torch.library.Library]:
         count_optimizer_steps()
     for name, kernel in kernels.items():
         namespace, _, rest = name.partition("::")
-        libraries[namespace].impl(rest, with_faults(name, kernel, faults), allow_override=True)
+        override(libraries[namespace], rest, with_faults(name, kernel, faults))
     composite = torch.library.Library("aten", "IMPL", "AutogradPrivateUse1")
-    composite.impl("one_hot", kernels["aten::one_hot"], allow_override=True)
+    override(composite, "one_hot", kernels["aten::one_hot"])
     return [*libraries.values(), composite]

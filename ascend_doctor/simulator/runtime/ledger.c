@@ -33,9 +33,16 @@ static void open_ledger(void) {
     const char *path = getenv("ASCEND_SIMULATOR_LEDGER");
     if (!path || !*path)
         return;
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 || ftruncate(file, sizeof(ledger)) != 0)
+    /* A file of this user alone: through a link or a foreign file others would be written to. */
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    struct stat status;
+    if (file < 0)
         return;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1 ||
+        status.st_uid != geteuid() || (status.st_mode & 022) || ftruncate(file, sizeof(ledger)) != 0) {
+        close(file);
+        return;
+    }
     void *mapped = mmap(NULL, sizeof(ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
         return;
