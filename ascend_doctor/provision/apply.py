@@ -2,13 +2,16 @@
 
 Every step looks first and acts on what it finds, so that a setup that was interrupted anywhere
 goes on, and a damaged stack is repaired. A checkout appears whole by a rename; an environment
-counts once its mark is written; the lock is written last, and only then the stack is put in use.
+counts once its mark is written; the lock is written last. Then the stack is run, and only one that
+stood the proof is put in use.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -17,32 +20,71 @@ from ascend_doctor import __version__
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.checkouts import Checkouts
 from ascend_doctor.provision.environment import Environment
-from ascend_doctor.provision.lock import Checkout, Lock, Wheel
+from ascend_doctor.provision.helpers import compile_helpers
+from ascend_doctor.provision.lock import Checkout, Lock, Proof, Wheel
 from ascend_doctor.provision.plan import Plan
-from ascend_doctor.provision.steps import Site
+from ascend_doctor.provision.steps import Outcome, Site, Watch
+
+Prove = Callable[[Path, Lock], Proof]
 
 
-def apply(site: Site, plan: Plan) -> Lock:
-    """Build, prove, write the lock and put the stack in use; the prefix is held by the caller.
+def apply(site: Site, plan: Plan, prove: Prove, *, level: int) -> Lock:
+    """Build, write the lock, prove, and put the stack in use; the prefix is held by the caller.
 
+    ``prove`` is called where the stack changed, or was not proven at ``level`` before. A stack
+    that fails it is not put in use: the lock that comes back has the proof that failed.
     Raises DataError for what the user has to decide, CommandError and OSError for what failed.
     """
     folder = site.prefix.stack(plan.id)
+    noted = _Noted(site.watch)
+    lock = _built(replace(site, watch=noted), plan, folder)
+    if noted.changed or not _stands(lock.proof, level):
+        with site.step("proof") as done:
+            lock = msgspec.structs.replace(lock, proof=prove(folder, lock))
+            locks.write(folder / locks.FILE, lock)
+            done("failed" if lock.failed else "built", lock.told_proof)
+    if not lock.failed and site.prefix.current() != folder:
+        with site.step("stack in use") as done:
+            site.prefix.switch(plan.id)
+            done("built", str(folder))
+    return lock
+
+
+def _stands(proof: Proof | None, level: int) -> bool:
+    return proof is not None and not proof.failed and proof.level >= level
+
+
+class _Noted:
+    """Passes the steps on, and knows whether one of them changed the stack."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.changed = False
+
+    def step(self, title: str, folders: Sequence[Path]) -> contextlib.AbstractContextManager[None]:
+        return self._watch.step(title, folders)
+
+    def ended(self, outcome: Outcome) -> None:
+        self.changed |= outcome.word in ("built", "repaired")
+        self._watch.ended(outcome)
+
+
+def _built(site: Site, plan: Plan, folder: Path) -> Lock:
     before = _finished(folder)
     wanted = _pinned_before(plan.checkouts, before)
     checkouts = Checkouts(site, folder, finished=before is not None)
     plan = plan.with_checkouts(checkouts.build(wanted))
-    wheels = Environment(site, plan, folder).build(before)
-    lock = before
-    if lock is None:
-        with site.step("lock") as done:
-            lock = _lock(plan, checkouts.trees(plan.checkouts), wheels)
-            locks.write(folder / locks.FILE, lock)
-            done("built", str(folder / locks.FILE))
-    if site.prefix.current() != folder:
-        with site.step("stack in use") as done:
-            site.prefix.switch(plan.id)
-            done("built", str(folder))
+    environment = Environment(site, plan, folder)
+    wheels = environment.build(before)
+    compile_helpers(site, folder, environment.pip.python)
+    if before is not None:
+        return before
+    with site.step("lock") as done:
+        dated = "" if environment.undated.exists() else plan.as_of
+        trees = checkouts.trees(plan.checkouts)
+        lock = _lock(replace(plan, as_of=dated), trees, wheels)
+        locks.write(folder / locks.FILE, lock)
+        done("built", str(folder / locks.FILE))
     return lock
 
 
@@ -75,4 +117,6 @@ def _lock(plan: Plan, checkouts: tuple[Checkout, ...], wheels: tuple[Wheel, ...]
         stacks=plan.stacks,
         system=dict(plan.system),
         venv=plan.venv,
+        as_of=plan.as_of,
+        kept=dict(plan.kept),
     )

@@ -8,18 +8,22 @@ DIR/SHA256SUMS                  as sha256sum writes and checks it, of all of the
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.files import read_bytes, reason
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.lock import Checkout, Lock, Prefix
+from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.sources import Source
 from ascend_doctor.provision.wheels import hashed, kept
 
 SUMS = "SHA256SUMS"
+_SUMS_BYTES = 16 << 20
 _LINE = re.compile(r"([0-9a-f]{64}) [ *]([^\n]+)")
 
 
@@ -45,24 +49,38 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
     scratch.replace(folder / SUMS)
 
 
-def read(folder: Path) -> Lock:
-    """The lock of a bundle, after every file of it was compared with its sum. Raises DataError."""
+def read(folder: Path, *, signers: Signers | None = None) -> Lock:
+    """The lock of a bundle, after every file of it was compared with its sum. Raises DataError.
+
+    With ``signers`` one of them has to have signed the sums.
+    """
     sums = folder / SUMS
     if not sums.is_file():
         raise DataError(f"{sums}: there is no such file; setup --bundle writes it last")
-    for line in sums.read_text("utf-8", "replace").splitlines():
+    data = read_bytes(sums, _SUMS_BYTES)
+    if signers is not None:
+        signers.verify(data, sums)
+    told: set[str] = set()
+    for line in data.decode("utf-8", "replace").splitlines():
         found = _LINE.fullmatch(line)
-        if found is None or ".." in Path(found[2]).parts:
+        if found is None or ".." in Path(found[2]).parts or os.path.isabs(found[2]):
             raise DataError(f"{sums}: {line!r} is no line of sha256sum")
         _compare(folder / found[2], found[1])
-    return locks.read(folder / locks.FILE)
+        told.add(found[2])
+    if locks.FILE not in told:
+        raise DataError(f"{sums}: has no line for {locks.FILE}; write the bundle again")
+    lock = locks.read(folder / locks.FILE)
+    wanted = {f"git/{one.name}.bundle" for one in lock.checkouts}
+    if missing := sorted((wanted | {f"wheels/{one.file}" for one in lock.wheels}) - told):
+        raise DataError(f"{sums}: has no line for {missing[0]}, which the lock names")
+    return lock
 
 
 def _compare(file: Path, wanted: str) -> None:
     try:
         found = hashed(file)
     except OSError as error:
-        raise DataError(f"{file}: {error.strerror}; copy the bundle again") from error
+        raise DataError(f"{file}: {reason(error)}; copy the bundle again") from error
     if found != wanted:
         raise DataError(f"{file} is damaged: its SHA-256 is {found}, not {wanted}")
 

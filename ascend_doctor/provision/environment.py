@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,15 +74,16 @@ class Environment:
             self._state.mkdir(parents=True, exist_ok=True)
             (self._state / "begun").touch()
             if not self.pip.exists():
-                self.pip.make()
+                self.pip.make(beside=bool(self.plan.kept))
             known = self._wheels(before)
-            files = [*self._stand_ins(), *(store.kept(self.site.prefix, one) for one in known)]
+            files = [*self._provided(), *(store.kept(self.site.prefix, one) for one in known)]
             self.pip.install(files, over=interrupted and not own)
             for one in self.plan.checkouts:
                 if one.editable:
                     self.pip.install_editable(self.folder / one.path, self._state / "linked")
-            self._prove()
-            shutil.rmtree(self._state / "scratch", ignore_errors=True)
+            self._come_from_checkouts()
+            for name in ("scratch", "pins"):
+                shutil.rmtree(self._state / name, ignore_errors=True)
             mark.touch()
             done("repaired" if before else "built", f"{len(known)} wheels")
         return known
@@ -115,25 +116,28 @@ class Environment:
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = (self._state / "wheels.json").read_bytes()
             known = msgspec.json.decode(content, type=tuple[Wheel, ...])
-            if all(store.kept(self.site.prefix, one).is_file() for one in known):
+            if all(store.intact(self.site.prefix, one) for one in known):
                 return known
         return None
 
     def _resolve(self) -> tuple[Wheel, ...]:
         """Ask the indexes once, and keep what they gave."""
         provided = {name for one in self.plan.checkouts for name in one.provides}
+        provided |= set(self.plan.kept)
+        pins = [line for line in self.plan.requirements if "==" in line]
+        pinned = self.pip.pinned(self._state / "pins", pins, self.plan.indexes)
+        here = [*pinned, *self._provided(), *self._stays()]
         asked = [
-            *self.plan.requirements,
+            *(line for line in self.plan.requirements if line not in pins),
             *(
                 line
                 for one in self.plan.checkouts
                 if one.editable
                 for line in store.asked_by(self.folder / one.path)
             ),
-            *(f"{file.name.split('-')[0]} @ {file.as_uri()}" for file in self._stand_ins()),
+            *(f"{store.distribution(file)} @ {file.as_uri()}" for file in here),
         ]
-        scratch = self._state / "scratch"
-        found = self.pip.resolve(scratch, dict.fromkeys(asked), self.plan.constraints)
+        found = self._dated(dict.fromkeys(asked))
         named = {one: store.named(one.file)[0] for one in found}
         hazards = {one.name for one in self.site.catalog.hazards.hazards} & set(named.values())
         if hazards:
@@ -145,12 +149,29 @@ class Environment:
         fresh.replace(self._state / "wheels.json")
         return known
 
+    def _dated(self, asked: Iterable[str]) -> list[store.Download]:
+        """What the requirements need as of the plan's day, or of today where no index has days."""
+        scratch, bounds = self._state / "scratch", self.plan.constraints
+        self.undated.unlink(missing_ok=True)
+        try:
+            return self.pip.resolve(scratch, asked, bounds, self.plan.as_of)
+        except store.UndatedError as error:
+            self.undated.touch()
+            told = f"not as of {self.plan.as_of}, but with what the indexes have today: {error}"
+            self.site.watch.ended(Outcome("date", "skipped", told))
+            return self.pip.resolve(scratch, asked, bounds)
+
+    @property
+    def undated(self) -> Path:
+        """There where the resolution is of the day on which it was made."""
+        return self._state / "undated"
+
     def _obtain(self, wanted: Sequence[Wheel]) -> tuple[Wheel, ...]:
         """Have exactly these wheels, from the bundle or the indexes.
 
         What the indexes have as a source only is built again, and may be another file then.
         """
-        missing = [one for one in wanted if not store.kept(self.site.prefix, one).is_file()]
+        missing = [one for one in wanted if not store.intact(self.site.prefix, one)]
         if not missing:
             return tuple(wanted)
         scratch = self._state / "scratch"
@@ -169,13 +190,20 @@ class Environment:
             raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
         return tuple(found.get(one.name, one) for one in wanted)
 
-    def _stand_ins(self) -> Iterator[Path]:
+    def _provided(self) -> Iterator[Path]:
+        """Wheels that stand for what comes with a checkout."""
         for one in self.plan.checkouts:
-            for name in one.provides:
+            for name, version in one.provides.items():
+                summary = f"{one.ref} at {one.commit}, in place"
                 place = self.folder / one.path
-                yield stand_in(self._state / "stand-ins", name, one, place)
+                yield stand_in(self._state / "stand-ins", name, version, summary, place)
 
-    def _prove(self) -> None:
+    def _stays(self) -> Iterator[Path]:
+        """Wheels that tell pip what is there already; they are never installed."""
+        for name, version in self.plan.kept.items():
+            yield stand_in(self._state / "stand-ins", name, version, "kept", None)
+
+    def _come_from_checkouts(self) -> None:
         """Every part that comes from a checkout is imported from there. Raises DataError."""
         trees = _importable(self.plan, self.site.catalog)
         path = ":".join(str(self.folder / one) for one in self.plan.pythonpath)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ascend_doctor import isolated_git
 from ascend_doctor.errors import DataError
 from ascend_doctor.provision.lock import Checkout
 from ascend_doctor.provision.running import CommandError, Runner
@@ -33,7 +34,7 @@ class Git:
 
     def refs(self, source: Source) -> dict[str, str]:
         """Commits of a server by tag and branch name; a tag wins. Raises CommandError."""
-        listed = self._run("ls-remote", source.url, deadline=_ASK, source=source)
+        listed = self._run("ls-remote", "--", source.url, deadline=_ASK, source=source)
         found: dict[str, str] = {}
         for kind in ("refs/heads/", "refs/tags/"):
             for line in listed.splitlines():
@@ -58,7 +59,7 @@ class Git:
         """
         _clear_remains(cache)
         if not (cache / "HEAD").is_file():
-            self._run("init", "-q", "--bare", str(cache))
+            self._run("init", "-q", "--bare", "--", str(cache))
         kept = f"{_KEEP}{commit}"
         if _is_bundle(source):
             _mark_shallow(cache, commit)
@@ -78,7 +79,7 @@ class Git:
         # -u: a bare cache has no branch that a fetch could pull away.
         self._run(
             *("fetch", "-q", "--no-tags", "-f", "--no-write-fetch-head"),
-            *(*options, source.url, refspec),
+            *(*options, "--", source.url, refspec),
             at=cache,
             deadline=_FETCH,
             source=source,
@@ -91,7 +92,7 @@ class Git:
         """
         scratch = folder.with_name(f".{folder.name}.new")
         shutil.rmtree(scratch, ignore_errors=True)
-        self._run("init", "-q", str(scratch))
+        self._run("init", "-q", "--", str(scratch))
         git = scratch / ".git"
         (git / "objects/info").mkdir(exist_ok=True)
         up = "../" * 6  # objects, .git, the component, src, the stack's id, stacks
@@ -100,7 +101,7 @@ class Git:
             shutil.copyfile(cache / "shallow", git / "shallow")
         kind = "remotes/origin" if wanted.moving else "tags"
         self._run("update-ref", f"refs/{kind}/{wanted.ref}", wanted.commit, at=scratch)
-        self._run("config", "remote.origin.url", wanted.url, at=scratch)
+        self._run("config", "--", "remote.origin.url", wanted.url, at=scratch)
         self._run("checkout", "-q", "--detach", wanted.commit, at=scratch, deadline=_LOCAL)
         tree = self.tree(scratch)
         shutil.rmtree(folder, ignore_errors=True)
@@ -115,9 +116,16 @@ class Git:
         return self._run(f"--git-dir={folder}/.git", "rev-parse", "--verify", "HEAD").strip()
 
     def changes(self, folder: Path) -> tuple[str, ...]:
-        """Tracked files that differ from the commit."""
-        command = ("--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
-        return tuple(self._run(*command, at=folder, deadline=_LOCAL).splitlines())
+        """Tracked files that differ from the commit. Raises CommandError."""
+        git = str(folder / ".git")
+        there = isolated_git.Checkout(
+            root=str(folder), git=git, common=git, commit=self.head(folder)
+        )
+        with there.status() as command:
+            told = self.runner.run(
+                command.argv, title="git status", deadline=_LOCAL, env=command.env
+            )
+        return tuple(told.splitlines())
 
     def renew(self, cache: Path, source: Source, wanted: Checkout) -> None:
         """Fetch into a fresh cache what a damaged one held, as far as the server has it."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from ascend_doctor.provision.lock import Checkout
-
 # Runs in the environment: setup.py up to what it declares, without a command. A line of its own
 # stands last, since a setup.py may print.
 READ = """
@@ -80,17 +78,16 @@ def reference(place: Path) -> bytes:
     return msgspec.json.encode({"url": place.as_uri(), "dir_info": {"editable": True}})
 
 
-def stand_in(folder: Path, name: str, checkout: Checkout, place: Path) -> Path:
-    """A wheel that tells pip of a distribution which a checkout provides; gives its file.
+def stand_in(folder: Path, name: str, version: str, summary: str, place: Path | None) -> Path:
+    """A wheel that tells pip of a distribution which is there; gives its file.
 
     Without it pip would bring a second copy for whatever requires the name, as mcore-bridge does
-    megatron-core.
+    megatron-core. ``place`` is the checkout that provides it.
     """
-    version = checkout.provides[name]
-    summary = f"{checkout.ref} at {checkout.commit}, in place"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n"
     stem = f"{_stem(name)}-{version}"
-    return _write(folder, stem, {"METADATA": metadata}, {f"{_stem(name)}.pth": f"{place}\n"})
+    path = {f"{_stem(name)}.pth": f"{place}\n"} if place else {}
+    return _write(folder, stem, {"METADATA": metadata}, path)
 
 
 def _stem(name: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -20,14 +21,49 @@ from typing import Annotated
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.loading import data_folder, load
+from ascend_doctor.files import read_bytes
+from ascend_doctor.findings import counted
+from ascend_doctor.loading import data_folder, decoded
+from ascend_doctor.parsing import YAML_BYTES
+from ascend_doctor.provision.signatures import Signers
 
 FILE = "ascend-doctor.lock"
 SCHEMA = 1
+_PATTERN = re.compile(r"Expected `str` matching regex .*(?= - at )")
 
-_Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
-_Commit = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{40}(?:[0-9a-f]{24})?$")]
-_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+def _whole(pattern: str) -> msgspec.Meta:
+    """A text that is a ``pattern`` from its first to its last character."""
+    return msgspec.Meta(pattern=rf"\A(?:{pattern})\Z", max_length=4096)
+
+
+# Each field becomes an argument of git or pip, a path, a line of a shell, or a line on a terminal.
+_Hash = Annotated[str, _whole(r"[0-9a-f]{64}")]
+_Commit = Annotated[str, _whole(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")]
+_Name = Annotated[str, _whole(r"[A-Za-z0-9][A-Za-z0-9._-]*")]
+_Archive = Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*")]
+# gitcheck-ref-format(1), and nothing that a command could take for an option.
+_Ref = Annotated[str, _whole(r"(?!.*(?:\.\.|//|/\.|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9._/+-]*")]
+_Version = Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9._/+!-]*")]
+_Printed = Annotated[str, _whole(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")]
+_Url = Annotated[
+    str,
+    _whole(
+        r"(?:(?:https?|ssh|git|file)://|/|[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:)"
+        r"[^\x00-\x20\x7f-][^\x00-\x1f\x7f]*"
+    ),
+]
+_INSIDE = r"(?!(?:.*/)?\.\.?(?:/|\Z))[A-Za-z0-9_.+@][A-Za-z0-9_.+@/-]*"
+_Inside = Annotated[str, _whole(_INSIDE)]
+_Environment = Annotated[str, _whole(r"venv|/[^\x00-\x1f\x7f:]*")]
+# What a shell, a loader or an interpreter would take code from, no setup writes into a lock.
+_Variable = Annotated[
+    str,
+    _whole(
+        r"(?!(?:LD_.*|PATH|HOME|IFS|ENV|BASH_.*|PS[0-9]|PROMPT_COMMAND|SHELLOPTS|PYTHON.*|GIT_.*)\Z)"
+        r"[A-Za-z_][A-Za-z0-9_]*"
+    ),
+]
 
 
 class _Piece(
@@ -45,14 +81,14 @@ class Checkout(_Piece, frozen=True, kw_only=True):
     """
 
     name: _Name
-    version: str
-    ref: str
+    version: _Version
+    ref: _Ref
     commit: _Commit
     tree: _Commit = ""
-    url: str
+    url: _Url
     moving: bool = False
     editable: bool = False
-    provides: dict[str, str] = {}
+    provides: dict[_Name, _Version] = {}
 
     @property
     def path(self) -> str:
@@ -63,7 +99,7 @@ class Checkout(_Piece, frozen=True, kw_only=True):
 class Source(_Piece, frozen=True, kw_only=True):
     """The source distribution that a wheel was built from."""
 
-    file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.+!-]+$")]
+    file: _Archive
     sha256: _Hash
 
 
@@ -75,8 +111,8 @@ class Wheel(_Piece, frozen=True, kw_only=True):
     """
 
     name: _Name
-    version: str
-    file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.+!-]+\.whl$")]
+    version: _Version
+    file: Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl")]
     sha256: _Hash
     source: Source | None = None
 
@@ -89,18 +125,48 @@ class Wheel(_Piece, frozen=True, kw_only=True):
 class Setting(_Piece, frozen=True, kw_only=True):
     """An environment variable of the stack and why. ``path``: relative to the stack's folder."""
 
-    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-    value: str
-    why: str
+    name: _Variable
+    value: str  # shells get it quoted
+    why: _Printed
     path: bool = False
+
+    def __post_init__(self) -> None:
+        if self.path and not re.fullmatch(_INSIDE, self.value):
+            raise ValueError(f"{self.value!r} leads out of the stack")
 
 
 class BasePython(_Piece, frozen=True, kw_only=True):
     """The interpreter that the environment was made of. ``tag``: cp311; ``arch``: x86_64."""
 
-    version: str
-    tag: str
-    arch: str
+    version: _Version
+    tag: _Name
+    arch: _Name
+
+
+class Proof(_Piece, frozen=True, kw_only=True):
+    """What was run with a stack after it was built, on ``date`` (ISO 8601).
+
+    ``level`` is that of the probes; ``simulated``: on a simulated NPU. ``probes`` ran,
+    ``imports`` are the import checks of documents that passed, ``failed`` what did not pass.
+    """
+
+    level: int
+    simulated: bool = False
+    date: _Printed
+    probes: tuple[_Name, ...] = ()
+    imports: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """In one line."""
+        where = "on a simulated NPU" if self.simulated else "on this machine"
+        ran = f"level {self.level} {where} on {self.date[:10]}"
+        checks = counted(len(self.imports), "documented import check")
+        counts = f"{counted(len(self.probes), 'probe')}, {checks}"
+        if self.failed:
+            return f"{ran}: {'; '.join(self.failed)}"
+        return f"{ran}: {counts}" if self.level else ran
 
 
 class Lock(_Piece, frozen=True, kw_only=True):
@@ -110,23 +176,38 @@ class Lock(_Piece, frozen=True, kw_only=True):
     versions by component; ``stacks`` the documented combinations among them. ``system`` are
     versions that the stack needs and setup never installs (cann, driver ...). ``pythonpath``:
     paths relative to the stack's folder, in order. ``venv``: "venv", or the full path of the
-    environment that was named.
+    environment that was named. ``as_of``: the day after which no file of an index counted; ""
+    where all did. ``kept`` are packages that were there and that setup left alone. ``proof`` is
+    None before the stack was run.
     """
 
     schema: int = SCHEMA
-    tool_version: str
+    tool_version: _Printed
     id: _Name
-    created_at: str
-    wish: dict[str, str]
+    created_at: _Printed
+    wish: dict[_Name, _Printed]
     python: BasePython
     checkouts: tuple[Checkout, ...]
     wheels: tuple[Wheel, ...]
     settings: tuple[Setting, ...] = ()
-    pythonpath: tuple[str, ...] = ()
-    rows: dict[str, str] = {}
-    stacks: tuple[str, ...] = ()
-    system: dict[str, str] = {}
-    venv: str = "venv"
+    pythonpath: tuple[_Inside, ...] = ()
+    rows: dict[_Name, _Printed] = {}
+    stacks: tuple[_Name, ...] = ()
+    system: dict[_Name, _Printed] = {}
+    venv: _Environment = "venv"
+    as_of: _Printed = ""
+    kept: dict[_Name, _Printed] = {}
+    proof: Proof | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was run and did not pass."""
+        return self.proof is not None and bool(self.proof.failed)
+
+    @property
+    def told_proof(self) -> str:
+        """The proof in one line."""
+        return self.proof.told if self.proof else "never run"
 
 
 @dataclass(frozen=True)
@@ -183,12 +264,21 @@ def environment_of(stack: Path, lock: Lock) -> Path:
     return stack / lock.venv
 
 
-def read(path: Path) -> Lock:
-    """The lock in a file, or in the folder of a stack. Raises DataError naming file and place."""
+def read(path: Path, *, signers: Signers | None = None) -> Lock:
+    """The lock in a file, or in the folder of a stack. Raises DataError naming file and place.
+
+    With ``signers`` it has to be signed by one of them.
+    """
     file = path / FILE if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"{file}: there is no such lock; ascend-doctor setup writes it")
-    lock = load(file, Lock)
+    data = read_bytes(file, YAML_BYTES)
+    if signers is not None:
+        signers.verify(data, file)
+    try:
+        lock = decoded(data, file, Lock)
+    except DataError as error:
+        raise DataError(_PATTERN.sub("no value that setup writes", str(error))) from error
     if lock.schema != SCHEMA:
         raise DataError(f"{file}: schema {lock.schema}; this ascend-doctor reads schema {SCHEMA}")
     return lock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -16,6 +16,7 @@ from ascend_doctor.provision.solve import Solution
 from ascend_doctor.stacks import Component, Stack
 from ascend_doctor.versions import satisfies
 
+_EXACT = re.compile(r"==[^|,*\s]+")
 _PATH_FIRST = ("megatron-lm", "mindspeed")
 
 
@@ -33,7 +34,9 @@ class Plan:
 
     A checkout without a commit is pinned to what its ref names once a server was asked.
     ``requirements`` and ``constraints`` are pip's. ``wheels`` are exact where the plan is a
-    lock's, else None. ``missing`` are system versions that the machine lacks.
+    lock's, else None. ``missing`` are system versions that the machine lacks. ``as_of``: the day
+    after which no file of an index counts, "" for none. ``indexes`` are those that documents name,
+    by requirement. ``kept`` are packages that are there and stay, by name.
     """
 
     id: str
@@ -51,6 +54,9 @@ class Plan:
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
     venv: str = "venv"
+    as_of: str = ""
+    indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     def with_checkouts(self, checkouts: Iterable[Checkout]) -> Plan:
         return replace(self, checkouts=tuple(checkouts))
@@ -60,7 +66,9 @@ class Plan:
 class Wanted:
     """A solution and what it answers. ``machine``: versions by component as they were found.
 
-    ``undeclared`` are packages that CANN and torch_npu import without requiring them.
+    ``undeclared`` are packages that CANN and torch_npu import without requiring them; ``added``
+    are requirements of the user's that the matrix does not know. ``as_of``: None is the day of
+    the youngest row. ``kept`` as in Plan.
     """
 
     wish: Mapping[str, str]
@@ -69,6 +77,9 @@ class Wanted:
     base: Base
     venv: str
     undeclared: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    as_of: str | None = None
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 def planned(catalog: Catalog, wanted: Wanted) -> Plan:
@@ -77,7 +88,11 @@ def planned(catalog: Catalog, wanted: Wanted) -> Plan:
     parts = [catalog.component(name) for name in _in_order(catalog, versions)]
     checkouts = tuple(_checkout(one, versions) for one in parts if one.obtain.kind == "git")
     provided = {name for one in checkouts for name in one.provides}
-    pip = [one for one in parts if one.obtain.kind == "pip" and one.id not in provided]
+    pip = [
+        one
+        for one in parts
+        if one.obtain.kind == "pip" and one.id not in provided and one.id not in wanted.kept
+    ]
     stack = _nearest(catalog, wanted.solution, checkouts)
     plan = Plan(
         id="",
@@ -86,7 +101,7 @@ def planned(catalog: Catalog, wanted: Wanted) -> Plan:
         checkouts=checkouts,
         requirements=tuple(_requirements(catalog, pip, wanted)),
         constraints=tuple(_constraints(catalog, pip, wanted.solution)),
-        settings=tuple(_settings(catalog, stack, versions)),
+        settings=tuple(_settings(catalog, stack)),
         pythonpath=_pythonpath(checkouts),
         rows=dict(versions),
         stacks=wanted.solution.stacks or ((stack.id,) if stack else ()),
@@ -94,12 +109,19 @@ def planned(catalog: Catalog, wanted: Wanted) -> Plan:
         missing=tuple(_missing(catalog, parts, wanted)),
         doubts=tuple(_doubts(wanted.solution)),
         venv=wanted.venv,
+        as_of=_youngest(parts, versions) if wanted.as_of is None else wanted.as_of,
+        indexes=dict(_indexes(pip, wanted)),
+        kept=dict(wanted.kept),
     )
     return replace(plan, id=_identity(plan))
 
 
-def from_lock(lock: Lock, base: Base, venv: str) -> Plan:
-    """The plan that builds a lock's stack again. Raises DataError for another Python or machine."""
+def from_lock(lock: Lock, base: Base, venv: str, *, there: Lock | None = None) -> Plan:
+    """The plan that builds a lock's stack again. Raises DataError for another Python or machine.
+
+    ``there`` is the lock of the stack that has this lock's id in the prefix: where it is of the
+    same stack, that stack is meant, and repaired rather than built beside.
+    """
     for what in ("tag", "arch"):
         ours, theirs = getattr(base.facts, what), getattr(lock.python, what)
         if ours != theirs:
@@ -120,8 +142,39 @@ def from_lock(lock: Lock, base: Base, venv: str) -> Plan:
         stacks=lock.stacks,
         system=lock.system,
         venv=venv,
+        as_of=lock.as_of,
+        kept=lock.kept,
     )
-    return replace(plan, id=_identity(plan))
+    same = there is not None and venv == lock.venv and _content(there) == _content(lock)
+    return replace(plan, id=lock.id if same else _identity(plan))
+
+
+def _content(lock: Lock) -> tuple[object, ...]:
+    return (lock.checkouts, lock.wheels, lock.settings, lock.pythonpath, lock.python.tag, lock.venv)
+
+
+def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
+    """The day of the youngest row of the stack; "" where no row has one.
+
+    What nothing bounds is taken as it was then: later releases were never tried with the stack.
+    """
+    rows = (part.release(versions[part.id]) for part in parts if part.obtain.kind != "system")
+    days = [day for row in rows if row for day in (row.released, row.attributes.get("last_commit"))]
+    return max((day for day in days if day), default="")
+
+
+def _indexes(pip: Iterable[Component], wanted: Wanted) -> Iterator[tuple[str, tuple[str, ...]]]:
+    machine = {"arch": wanted.base.facts.arch}
+    for part in pip:
+        version = wanted.solution.versions[part.id]
+        urls = tuple(
+            index.url
+            for index in part.obtain.indexes
+            if satisfies(part.scheme, version, index.versions)
+            and all(machine.get(name) == value for name, value in index.when.items())
+        )
+        if urls:
+            yield f"{part.obtain.distribution}=={version}", urls
 
 
 def _identity(plan: Plan) -> str:
@@ -130,7 +183,7 @@ def _identity(plan: Plan) -> str:
     decisive = (
         *([one.name, one.ref, one.commit, one.editable, one.provides] for one in plan.checkouts),
         *(plan.requirements, plan.constraints, plan.settings, plan.pythonpath, plan.venv),
-        *(plan.base.facts.tag, plan.base.facts.arch, plan.wheels),
+        *(plan.base.facts.tag, plan.base.facts.arch, plan.wheels, plan.as_of, plan.kept),
     )
     digest = hashlib.blake2b(msgspec.json.encode(decisive), digest_size=5).hexdigest()
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', ref)}-{digest}"
@@ -167,9 +220,13 @@ def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
 def _requirements(catalog: Catalog, pip: Iterable[Component], wanted: Wanted) -> Iterator[str]:
     for one in pip:
         yield f"{one.obtain.distribution}=={wanted.solution.versions[one.id]}"
-    bounded = [catalog.component(name).obtain.distribution for name in wanted.solution.ranges]
+    ranges = wanted.solution.ranges
+    bounded = [catalog.component(name).obtain.distribution for name in ranges]
     yield from bounded
-    yield from sorted(set(wanted.undeclared) - set(bounded))
+    yield from wanted.added
+    # Megatron compiles its index of datasets with pybind11 (megatron/core/datasets/Makefile).
+    builds = {"pybind11"} if "megatron-lm" in wanted.solution.versions else set()
+    yield from sorted({*wanted.undeclared, *builds} - set(bounded))
 
 
 def _constraints(catalog: Catalog, pip: Iterable[Component], solution: Solution) -> Iterator[str]:
@@ -179,6 +236,8 @@ def _constraints(catalog: Catalog, pip: Iterable[Component], solution: Solution)
     for name, ranges in solution.ranges.items():
         component = catalog.component(name)
         for bounds in ranges:
+            if "||" in bounds and any(_EXACT.fullmatch(other) for other in ranges):
+                continue  # the solver found that one within all of them
             if "||" in bounds:
                 raise DataError(f"pip cannot be told {name} {bounds}; pin it in an overlay")
             yield f"{component.obtain.distribution}{bounds.replace(' ', '')}"
@@ -203,22 +262,11 @@ def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]
     return None
 
 
-def _settings(
-    catalog: Catalog, stack: Stack | None, versions: Mapping[str, str]
-) -> Iterator[Setting]:
-    def why(name: str) -> str:
+def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
+    """What the row of the stack asks for; what follows from its trees ``variables`` computes."""
+    for name, value in (stack.environment if stack else {}).items():
         variable = catalog.variables.find(name)
-        return variable.meaning if variable else ""
-
-    if "megatron-lm" in versions:
-        path = "MEGATRON_LM_PATH"
-        yield Setting(name=path, value="src/megatron-lm", why=why(path), path=True)
-    told = dict(stack.environment) if stack else {}
-    if "mcore-bridge" in versions and "USE_MCORE_GDN" not in told:
-        row = catalog.component("megatron-lm").release(versions["megatron-lm"])
-        told["USE_MCORE_GDN"] = "1" if row and row.attributes.get("gdn") == "yes" else "0"
-    for name, value in told.items():
-        yield Setting(name=name, value=value, why=why(name))
+        yield Setting(name=name, value=value, why=variable.meaning if variable else "")
 
 
 def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:

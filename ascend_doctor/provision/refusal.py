@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.matrix import allowed
-from ascend_doctor.provision.solve import Demand, Question, pinned, solution, solve
+from ascend_doctor.provision.solve import (
+    Demand,
+    Doubt,
+    Question,
+    Solution,
+    fewest_doubts,
+    pinned,
+    solution,
+    solve,
+)
 
 _TOLD = ("megatron-lm", "mindspeed", "cann", "torch-npu", "python")
 
@@ -39,9 +48,17 @@ def refusal(catalog: Catalog, question: Question) -> Refusal:
     return Refusal(
         wishes=tuple(smallest.wishes),
         machine=tuple(smallest.machine),
-        reasons=tuple(_reasons(catalog, smallest)),
+        reasons=tuple(_reasons(catalog, _with_megatron(question, smallest))),
         changes=tuple(dict.fromkeys(_changes(catalog, question, smallest))),
     )
+
+
+def _with_megatron(question: Question, smallest: Question) -> Question:
+    """With the Megatron of the question: reasons from the rows of another one explain nothing."""
+    name = "megatron-lm"
+    if name not in question.wishes:
+        return smallest
+    return replace(smallest, wishes={name: question.wishes[name], **smallest.wishes})
 
 
 def _reasons(catalog: Catalog, smallest: Question) -> Iterator[str]:
@@ -50,13 +67,24 @@ def _reasons(catalog: Catalog, smallest: Question) -> Iterator[str]:
     if not isinstance(found, dict):
         yield from _ends(found)
         return
-    nearest = solution(catalog, replace(smallest, doubts=True), found)
+    doubtful = replace(smallest, doubts=True)
+    nearest = fewest_doubts(catalog, doubtful, solution(catalog, doubtful, found))
     for one in nearest.doubts:
         if not one.named:
             name, wanted = one.need.component, spoken(allowed(one.need))
-            instead = one.version or f"{','.join(nearest.ranges[name])} as others need it"
+            instead = one.version or " and ".join(_others(catalog, nearest, one))
             told = f"{one.by} is documented with {name} {wanted}, not {instead}"
             yield f"{told}. {one.need.because}".strip()
+
+
+def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
+    """The ranges of an open component that stand against the doubtful one, and whose they are."""
+    name = doubt.need.component
+    for part, version in nearest.versions.items():
+        row = catalog.component(part).release(version)
+        for need in row.requires if row else ():
+            if need.component == name and need.versions in nearest.ranges.get(name, ()):
+                yield f"{need.versions} as {part} {version} needs it"
 
 
 def _without_fact(question: Question, name: str) -> Question:

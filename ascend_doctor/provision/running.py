@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,32 +51,37 @@ class Runner:
         title: str,
         deadline: float,
         env: Mapping[str, str] | None = None,
+        given: bytes = b"",
     ) -> str:
-        """Standard output of a command that succeeds. Raises CommandError."""
+        """Standard output of a command that succeeds on ``given`` input. Raises CommandError."""
         try:
             process = subprocess.Popen(  # noqa: S603 - argument list, no shell
                 argv,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if given else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**self._clean(), **(env or {})},
+                env={**self._clean(), **self._mark, **(env or {})},
                 start_new_session=True,
                 pass_fds=() if self.held is None else (self.held.descriptor,),
             )
         except (OSError, ValueError) as error:
             raise CommandError(title, f"{argv[0]} cannot be run: {error}") from error
         try:
-            out, err = process.communicate(timeout=deadline)
+            out, err = process.communicate(given or None, timeout=deadline)
         except subprocess.TimeoutExpired:
             raise CommandError(title, f"did not end within {deadline:.0f} s") from None
         finally:
             kill_group(process)
-            for pipe in (process.stdout, process.stderr):
+            for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
         if process.returncode != 0:
             raise CommandError(title, self._told(process.returncode, err or out))
         return out.decode("utf-8", "replace")
+
+    @property
+    def _mark(self) -> dict[str, str]:
+        return {} if self.held is None else {OWNER: self.held.name}
 
     def hiding(self, texts: Iterable[str]) -> Runner:
         """The same runner with more to cut out."""
@@ -126,8 +132,15 @@ def exclusively(file: Path) -> Iterator[Held]:
     the lock outlives a killed setup as long as one of them runs. These are ended here first.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
+        descriptor = os.open(file, flags, 0o666)
+    except OSError as error:
+        raise DoctorError(f"{file}: {error.strerror}; it has to be a file of the prefix") from error
+    try:
+        there = os.fstat(descriptor)
+        if not stat.S_ISREG(there.st_mode) or there.st_nlink > 1:
+            raise DoctorError(f"{file}: it is no file of its own; remove it")
         _take(descriptor, file)
         # What a command has started may not have inherited the descriptor.
         _end_left_behind(_owner(descriptor)[1])

@@ -6,8 +6,9 @@ of components like others, and are not changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import resolvelib
@@ -15,7 +16,7 @@ from resolvelib.resolvers import Resolution
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.matrix import allowed, applies, candidates, requirements
+from ascend_doctor.matrix import allowed, applies, candidates, is_version, requirements
 from ascend_doctor.stacks import Component, Need, Release, Stack
 from ascend_doctor.versions import satisfies
 
@@ -26,6 +27,16 @@ _OUTSIDE_STACKS = 4
 # What a machine is cannot be chosen for it: where these are not known, rows about them are silent.
 _GIVEN = ("arch", "glibc", "soc")
 _NEVER_BY_ITSELF = ("prerelease", "unlisted", "unmapped")
+# What is changed, one after the other, in search of fewer doubts.
+_VARIED = ("mindspeed", "cann", "torch-npu", "ms-swift", "twinkle", "verl")
+# What the guides of a framework install for Megatron training, though it runs without elsewhere.
+_WHOLE = {
+    "ms-swift": ("mcore-bridge", "triton-ascend"),
+    "twinkle": ("mcore-bridge",),
+    "verl": ("triton-ascend",),
+}
+_EXACT = re.compile(r"^==([^\s,|*]+)$")
+_PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +53,8 @@ class Question:
 
     @property
     def when(self) -> dict[str, str]:
-        """The machine facts that needs depend on."""
-        known = {"arch": self.machine.get("arch"), "family": self.machine.get("soc")}
+        """The machine facts that needs depend on. Most Ascend servers are aarch64."""
+        known = {"arch": self.machine.get("arch", "aarch64"), "family": self.machine.get("soc")}
         return {name: value for name, value in known.items() if value}
 
 
@@ -94,9 +105,56 @@ class Solution:
 
 
 def solve(catalog: Catalog, question: Question) -> Solution | None:
-    """The preferred stack, verified first, then newest; None where nothing fits."""
+    """The stack with the fewest doubts; among these verified first, then newest. None: no stack."""
     pins = pinned(catalog, question)
-    return solution(catalog, question, pins) if isinstance(pins, dict) else None
+    if not isinstance(pins, dict):
+        return None
+    return fewest_doubts(catalog, question, solution(catalog, question, pins))
+
+
+def fewest_doubts(catalog: Catalog, question: Question, first: Solution) -> Solution:
+    """The best of a solution and of those that differ in one row of what doubts are about."""
+    best, least = first, _doubtfulness(catalog, first)
+    for name in _VARIED:
+        if least == 0:
+            break
+        fixed = name in question.machine or question.wishes.get(name, "").startswith("==")
+        if name not in best.versions or (fixed and "||" not in question.wishes.get(name, "")):
+            continue
+        for row in catalog.component(name).releases:
+            wishes = {**question.wishes, name: f"=={row.version}"}
+            if (
+                name not in question.wishes
+                or _never_by_itself(row)
+                or not _allowed(catalog, name, row.version, question.wishes[name])
+            ):
+                continue
+            pins = pinned(catalog, replace(question, wishes=wishes))
+            if isinstance(pins, dict):
+                other = solution(catalog, question, pins)
+                doubtfulness = _doubtfulness(catalog, other)
+                if doubtfulness < least:
+                    best, least = other, doubtfulness
+    return best
+
+
+def _allowed(catalog: Catalog, name: str, version: str, versions: str) -> bool:
+    return satisfies(catalog.component(name).scheme, version, versions)
+
+
+def _doubtfulness(catalog: Catalog, found: Solution) -> int:
+    """2 for a pair that another source names, 5 for one that nobody names.
+
+    A MindSpeed of no documented stack has fewer facts about it, and so fewer doubts: it counts 3.
+    """
+    version = found.versions.get("mindspeed")
+    listed = version is None or any(
+        _allowed(catalog, "mindspeed", version, stack.components["mindspeed"])
+        for stack in catalog.stacks
+        if "mindspeed" in stack.components
+    )
+    told = sum(2 if doubt.named else 5 for doubt in found.doubts)
+    return told + (0 if listed or not told else 3)
 
 
 def pinned(catalog: Catalog, question: Question) -> dict[str, str] | tuple[Demand, ...]:
@@ -207,15 +265,16 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             return [self.question.machine[component.id]]
         every = candidates(component, [one.versions for one in demands])
         if component.releases:
-            every = tuple(one for one in every if self._is_candidate(component, one, demands))
+            covered = _covered(component, [one.versions for one in demands], every)
+            rows = (one for one in every if self._is_candidate(component, one, demands))
+            every = (*covered, *rows)
         return [ABSENT, *every]
 
     def _is_candidate(
         self, component: Component, version: str, demands: tuple[Demand, ...]
     ) -> bool:
         """Pre-releases, branch heads and rows without facts only where they are asked for."""
-        row = _row(component, version)
-        shy = row.status in _NEVER_BY_ITSELF or version.startswith("0+")
+        shy = _never_by_itself(_row(component, version)) or version.startswith("0+")
         return not shy or any(f"=={version}" in one.versions for one in demands)
 
     def _order(
@@ -238,7 +297,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             if one.component in self.question.machine
         )
         row = _row(component, version)
-        place = [one.version for one in component.releases].index(version)
+        place = component.releases.index(row)
         return min(matching, default=_OUTSIDE_STACKS), weak, row.status == "end-of-life", place
 
     def get_dependencies(self, candidate: Choice) -> list[Demand]:
@@ -256,10 +315,10 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         for need in self._needs(name, version):
             yield Demand(
                 need.component,
-                allowed(need),
+                _near(need),
                 by,
                 need,
-                conditional=need.optional,
+                conditional=need.optional and need.component not in _WHOLE.get(name, ()),
                 binding=need.hard or not self.question.doubts,
             )
         for need in row.conflicts:
@@ -289,11 +348,43 @@ def _strain(component: Component, demand: Demand, version: str) -> int:
         return 0
     if satisfies(component.scheme, version, demand.need.versions):
         return 0
-    return 1 if satisfies(component.scheme, version, demand.versions) else 3
+    if satisfies(component.scheme, version, allowed(demand.need)):
+        return 1
+    return 2 if satisfies(component.scheme, version, demand.versions) else 3
+
+
+def _near(need: Need) -> str:
+    """The range that a source allows, and for CANN the patch releases of documented ones.
+
+    These come without a word in any table; a solution has a doubt about them.
+    """
+    ranges = allowed(need)
+    if need.component != "cann" or need.hard or not ranges:
+        return ranges
+    lines = dict.fromkeys(_PATCHED.findall(ranges))
+    return " || ".join((ranges, *(f"=={line}.X" for line in lines)))
+
+
+def _covered(component: Component, ranges: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
+    """Exact versions that are asked for and that another row speaks for."""
+    exact = {match for one in ranges for match in _EXACT.findall(one)} - set(listed)
+    return tuple(
+        version
+        for version in sorted(exact)
+        if is_version(component.scheme, version) and component.release(version) is not None
+    )
 
 
 def _row(component: Component, version: str) -> Release:
-    return next(one for one in component.releases if one.version == version)
+    row = component.release(version)
+    if row is None:
+        raise DoctorError(f"no row of {component.id} speaks for {version}")
+    return row
+
+
+def _never_by_itself(row: Release) -> bool:
+    """Pre-releases, rows without facts, and packages that no index has."""
+    return row.status in _NEVER_BY_ITSELF or row.attributes.get("on_index") == "no"
 
 
 def _stacks_near(catalog: Catalog, question: Question) -> Iterator[Stack]:
@@ -340,7 +431,7 @@ def solution(catalog: Catalog, question: Question, pins: dict[str, str]) -> Solu
             elif demand.need:
                 doubts.append(Doubt(by=demand.by, version="", need=demand.need, named=False))
         elif demand.need and not satisfies(component.scheme, pin, demand.need.versions):
-            named = satisfies(component.scheme, pin, demand.versions)
+            named = satisfies(component.scheme, pin, allowed(demand.need))
             doubts.append(Doubt(by=demand.by, version=pin, need=demand.need, named=named))
     return Solution(
         versions=versions,

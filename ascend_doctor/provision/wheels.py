@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import ast
+import datetime as dt
+import errno
 import hashlib
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from ascend_doctor.errors import DataError
+from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.files import open_regular
 from ascend_doctor.provision.linked import READ, Declared, declared, linked, reference
 from ascend_doctor.provision.lock import Prefix, Source, Wheel
-from ascend_doctor.provision.running import Runner
+from ascend_doctor.provision.running import CommandError, Runner
 
 _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
 # The first day that a zip archive can name.
@@ -28,6 +31,17 @@ _BUILD_REQUIRES = re.compile(
     rf"^\[build-system\]\s*?\n(?:(?!\[).*\n)*?requires\s*=\s*(\[(?:{_STRING}|[^\]\"'])*\])",
     re.MULTILINE,
 )
+
+
+# pip 26.0 can leave out what was uploaded after a day, and ends where an index tells no days.
+_DATED_PIP = 26
+_NO_DATES = "does not provide upload-time"
+# An index of the documents may be out of reach; it is asked once, not for minutes.
+_IMPATIENT = ("--retries", "1", "--timeout", "20")
+
+
+class UndatedError(DoctorError):
+    """What an index had on a day cannot be told."""
 
 
 class Download(NamedTuple):
@@ -52,23 +66,72 @@ class Pip:
     def exists(self) -> bool:
         return os.access(self.python, os.X_OK)
 
-    def make(self) -> None:
-        """Raises CommandError."""
+    def make(self, *, beside: bool) -> None:
+        """``beside``: what the base interpreter has can be imported too. Raises CommandError."""
         title = f"python -m venv {self.place}"
-        self.runner.run([self.base, "-m", "venv", str(self.place)], title=title, deadline=_MAKE)
+        more = ["--system-site-packages"] if beside else []
+        command = [self.base, "-m", "venv", *more, str(self.place)]
+        self.runner.run(command, title=title, deadline=_MAKE)
+
+    def pinned(
+        self, scratch: Path, pins: Sequence[str], indexes: Mapping[str, Sequence[str]]
+    ) -> list[Path]:
+        """The files of exact versions, before anything is resolved.
+
+        ``indexes`` are those that documents name for a pin: they are only asked for it where the
+        user's own indexes do not have it. Raises CommandError naming pin and index.
+        """
+        files = self._empty(scratch)
+        try:
+            self._download(scratch, pins, ["--no-deps"])
+        except CommandError as error:
+            lacking = {pin: indexes[pin] for pin in pins if pin in error.output and pin in indexes}
+            if not lacking:
+                raise
+            urls = dict.fromkeys(url for listed in lacking.values() for url in listed)
+            more = [part for url in urls for part in ("--extra-index-url", url)]
+            try:
+                self._download(scratch, pins, ["--no-deps", *_IMPATIENT, *more])
+            except CommandError as again:
+                raise _no_index(lacking, again) from error
+        return sorted(files.iterdir())
 
     def resolve(
-        self, scratch: Path, requirements: Iterable[str], constraints: Iterable[str]
+        self,
+        scratch: Path,
+        requirements: Iterable[str],
+        constraints: Iterable[str],
+        as_of: str = "",
     ) -> list[Download]:
         """All that the requirements need, built where there is no wheel.
 
-        What pip has already downloaded is in its cache. Raises CommandError.
+        ``as_of`` is a day (ISO 8601): files of an index that are younger do not count. Files of
+        folders have no date. Raises CommandError, and UndatedError where an index tells no dates.
         """
         bounds = scratch / "constraints.txt"
         files = self._empty(scratch)
         bounds.write_text("".join(f"{one}\n" for one in constraints), "utf-8")
-        self._download(scratch, requirements, ["-c", str(bounds)])
+        try:
+            self._download(scratch, requirements, ["-c", str(bounds), *self._dated(as_of)])
+        except CommandError as error:
+            if _NO_DATES in error.output:
+                raise UndatedError(error.output) from error
+            raise
         return [self._built(scratch, one) for one in sorted(files.iterdir())]
+
+    def _dated(self, as_of: str) -> list[str]:
+        """The option of pip for a day, and a pip that has it. Raises UndatedError."""
+        if not as_of:
+            return []
+        told = self.runner.run([self.python, "-m", "pip", "--version"], title="pip", deadline=_MAKE)
+        found = re.match(r"pip (\d+)", told)
+        if found is None or int(found[1]) < _DATED_PIP:
+            try:
+                self._pip(["install", "-q", "--upgrade", f"pip>={_DATED_PIP}"], "pip install pip")
+            except CommandError as error:
+                raise UndatedError(f"no index has pip {_DATED_PIP}: {error.output}") from error
+        after = dt.date.fromisoformat(as_of) + dt.timedelta(days=1)
+        return ["--uploaded-prior-to", f"{after.isoformat()}T00:00:00Z"]
 
     def download(self, scratch: Path, missing: Sequence[Wheel]) -> list[Download]:
         """Exactly these files, or what is built from exactly their sources.
@@ -157,6 +220,16 @@ class Pip:
         )
 
 
+def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> CommandError:
+    told = "; ".join(
+        f"{pin} is on no index of your pip, and {' or '.join(urls)}, which documents name for it, "
+        "did not give it either"
+        for pin, urls in lacking.items()
+    )
+    remedy = "name an index that has it with PIP_EXTRA_INDEX_URL, or a folder with PIP_FIND_LINKS"
+    return CommandError("pip download", f"{told}; {remedy} / {error.output}")
+
+
 def kept(prefix: Prefix, wheel: Wheel) -> Path:
     """Where a prefix keeps a wheel."""
     return prefix.wheels / wheel.sha256 / wheel.file
@@ -174,9 +247,30 @@ def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:
         wheel = described(file, source)
         place = kept(prefix, wheel)
         place.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(place)
+        _move(file, place)
         found.append(wheel)
     return tuple(sorted(found, key=lambda one: one.name))
+
+
+def _move(file: Path, place: Path) -> None:
+    """``wheels`` may lie on another disk."""
+    try:
+        file.replace(place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        scratch = place.with_name(f".{place.name}.{os.getpid()}")
+        shutil.copyfile(file, scratch)
+        scratch.replace(place)
+        file.unlink()
+
+
+def intact(prefix: Prefix, wheel: Wheel) -> bool:
+    """Whether the prefix has the wheel, as it was when it was kept."""
+    try:
+        return hashed(kept(prefix, wheel)) == wheel.sha256
+    except OSError:
+        return False
 
 
 def described(file: Path, source: Source | None = None) -> Wheel:
@@ -194,10 +288,15 @@ def named(file: Path) -> tuple[str, str]:
     return str(name), str(version)
 
 
+def distribution(file: Path) -> str:
+    """The name that a wheel or a source distribution is of."""
+    return named(file)[0] if file.suffix == ".whl" else file.name.rpartition("-")[0]
+
+
 def hashed(file: Path) -> str:
     """SHA-256 of a file. Raises OSError."""
     digest = hashlib.sha256()
-    with file.open("rb") as stream:
+    with os.fdopen(open_regular(str(file)), "rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
 from ascend_doctor.stacks import Release
-from ascend_doctor.versions import VersionError, satisfies
+from ascend_doctor.versions import VersionError, normalised, satisfies
 
 FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
-_WITH_BRIDGE = ("ms-swift", "twinkle")
-_ALWAYS = ("mindspeed", "torch", "torch-npu", "cann", "python")
+_ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
+# torchvision: the image processors of Transformers, which adaptor and frameworks import, need it.
+_ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")
 
 
-def wishes(catalog: Catalog, megatron: str, framework: str | None = None) -> dict[str, str]:
+def wishes(
+    catalog: Catalog, megatron: str, framework: str | None = None, additions: Sequence[str] = ()
+) -> dict[str, str]:
     """Ranges by component for a Megatron version (0.15.3, 0.15) or ref (core_v0.15.3).
 
-    ``framework`` may name a version (ms-swift==4.2.3). Raises DataError for a ref that does not
-    exist, with the right one where the matrix knows it, and for an unknown framework.
+    ``framework`` and ``additions`` may name a version (ms-swift==4.2.3). Raises DataError for
+    a ref that does not exist, with the right one where the matrix knows it, and for an unknown
+    framework.
     """
     found = {"megatron-lm": _refs(catalog, megatron)} | dict.fromkeys(_ALWAYS, "")
     if framework:
@@ -24,9 +31,29 @@ def wishes(catalog: Catalog, megatron: str, framework: str | None = None) -> dic
         if name not in FRAMEWORKS:
             raise DataError(f"{name} is none of the frameworks {', '.join(FRAMEWORKS)}")
         found[name] = f"=={version}" if mark else ""
-        if name in _WITH_BRIDGE:
-            found["mcore-bridge"] = ""
+    for addition in additions:
+        name, mark, version = addition.partition("==")
+        if (component := _component(catalog, name)) is not None:
+            found[component] = f"=={version.strip()}" if mark else found.get(component, "")
     return found
+
+
+def added(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
+    """The additions that no component is called: requirements for pip alone.
+
+    Raises DataError for one that is neither NAME nor NAME==VERSION.
+    """
+    if wrong := next((one for one in additions if not _ADDITION.fullmatch(one)), None):
+        raise DataError(f"--with {wrong}: give NAME or NAME==VERSION")
+    return tuple(one for one in additions if not _component(catalog, one.partition("==")[0]))
+
+
+def _component(catalog: Catalog, name: str) -> str | None:
+    wanted = normalised(name.strip())
+    for component in catalog.components:
+        if wanted in (component.id, normalised(component.obtain.distribution)):
+            return component.id
+    return None
 
 
 def _refs(catalog: Catalog, megatron: str) -> str:

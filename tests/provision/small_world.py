@@ -179,6 +179,7 @@ class World:
             *("setup", "--megatron", megatron, "--framework", "ms-swift"),
             *("--prefix", str(prefix), "--matrix", str(self.rows)),
             *("--git-mirror", str(self.mirrors), "--python", sys.executable, "--yes"),
+            *("--prove", "0"),  # nothing of this world can be imported as what it is called
         ]
 
     def run(self, *arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -297,6 +298,9 @@ def _index(place: Path) -> None:
     for name in (*_UNDECLARED, "requests", "absl-py", "transformers", "peft"):
         wheel(place, name, "4.50.0" if name == "transformers" else "0.15.0")
     source(place, "decorator", "0.15.0")
+    wheel(place, "pybind11", "2.13.6")
+    torchvision = "0.28.0"
+    wheel(place, "torchvision", torchvision, "torch==2.13.0")
     for version in ("1.26.0", "1.26.4", "2.1.0"):
         wheel(place, "numpy", version)
     # The local label needs a file for both machines; the row names which one.

@@ -72,7 +72,7 @@ def stack(prefix: Path, *, settings: tuple[locks.Setting, ...] = (), cann: str =
         wish={"megatron": "0.15.3"},
         python=locks.BasePython(version="3.11.2", tag="cp311", arch=ARCH),
         checkouts=tuple(
-            locks.Checkout(name=name, version="v", ref="v", commit="0" * 40, url="u")
+            locks.Checkout(name=name, version="v", ref="v", commit="0" * 40, url="/u")
             for name in names
         ),
         wheels=(),

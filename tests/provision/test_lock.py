@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +21,7 @@ from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.facts import LockedCheckout, LockedWheel, Snapshot, StackLock
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judge import Case, judge
+from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.git import commit_of
 from ascend_doctor.provision.installed import Installed, installed, parse_origin
@@ -25,7 +30,16 @@ from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Prefix, Set
 from ascend_doctor.provision.plan import Base, Plan, from_lock
 from ascend_doctor.provision.running import CommandError, Runner, exclusively
 from ascend_doctor.provision.sources import Mirrors, source
-from ascend_doctor.provision.wheels import Pip, asked_by, described
+from ascend_doctor.provision.wheels import (
+    Download,
+    Pip,
+    asked_by,
+    described,
+    hashed,
+    intact,
+    keep,
+    kept,
+)
 from ascend_doctor.system import LiveMachine
 
 COMMIT, OTHER = "a" * 40, "b" * 40
@@ -84,6 +98,90 @@ def test_a_lock_that_is_wrong_is_refused_with_file_and_place(
     with pytest.raises(DataError, match=told) as refused:
         locks.read(file)
     assert str(file) in str(refused.value)
+
+
+# A value for each place that would become an option, a shell's line or a path elsewhere.
+HOSTILE = [
+    ("ref: core_v0.15.3", f"ref: {one}", "ref")
+    for one in (
+        "--upload-pack=touch ran",
+        "-x",
+        "a b",
+        "a..b",
+        "../x",
+        "a.lock",
+        '"a\\nb"',
+        "'$(touch ran)'",
+    )
+] + [
+    ("url: https://example.org/Megatron-LM.git", f"url: {one}", "url")
+    for one in (
+        "'ext::sh -c touch% ran'",
+        "--upload-pack=x",
+        "-oProxyCommand=x",
+        "ssh://-oProxyCommand=x/y",
+        "me@-oProxyCommand=x:y",
+        "x",
+    )
+]
+HOSTILE += [
+    ("megatron-core: 0.15.3", "'$(touch ran)': 0.15.3", "provides"),
+    ("megatron-core: 0.15.3", "megatron-core: '1; touch ran'", "provides"),
+    ("- src/megatron-lm", "- ../../etc", "pythonpath"),
+    ("- src/megatron-lm", "- /etc", "pythonpath"),
+    ("- src/megatron-lm", "- '$(touch ran)'", "pythonpath"),
+    ("- src/megatron-lm", "- a:b", "pythonpath"),
+    ("name: USE_MCORE_GDN", "name: LD_PRELOAD", "name"),
+    ("name: USE_MCORE_GDN", "name: PATH", "name"),
+    ("name: USE_MCORE_GDN", "name: BASH_ENV", "name"),
+    ("name: USE_MCORE_GDN", "name: PYTHONSTARTUP", "name"),
+    ("name: USE_MCORE_GDN", "name: 'a b'", "name"),
+    ("  value: '0'\n", "  value: ../../x\n  path: true\n", "leads out of the stack"),
+    ("version: '1'", "version: '1 --index-url=x'", "version"),
+    ("version: '1'", "version: -r/etc/passwd", "version"),
+    ("file: a-1-py3", "file: -a-1-py3", "file"),
+    ("tag: cp311", "tag: ../x", "tag"),
+    ("megatron: 0.15.3", '"a\\e[2J": x', "wish"),
+    ("torch: 2.13.0", 'torch: "\\e[2J"', "rows"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), HOSTILE)
+def test_no_field_of_a_lock_becomes_a_command(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    file = tmp_path / locks.FILE
+    locks.write(file, LOCK)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(DataError, match=told) as refused:
+        locks.read(file)
+    assert "regex" not in str(refused.value)
+
+
+def test_a_bundle_whose_sums_leave_something_out_is_refused(tmp_path: Path) -> None:
+    locks.write(tmp_path / locks.FILE, LOCK)
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "git").mkdir()
+    names = (locks.FILE, "wheels/a-1-py3-none-any.whl", "git/megatron-lm.bundle")
+    for name in names[1:]:
+        (tmp_path / name).write_text("content")
+    lines = [f"{hashed(tmp_path / name)}  {name}\n" for name in names]
+    sums = tmp_path / "SHA256SUMS"
+    sums.write_text("".join(lines))
+    assert bundle.read(tmp_path) == LOCK
+    for missing in range(len(names)):
+        sums.write_text("".join(lines[:missing] + lines[missing + 1 :]))
+        with pytest.raises(DataError, match="has no line for"):
+            bundle.read(tmp_path)
+    sums.write_text("")
+    with pytest.raises(DataError, match="has no line for"):
+        bundle.read(tmp_path)
+    for outside in ("../x", "/etc/passwd"):
+        sums.write_text(f"{'0' * 64}  {outside}\n")
+        with pytest.raises(DataError, match="no line of sha256sum"):
+            bundle.read(tmp_path)
 
 
 def test_the_stack_in_use_is_switched_whole(tmp_path: Path) -> None:
@@ -241,8 +339,9 @@ def test_what_is_installed_is_read_from_folders(tmp_path: Path) -> None:
 
 
 def test_a_stand_in_is_a_wheel_that_names_the_checkout(tmp_path: Path) -> None:
-    file = stand_in(tmp_path, "megatron-core", MEGATRON, Path("/s/src/megatron-lm"))
-    again = stand_in(tmp_path / "again", "megatron-core", MEGATRON, Path("/s/src/megatron-lm"))
+    told = ("megatron-core", "0.15.3", "core_v0.15.3", Path("/s/src/megatron-lm"))
+    file = stand_in(tmp_path, *told)
+    again = stand_in(tmp_path / "again", *told)
     assert described(file).name == "megatron-core"
     assert described(file).version == "0.15.3"
     assert described(file).sha256 == described(again).sha256
@@ -396,3 +495,76 @@ def test_a_prefix_is_held_once(tmp_path: Path) -> None:
     with exclusively(file):
         pass
     assert file.read_text() == ""
+
+
+_SETUP_THAT_IS_KILLED = """
+import dataclasses, sys
+from pathlib import Path
+from ascend_doctor.provision.running import Runner, exclusively
+with exclusively(Path(sys.argv[1])) as held:
+    runner = dataclasses.replace(Runner(), held=held)
+    # What setsid starts has neither the session nor, with 9 closed, the descriptor of the lock.
+    script = "setsid sleep 600 & setsid sh -c 'exec sleep 600' >/dev/null 2>&1 & echo $$ >$0; wait"
+    runner.run(["sh", "-c", script, sys.argv[2]], title="sh", deadline=600)
+"""
+
+
+def test_what_a_killed_setup_left_running_is_ended_by_the_next(tmp_path: Path) -> None:
+    lock, begun = tmp_path / ".lock", tmp_path / "begun"
+    bystander = subprocess.Popen(["sleep", "600"])
+    first = subprocess.Popen([sys.executable, "-c", _SETUP_THAT_IS_KILLED, lock, begun])
+    for _ in range(300):
+        if begun.exists() and begun.read_text():
+            break
+        time.sleep(0.1)
+    time.sleep(0.5)
+    shell = psutil.Process(int(begun.read_text()))
+    orphans = [shell, *shell.children(recursive=True)]
+    assert len(orphans) == 3
+    first.kill()
+    first.wait()
+    assert all(one.is_running() for one in orphans)
+    with exclusively(lock):
+        _, alive = psutil.wait_procs(orphans, timeout=10)
+        assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+@pytest.mark.parametrize("what", ["link", "second name", "pipe"])
+def test_a_lock_of_a_prefix_that_is_no_file_of_its_own_is_refused(
+    tmp_path: Path, what: str
+) -> None:
+    lock, precious = tmp_path / ".lock", tmp_path / "precious"
+    precious.write_text("mine")
+    if what == "link":
+        lock.symlink_to(precious)
+    elif what == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.hardlink_to(precious)
+    with pytest.raises(DoctorError, match=r"\.lock: "), exclusively(lock):
+        pass
+    assert precious.read_text() == "mine"
+
+
+def test_kept_wheels_are_hashed_again_and_may_lie_on_another_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = Prefix(tmp_path / "p")
+    (tmp_path / "a-1-py3-none-any.whl").write_text("content")
+    real = Path.replace
+
+    def elsewhere(self: Path, target: Path) -> Path:
+        if self.parent != target.parent:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", elsewhere)
+    (wheel,) = keep(prefix, [Download(tmp_path / "a-1-py3-none-any.whl")])
+    assert intact(prefix, wheel)
+    kept(prefix, wheel).write_text("changed")
+    assert not intact(prefix, wheel)
+    kept(prefix, wheel).unlink()
+    assert not intact(prefix, wheel)

@@ -1,0 +1,63 @@
+"""Megatron's compiled helpers for its datasets, built for the interpreter of the stack.
+
+Megatron's own Makefile takes the file suffix from whatever python3-config is on PATH, which may be
+of another Python; the stack's could not import what it builds (megatron/core/datasets/Makefile).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from ascend_doctor.provision.running import CommandError
+from ascend_doctor.provision.steps import Outcome, Site
+
+_SOURCE = "src/megatron-lm/megatron/core/datasets/helpers.cpp"
+_COMPILE = 300.0
+_COMPILERS = ("c++", "g++", "clang++")
+_ASK = """
+import json, sysconfig, pybind11
+paths = [sysconfig.get_path("include"), pybind11.get_include()]
+print(json.dumps([sysconfig.get_config_var("EXT_SUFFIX"), paths]))
+"""
+# As in the Makefile, without -Wall.
+_OPTIONS = ("-O3", "-shared", "-std=c++11", "-fPIC")
+
+
+def compile_helpers(site: Site, folder: Path, python: str) -> None:
+    """Build them where the checkout has their source and they are not there yet.
+
+    A machine without a compiler or Python's headers can train with other datasets, so that this
+    is skipped there, with the reason.
+    """
+    source = folder / _SOURCE
+    if not source.is_file():
+        return
+    if there := next(source.parent.glob("helpers_cpp*.so"), None):
+        site.watch.ended(Outcome("helpers_cpp", "skipped", there.name))
+        return
+    try:
+        answer = site.runner.run([python, "-c", _ASK], title="pybind11", deadline=60)
+        suffix, paths = json.loads(answer)
+    except CommandError as error:
+        site.watch.ended(Outcome("helpers_cpp", "skipped", str(error)))
+        return
+    library = source.with_name(f"helpers_cpp{suffix}")
+    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    if compiler is None:
+        told = "no C++ compiler; Megatron compiles it at first use"
+        site.watch.ended(Outcome("helpers_cpp", "skipped", told))
+        return
+    scratch = library.with_name(f".{library.name}.{os.getpid()}")
+    includes = [f"-I{path}" for path in paths]
+    command = [compiler, *_OPTIONS, *includes, str(source), "-o", str(scratch)]
+    try:
+        site.runner.run(command, title="helpers_cpp", deadline=_COMPILE)
+    except CommandError as error:
+        scratch.unlink(missing_ok=True)
+        site.watch.ended(Outcome("helpers_cpp", "skipped", str(error)))
+        return
+    scratch.replace(library)
+    site.watch.ended(Outcome("helpers_cpp", "built", library.name))

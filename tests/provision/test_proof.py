@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from ascend_doctor.commands import setup_proof
+from ascend_doctor.commands.output import Output
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_INTERRUPTED
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.helpers import compile_helpers
+from ascend_doctor.provision.lock import Prefix, Proof
+from ascend_doctor.provision.plan import Base, from_lock
+from ascend_doctor.provision.running import CommandError, Runner
+from ascend_doctor.provision.sources import Source
+from ascend_doctor.provision.steps import Outcome, Site
+from ascend_doctor.provision.wheels import Pip
+from ascend_doctor.provision.wishes import added, wishes
+from ascend_doctor.redact import Redactor
+from ascend_doctor.report import LevelRun
+from ascend_doctor.system import LiveMachine
+from tests.fleet.nodes import node
+from tests.provision import small_world
+from tests.provision.small_world import World
+from tests.provision.test_lock import LOCK
+
+CATALOG = Catalog()
+PASSED = Proof(level=1, simulated=True, date="2026-11-22T00:00:00+00:00", probes=("inspect-env",))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return small_world.make(tmp_path_factory.mktemp("proof"))
+
+
+def test_a_proof_is_told_in_one_line() -> None:
+    assert PASSED.told == (
+        "level 1 on a simulated NPU on 2026-11-22: 1 probe, 0 documented import checks"
+    )
+    failed = msgspec.structs.replace(PASSED, simulated=False, failed=("a: no", "b: no"))
+    assert failed.told == "level 1 on this machine on 2026-11-22: a: no; b: no"
+    assert LOCK.told_proof == "never run"
+    assert not LOCK.failed
+
+
+def test_a_lock_keeps_its_proof(tmp_path: Path) -> None:
+    lock = msgspec.structs.replace(LOCK, proof=PASSED, as_of="2026-06-07", kept={"torch": "2.7.1"})
+    locks.write(tmp_path / locks.FILE, lock)
+    assert locks.read(tmp_path) == lock
+
+
+def test_a_stack_that_fails_its_proof_is_not_put_in_use(world: World, tmp_path: Path) -> None:
+    """torch_npu of this world is no torch_npu: nothing can be simulated for it."""
+    before = world.setup("0.12.1", tmp_path / "prefix")
+    assert "failed" not in before.stderr, before.stderr
+    current = (tmp_path / "prefix/current").resolve()
+    done = world.setup("0.15.3", tmp_path / "prefix", "--prove", "1")
+    assert done.returncode == 1
+    assert f"the stack in use is still {current}" in done.stderr
+    assert (tmp_path / "prefix/current").resolve() == current
+    (stack,) = (tmp_path / "prefix/stacks").glob("core_v0.15.3-*")
+    lock = locks.read(stack)
+    assert lock.proof is not None
+    assert lock.proof.failed
+    drift = world.run("check", "-l", "0", "--only", "stack-lock", "--lock", stack / locks.FILE)
+    assert drift.returncode == 1
+    assert "did not stand its proof" in drift.stdout
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, code: int, *found: Finding, ran: bool = True) -> Proof:
+    """The proof of a stack whose check ended so."""
+    level = LevelRun(level=1, adds="imports", asked=True, ran=ran, reason="" if ran else "no time")
+    report = msgspec.structs.replace(node("host", *found), levels=(level,))
+
+    def conduct(_: object, output: Output, *__: object, **___: object) -> int:
+        output.write(report, Redactor())
+        return code
+
+    monkeypatch.setattr(setup_proof, "conduct", conduct)
+    prover = setup_proof.Prover(level=1, simulated=False, overlays=(), quiet=True)
+    monkeypatch.setattr(
+        prover, "_examination", lambda *_: SimpleNamespace(catalog=CATALOG, machine=LiveMachine({}))
+    )
+    return prover(Path("/nowhere"), msgspec.structs.replace(LOCK, rows={}))
+
+
+def test_a_probe_that_told_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = Finding(check="inspect-env", level=Level.UNKNOWN, title="the probe did not run")
+    other = Finding(check="npu-health", level=Level.UNKNOWN, title="npu-smi is not there")
+    assert ended(monkeypatch, 0, other).failed == ()
+    assert ended(monkeypatch, 3, late).failed == ("inspect-env: the probe did not run",)
+    assert ended(monkeypatch, 3, ran=False).failed == ("level 1 did not run: no time",)
+    early = Finding(check="early-end", level=Level.UNKNOWN, title="The run ended early")
+    assert ended(monkeypatch, 3, early).failed
+
+
+def test_an_interrupted_proof_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        ended(monkeypatch, EXIT_INTERRUPTED)
+
+
+def test_the_lock_of_a_stack_repairs_that_stack() -> None:
+    base = Base(executable="/usr/bin/python3", facts=LOCK.python)
+    assert from_lock(LOCK, base, "venv", there=LOCK).id == LOCK.id
+    other = msgspec.structs.replace(LOCK, wheels=())
+    assert from_lock(LOCK, base, "venv", there=other).id != LOCK.id
+    assert from_lock(LOCK, base, "/elsewhere", there=LOCK).id != LOCK.id
+    assert from_lock(LOCK, base, "venv").id != LOCK.id
+
+
+def test_additions_are_components_or_packages() -> None:
+    more = ("triton-ascend==3.2.0", "flash_linear_attention", "regex==2024.5.15")
+    assert wishes(CATALOG, "0.15.3", None, more)["triton-ascend"] == "==3.2.0"
+    assert wishes(CATALOG, "0.15.3", None, more)["flash-linear-attention"] == ""
+    assert added(CATALOG, more) == ("regex==2024.5.15",)
+    with pytest.raises(DataError, match="--with"):
+        added(CATALOG, ("regex>=1",))
+
+
+def test_a_day_that_is_none_is_bad_usage(world: World, tmp_path: Path) -> None:
+    done = world.setup("0.15.3", tmp_path, "--as-of", "yesterday")
+    assert done.returncode == 2
+    assert "2026-06-30" in done.stderr
+
+
+def test_an_interpreter_without_what_is_to_be_kept(world: World, tmp_path: Path) -> None:
+    done = world.setup("0.15.3", tmp_path, "--keep", "no-such-package")
+    assert done.returncode == 2
+    assert "--keep" in done.stderr
+
+
+def test_the_day_is_that_of_the_youngest_row(tmp_path: Path, world: World) -> None:
+    rows = world.run(
+        *("setup", "--megatron", "0.15.3", "--framework", "ms-swift", "--dry-run"),
+        *("--prefix", tmp_path),
+    )
+    assert "as of" in rows.stdout, rows.stderr
+    assert "nothing younger" in rows.stdout
+
+
+def test_a_pin_that_no_index_has_names_the_index_of_the_documents(tmp_path: Path) -> None:
+    env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
+    runner = Runner(env=env | {"PIP_FIND_LINKS": str(tmp_path)})
+    pip = Pip(place=Path(sys.prefix), base=sys.executable, runner=runner)
+    pin, url = "no-such-torch==2.7.1+cpu", "https://index.example/whl/cpu"
+    with pytest.raises(CommandError, match=url) as told:
+        pip.pinned(tmp_path / "scratch", [pin], {pin: (url,)})
+    assert "PIP_FIND_LINKS" in str(told.value)
+    with pytest.raises(CommandError) as told:
+        pip.pinned(tmp_path / "scratch", [pin], {})
+    assert url not in str(told.value)
+
+
+class Steps:
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    @contextlib.contextmanager
+    def step(self, title: str, folders: Sequence[Path]) -> Iterator[None]:  # noqa: ARG002
+        yield
+
+    def ended(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def test_helpers_are_compiled_for_the_python_of_the_stack(tmp_path: Path) -> None:
+    steps = Steps()
+    site = Site(
+        prefix=Prefix(tmp_path),
+        runner=Runner(),
+        catalog=CATALOG,
+        source=lambda one: Source(url=one.url),
+        watch=steps,
+    )
+    compile_helpers(site, tmp_path, sys.executable)
+    assert steps.outcomes == []
+    folder = tmp_path / "src/megatron-lm/megatron/core/datasets"
+    folder.mkdir(parents=True)
+    (folder / "helpers.cpp").write_text(
+        "#include <pybind11/pybind11.h>\n"
+        'PYBIND11_MODULE(helpers_cpp, m) { m.def("two", []() { return 2; }); }\n'
+    )
+    compile_helpers(site, tmp_path, sys.executable)
+    compile_helpers(site, tmp_path, sys.executable)
+    words = [one.word for one in steps.outcomes]
+    if importlib.util.find_spec("pybind11") is None:
+        assert words == ["skipped", "skipped"]
+        assert "pybind11" in steps.outcomes[0].detail
+    else:
+        assert words == ["built", "skipped"], steps.outcomes
+        assert len(list(folder.glob("helpers_cpp.cpython-*.so"))) == 1

@@ -1,0 +1,82 @@
+"""Questions to the solver from public threads, with answers that were written down before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from ascend_doctor.commands.matrix import facts_on
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix import choose
+from ascend_doctor.provision.refusal import refusal
+from ascend_doctor.provision.solve import Question, Solution, solve
+from ascend_doctor.provision.wishes import wishes
+
+CATALOG = Catalog()
+QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
+# The whole table takes most of a minute.
+ASKED = range(len(QUESTIONS)) if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS") else range(0, 28, 4)
+# Answers that are not those of the table yet, and what they are instead.
+WRONG = {
+    9: "the bound of megatron-core alone refuses NumPy 2; MindSpeed's is not told beside it",
+    16: "no row knows which chips core_r0.15.3 is for",
+}
+
+
+@pytest.mark.parametrize("number", ASKED)
+def test_the_solver_answers_as_the_sources_do(number: int, request: pytest.FixtureRequest) -> None:
+    if number in WRONG:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=WRONG[number]))
+    question = QUESTIONS[number]
+    assert wrong(question) == "", question["source"]
+
+
+def wrong(question: dict[str, Any]) -> str:
+    """What is wrong about the answer; "" where it is right."""
+    ask = question["ask"]
+    if "show" in ask:
+        return _shown(question)
+    try:
+        on = facts_on(CATALOG, [f"{name}={value}" for name, value in ask.get("on", {}).items()])
+    except click.UsageError as error:
+        return "" if question.get("usage", "?") in error.message else f"usage: {error.message}"
+    asked = Question(
+        wishes=wishes(CATALOG, ask["megatron"], ask.get("framework")),
+        machine=on,
+    )
+    solution = solve(CATALOG, asked)
+    if "usage" in question or (solution and "refused" in question):
+        return f"taken: {solution}"
+    if solution is None:
+        refused = refusal(CATALOG, asked)
+        lacking = [
+            name for name in question.get("refused", "?") if name not in " ".join(refused.reasons)
+        ]
+        return f"reasons lack {lacking}: {refused}" if lacking else ""
+    return _answered(question, solution)
+
+
+def _answered(question: dict[str, Any], solution: Solution) -> str:
+    for name, versions in question.get("versions", {}).items():
+        allowed = versions if isinstance(versions, list) else [versions]
+        if solution.versions.get(name) not in allowed:
+            return f"{name} {solution.versions.get(name)}, not {versions}"
+    doubts = [doubt.need.component for doubt in solution.doubts]
+    if question.get("doubts") == "none":
+        return f"doubts about {doubts}" if doubts else ""
+    lacking = [name for name in question.get("doubts", []) if name not in doubts]
+    return f"no doubt about {lacking}, only {doubts}" if lacking else ""
+
+
+def _shown(question: dict[str, Any]) -> str:
+    try:
+        found = [row.version for row in choose(CATALOG, question["ask"]["show"]).releases]
+    except DataError as error:
+        return "" if question.get("usage", "?") in str(error) else str(error)
+    return "" if set(question.get("row", ["?"])) <= set(found) else f"rows {found}"
