@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal, cast
 
 from ascend_doctor import __version__
-from ascend_doctor.diagnosis.guilt import evidence, guilty
+from ascend_doctor.diagnosis.guilt import evidence, guilty, undecided
 from ascend_doctor.diagnosis.ledger import Ledger, Seen, Sighting, earliest
 from ascend_doctor.diagnosis.logs import Skipped
 from ascend_doctor.diagnosis.result import (
@@ -37,6 +37,7 @@ def conclude(
     fail_on: Level = Level.ERROR,
 ) -> Diagnosis:
     """The diagnosis of what was seen."""
+    ledger.settle()
     found = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
     found.update(
         (name, seen) for name, seen in ledger.endings.items() if failures[name].only_if_last
@@ -45,20 +46,26 @@ def conclude(
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
     unexplained = () if settled else _unexplained(ledger, codes)
+    missing = tuple(sorted(ledger.without_log()))
+    stands = found.get(root.id) if root else None
+    blamed = guilty(ledger, root, stands)
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained),
-        exit_code=_exit_code(causes, unexplained, fail_on),
+        exit_code=_exit_code(causes, fail_on, unseen=bool(unexplained or missing)),
         logs=ledger.files,
         lines=ledger.lines,
         bytes=ledger.size,
         ranks=tuple(sorted(ledger.ranks)),
         nodes=tuple(sorted(ledger.nodes)),
         world_size=ledger.world_size,
+        without_log=missing,
         causes=causes,
-        guilty=guilty(ledger, root, found.get(root.id) if root else None),
+        guilty=blamed,
+        undecided="" if blamed else undecided(ledger, root, stands),
         first_error=_first_error(ledger, found),
         unexplained=unexplained,
+        error_lines=ledger.unexplained if unexplained else 0,
         codes=_codes(ledger, codes),
         benign=tuple(
             Counted(id=name, title=failures[name].title, count=seen.count)
@@ -185,9 +192,9 @@ def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
         ]
     if not kinds:
         kinds += [("logged", seen) for seen in ledger.logged.values()]
-    if not kinds and ledger.ended is not None:
-        seen = Seen(count=1, by_origin={ledger.ended.sighting.origin: ledger.ended.sighting})
-        kinds.append(("death", seen))
+    for one in ledger.ended.values() if not kinds else ():
+        seen = Seen(count=1, by_origin={one.sighting.origin: one.sighting})
+        kinds += [("death", seen)] if one.first else []
     kinds.sort(key=lambda one: one[1].first.order)
     return tuple(
         Unexplained(
@@ -231,13 +238,16 @@ def _outcome(causes: Sequence[Cause], unexplained: Sequence[Unexplained]) -> Out
     return "unknown error" if unexplained else "nothing known found"
 
 
-def _exit_code(causes: Sequence[Cause], unexplained: Sequence[Unexplained], fail_on: Level) -> int:
-    """1 for a fatal finding, or what ``fail_on`` asks for; 3 for an error that nothing explains."""
+def _exit_code(causes: Sequence[Cause], fail_on: Level, *, unseen: bool) -> int:
+    """1 for a fatal finding, or what ``fail_on`` asks for.
+
+    3 for an error that nothing explains, and where ranks left no log to look at.
+    """
     worst = max(
         (Level.ERROR if one.severity == "fatal" else Level.WARNING for one in causes),
         default=Level.OK,
     )
-    if unexplained:
+    if unseen:
         worst = max(worst, Level.UNKNOWN)
     if worst >= fail_on:
         return EXIT_FINDINGS

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ascend_doctor.diagnosis.ledger import Ledger, Seen, Sighting, earliest
+import signal
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from ascend_doctor.diagnosis.ledger import Ended, Ledger, Report, Seen, Sighting, earliest
 from ascend_doctor.diagnosis.result import Evidence, Guilt
 from ascend_doctor.stacks import KnownFailure
 
@@ -10,6 +14,10 @@ _TEXT = 400
 # Ranks that wait with the same time-out and began together report it within this many seconds;
 # the run's own start is never that even, so less than this says nothing.
 _APART = 30.0
+# HCCL writes 4294967295 for a rank that it does not know.
+_NOBODY = 1 << 31
+# So many that agree are the rule, and who does not is the exception.
+_MANY = 2
 
 
 def evidence(sighting: Sighting) -> Evidence:
@@ -29,17 +37,50 @@ def evidence(sighting: Sighting) -> Evidence:
 def guilty(ledger: Ledger, root: KnownFailure | None, seen: Seen | None) -> Guilt | None:
     """Who began it, None where the logs cannot tell. ``seen`` is where the root cause stands."""
     if root is None or seen is None:
-        return _by_summary(ledger) or _first_raised(ledger)
+        return (
+            _by_summary(ledger, frozenset(ledger.watched))
+            or _first_raised(ledger)
+            or _named(ledger)
+            or _chain(ledger)
+        )
     if not root.victim:
         return _shown_by(ledger, seen)
+    waited = frozenset(seen.ranks | set(ledger.watched))
     return (
         _named(ledger)
         or _raised_elsewhere(ledger, seen)
-        or _by_summary(ledger)
+        or _by_summary(ledger, waited)
+        or _stuck(ledger, waited)
+        or _out_of_step(ledger)
+        or _elsewhere(ledger)
         or _chain(ledger)
-        or _silent(ledger, seen)
+        or _silent(ledger, waited)
         or _last_to_come(seen)
     )
+
+
+def undecided(ledger: Ledger, root: KnownFailure | None, seen: Seen | None) -> str:
+    """What the logs do say of a time-out for which they accuse nobody."""
+    if root is None or seen is None or not root.victim or not ledger.watched:
+        return ""
+    operations = {one.operation for one in ledger.watched.values()}
+    waiting = f"ranks {_numbers(ledger.watched)} report the time-out"
+    if len(operations) > 1:
+        waiting += ", not all in the same collective"
+    late = set().union(*(one.late for one in _whole_reports(ledger)))
+    silent = _everyone(ledger) - seen.ranks - set(ledger.watched)
+    if late:
+        waiting += f"; ranks {_numbers(late)} did not join, and may wait for a peer themselves"
+    elif silent:
+        waiting += (
+            f"; ranks {_numbers(silent)} were ended before they said anything, and one of them, or "
+            "several, did not come. With TORCH_HCCL_DESYNC_DEBUG=1 the watchdog says who"
+        )
+    return waiting
+
+
+def _numbers(ranks: Iterable[int]) -> str:
+    return ", ".join(str(one) for one in sorted(ranks))
 
 
 def _of(sighting: Sighting, reason: str, *, sure: bool = True) -> Guilt | None:
@@ -76,6 +117,10 @@ def _named(ledger: Ledger) -> Guilt | None:
     if ledger.absent:
         reason = "HCCL's root rank lists them as never connected (Failed to connect agent)"
         return Guilt(ranks=tuple(sorted(ledger.absent)), reason=reason)
+    missing = set(range(ledger.group_size)) - ledger.connected
+    if ledger.connected and missing:
+        reason = "HCCL's root rank lists those that connected, and these are not among them"
+        return Guilt(ranks=tuple(sorted(missing)), reason=reason)
     first = earliest(one.first for one in ledger.lost.values())
     if first is None:
         return None
@@ -102,10 +147,14 @@ def _raised_elsewhere(ledger: Ledger, seen: Seen) -> Guilt | None:
     return _of(own, "it failed with an error of its own, the others waited for it") if own else None
 
 
-def _by_summary(ledger: Ledger) -> Guilt | None:
-    """The summary of torchrun names the process that failed first."""
-    ended = ledger.ended
-    if ended is None or ended.rank is None:
+def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
+    """The process that torchrun saw fail first, unless it is one that waited for others.
+
+    A watchdog that lost patience aborts its own process, and torchrun sees that one first.
+    """
+    first = [one for one in ledger.ended.values() if one.first]
+    ended = min(first, key=_when) if first else ledger.first
+    if ended is None or ended.rank in waited or ended.code == -signal.SIGTERM:
         return None
     killed = (
         f" (killed by signal {-ended.code})" if ended.code is not None and ended.code < 0 else ""
@@ -118,14 +167,80 @@ def _by_summary(ledger: Ledger) -> Guilt | None:
     )
 
 
+def _when(ended: Ended) -> tuple[float, tuple[int, int]]:
+    moment = ended.sighting.moment
+    return (moment.seconds if moment else 0.0, ended.sighting.order)
+
+
+def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
+    """The one that had to be killed: torchrun sends SIGTERM and, 30 s later, SIGKILL.
+
+    torch/distributed/elastic/multiprocessing/api.py, PContext.close. Who waits in a collective ends
+    on SIGTERM, who is stopped or stands in the kernel does not.
+    """
+    ended = {rank: one for rank, one in ledger.ended.items() if rank not in waited}
+    killed = [one for one in ended.values() if one.code == -signal.SIGKILL and not one.first]
+    if len(killed) != 1 or (len(ended) > 1 and not _others_ended(ended, killed[0])):
+        return None
+    return Guilt(
+        ranks=(killed[0].rank,),
+        nodes=(killed[0].node,) if killed[0].node else (),
+        reason="it did not end on SIGTERM as the others did, it was stopped or stuck in the kernel",
+        evidence=evidence(killed[0].sighting),
+    )
+
+
+def _others_ended(ended: Mapping[int, Ended], killed: Ended) -> bool:
+    return all(one.code == -signal.SIGTERM for one in ended.values() if one is not killed)
+
+
+def _out_of_step(ledger: Ledger) -> Guilt | None:
+    """The one rank that did not join what all others joined, as torch_npu's watchdog reports it.
+
+    Reports about a part of the ranks number them in their group; several that did not join may
+    wait for each other elsewhere; and who passes data down a pipeline may wait for its peer.
+    """
+    reports = _whole_reports(ledger)
+    late = set().union(*(one.late for one in reports))
+    if len(late) != 1 or any(one.busy or late & one.paired for one in reports):
+        return None
+    return Guilt(
+        ranks=tuple(late),
+        reason="torch_npu's watchdog reports that it did not join the collective of the others",
+    )
+
+
+def _whole_reports(ledger: Ledger) -> list[Report]:
+    every = _everyone(ledger)
+    return [one for one in ledger.reports if one.members == every]
+
+
+def _elsewhere(ledger: Ledger) -> Guilt | None:
+    """One rank stood in another collective of a group than all others, who agree."""
+    for places in ledger.tasks.values():
+        counted = Counter(places.values())
+        common, times = counted.most_common(1)[0]
+        others = [origin for origin, place in places.items() if place != common]
+        if times < _MANY or len(others) != 1:
+            continue
+        rank = ledger.rank(others[0])
+        if rank is not None:
+            mine, theirs = (" ".join(one).strip() for one in (places[others[0]], common))
+            reason = f"it stood in collective {mine} of the group, the others in {theirs}"
+            return Guilt(ranks=(rank,), reason=reason, sure=False)
+    return None
+
+
 def _chain(ledger: Ledger) -> Guilt | None:
     """Follow who waits for whom to those that wait for nobody.
 
     hicann/hccl: docs/zh/user_guide/fault_diagnosis/param_link_stage.md.
     """
     waiting = {one for one, _ in ledger.waits}
-    ends = sorted({other for _, other in ledger.waits} - waiting)
+    ends = sorted({other for _, other in ledger.waits if other < _NOBODY} - waiting)
     if not ends:
+        return _ring(ledger)
+    if not ledger.watched.keys().isdisjoint(ends):
         return None
     return Guilt(
         ranks=tuple(ends),
@@ -134,15 +249,38 @@ def _chain(ledger: Ledger) -> Guilt | None:
     )
 
 
-def _silent(ledger: Ledger, seen: Seen) -> Guilt | None:
-    """The few ranks that do not report the time-out that the others report."""
-    every = set(range(ledger.world_size)) if ledger.world_size else set(ledger.ranks)
-    silent = every - seen.ranks
-    if not seen.ranks or not silent or len(silent) >= len(seen.ranks):
+def _ring(ledger: Ledger) -> Guilt | None:
+    """Two that wait for each other: the link between them, or both."""
+    pairs = {tuple(sorted(one)) for one in ledger.waits if one[::-1] in ledger.waits}
+    if len(pairs) != 1 or len(ledger.waits) != 2:  # noqa: PLR2004 - there and back
+        return None
+    (pair,) = pairs
+    return Guilt(ranks=pair, reason="they wait for each other", sure=False)
+
+
+def _everyone(ledger: Ledger) -> set[int]:
+    known = set(range(ledger.world_size)) if ledger.world_size else set(ledger.ranks)
+    return known | set(ledger.ended)
+
+
+def _silent(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
+    """The few ranks that do not report the time-out that the others report.
+
+    Where torchrun ends everybody as soon as the first watchdog aborts, silence says nothing: a rank
+    that waited as well may not have been asked yet. Nor does it where the others wait in different
+    collectives, of which one may be for some of them only.
+    """
+    every = _everyone(ledger)
+    silent = every - waited
+    if not waited or not silent or len(silent) >= len(waited):
+        return None
+    if len({one.operation for one in ledger.watched.values()}) > 1:
+        return None
+    if any(ledger.ended[rank].code == -signal.SIGTERM for rank in silent if rank in ledger.ended):
         return None
     return Guilt(
         ranks=tuple(sorted(silent)),
-        reason=f"{len(seen.ranks)} of {len(every)} ranks report the time-out, these do not",
+        reason=f"{len(waited)} of {len(every)} ranks report the time-out, these do not",
         sure=False,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ascend_doctor.diagnosis.origins import Moment, Origin
 
@@ -50,10 +50,14 @@ def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
 
 @dataclass
 class Row:
-    """A line that says something. What is known of it is worked out when it is asked for."""
+    """A line that says something; ``text`` is without its launcher's prefixes.
+
+    What else is known of it is worked out when it is asked for.
+    """
 
     origin: Origin
     text: str
+    whole: str
     look: Callable[[], Sighting]
 
     @functools.cached_property
@@ -85,14 +89,47 @@ class Seen:
         return {one.rank for one in self.by_origin if one.rank is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Ended:
-    """A process as torchrun's summary names it: the first one that failed."""
+    """A process as torchrun's summary names it; ``first``: the one that it saw fail first."""
 
-    rank: int | None
+    rank: int
     node: str
-    code: int | None
     sighting: Sighting
+    first: bool
+    code: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waited:
+    """The collective in which a rank's watchdog lost patience; ranks count in its group."""
+
+    group_rank: int
+    operation: str
+    sighting: Sighting
+
+
+@dataclass
+class Report:
+    """What torch_npu's watchdog found of a group whose ranks are not in step.
+
+    ``late`` did not join; ``busy`` joined what others had finished; ``paired`` did something last
+    that only two do; ``members`` are all it names.
+    """
+
+    late: set[int] = field(default_factory=set)
+    busy: set[int] = field(default_factory=set)
+    paired: set[int] = field(default_factory=set)
+    members: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """A process as it joined a group: its rank, of how many, and its physical device."""
+
+    size: int
+    rank: int
+    device: int
 
 
 @dataclass
@@ -109,6 +146,8 @@ class Ledger:
     deaths: dict[str, Seen] = field(default_factory=dict)
     # What says that something is wrong, and not what: wrappers of exceptions, errors of glog.
     logged: dict[str, Seen] = field(default_factory=dict)
+    # Lines that read like an error and that no failure explains.
+    unexplained: int = 0
     # ("reported" | "acl" | "hccl", code), as matrices/error-codes.yaml has them.
     codes: dict[tuple[str, str], Seen] = field(default_factory=dict)
     # Those of them that stand in a line that no failure explains.
@@ -116,9 +155,25 @@ class Ledger:
     # Who waits for whom, as HCCL tells, and who never came.
     waits: set[tuple[int, int]] = field(default_factory=set)
     absent: set[int] = field(default_factory=set)
+    # The same of processes whose rank is told elsewhere, by origin and by (node, device, device).
+    awaited: set[tuple[Origin, int]] = field(default_factory=set)
+    ports: set[tuple[str, int, int]] = field(default_factory=set)
+    # Who did come, of how many.
+    connected: set[int] = field(default_factory=set)
+    group_size: int = 0
+    # By group, the collective in which each process stood: its kind and its number.
+    tasks: dict[str, dict[Origin, tuple[str, str]]] = field(default_factory=dict)
+    # Who is who, from the largest group that a process joined.
+    agents: dict[tuple[str, str], Agent] = field(default_factory=dict)
     lost: dict[str, Seen] = field(default_factory=dict)
-    ended: Ended | None = None
+    ended: dict[int, Ended] = field(default_factory=dict)
+    first: Ended | None = None
+    # By rank, where its own watchdog told.
+    watched: dict[int, Waited] = field(default_factory=dict)
     world_size: int | None = None
+    # Ranks of which there is a log of their own, and the folders where it lies.
+    kept: dict[int, set[str]] = field(default_factory=dict)
+    reports: list[Report] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
 
@@ -130,13 +185,108 @@ class Ledger:
         self.endings.setdefault(identity, Seen()).add(row)
 
     def exception(self, text: str, row: Row) -> None:
+        self.unexplained += 1
         _note(self.exceptions, _VARYING.sub("#", text[:_SHORT]), row)
 
     def death(self, text: str, row: Row) -> None:
+        self.unexplained += 1
         _note(self.deaths, _VARYING.sub("#", text[:_SHORT]), row)
 
     def log(self, text: str, row: Row) -> None:
+        self.unexplained += 1
         _note(self.logged, _VARYING.sub("#", text[:_SHORT]), row)
+
+    def ends(self, rank: int, row: Row, *, node: str, first: bool) -> None:
+        """A process that torchrun's summary names by its global rank."""
+        if rank in self.ended or len(self.ended) < _ORIGINS:
+            self.ended[rank] = Ended(rank=rank, node=node, sighting=row.sighting, first=first)
+
+    def exits(self, rank: int, code: int) -> None:
+        self.ended[rank].code = code
+
+    def first_ended(self, local_rank: int, code: int, row: Row) -> None:
+        """The process that torchrun's agent saw fail first, known by its rank on its node."""
+        if self.first is None:
+            self.first = Ended(
+                rank=local_rank, node="", sighting=row.sighting, first=True, code=code
+            )
+
+    def waited(self, row: Row, *, group_rank: int, operation: str) -> None:
+        rank = row.origin.rank
+        if rank is not None and rank not in self.watched and len(self.watched) < _ORIGINS:
+            self.watched[rank] = Waited(
+                group_rank=group_rank, operation=operation, sighting=row.sighting
+            )
+
+    def waits_for(self, origin: Origin, rank: int) -> None:
+        if len(self.awaited) < _ORIGINS:
+            self.awaited.add((origin, rank))
+
+    def stood(self, origin: Origin, *, group: str, place: tuple[str, str]) -> None:
+        """The first collective of a group that failed in a process."""
+        if group in self.tasks or len(self.tasks) < _KINDS:
+            self.tasks.setdefault(group, {}).setdefault(origin, place)
+
+    def agent(self, origin: Origin, *, size: int, rank: int, device: int) -> None:
+        self.group_size = max(self.group_size, size)
+        key = (origin.node, origin.process)
+        known = self.agents.get(key)
+        if known is None and len(self.agents) >= _ORIGINS:
+            return
+        if known is None or size > known.size:
+            self.agents[key] = Agent(size=size, rank=rank, device=device)
+
+    def rank(self, origin: Origin) -> int | None:
+        """The rank of a process, told by itself or by the group that it joined."""
+        if origin.rank is not None:
+            return origin.rank
+        known = self.agents.get((origin.node, origin.process))
+        return known.rank if known else None
+
+    def without_log(self) -> set[int]:
+        """Ranks that the run had and that left no log, where every rank has one of its own.
+
+        Nothing where ranks stand in several folders: torchrun numbers those of each node, and
+        those of each attempt.
+        """
+        size = self.world_size or self.group_size
+        if not self.kept or any(len(one) > 1 for one in self.kept.values()):
+            return set()
+        kept = set(self.kept) | {one.rank for one in self.agents.values()}
+        return (set(range(min(size, _ORIGINS))) | set(self.ended)) - kept
+
+    def settle(self) -> None:
+        """Give every line the rank of its process where only another line told it."""
+        if not self.agents:
+            return
+        self.ranks |= {one.rank for one in self.agents.values() if one.size == self.group_size}
+        kinds = (self.failures, self.endings, self.exceptions, self.deaths, self.logged, self.lost)
+        for seen in (*(one for kind in kinds for one in kind.values()), *self.codes.values()):
+            seen.by_origin = {
+                settled.origin: settled
+                for one in seen.by_origin.values()
+                if (settled := self._settled(one))
+            }
+        self.waits |= {
+            (rank, other) for one, other in self.awaited if (rank := self.rank(one)) is not None
+        }
+        devices = {(node, one.device): one.rank for (node, _), one in self.agents.items()}
+        for node, source, target in self.ports:
+            if (node, source) in devices and (node, target) in devices:
+                self.waits.add((devices[node, source], devices[node, target]))
+
+    def _settled(self, sighting: Sighting) -> Sighting:
+        rank = self.rank(sighting.origin)
+        if rank is None or sighting.origin.rank is not None:
+            return sighting
+        return replace(sighting, origin=replace(sighting.origin, rank=rank))
+
+    def report(self) -> Report:
+        """A report that begins."""
+        new = Report()
+        if len(self.reports) < _ORIGINS:
+            self.reports.append(new)
+        return new
 
     def lose(self, place: str, row: Row) -> None:
         """A peer whose heartbeat stopped, as address/device."""

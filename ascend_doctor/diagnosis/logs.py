@@ -19,6 +19,7 @@ import zstandard
 
 from ascend_doctor.diagnosis.origins import Origin
 from ascend_doctor.errors import DataError
+from ascend_doctor.files import opened, reason
 
 BLOCK = 1 << 20
 
@@ -46,6 +47,8 @@ _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
 # torchrun --log-dir: <run>/attempt_0/3/stderr.log. Its number is the rank on its node.
 _TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(\d{1,6})/[^/]+$")
 _RANK_NAME = re.compile(r"(?:^|[._/-])rank[._-]?(\d{1,6})(?=[._/-]|$)", re.IGNORECASE)
+# msrun of MindSpore and launchers of its kind: worker_3.log.
+_WORKER_NAME = re.compile(r"(?:^|/)worker_(\d{1,6})\.log(?:\.|$)")
 _NODE_NAME = re.compile(r"(?:^|/)((?:node|host|worker)[._-]?[\w.-]*)/", re.IGNORECASE)
 # CANN's plog-<pid>_<time>.log, Ray's worker-<id>-<job>-<pid>.err
 _PROCESS = re.compile(r"(?:^|/)(?:plog-(\d+)_\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))")
@@ -118,7 +121,7 @@ def is_log(name: str) -> bool:
 
 def origin(path: str) -> Origin:
     """What the path says of the process that wrote the file."""
-    rank = _TORCHRUN.search(path) or _RANK_NAME.search(path)
+    rank = _TORCHRUN.search(path) or _RANK_NAME.search(path) or _WORKER_NAME.search(path)
     node = _POD.search(path) or _NODE_NAME.search(path)
     process = _PROCESS.search(path)
     return Origin(
@@ -135,9 +138,9 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
     DataError.
     """
     try:
-        raw: IO[bytes] = sys.stdin.buffer if log.path is None else open(log.path, "rb")  # noqa: SIM115
-    except OSError as error:
-        raise DataError(f"{log.name}: {error.strerror}") from error
+        raw = sys.stdin.buffer if log.path is None else os.fdopen(opened(log.path), "rb")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{log.name}: {reason(error)}") from error
     try:
         first = True
         for block in _blocks(_plain(raw), log.name, skipped):

@@ -27,6 +27,8 @@ _PREFIX = re.compile(
     )""",
     re.VERBOSE,
 )
+# vLLM's Worker_TP7 is rank 7 of its engine, and of the job where it is the only one.
+_TENSOR_RANK = re.compile(r"^Worker_(?:DP0_)?(?:PP0_)?TP(\d{1,6})(?:_EP\d+)?$")
 _PREFIXES = 8
 _KNOWN = 8192
 
@@ -95,6 +97,8 @@ def _with(origin: Origin, prefix: str) -> Origin:
     for name in ("rank", "default", "mpi", "vllm", "srun"):
         if number := found[name]:
             origin = replace(origin, rank=int(number))
+    if found["actor"] and (alone := _TENSOR_RANK.search(found["actor"])):
+        origin = replace(origin, rank=int(alone[1]))
     if found["pid"]:
         process = f"{found['actor'] or ''} pid={found['pid']}".strip()
         origin = replace(origin, process=process)

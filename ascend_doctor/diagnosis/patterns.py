@@ -7,36 +7,17 @@ linear in the text also for a pattern that a site added without care.
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import functools
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Literal
 
 import hyperscan
 
+from ascend_doctor.diagnosis.signs import COMMON, SIGNS
 from ascend_doctor.errors import DataError
 from ascend_doctor.loading import Kept
 from ascend_doctor.stacks import KnownFailure
-
-Sign = Literal["exception", "code", "result", "died", "logged", "peers", "elastic", "world"]
-
-# What any failed run may print, known or not: Python's last line of a traceback; the error manager
-# of CANN ("EI0006: ", "Name(EI0006): ", "EZ9999[PID: 1] "); torch_npu and CANN's runtime; shells,
-# kernels and the C++ library; errors of glog and of CANN's plog; what
-# HCCL says of other ranks; torchrun's summary; Megatron's
-# first line.
-SIGNS: dict[Sign, str] = {
-    "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)",
-    "code": r"\bE[A-Z0-9]\d{4}(:|\)|\[PID)",
-    "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d",
-    "died": r"Segmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing|"
-    r"Signal \d+ \(SIG|\bexitcode +: -\d|Out of memory: Killed process|oom-kill|: Killed$",
-    "logged": r"\[E\d{3,4} \d\d:\d\d:\d\d|\[ERROR\] [A-Z_]+\(\d",
-    "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote rank|Cluster Exception Location",
-    "elastic": r"Root Cause \(first observed failure\)",
-    "world": r"using world size: \d",
-}
 
 _LINES = hyperscan.HS_FLAG_MULTILINE
 _ONCE = hyperscan.HS_FLAG_SINGLEMATCH
@@ -57,22 +38,45 @@ class Patterns:
             texts.append(text)
         # A carriage return ends a line as well, which Hyperscan's anchors do not know: in a block
         # they are left out, and the line alone decides.
-        self._block = _compiled([text.removeprefix("^") for text in texts], _LINES, self._names)
+        self._texts = [text.removeprefix("^") for text in texts]
+        self._common = self._names.index(("sign", COMMON))
+        self._block = _compiled(self._texts, _LINES, self._names)
         for one in failures:
             if one.unless:
                 self._names.append(("unless", one.id))
                 texts.append(one.unless)
         self._line = _compiled(texts, _ONCE, self._names)
 
-    def places(self, block: bytes) -> list[int]:
-        """Offsets in lines that may show something, in rising order."""
+    def places(self, block: bytes) -> tuple[set[int], set[int]]:
+        """Offsets in lines that may show something: something of its own, or the common sign."""
+        own: set[int] = set()
+        common: set[int] = set()
+
+        def on_match(name: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            (common if name == self._common else own).add(end)
+
+        self._block.scan(block, match_event_handler=on_match)
+        return own, common
+
+    def own_places(self, block: bytes) -> set[int]:
+        """The same without the common sign."""
         found: set[int] = set()
 
         def on_match(_name: int, _start: int, end: int, _flags: int, _context: object) -> None:
             found.add(end)
 
-        self._block.scan(block, match_event_handler=on_match)
-        return sorted(found)
+        self._rest.scan(block, match_event_handler=on_match)
+        return found
+
+    @functools.cached_property
+    def _rest(self) -> hyperscan.Database:
+        """Made only for logs that are full of errors."""
+        left = [
+            (text, name)
+            for text, name in zip(self._texts, self._names, strict=False)
+            if name != ("sign", COMMON)
+        ]
+        return _compiled([text for text, _ in left], _LINES, [name for _, name in left])
 
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""
@@ -94,8 +98,7 @@ def _compiled(
 ) -> hyperscan.Database:
     """The automaton, from the user's cache where it was made before: that takes a thousandth."""
     told = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
-    digest = hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
-    kept = Kept.named("patterns", digest)
+    kept = Kept.of("patterns", told.encode())
     if isinstance(known := kept.get(), bytes):
         with contextlib.suppress(hyperscan.error):
             database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)

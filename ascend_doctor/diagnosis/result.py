@@ -97,8 +97,11 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the logs say.
 
-    ``causes`` has the root cause first; ``now`` is what the checks that look for it find on this
-    machine, where that was asked for; ``paste`` is a text for a bug report.
+    ``causes`` has the root cause first; ``undecided`` is what the logs do say of a time-out for
+    which nobody is ``guilty``; ``error_lines`` counts lines that read like an error and that
+    nothing explains (those that only say so, to the thousandth of a log); ``now`` is what the
+    checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
+    a bug report; ``without_log`` are ranks that the run had, in a folder with a log of each other.
     """
 
     schema: int = SCHEMA
@@ -113,10 +116,13 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...]
     nodes: tuple[str, ...]
     world_size: int | None
+    without_log: tuple[int, ...] = ()
     causes: tuple[Cause, ...] = ()
     guilty: Guilt | None = None
+    undecided: str = ""
     first_error: Evidence | None = None
     unexplained: tuple[Unexplained, ...] = ()
+    error_lines: int = 0
     codes: tuple[Code, ...] = ()
     benign: tuple[Counted, ...] = ()
     not_read: tuple[NotRead, ...] = ()

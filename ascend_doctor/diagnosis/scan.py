@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from ascend_doctor.diagnosis.ledger import Ended, Ledger, Row, Sighting
+from ascend_doctor.diagnosis.ledger import Ledger, Row, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, moment, parted
 from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.diagnosis.peers import Peers
+from ascend_doctor.diagnosis.signs import harmless
 from ascend_doctor.stacks import KnownFailure
 
 _ANSI = re.compile(
@@ -25,32 +28,25 @@ _AFTER, _BEFORE = 3, 30
 _SAMPLE = 1 << 9
 _TAIL = 1 << 16
 _HEAD = 256
+# Of lines that only read like an error so many are looked at in one log; then only the others.
+_LOGGED = 1000
 
 _EXCEPTION = re.compile(
-    r"([A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)(?:\(\w+\))?)(?:: (.*)|:?$)"
+    r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
 )
 _WRAPPER = re.compile(
     r"ChildFailedError|RayTaskError|RayActorError|ActorDiedError|EngineDeadError|"
     r"ProcessRaisedException|CalledProcessError|Engine core initialization failed|"
     r"WorkerProc initialization failed"
 )
+# What torchrun does to the others when one has failed.
+_CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
 _REPORTED = re.compile(r"\b(E[A-Z0-9]\d{4})(?=:|\)|\[PID)")
 _RESULT = re.compile(r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b")
 _HCCL = re.compile(r"Hccl|HCCL")
-_WORLD = re.compile(r"using world size: (\d{1,6})")
-
-# hicann/hccl: docs/zh/user_guide/fault_diagnosis/{cluster_info_nego,param_link_stage,
-# task_exec_stage}.md
-_ABSENT = re.compile(r"Failed to connect agent\[([\d, ]{1,4096})\]")
-_LINK = re.compile(r"localUserrank\[(\d{1,6})\].{0,200}?remoteUserrank\[(\d{1,6})\]")
-_REMOTE = re.compile(r"[Rr]emote rank:? ?\[(\d{1,6})\]")
-_LOST = re.compile(r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]")
-
-# torch/distributed/elastic/multiprocessing/errors/__init__.py prints the first failure so.
-_SUMMARY = 700
-_HOST = re.compile(r"\bhost +: (\S{1,128})")
-_LOCAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: \d+\)")
-_EXIT = re.compile(r"\bexitcode +: (-?\d{1,6})")
+_ABOUT_OTHERS = frozenset({"peers", "agent", "elastic", "waited", "world"})
+# In front of a line of torchrun's summary stands the host of the process.
+_SUMMARY = 200
 
 
 def read(
@@ -59,6 +55,8 @@ def read(
     """Read one log to its end; gives what could not be read. Raises DataError."""
     skipped: list[Skipped] = []
     ledger.files += 1
+    if log.origin.rank is not None:
+        ledger.kept.setdefault(log.origin.rank, set()).add(os.path.dirname(log.name))
     reader = _Reader(log, patterns, failures, ledger)
     for block in blocks(log, skipped):
         reader.block(block)
@@ -76,12 +74,18 @@ class _Reader:
     def __post_init__(self) -> None:
         self._line = 1
         self._tail = b""
+        self._logged = 0
+        self._peers = Peers(self.ledger)
 
     def block(self, raw: bytes) -> None:
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
         stop, counted, line = -1, 0, self._line
-        for place in self.patterns.places(data):
-            if place <= stop:
+        if self._logged < _LOGGED:
+            own, common = self.patterns.places(data)
+        else:
+            own, common = self.patterns.own_places(data), set()
+        for place in sorted(own | common):
+            if place <= stop or (self._logged >= _LOGGED and place not in own):
                 continue
             start, stop = _bounds(data, max(place - 1, 0))
             line += data.count(b"\n", counted, start)
@@ -123,22 +127,18 @@ class _Reader:
         for identity in found:
             self.ledger.failure(identity, seen)
         text = seen.text
-        if "peers" in signs:
-            self._told(text, seen)
-        if "world" in signs and (told := _WORLD.search(text)):
-            self.ledger.world_size = int(told[1])
-        if "elastic" in signs and self.ledger.ended is None:
-            self.ledger.ended = _ended(_text(data[start : start + _SUMMARY]), seen)
-        if "result" in signs:
-            self._result(text, seen, known=bool(found))
-        if "code" in signs:
-            for code in _REPORTED.findall(text):
-                self.ledger.code("reported", code, seen, known=bool(found))
-        if not found:
+        if not _ABOUT_OTHERS.isdisjoint(signs):
+            self._peers.line(signs, seen, _text(data[max(start - _SUMMARY, 0) : start]))
+        self._codes(text, signs, seen, known=bool(found))
+        if "uncaught" in signs:
+            self._logged += 1
+            self.ledger.log(text, seen)
+        elif not found:
             self._unexplained(text, signs, seen)
 
     def _row(self, row: bytes, line: int, when: Callable[[], Moment | None]) -> Row:
-        origin, text = parted(_text(row), self.log.origin)
+        whole = _text(row)
+        origin, text = parted(whole, self.log.origin)
         text = text.strip()
         file, order = self.log.name, (self.ledger.files, line)
 
@@ -147,16 +147,24 @@ class _Reader:
                 file=file, line=line, text=text, origin=origin, moment=when(), order=order
             )
 
-        return Row(origin=origin, text=text, look=look)
+        return Row(origin=origin, text=text, whole=whole, look=look)
 
     def _unexplained(self, text: str, signs: Collection[str], row: Row) -> None:
         raised = _EXCEPTION.match(text) if "exception" in signs else None
         if raised and not _WRAPPER.search(text):
             self.ledger.exception(raised[0], row)
-        elif "died" in signs:
+        elif "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
-        elif raised or "logged" in signs:
+        elif raised or "died" in signs or ("logged" in signs and not harmless(row.whole)):
+            self._logged += 1
             self.ledger.log(text, row)
+
+    def _codes(self, text: str, signs: Collection[str], row: Row, *, known: bool) -> None:
+        if "result" in signs:
+            self._result(text, row, known=known)
+        if "code" in signs:
+            for code in _REPORTED.findall(text):
+                self.ledger.code("reported", code, row, known=known)
 
     def _result(self, text: str, row: Row, *, known: bool) -> None:
         for code in _RESULT.findall(text):
@@ -165,17 +173,6 @@ class _Reader:
                 self.ledger.code("acl", code, row, known=known)
             elif _HCCL.search(text):
                 self.ledger.code("hccl", code, row, known=known)
-
-    def _told(self, text: str, row: Row) -> None:
-        """What HCCL says of other ranks."""
-        if told := _ABSENT.search(text):
-            self.ledger.absent |= {int(one) for one in re.findall(r"\d{1,6}", told[1])}
-        if told := _LINK.search(text):
-            self.ledger.waits.add((int(told[1]), int(told[2])))
-        elif row.origin.rank is not None and (told := _REMOTE.search(text)):
-            self.ledger.waits.add((row.origin.rank, int(told[1])))
-        if told := _LOST.search(text):
-            self.ledger.lose(told[1], row)
 
 
 def _bounds(data: bytes, place: int) -> tuple[int, int]:
@@ -207,13 +204,3 @@ def _text(row: bytes) -> str:
     with contextlib.suppress(UnicodeDecodeError):
         return row.decode("gb18030")
     return row.decode("utf-8", "replace")
-
-
-def _ended(text: str, row: Row) -> Ended:
-    rank, host, code = _LOCAL.search(text), _HOST.search(text), _EXIT.search(text)
-    return Ended(
-        rank=int(rank[1]) if rank else None,
-        node=host[1] if host else "",
-        code=int(code[1]) if code else None,
-        sighting=row.sighting,
-    )

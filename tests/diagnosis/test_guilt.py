@@ -222,3 +222,118 @@ def test_every_failure_of_one_rank_is_the_cause_of_the_others_time_outs(
         assert found.causes[0].id == failure.id
         assert found.guilty
         assert found.guilty.ranks == (2,)
+
+
+WATCHED = (
+    "[E1122 09:01:59.920711292 ProcessGroupHCCL.cpp:975] [Rank {group}] Watchdog caught collective "
+    "operation timeout: WorkHCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, "
+    "Timeout(ms)=8000) ran for 8444 milliseconds before timing out."
+)
+ENDED = """  time      : 2026-11-22_09:01:59
+  host      : node-1
+  rank      : {rank} (local_rank: {rank})
+  exitcode  : {code} (pid: 1119{rank})
+  error_file: <N/A>
+"""
+
+
+def watched(waited: dict[int, int], codes: dict[int, int], more: str = "") -> str:
+    """Who waited in which collective, and how all ended, of whom torchrun saw the first fail."""
+    rows = [f"[rank{one}]:{WATCHED.format(group=one, number=n)}" for one, n in waited.items()]
+    first, *others = codes
+    summary = [ENDED.format(rank=one, code=codes[one]) for one in others]
+    root = ENDED.format(rank=first, code=codes[first])
+    text = "\n".join([*rows, more, "Failures:", *summary])
+    return f"{text}\nRoot Cause (first observed failure):\n{root}"
+
+
+def test_a_watchdog_that_aborts_its_process_accuses_nobody() -> None:
+    found = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -15, 3: -15}))
+    assert found.causes[0].id == "hccl-watchdog-timeout"
+    assert found.guilty is None
+    assert "ranks 1, 2, 3 were ended before they said anything" in found.undecided
+    assert "TORCH_HCCL_DESYNC_DEBUG" in found.undecided
+
+
+def test_who_was_ended_in_silence_may_have_waited_too() -> None:
+    found = of_text(watched({0: 2, 1: 2, 2: 2}, {0: -6, 1: -6, 2: -6, 3: -15}))
+    assert found.guilty is None
+    assert "3" in found.undecided
+
+
+def test_who_is_silent_and_was_not_ended_did_not_come() -> None:
+    lines = "\n".join(f"[rank{one}]:{WATCHED.format(group=one, number=2)}" for one in (0, 1, 3))
+    found = of_text(f"using world size: 4\n{lines}\n")
+    assert found.guilty
+    assert found.guilty.ranks == (2,)
+
+
+def test_ranks_in_different_collectives_accuse_nobody() -> None:
+    lines = "\n".join(f"[rank{one}]:{WATCHED.format(group=one, number=one)}" for one in (0, 1, 3))
+    found = of_text(f"using world size: 4\n{lines}\n")
+    assert found.guilty is None
+    assert "not all in the same collective" in found.undecided
+
+
+def test_who_did_not_end_on_sigterm_was_stopped() -> None:
+    found = of_text(watched({0: 2}, {0: -6, 1: -15, 2: -9, 3: -15}))
+    assert found.guilty
+    assert found.guilty.ranks == (2,)
+    assert "stopped" in found.guilty.reason
+    assert of_text(watched({0: 2}, {0: -6, 1: -9, 2: -9, 3: -9})).guilty is None
+
+
+def test_a_rank_that_crashed_by_itself_is_guilty_of_the_watchdogs_of_others() -> None:
+    found = of_text(watched({0: 2, 2: 2}, {1: -11, 0: -6, 2: -6, 3: -15}))
+    assert found.guilty
+    assert found.guilty.ranks == (1,)
+    assert "killed by signal 11" in found.guilty.reason
+
+
+OUT_OF_STEP = """[rank0]:[E1122 09:14:08.563241421 ProcessGroupHCCL.cpp:2260]
+[rank0]: 	 - [0] Timeout at collective: ALLREDUCE, #3
+[rank0]: 	 - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
+[rank0]: 	     [{late}] finished collective #2, but didn't join collective #3 (count from 1)
+[rank0]: 	   #2 finished ranks:
+[rank0]: 	     [{late}] finished {last}
+[rank0]: 	   #3 started ranks:
+[rank0]: 	     [{others}] started ALLREDUCE
+"""
+
+
+def test_the_watchdog_s_report_names_who_did_not_join() -> None:
+    codes = {0: -6, 1: -15, 2: -15, 3: -15}
+    told = OUT_OF_STEP.format(late="1", last="ALLREDUCE", others="0, 2, 3")
+    found = of_text(watched({0: 3}, codes, told))
+    assert found.guilty
+    assert found.guilty.ranks == (1,)
+    for late, last, others in (
+        ("1, 2", "ALLREDUCE", "0, 3"),  # one may wait for the other elsewhere
+        ("1", "RECV", "0, 2, 3"),  # it may wait for its peer in a pipeline
+        ("1", "ALLREDUCE", "0"),  # a group of two numbers its ranks itself
+    ):
+        report = OUT_OF_STEP.format(late=late, last=last, others=others)
+        assert of_text(watched({0: 3}, codes, report)).guilty is None
+
+
+def test_a_watchdog_of_another_library_is_not_hccl_s() -> None:
+    text = f"[rank0]:{WATCHED.format(group=0, number=3)}".replace("HCCL", "NCCL")
+    found = of_text(text)
+    assert found.outcome == "unknown error"
+    assert not found.causes
+
+
+ID = (
+    "RuntimeError: [{rank}] is setting up HCCL communicator and retrieving hcclUniqueId from [0] "
+    "via c10d key-value store by key '0', but store->get('0') got error: wait timeout after 8000ms"
+)
+
+
+def test_who_waits_for_the_id_of_a_communicator_waits_for_the_group_s_first_rank() -> None:
+    found = of_text("\n".join(f"[rank{one}]: {ID.format(rank=one)}" for one in (1, 2, 3)))
+    assert found.causes[0].id == "hccl-unique-id-timeout"
+    assert found.guilty
+    assert (found.guilty.ranks, found.guilty.sure) == ((0,), False)
+    # Rank 0 waits itself, in another collective: one of them is in the wrong one.
+    lines = watched({0: 2, 1: 2}, {0: -6, 1: -6, 2: -15, 3: 1}, f"[rank3]: {ID.format(rank=3)}")
+    assert of_text(lines).guilty is None

@@ -283,3 +283,40 @@ def test_output_of_real_tools(name: str, root: str) -> None:
 )
 def test_paths_name_who_wrote(path: str, known: Origin) -> None:
     assert origin(path) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"), [("worker_3.log", 3), ("log/worker_12.log.1", 12), ("worker_x.log", None)]
+)
+def test_msrun_s_logs_are_named_by_ranks(name: str, rank: int | None) -> None:
+    assert origin(name).rank == rank
+
+
+@pytest.mark.parametrize(
+    ("prefix", "rank"),
+    [
+        ("(Worker_TP7 pid=1) ", 7),
+        ("(Worker_DP0_TP3_EP3 pid=1) ", 3),
+        ("(Worker_PP0_TP1 pid=1) ", 1),
+        # How many ranks the first engine has is not said.
+        ("(Worker_DP1_TP3 pid=1) ", None),
+        ("(EngineCore_DP0 pid=1) ", None),
+    ],
+)
+def test_vllm_s_workers_are_ranks_where_they_are_the_first(prefix: str, rank: int | None) -> None:
+    assert parted(f"{prefix}INFO x", Origin())[0].rank == rank
+
+
+def test_a_plog_gets_the_rank_that_its_process_was_given_elsewhere() -> None:
+    agent = (
+        "[INFO] HCCL({pid},python3):2025-06-19-09:26:21.655.782 [topoinfo_detect.cc:506] [{pid}]"
+        "SetupAgent rankNum[4], rank[{rank}], server[x], logicDevId[0], phydevId[{rank}]"
+    )
+    files = {
+        f"node-1/run/plog/plog-{pid}_1.log": agent.format(pid=pid, rank=pid - 70) + "\n"
+        for pid in (70, 71, 72, 73)
+    }
+    files["node-1/debug/plog/plog-72_2.log"] = "[ERROR] RUNTIME(72,python3):something failed\n"
+    found = of_files(files)
+    assert found.unexplained[0].evidence.rank == 2
+    assert found.ranks == (0, 1, 2, 3)

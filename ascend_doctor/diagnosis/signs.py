@@ -1,0 +1,101 @@
+"""What any failed run may print, known or not: the lines that read like an error."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Sign = Literal[
+    "exception",
+    "code",
+    "result",
+    "died",
+    "uncaught",
+    "logged",
+    "peers",
+    "agent",
+    "elastic",
+    "waited",
+    "world",
+]
+
+# The last line of a Python traceback; the error manager of CANN ("EI0006: ", "Name(EI0006): ",
+# "EZ9999[PID: 1] "); torch_npu and CANN's runtime; what HCCL says of other ranks; torchrun's
+# summary (torch/distributed/elastic/multiprocessing/errors/__init__.py) and the line that its agent
+# writes first; torch_npu's watchdog; Megatron's first line.
+_OWN: dict[Sign, str] = {
+    "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)",
+    "code": r"\bE[A-Z0-9]\d{4}(:|\)|\[PID)",
+    "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d",
+    # torch_npu's hook for exceptions that nobody caught prints it.
+    "uncaught": r"ERR99999 UNKNOWN appli",
+    "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote ?[rR]ank|"
+    r"Cluster Exception Location|connected rankinfo\[|\|  (client|server)  \||"
+    r"Wait Enable P2P Failed|retrieving hcclUniqueId from|taskType\[Notify Wait\]",
+    "agent": r"\brankNum\[\d",
+    "elastic": r"\brank +: \d+ \(local_rank: \d|\bexitcode +: -?\d|failed \(exitcode: -?\d|"
+    r"Root Cause \(first observed failure\)",
+    "waited": r"Watchdog caught collective operation timeout: WorkHCCL|Timeout at collective: |"
+    r"joined any collectives|join collective #|didn't finish collective #|"
+    r"\] (started|finished) [A-Z_]+$",
+    "world": r"using world size: \d",
+}
+
+# Shells, kernels, schedulers and launchers, of a process that is gone.
+_DIED = (
+    r"Segmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing",
+    r"Signal \d+ \(SIG|\bexitcode:? *:? -\d|killed by signal|death signal",
+    r"Out of memory: Kill|Out Of Memory|oom[-_]kill|OOMKilled",
+    r"(^|[\s:])Killed(\s|$)|Bus error|(^|[\s:])Aborted( |$)",
+    r"[Ee]xit(s|ed)? (with )?(return |exit |non-zero )?(status|code)( = |:? )-?[1-9]",
+    r"returned non-zero exit status",
+)
+
+# Levels of loggers: [ERROR], "ERROR 09-26 ", "| ERROR    |", " - ERROR - ", "ERROR:root:",
+# "12,756 ERROR x.py", level=error of Go, glog's E0813 and torch's [E410, Ray's "756 E 74 74]".
+_LEVELS = (
+    r"\[(ERROR|CRITICAL|FATAL|error|critical|fatal)[\]|:]",
+    r"(^|[\s)|\]>:])(ERROR|CRITICAL|FATAL)( +[\d\[|(]|:| - )",
+    r"\d (ERROR|CRITICAL|FATAL) \S",
+    r"\blevel=(error|fatal|panic)\b|\"(level|severity)\": ?\"(error|fatal|ERROR|FATAL)",
+    r"(^|[\s\[:\])|])[EF]\d{3,8} \d\d:\d\d:\d\d|\[[EF] \w+\.(cpp|cc):\d|,\d{3} [EC] \d+ \d+\]",
+)
+# Programs that are no loggers: compilers, make, argparse, pip, uv, Slurm, docker, kubectl, shells,
+# ld.so.
+_PROGRAMS = (
+    r"\S: (fatal )?error: [^\s\d]|(^|[\])>] )([Ee]rror|[Ff]atal): [^\s\d]",
+    r"Error response from daemon|Error from server|No solution found when resolving|CANN error",
+    r"command not found|can't open file|Permission denied \(publickey",
+    r"\b(sh|bash|dash|zsh|line \d+): .{0,99}(not found|No such file|Permission denied|cannot exec)",
+    r"undefined symbol: |cannot open shared object file|symbol lookup error",
+    r"\bg?make(\[\d+\])?: \*\*\* ",
+    r"Traceback \(most recent call last\)|\[fail(ed)?\]|\bFAILED\b|ncclSystemError|Assertion `",
+)
+# Kubernetes' reasons, and the kernel.
+_NODE = (
+    r"\b(ImagePullBackOff|ErrImagePull|ErrImageNeverPull|InvalidImageName|CrashLoopBackOff)\b",
+    r"\b(CreateContainerError|CreateContainerConfigError|RunContainerError)\b",
+    r"\b(UnexpectedAdmissionError|FailedScheduling|FailedMount|FailedAttachVolume|FailedCreatePodSandBox|FilteringFailed)\b",
+    r"\bWarning +Failed\b|Back-off (pulling|restarting)",
+    r"(hard|soft) (LOCKUP|lockup)|Kernel panic|I/O error|EXT4-fs error|NVRM: Xid",
+)
+
+SIGNS: dict[Sign, str] = {
+    **_OWN,
+    "died": "|".join(_DIED),
+    "logged": "|".join((*_LEVELS, *_PROGRAMS, *_NODE)),
+}
+# The sign that a run may have in every line; a log's first ones are looked at.
+COMMON: Sign = "logged"
+
+_LEVEL = re.compile(
+    r"(?:^|[\s\[\]|)>:-])(?:(?P<harmless>INFO|WARN|WARNING|DEBUG|TRACE|NOTICE)|ERROR|CRITICAL|FATAL)"
+    r"(?=[\s\]:|]|$)"
+)
+_NONE = re.compile(r"\bFAILED\s*[:=]\s*0\b|\b0 FAILED\b")
+
+
+def harmless(line: str) -> bool:
+    """Whether a line with the common sign says itself that it is no error."""
+    level = _LEVEL.search(line)
+    return bool(level and level["harmless"]) or _NONE.search(line) is not None

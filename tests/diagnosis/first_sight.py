@@ -1,0 +1,106 @@
+"""How well logs are diagnosed that nobody has looked at: `python -m tests.diagnosis.first_sight`.
+
+The rows of `first_sight/` were labelled and committed before the first run on them. Each is an
+excerpt of a public log with the root cause, and who is guilty where its source says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+import yaml
+
+from ascend_doctor.diagnosis.result import Diagnosis
+from tests.diagnosis.logs import answer, of_files
+
+FOLDER = Path(__file__).with_name("first_sight")
+
+# The second ones came later; the catalogue has since learnt from all.
+KINDS = (
+    *("failing", "vendor", "foreign", "healthy"),
+    *("second-failing", "second-foreign", "second-healthy"),
+)
+
+Guilt = Literal["right", "could not tell", "wrong"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """``guilty`` of None is not judged; an empty one means that nobody may be accused.
+
+    ``now`` is the entry that the catalogue learnt from the case, after the first run.
+    """
+
+    source: str
+    root: str
+    now: str
+    guilty: tuple[int, ...] | None
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    case: Case
+    root: str
+    exit_code: int
+    guilty: Guilt | None
+
+    @property
+    def right(self) -> bool:
+        return self.root == (self.case.now or self.case.root)
+
+
+def cases(files: str) -> Iterator[Case]:
+    for path in sorted(FOLDER.glob(f"{files}.yaml")):
+        for row in yaml.safe_load(path.read_text("utf-8")):
+            guilty = row.get("guilty")
+            yield Case(
+                source=row["source"],
+                root=row["root"],
+                now=row.get("now", ""),
+                guilty=None if guilty is None else tuple(guilty),
+                files=row.get("files") or {"train.log": row["text"]},
+            )
+
+
+def answers(files: str) -> list[Answer]:
+    return [_answered(case) for case in cases(files)]
+
+
+def _answered(case: Case) -> Answer:
+    found = of_files(case.files)
+    guilty = None if case.guilty is None else _judged(found, case.guilty)
+    return Answer(case=case, root=answer(found), exit_code=found.exit_code, guilty=guilty)
+
+
+def _judged(found: Diagnosis, guilty: tuple[int, ...]) -> Guilt:
+    if found.guilty is None:
+        return "right" if not guilty else "could not tell"
+    return "right" if found.guilty.ranks == guilty else "wrong"
+
+
+def main() -> None:
+    for kind in KINDS:
+        told = answers(kind)
+        judged = [one for one in told if one.guilty]
+        for one in told:
+            if not one.right or one.guilty == "wrong":
+                said = f"{one.root} ({one.exit_code})" + (f", {one.guilty}" if one.guilty else "")
+                click.echo(f"  {one.case.source}: {one.case.root}, told as {said}")
+        known = [one for one in told if (one.case.now or one.case.root) not in {"unknown", "none"}]
+        parts = [
+            f"{kind}: {sum(one.right for one in told)} of {len(told)} right",
+            f"known causes {sum(one.right for one in known)} of {len(known)}",
+            f"{sum(one.exit_code == 0 for one in told)} with exit code 0",
+            f"guilt right {sum(one.guilty == 'right' for one in judged)} of {len(judged)}",
+            f"guilt wrong {sum(one.guilty == 'wrong' for one in judged)}",
+        ]
+        click.echo("; ".join(parts))
+
+
+if __name__ == "__main__":
+    main()

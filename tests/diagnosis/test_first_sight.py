@@ -1,0 +1,42 @@
+"""What the first-sight set holds since the catalogue has learnt from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.first_sight import answers
+
+FAILED = ["failing", "vendor", "foreign", "second-failing", "second-foreign"]
+
+
+@pytest.mark.parametrize("kind", FAILED)
+def test_no_failing_log_is_fine(kind: str) -> None:
+    fine = [one for one in answers(kind) if one.exit_code == 0]
+    assert [one.case.root for one in fine] == ["npu-loss-zero-gradnorm-nan"] * len(fine)
+
+
+@pytest.mark.parametrize("kind", ["healthy", "second-healthy"])
+def test_no_healthy_log_is_accused(kind: str) -> None:
+    assert [one.case.source for one in answers(kind) if one.exit_code] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [
+        *[("failing", 0.97), ("vendor", 0.95), ("foreign", 1)],
+        *[("second-failing", 0.91), ("second-foreign", 1)],
+    ],
+)
+def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
+    told = answers(kind)
+    assert sum(one.right for one in told) / len(told) >= share
+
+
+@pytest.mark.parametrize("kind", FAILED)
+def test_nobody_is_accused_wrongly(kind: str) -> None:
+    assert [one.case.source for one in answers(kind) if one.guilty == "wrong"] == []
+
+
+def test_the_device_of_the_vendor_s_own_tests_is_named() -> None:
+    judged = [one for one in answers("vendor") if one.guilty]
+    assert sum(one.guilty == "right" for one in judged) == len(judged) == 10

@@ -1,0 +1,123 @@
+"""Lines that read like an error are never fine, and lines that only mention errors are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Command
+from tests.diagnosis.logs import of_files, of_text
+
+STEP = "iteration 10/ 100 | lm loss: 2.3\n"
+ERRORS = [
+    "E1122 09:01:59.665000 11038 torch/distributed/api.py:1002] failed (exitcode: 1) local_rank: 0",
+    "  exitcode  : 1 (pid: 14692)\n  exitcode  : -9 (pid: 14692)",
+    "  traceback : Signal 9 (SIGKILL) received by PID 14689",
+    "[E410 11:26:01.716153860 somewhere.cpp:418] it failed",
+    "E0111 03:29:15.991928       1 reschedule.go:533]    Failed to get plugin",
+    "ERROR: it went wrong",
+    "[ERROR] it went wrong",
+    "2026-07-20 15:56:14,692 - vllm.v1 - ERROR - WorkerProc hit an exception.",
+    "2025-11-19 11:14:59.028 | ERROR    | __main__:doc_parse:95 | Dispatch error",
+    "ERROR 09-26 01:47:48 [multiproc_executor.py:546] WorkerProc hit an exception.",
+    "2025-01-22 03:15:30,756 ERROR tune_controller.py:1331 -- Trial task failed",
+    "[ERROR|trainer.py:12] 2026-01-01 00:00:00,000 >> it failed",
+    "[2025-06-12 08:08:24.544+00:00] [1] [server] [ERROR] [endpoint.cpp:45] : [MIE04E02011C] no",
+    "[2025-12-08 11:52:44.735471] [error] [69197] [operation_util.h:156] rankSize [16] is invalid",
+    '{"level":"error","msg":"it failed"}',
+    "train.py: error: unrecognized arguments: --lo",
+    "main.c:3:1: error: unknown type name 'flaot'",
+    "error: Failed to fetch: `https://example.org`",
+    "srun: error: node7: task 3: Exited with exit code 1",
+    "slurmstepd: error: *** STEP 3495450.0 ON orion-01-04 CANCELLED AT 2021-10-27 ***",
+    "/var/spool/slurmd/job1/slurm_script: line 28:  8156 Killed                  python3 main.py",
+    "Killed",
+    "Segmentation fault (core dumped)",
+    "bash: line 4: torchrun: command not found",
+    "/bin/sh: 1: hccn_tool: not found",
+    "bash: /usr/local/bin/npu-smi: No such file or directory",
+    "train-0   0/1   ImagePullBackOff   0   4s",
+    "  Warning  Failed     12s   kubelet   Failed to pull image",
+    "Error response from daemon: could not select device driver",
+    "Exception: nobody knows",
+    "Traceback (most recent call last):",
+    "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 2.",
+    "[launch.py:321:sigkill_handler] exits with return code = -9",
+    "python: symbol lookup error: ./x.so: undefined symbol: f",
+    "[ERROR] 2026-06-05-01:08:07 (PID:1, Device:-1, RankID:-1) ERR99999 UNKNOWN applicaiton",
+]
+HARMLESS = [
+    "step 3: error_rate=0 errors=0",
+    "12 passed, 0 failed, 0 errors in 3.1s",
+    "Tests: 10, FAILED: 0",
+    "validation error: 0.0312, loss: 0.7",
+    "[INFO] ErrorHandler registered; undefined symbol: checks are off",
+    "WARNING 03-06 01:16:37 _custom_ops.py:19] libx.so: cannot open shared object file",
+    "export HYDRA_FULL_ERROR=1 VERL_LOGGING_LEVEL=ERROR",
+    "log_level: ERROR",
+    "#       size         count      type   redop     time   algbw   busbw  error",
+    "exit code 0",
+    "(APIServer pid=1) INFO:     Started server process [1]",
+    "NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+]
+
+
+@pytest.mark.parametrize("line", ERRORS)
+def test_a_line_that_reads_like_an_error_is_not_fine(line: str) -> None:
+    found = of_text(f"{STEP}{line}\n{STEP}")
+    assert found.exit_code == 3
+    assert found.outcome == "unknown error"
+    assert not found.causes
+    assert found.error_lines
+    assert found.unexplained[0].evidence.text in line or line.startswith("[ERROR] 2026")
+
+
+@pytest.mark.parametrize("prefix", ["[rank3]: ", "(Worker_TP0 pid=9) ", "[default2]:", "7: "])
+def test_it_is_seen_behind_a_launcher_s_prefix(prefix: str) -> None:
+    for line in ("ERROR: it went wrong", "Killed", "Segmentation fault"):
+        assert of_text(f"{prefix}{line}\n").exit_code == 3
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_a_line_that_only_mentions_errors_is_fine(line: str) -> None:
+    found = of_text(f"{STEP}{line}\n{STEP}")
+    assert (found.exit_code, found.outcome) == (0, "nothing known found")
+
+
+def test_error_lines_are_counted_and_the_first_ones_shown(doctor: Command, tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        "ERROR: token=hf_abcdefghijklmnopqrst\nERROR: b\nERROR: b\n\x1b]0;x\x07ERROR: c\n"
+    )
+    done = doctor("diagnose", "--redact", str(log))
+    assert "unknown: 4 error lines that the catalogue does not explain" in done.stdout
+    assert "ERROR: b (2 lines)" in done.stdout
+    assert "hf_abcdefghijklmnopqrst" not in done.stdout
+    assert "\x1b]" not in done.stdout
+    assert done.returncode == 3
+
+
+def test_a_log_of_errors_only_is_counted_to_the_thousandth() -> None:
+    found = of_text("[ERROR] it went wrong\n" * 30_000 + "Segmentation fault\n")
+    assert found.lines == 30_001
+    assert found.error_lines == 1001
+    assert found.unexplained[0].kind == "death"
+
+
+def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:
+    healthy = {f"job/attempt_0/{rank}/stdout.log": STEP for rank in (0, 1, 3)}
+    assert of_files(healthy).without_log == ()
+    healthy["job/attempt_0/0/stderr.log"] = "using world size: 4, data-parallel size: 4\n"
+    found = of_files(healthy)
+    assert found.without_log == (2,)
+    assert found.exit_code == 3
+    # Ranks of a second node begin again at 0: which of them is missing cannot be told.
+    assert of_files({**healthy, "other/attempt_0/0/stdout.log": STEP}).without_log == ()
+    for name, text in healthy.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = doctor("diagnose", str(tmp_path))
+    assert "no log of rank 2, which the run had" in done.stdout
+    assert json.loads(doctor("diagnose", str(tmp_path), "--format", "json").stdout)["without_log"]
