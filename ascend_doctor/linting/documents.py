@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ascend_doctor.errors import DataError
 from ascend_doctor.facts import UNTOLD
-from ascend_doctor.linting.words import Word
+from ascend_doctor.linting.words import Piece, Word
+from ascend_doctor.parsing import check_yaml
 
 _MOST_NODES = 50_000
 _MOST_DEPTH = 60
@@ -28,9 +30,10 @@ def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
     import yaml  # noqa: PLC0415 - only to lint a file of YAML
 
     try:
+        check_yaml(content, "")
         documents = list(yaml.compose_all(content, Loader=yaml.CSafeLoader))
         return tuple(tuple(_walk(one, (), 0, [0], yaml)) for one in documents if one is not None)
-    except (yaml.YAMLError, RecursionError, ValueError):
+    except (yaml.YAMLError, RecursionError, ValueError, DataError):
         return None
 
 
@@ -63,6 +66,7 @@ def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
             f"{'.'.join(one.path)}={UNTOLD if '${' in one.text else one.text}",
             one.line,
             one.column,
+            (Piece(UNTOLD, one.line, one.column, one.text),) if "${" in one.text else (),
         )
         for one in document
         if one.path

@@ -9,7 +9,7 @@ import msgspec
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Distribution, Environment, Npu, Npus, Python, Snapshot
-from ascend_doctor.findings import Finding, Level, Place
+from ascend_doctor.findings import Finding, Level, Place, counted
 from ascend_doctor.judge import Case, Check, judge
 from ascend_doctor.linting.subjects import Subject
 
@@ -17,7 +17,7 @@ from ascend_doctor.linting.subjects import Subject
 MODULES = frozenset(
     f"ascend_doctor.checks.{name}"
     for name in (
-        *("launch", "arguments", "entry_file", "paths"),
+        *("launch", "arguments", "gdn_launch", "entry_file", "paths"),
         *("variables", "hccl_settings", "torch_npu_settings", "visible_devices"),
     )
 )
@@ -41,9 +41,17 @@ def machine(megatron: str, soc: str) -> Snapshot:
 
 
 def findings(
-    subject: Subject, base: Snapshot, catalog: Catalog, chosen: Collection[Check]
+    subject: Subject,
+    base: Snapshot,
+    catalog: Catalog,
+    chosen: Collection[Check],
+    *,
+    allow_unresolved: bool = False,
 ) -> tuple[Finding, ...]:
-    """What is wrong with a subject, each with its place. Never raises."""
+    """What is wrong with a subject, each with its place. Never raises.
+
+    ``allow_unresolved``: values that only the running shell knows are no reason for "unknown".
+    """
     facts = msgspec.structs.replace(
         base,
         launch=subject.launch,
@@ -53,7 +61,30 @@ def findings(
     # A check that has no subject in this file says nothing about it.
     mine = [one for one in chosen if _concerns(one, subject)]
     found = judge(Case(facts=facts, catalog=catalog), mine)
-    return tuple(_placed(one, subject) for one in found)
+    abstained = tuple(dict.fromkeys(one.check for one in found if one.needs == "values"))
+    return tuple(
+        _unjudged(one, abstained, allowed=allow_unresolved)
+        if one.check == "launch-resolved"
+        else _placed(one, subject)
+        for one in found
+    )
+
+
+def _unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) -> Finding:
+    """The finding about values that are not known, with the checks that they kept from judging."""
+    if finding.level is not Level.UNKNOWN:
+        return finding
+    if not abstained:
+        return msgspec.structs.replace(
+            finding, level=Level.OK, title="No check needs the values that are not known"
+        )
+    return msgspec.structs.replace(
+        finding,
+        level=Level.SKIPPED if allowed else Level.UNKNOWN,
+        title=f"{counted(len(abstained), 'check')} could not judge this launch"
+        + (" (--allow-unresolved)" if allowed else ""),
+        because=f"Not judged: {', '.join(abstained)}.",
+    )
 
 
 def _concerns(check: Check, subject: Subject) -> bool:

@@ -1,26 +1,30 @@
 """Shell scripts: the commands that they run, with the values that their variables have there.
 
 tree-sitter reads the script; what only a running shell knows (commands, input, what is set from
-outside) is marked as untold. Branches are followed each by itself; a variable that differs
-afterwards is untold.
+outside) is marked as untold, with the expression that made it so. Branches are followed each by
+itself; a variable that differs afterwards is untold. Sourced files that can be read are followed;
+after one that cannot, the variables that stood before it are untold.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from ascend_doctor.collect.launch import takes_value
 from ascend_doctor.facts import UNTOLD
+from ascend_doctor.linting.sourcing import Source, changes_nothing, folder_of_script
 from ascend_doctor.linting.words import (
     MOST_WORDS,
     Piece,
     Value,
     Word,
     kept,
+    spelt,
     text,
     untold,
     word,
@@ -31,6 +35,8 @@ _MOST_DEPTH = 60
 _MOST_CALLS = 4
 _MOST_DIGITS = 9
 _MOST_COMMANDS = 2000
+_MOST_SOURCES = 8
+_MOST_SHOWN = 60
 _NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
 _EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
@@ -39,23 +45,31 @@ class Command(msgspec.Struct, frozen=True):
     """A command that runs. ``exported`` are the variables that it is given, with their places.
 
     ``own`` are variables that were assigned, and neither exported nor used. ``open``: it may have
-    words or variables that are not seen.
+    words that are not seen. ``sourced`` are the files before it whose effect is not known.
     """
 
     words: tuple[Word, ...]
     exported: dict[str, Word]
     own: dict[str, Word]
     open: bool
+    sourced: tuple[Piece, ...] = ()
 
 
 class _State(msgspec.Struct):
     values: dict[str, Value] = msgspec.field(default_factory=dict)
     arrays: dict[str, tuple[Word, ...]] = msgspec.field(default_factory=dict)
     exported: set[str] = msgspec.field(default_factory=set)
-    sourced: bool = False
+    sourced: tuple[Piece, ...] = ()
 
     def copy(self) -> _State:
         return _State(dict(self.values), dict(self.arrays), set(self.exported), self.sourced)
+
+    def forget(self, cause: Piece) -> None:
+        """What holds after a file was sourced that cannot be read."""
+        self.sourced = (*self.sourced, cause)
+        self.values = dict.fromkeys(self.values, (cause,))
+        lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
+        self.arrays = dict.fromkeys(self.arrays, (lost,))
 
     def merge(self, others: list[_State]) -> None:
         """What holds after one of several branches."""
@@ -63,24 +77,31 @@ class _State(msgspec.Struct):
         for name in names:
             found = {text(one.values.get(name, untold(1, 1))) for one in others}
             first = next(one.values[name] for one in others if name in one.values)
-            place = first[0] if first else Piece("", 1, 1)
-            self.values[name] = first if len(found) == 1 else untold(place.line, place.column)
+            self.values[name] = first if len(found) == 1 else (_differs(name, first),)
         for name in set().union(*(one.arrays for one in others)):
             same = {one.arrays.get(name) for one in others}
             first_words = next(one.arrays[name] for one in others if name in one.arrays)
-            spot = first_words[0] if first_words else Word("", 1, 1)
-            self.arrays[name] = (
-                first_words if len(same) == 1 else (Word(UNTOLD, spot.line, spot.column),)
-            )
+            cause = _differs(name, first_words)
+            lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
+            self.arrays[name] = first_words if len(same) == 1 else (lost,)
         self.exported |= set().union(*(one.exported for one in others))
-        self.sourced |= any(one.sourced for one in others)
+        self.sourced = tuple(dict.fromkeys(piece for one in others for piece in one.sourced))
 
 
-def commands(source: bytes) -> tuple[Command, ...]:
-    """The commands of a script in their order, as far as they are followed. Never raises."""
-    walker = _Walker(source)
-    tree = _parser().parse(source)
-    walker.run(tree.root_node, 0)
+def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
+    first = parts[0] if parts else Piece("", 1, 1)
+    return Piece(UNTOLD, first.line, first.column, f"${name}, set in one branch only", first.file)
+
+
+def commands(
+    source: bytes, follow: Callable[[str], Source | None] = lambda _: None
+) -> tuple[Command, ...]:
+    """The commands of a script in their order, as far as they are followed. Never raises.
+
+    ``follow`` gives the file that a script sources, None where it cannot be read.
+    """
+    walker = _Walker(Source("", source), follow)
+    walker.walk()
     return tuple(walker.found)
 
 
@@ -93,15 +114,31 @@ def _parser() -> Any:
 
 
 class _Walker:
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: Source, follow: Callable[[str], Source | None]) -> None:
         self.found: list[Command] = []
-        self._lines = source.split(b"\n")
+        self._source = source
+        self._follow = follow
+        self._lines = source.content.split(b"\n")
         self._state = _State()
         self._functions: dict[str, Any] = {}
         self._calls = 0
+        self._depth = 0
         self._used = {
-            one.decode("ascii") for one in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source)
+            one.decode("ascii")
+            for one in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source.content)
         }
+
+    def walk(self) -> None:
+        self.run(_parser().parse(self._source.content).root_node, 0)
+
+    def _enter(self, source: Source) -> None:
+        """Go through a sourced file, as if it stood here."""
+        inner = _Walker(source, self._follow)
+        inner.found, inner._functions = self.found, self._functions
+        inner._state, inner._depth = self._state, self._depth + 1
+        inner._used |= self._used
+        inner.walk()
+        self._state = inner._state
 
     # ------------------------------------------------------------ statements
 
@@ -151,7 +188,7 @@ class _Walker:
         if more:
             found = (*self._state.values.get(name, ()), *found)
         self._state.arrays.pop(name, None)
-        self._state.values[name] = kept(found) or (Piece("", *start),)
+        self._state.values[name] = kept(found) or (self._piece("", *start),)
         return name
 
     def _declare(self, node: Any) -> None:
@@ -199,7 +236,7 @@ class _Walker:
     def _loop(self, node: Any, depth: int) -> None:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         if variable is not None:
-            self._state.values[self._text(variable)] = untold(*self._place(variable))
+            self._state.values[self._text(variable)] = self._open(variable)
         if body is not None:
             self._branches([[body]], depth, exhaustive=False)
 
@@ -224,7 +261,7 @@ class _Walker:
                 if name is not None and name.type == "variable_name":
                     content = self._value(value, 0) if value is not None else ()
                     spot = self._place(child)
-                    own[self._text(name)] = Word(text(content), *spot)
+                    own[self._text(name)] = word(content, *spot)
             elif child.type == "command_name":
                 found += self._words(child.named_children[0] if child.named_children else child)
             elif not child.type.endswith("redirect"):
@@ -236,15 +273,16 @@ class _Walker:
             return
         name = found[0].text
         if name in {"source", "."}:
-            self._state.sourced = True
+            self._sourced(found[1] if len(found) > 1 else found[0])
         elif name in {"read", "mapfile", "readarray", "getopts"}:
             for one in found[1:]:
-                self._state.values[one.text] = untold(one.line, one.column)
+                source = f"{name} {one.text}"
+                self._state.values[one.text] = untold(one.line, one.column, source, one.file)
         elif name == "eval":
             split = [
                 part
                 for one in found[1:]
-                for part in words((Piece(one.text, one.line, one.column),))
+                for part in words((Piece(one.text, one.line, one.column, _sources(one), one.file),))
             ]
             self._called(split, own, depth)
         elif name in self._functions and self._calls < _MOST_CALLS:
@@ -254,22 +292,31 @@ class _Walker:
         else:
             self._add(found, own)
 
+    def _sourced(self, target: Word) -> None:
+        """What a sourced file does here: nothing that matters, what it says, or anything."""
+        name = spelt(target)
+        if changes_nothing(name):
+            return
+        source = self._follow(target.text) if UNTOLD not in target.text else None
+        if source is not None and self._depth < _MOST_SOURCES:
+            self._enter(source)
+            return
+        cause = f"source {name}"[:_MOST_SHOWN]
+        self._state.forget(Piece(UNTOLD, target.line, target.column, cause, target.file))
+
     def _add(self, found: list[Word], own: dict[str, Word]) -> None:
         state = self._state
-        values = {
-            name: Word(text(value), value[0].line, value[0].column) if value else Word("", 1, 1)
-            for name, value in state.values.items()
-        }
+        values = {name: word(value, 1, 1) for name, value in state.values.items()}
         exported = {name: one for name, one in values.items() if name in state.exported}
         inner = {
             name: one
             for name, one in values.items()
             if name not in state.exported and name not in own and name not in self._used
         }
-        # A word that is untold as a whole may be many, or none.
-        several = any(one.text == UNTOLD for one in found)
         self.found.append(
-            Command(tuple(found), {**exported, **own}, inner, several or state.sourced)
+            Command(
+                tuple(found), {**exported, **own}, inner, bool(option_lists(found)), state.sourced
+            )
         )
 
     # ------------------------------------------------------------ words and values
@@ -281,6 +328,9 @@ class _Walker:
         """The words that an argument becomes: several for an unquoted variable or an array."""
         if node.type == "comment":
             return []
+        if _ARGUMENTS.fullmatch(self._text(node)):
+            # A script is judged as it starts without arguments; a function is called with some.
+            return [self._many(node)] if self._calls else []
         spread = self._array(node)
         if spread is not None:
             return list(spread)
@@ -305,17 +355,21 @@ class _Walker:
         name = found.group(1)
         if name in self._state.arrays:
             return self._state.arrays[name]
-        return (Word(UNTOLD, *self._place(inner)),)
+        return (self._many(inner),)
+
+    def _many(self, node: Any) -> Word:
+        """Words that only the running shell knows."""
+        return Word(UNTOLD, *self._place(node), self._open(node), self._source.name, many=True)
 
     def _value(self, node: Any, depth: int) -> Value:  # noqa: PLR0911 - one a kind of node
         line, column = self._place(node)
         if depth > _MOST_DEPTH:
-            return untold(line, column)
+            return self._open(node)
         kind = node.type
         if kind in {"word", "number", "string_content", "variable_name"}:
-            return (Piece(_unescaped(self._text(node), kind), line, column),)
+            return (self._piece(_unescaped(self._text(node), kind), line, column),)
         if kind == "raw_string":
-            return (Piece(self._text(node)[1:-1], line, column + 1),)
+            return (self._piece(self._text(node)[1:-1], line, column + 1),)
         if kind == "string":
             return self._string(node, depth)
         if kind in {"concatenation", "command_name"}:
@@ -332,7 +386,9 @@ class _Walker:
             return self._expansion(node, depth)
         if kind == "arithmetic_expansion":
             return self._arithmetic(node)
-        return untold(line, column)
+        if kind == "command_substitution" and folder_of_script(self._text(node)):
+            return (self._piece(".", line, column),)
+        return self._open(node)
 
     def _string(self, node: Any, depth: int) -> Value:
         """Between double quotes; blanks between parts stand in no node of their own."""
@@ -350,22 +406,33 @@ class _Walker:
 
     def _gap(self, node: Any, start: int, end: int, point: Any) -> Piece:
         content: bytes = node.text[start - node.start_byte : end - node.start_byte]
-        return Piece(content.decode("utf-8", "replace"), point[0] + 1, self._column(point))
+        return self._piece(content.decode("utf-8", "replace"), point[0] + 1, self._column(point))
+
+    def _piece(self, content: str, line: int, column: int) -> Piece:
+        return Piece(content, line, column, file=self._source.name)
+
+    def _open(self, node: Any) -> Value:
+        """What only the running shell knows, and the expression that stands for it."""
+        source = " ".join(self._text(node).strip('"').split())[:_MOST_SHOWN]
+        return untold(*self._place(node), source, self._source.name)
 
     def _variable(self, name: str, node: Any) -> Value:
-        place = self._place(node)
         if name in self._state.values:
             return self._state.values[name]
         if name in self._state.arrays:
             first = self._state.arrays[name][:1]
-            return tuple(Piece(one.text, one.line, one.column) for one in first)
-        return untold(*place)
+            return tuple(
+                Piece(one.text, one.line, one.column, _sources(one), one.file) for one in first
+            )
+        return self._open(node)
 
     def _expansion(self, node: Any, depth: int) -> Value:
         """${NAME} and ${NAME:-default}; what else there is, only the shell knows."""
+        if folder_of_script(self._text(node)):
+            return (self._piece(".", *self._place(node)),)
         name_node = next((one for one in node.named_children if one.type == "variable_name"), None)
         if name_node is None:
-            return untold(*self._place(node))
+            return self._open(node)
         name = self._text(name_node)
         marks = [child.type for child in node.children if not child.is_named]
         marks = [one for one in marks if one not in {"${", "}"}]
@@ -377,7 +444,7 @@ class _Walker:
                 return known
             rest = [child for child in node.named_children if child.id != name_node.id]
             return kept(tuple(piece for one in rest for piece in self._value(one, depth + 1)))
-        return untold(*self._place(node))
+        return self._open(node)
 
     def _arithmetic(self, node: Any) -> Value:
         """Sums and products of numbers that are known."""
@@ -391,7 +458,7 @@ class _Walker:
 
         inner = re.sub(r"\$\{?([A-Za-z_]\w*)\}?|\b([A-Za-z_]\w*)\b", number, inner[:200])
         result = _calculated(inner)
-        return untold(*place) if result is None else (Piece(str(result), *place),)
+        return self._open(node) if result is None else (self._piece(str(result), *place),)
 
     def _text(self, node: Any) -> str:
         content: bytes = node.text or b""
@@ -404,6 +471,27 @@ class _Walker:
         """tree-sitter counts bytes, people count characters."""
         before = self._lines[point[0]][: point[1]] if point[0] < len(self._lines) else b""
         return len(before.decode("utf-8", "replace")) + 1
+
+
+def _sources(one: Word) -> str:
+    """The expression that keeps a word from being known; empty where it is known."""
+    return one.unresolved[0].source if one.unresolved else ""
+
+
+def option_lists(found: Sequence[Word]) -> list[Word]:
+    """The words that may stand for several options, or for none."""
+    return [
+        one
+        for before, one in zip(("", *(each.text for each in found)), found, strict=False)
+        if one.text == UNTOLD
+        and one.many
+        and (not takes_value(before) or _OF_OPTIONS.search(_sources(one)))
+    ]
+
+
+_ARGUMENTS = re.compile(r"\"?\$\{?[@*]\}?\"?")
+# Names that scripts give to lists of options, and the arguments of the script.
+_OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
 
 
 def _unescaped(content: str, kind: str) -> str:

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from ascend_doctor.collect.environment import misspelt
-from ascend_doctor.collect.launch import launch, said
+from ascend_doctor.collect.launch import Said, launch, said, takes_value
 from ascend_doctor.data import Catalog
-from ascend_doctor.errors import DataError
-from ascend_doctor.facts import UNTOLD, Environment, Launch, Script
+from ascend_doctor.facts import UNTOLD, Environment, Launch, Script, Spot
+from ascend_doctor.files import read_bytes
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.documents import containers, hydra, leaves
 from ascend_doctor.linting.python import script
-from ascend_doctor.linting.shell import Command, commands, launches
-from ascend_doctor.linting.words import Word
+from ascend_doctor.linting.shell import Command, commands, launches, option_lists
+from ascend_doctor.linting.sourcing import Source, follower
+from ascend_doctor.linting.words import Piece, Word
 
 MOST_BYTES = 4 << 20
 _YAML = (".yaml", ".yml")
@@ -34,14 +35,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(path: str) -> bytes:
     """The content of a file. Raises DataError."""
-    try:
-        with open(path, "rb") as file:
-            found = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    if len(found) > MOST_BYTES:
-        raise DataError(f"{path}: larger than {MOST_BYTES >> 20} MiB; this is no launch")
-    return found
+    return read_bytes(path, MOST_BYTES)
 
 
 def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[Subject, ...]:
@@ -53,7 +47,7 @@ def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[Subject, ...]
         return (Subject(file=path, script=found),) if found is not None else ()
     if ending in _YAML:
         return tuple(_documents(path, text, catalog))
-    return tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog))
+    return tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog, follow=follower(path)))
 
 
 def of_command(words: Iterable[str], catalog: Catalog) -> Subject:
@@ -75,9 +69,10 @@ def _shell(
     catalog: Catalog,
     moved: Moved = lambda line, column: (line, column),
     variables: Mapping[str, Word] | None = None,
+    follow: Callable[[str], Source | None] = lambda _: None,
 ) -> Iterator[Subject]:
     """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
-    found = commands(content)
+    found = commands(content, follow)
     some = False
     for one in launches(found):
         some = True
@@ -131,11 +126,14 @@ def _subject(
         told = msgspec.structs.replace(told, program="verl")
     places: dict[str, Place] = {}
 
-    def place(one: Word) -> Place:
+    def place(one: Word | Piece) -> Place:
+        if one.file:
+            return Place(file=one.file, line=one.line, column=one.column)
         line, column = moved(one.line, one.column)
         return Place(file=file, line=line, column=column)
 
-    for name, option in said(texts).items():
+    given = said(texts)
+    for name, option in given.items():
         places[name] = place(command.words[option.word])
     for one in command.words:
         if one.text.startswith("--"):
@@ -152,10 +150,29 @@ def _subject(
     told = msgspec.structs.replace(
         told,
         places=places,
+        open_environment=bool(command.sourced),
+        unresolved=tuple(_unresolved(command, given, place)),
         pythonpath=path.text if path is not None else "",
         unexported=tuple(lost) if told.given else (),
     )
     return Subject(file=file, launch=told, environment=_environment(file, exported, catalog))
+
+
+def _unresolved(
+    command: Command, given: Mapping[str, Said], place: Callable[[Piece], Place]
+) -> Iterator[Spot]:
+    """The expressions in a command that only its shell knows, each with the option it gives."""
+    options = {option.word: name for name, option in given.items()}
+    lists = option_lists(command.words)
+    asked: dict[Piece, str] = {}
+    for number, one in enumerate(command.words):
+        before = command.words[number - 1].text if number else ""
+        name = options.get(number) or (options.get(number - 1, "") if takes_value(before) else "")
+        if name or one in lists:
+            asked |= {piece: name for piece in one.unresolved if piece not in asked}
+    asked |= {piece: "" for piece in command.sourced if piece not in asked}
+    for piece, name in asked.items():
+        yield Spot(name=piece.source, argument=name, place=place(piece))
 
 
 def _read_by_training(catalog: Catalog) -> set[str]:
@@ -165,7 +182,7 @@ def _read_by_training(catalog: Catalog) -> set[str]:
 
 
 def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> Environment:
-    """The variables that the matrix knows; a value that only the shell knows is none here."""
+    """The variables that the matrix knows; a value that only the shell knows is withheld."""
     table = catalog.variables
     shown = {one.name for one in table.variables}
     near = {one.wrong: one.right for one in table.near_misses}
@@ -176,5 +193,6 @@ def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> E
             for name, one in exported.items()
             if name in shown and UNTOLD not in one.text
         },
+        withheld=tuple(name for name, one in exported.items() if UNTOLD in one.text),
         misspelt=misspelt(tuple(exported), near),
     )

@@ -15,49 +15,68 @@ _BLANK = " \t\n\r"
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A part of a value, and line and column (from 1) of its first character."""
+    """A part of a value, and line and column (from 1) of its first character.
+
+    ``source`` is the expression that only the running shell knows, where ``text`` is UNTOLD;
+    ``file`` the sourced file that the part stands in, "" for the script itself.
+    """
 
     text: str
     line: int
     column: int
+    source: str = ""
+    file: str = ""
 
 
 Value = tuple[Piece, ...]
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A word of a command."""
+    """A word of a command. ``unresolved`` are its parts that only the running shell knows.
+
+    ``many``: it is not quoted, so that the shell may make several words of it, or none.
+    """
 
     text: str
     line: int
     column: int
+    unresolved: tuple[Piece, ...] = ()
+    file: str = ""
+    many: bool = False
 
 
 def text(value: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in value)
 
 
-def untold(line: int, column: int) -> Value:
+def untold(line: int, column: int, source: str = "", file: str = "") -> Value:
     """A value that only the running shell knows."""
-    return (Piece(UNTOLD, line, column),)
+    return (Piece(UNTOLD, line, column, source, file),)
+
+
+def unresolved(value: Iterable[Piece]) -> tuple[Piece, ...]:
+    """The parts of a value that only the running shell knows."""
+    return tuple(piece for piece in value if UNTOLD in piece.text)
 
 
 def kept(value: Value) -> Value:
     """The value, or an untold one where it is too long to keep."""
     if sum(len(piece.text) for piece in value) <= MOST_TEXT and len(value) <= MOST_WORDS:
         return value
-    return untold(value[0].line, value[0].column)
+    first = value[0]
+    return untold(first.line, first.column, "a value that is too long", first.file)
 
 
 def word(value: Value, line: int, column: int) -> Word:
     """The value as one word, as between double quotes."""
     first = value[0] if value else Piece("", line, column)
-    return Word(text(value), first.line, first.column)
+    return Word(text(value), first.line, first.column, unresolved(value), first.file)
 
 
 def words(value: Value) -> Iterator[Word]:
     """The words that an unquoted value falls into; a backslash before a line end is a blank."""
     letters: list[str] = []
+    parts: list[Piece] = []
     start = (0, 0)
     for piece in value:
         line, column = piece.line, piece.column
@@ -65,11 +84,21 @@ def words(value: Value) -> Iterator[Word]:
             follows = piece.text[place + 1 : place + 2]
             if letter in _BLANK or (letter == "\\" and follows in {"\n", "\r"}):
                 if letters:
-                    yield Word("".join(letters), *start)
-                    letters = []
+                    yield Word(
+                        "".join(letters), *start, unresolved(parts), parts[0].file, many=True
+                    )
+                    letters, parts = [], []
             else:
                 start = start if letters else (line, column)
                 letters.append(letter)
+                parts = parts if parts and parts[-1] is piece else [*parts, piece]
             line, column = (line + 1, 1) if letter == "\n" else (line, column + 1)
     if letters:
-        yield Word("".join(letters), *start)
+        yield Word("".join(letters), *start, unresolved(parts), parts[0].file, many=True)
+
+
+def spelt(one: Word) -> str:
+    """The word as the script has it, with the expressions that stand for what is not known."""
+    sources = iter(one.unresolved)
+    parts = one.text.split(UNTOLD)
+    return parts[0] + "".join(f"{next(sources).source}{part}" for part in parts[1:])

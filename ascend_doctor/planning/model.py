@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
 from ascend_doctor.loading import load
+from ascend_doctor.parsing import read_json
 from ascend_doctor.stacks import Row, Source
+
+_CONFIG_BYTES = 16 << 20
+# Layouts are tried for each divisor of these.
+_MOST = {
+    "num_hidden_layers": 10_000,
+    "num_attention_heads": 100_000,
+    "num_key_value_heads": 100_000,
+    "n_routed_experts": 100_000,
+    "num_routed_experts": 100_000,
+    "num_experts": 100_000,
+    "num_local_experts": 100_000,
+}
 
 
 class Latent(Row, frozen=True, kw_only=True):
@@ -99,12 +111,7 @@ def every(catalog: Catalog) -> tuple[Model, ...]:
 
 
 def _read(path: Path) -> Model:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: {error}") from error
+    found = read_json(path, limit=_CONFIG_BYTES)
     try:
         return from_config(found, title=str(path))
     except DataError as error:
@@ -119,6 +126,9 @@ def from_config(config: Any, *, title: str) -> Model:
     config = config.get("text_config", config)
     if not isinstance(config, dict):
         raise DataError("text_config is no object")
+    for name, most in _MOST.items():
+        if isinstance(told := config.get(name), int) and told > most:
+            raise DataError(f"{name} is {told}; no model has more than {most}")
     size = _Sizes(config)
     heads, hidden = size.need("num_attention_heads"), size.need("hidden_size")
     kind = str(config.get("model_type", ""))

@@ -330,3 +330,23 @@ def test_a_mistake_is_found_at_its_line(
     assert (check, line) in places
     # A size that divides nothing is wrong in several ways.
     assert len(places) <= 3
+
+
+SOURCES = (
+    "source /usr/local/Ascend/ascend-toolkit/set_env.sh",
+    ". /usr/local/Ascend/cann/set_env.sh && source ${HOME}/venv/bin/activate",
+    "source <(ascend-doctor env --prefix ~/stack)",
+)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_sourced_environment_hides_no_mistake(source: str) -> None:
+    for name, right, wrong, check, _ in MISTAKES:
+        if name.endswith(".sh"):
+            first, rest = FILES[name].replace(right, wrong, 1).split("\n", 1)
+            below = {
+                (one.check, one.place and one.place.line)
+                for one in linted(name, first + "\n" + rest)
+            }
+            moved = linted(name, f"{first}\n{source}\n{rest}")
+            assert {(one.check, one.place and one.place.line - 1) for one in moved} == below, check

@@ -1,0 +1,68 @@
+"""Files that a script sources: which of them matter here, and what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+
+import msgspec
+
+MOST_BYTES = 1 << 20
+# They set paths, the prompt and what belongs to the user; none of them sets what a launch is judged
+# by. set_env.sh is CANN's and NNAL's (facts of both layouts: paths and library folders only).
+_NO_EFFECT = re.compile(
+    r"(?:(?:ascend|cann|toolkit|nnal|nnae|atb|driver)[^\s]*/(?:set_env|setenv)\.(?:sh|bash))"
+    r"|(?:^|/)(?:activate|\.bashrc|\.bash_profile|\.profile|profile|conda\.sh|bashrc)$"
+    r"|<\(\s*ascend-doctor env\b",
+    re.IGNORECASE,
+)
+_SCRIPT = r"\"?\$\{?(?:0|BASH_SOURCE(?:\[0\])?)\}?\"?"
+_REAL = rf"\"?\$\((?:realpath|readlink -f)\s+{_SCRIPT}\)\"?"
+_DIRNAME = rf"\$\(\s*dirname\s+(?:--\s+)?(?:{_SCRIPT}|{_REAL})\s*\)"
+_QUIET = r"(?:>\s*/dev/null\s*)?(?:2>&1\s*)?"
+_FOLDER = re.compile(
+    rf"{_DIRNAME}"
+    rf"|\$\(\s*cd\s+(?:--\s+)?\"?{_DIRNAME}\"?\s*{_QUIET}&&\s*pwd(?:\s+-P)?\s*\)"
+    r"|\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}"
+)
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A file of shell commands; ``name`` is empty for the script itself."""
+
+    name: str
+    content: bytes
+
+
+def changes_nothing(target: str) -> bool:
+    """Whether sourcing this file leaves everything as it is that a launch is judged by."""
+    return _NO_EFFECT.search(target) is not None
+
+
+def folder_of_script(expression: str) -> bool:
+    """Whether an expression is the folder of the script that it stands in."""
+    return _FOLDER.fullmatch(expression.strip()) is not None
+
+
+def follower(script: str) -> Callable[[str], Source | None]:
+    """What reads the files that ``script`` sources: those by a relative path, beside it or here."""
+    beside = os.path.dirname(script)
+
+    def follow(target: str) -> Source | None:
+        if os.path.isabs(target):
+            return None
+        for path in dict.fromkeys((os.path.join(beside, target), target)):
+            name = os.path.normpath(path)
+            try:
+                if not os.path.isfile(name):
+                    continue
+                with open(name, "rb") as file:
+                    content = file.read(MOST_BYTES + 1)
+            except (OSError, ValueError):
+                continue
+            if len(content) <= MOST_BYTES:
+                return Source(name, content.replace(b"\r\n", b"\n"))
+        return None
+
+    return follow

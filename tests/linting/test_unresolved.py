@@ -1,0 +1,173 @@
+"""What a script leaves to its shell is said, with the line and with what was not judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import every
+from ascend_doctor.data import Catalog
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting.judging import findings, machine, suits, unique
+from ascend_doctor.linting.sourcing import changes_nothing, folder_of_script
+from ascend_doctor.linting.subjects import read, subjects
+from tests.conftest import Command
+
+CATALOG = Catalog()
+CHECKS = tuple(one for one in every() if suits(one))
+SIZES = (
+    "run-world-size",
+    "run-heads-divide",
+    "run-layers-divide",
+    "run-batch-divides",
+    "run-precision",
+)
+LAUNCH = """torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 \\
+  --pipeline-model-parallel-size 1 --context-parallel-size 1 --expert-model-parallel-size 1 \\
+  --num-layers 4 --num-attention-heads 8 --hidden-size 64 --micro-batch-size 1 \\
+  --global-batch-size 8 --bf16 {}
+"""
+
+
+def judged(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[str, Finding]:
+    base = machine("0.15.3", "Ascend910B3")
+    found = unique(
+        tuple(
+            one
+            for each in subjects(path, script.encode(), CATALOG)
+            for one in findings(each, base, CATALOG, CHECKS, allow_unresolved=allow)
+        )
+    )
+    return {one.check: one for one in found}
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "source", "check"),
+    [
+        (LAUNCH.format("--num-layers $LAYERS"), 4, "$LAYERS", "run-layers-divide"),
+        (LAUNCH.format('--global-batch-size "$((2 * N))"'), 4, "$((2 * N))", "run-batch-divides"),
+        (LAUNCH.format("$MORE_ARGS"), 4, "$MORE_ARGS", "run-layers-divide"),
+        (
+            "TP=$(nproc)\n" + LAUNCH.format("--tensor-model-parallel-size $TP"),
+            1,
+            "$(nproc)",
+            SIZES[0],
+        ),
+        (
+            "TP=2\nsource sizes.sh\n" + LAUNCH.format("--tensor-model-parallel-size $TP"),
+            2,
+            "source sizes.sh",
+            "run-heads-divide",
+        ),
+        (
+            "if big; then H=64; else H=8; fi\n" + LAUNCH.format("--num-attention-heads $H"),
+            1,
+            "$H, set in one branch only",
+            "run-heads-divide",
+        ),
+        ("f() {\n" + LAUNCH.format('"$@"') + "}\nf --num-layers 3", 5, "$@", "run-layers-divide"),
+    ],
+)
+def test_what_is_left_to_the_shell_is_said(script: str, line: int, source: str, check: str) -> None:
+    finding = judged(script)["launch-resolved"]
+    assert finding.level is Level.UNKNOWN
+    assert finding.place is not None
+    assert finding.place.line == line
+    assert f"`{source}`" in finding.found
+    assert check in finding.because
+    allowed = judged(script, allow=True)["launch-resolved"]
+    assert allowed.level is Level.SKIPPED
+    assert check in allowed.because
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        LAUNCH.format('--save "$OUT" --load ${CKPT} --data-path $DATA'),
+        LAUNCH.format('"$@"'),
+        "source /usr/local/Ascend/ascend-toolkit/set_env.sh\n" + LAUNCH.format(""),
+        "source ${ASCEND_BASE:-/usr/local/Ascend}/nnal/atb/set_env.sh\n" + LAUNCH.format(""),
+        "source ~/.bashrc; source venv/bin/activate\n" + LAUNCH.format(""),
+        "source sizes.sh\n" + LAUNCH.format(""),
+    ],
+)
+def test_what_no_check_needs_is_no_matter(script: str) -> None:
+    found = judged(script)
+    assert found["launch-resolved"].level is Level.OK
+    assert {found[check].level for check in SIZES} == {Level.OK}
+
+
+def test_a_file_beside_the_script_is_followed(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    text = 'HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)\nsource $HERE/lib/sizes.sh\n'
+    script.write_text(text + LAUNCH.format("--num-layers $LAYERS $MODEL_ARGS"), "utf-8")
+    sizes = tmp_path / "lib" / "sizes.sh"
+    sizes.parent.mkdir()
+    sizes.write_text('LAYERS=5\n\nMODEL_ARGS="\n --pipeline-model-parallel-size 2\n"\n', "utf-8")
+    found = judged(read(str(script)).decode(), str(script))
+    assert found["launch-resolved"].level is Level.OK
+    wrong = found["run-layers-divide"]
+    assert wrong.level is Level.ERROR
+    assert wrong.place is not None
+    assert (wrong.place.file, wrong.place.line) == (str(sizes), 4)
+
+
+def test_files_that_source_each_other_end(tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("source train.sh\n" + LAUNCH.format("--num-layers 3"), "utf-8")
+    assert judged(read(str(script)).decode(), str(script))["launch-resolved"].level is Level.OK
+
+
+def test_known_sizes_are_judged_beside_unknown_ones() -> None:
+    found = judged(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 3 "
+        "--pipeline-model-parallel-size $PP --context-parallel-size 1"
+    )
+    assert found["run-world-size"].level is not Level.OK
+    assert found["launch-resolved"].level is Level.UNKNOWN
+
+
+def test_lint_is_not_green_before_it_has_judged(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(LAUNCH.format("--num-layers $LAYERS"), "utf-8")
+    options = ("lint", "train.sh", "--megatron", "0.15.3", "--format", "json")
+    done = doctor(*options, cwd=tmp_path)
+    assert done.returncode == 3
+    verdict = json.loads(done.stdout)["verdict"]
+    assert (verdict["error"], verdict["unknown"]) == (0, 1)
+    assert doctor(*options, "--allow-unresolved", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "changes"),
+    [
+        ("/usr/local/Ascend/cann-9.0.0/set_env.sh", False),
+        ("/usr/local/Ascend/nnal/atb/set_env.sh", False),
+        ("<(ascend-doctor env --prefix x)", False),
+        ("./set_env.sh", True),
+        ("examples/model/set_env_npu.sh", True),
+        ("env_npu.sh", True),
+        ("/opt/activate_sizes.sh", True),
+    ],
+)
+def test_files_of_known_effect(target: str, changes: bool) -> None:
+    assert changes_nothing(target) is not changes
+
+
+@pytest.mark.parametrize(
+    ("expression", "right"),
+    [
+        ('$(dirname "$0")', True),
+        ('$(dirname -- "${BASH_SOURCE[0]}")', True),
+        ('$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)', True),
+        ('$(cd -- "$(dirname "$0")" >/dev/null 2>&1 && pwd -P)', True),
+        ('$(dirname "$(readlink -f "$0")")', True),
+        ("${BASH_SOURCE%/*}", True),
+        ('$(dirname "$1")', False),
+        ("$(pwd)", False),
+        ('$(cd "$(dirname "$0")/.." && pwd)', False),
+    ],
+)
+def test_the_folder_of_the_script(expression: str, right: bool) -> None:
+    assert folder_of_script(expression) is right
