@@ -13,15 +13,17 @@ from typing import NamedTuple
 import msgspec
 
 from ascend_doctor.checks.pair_rounds import PROBE
+from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA as FACTS_SCHEMA
-from ascend_doctor.facts import Snapshot
+from ascend_doctor.facts import Snapshot, Time
+from ascend_doctor.files import read_bytes
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
 from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
 from ascend_doctor.fleet.settings import Setting, settings
+from ascend_doctor.parsing import JSON_BYTES
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
 
-_LIMIT = 256 << 20
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
 
 
@@ -31,7 +33,7 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     tool_version: str
     host: str
-    taken_at: str
+    taken_at: Time
     simulated: bool
     redacted: bool
     verdict: Verdict
@@ -184,12 +186,9 @@ _HEAD = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def read_report(file: str) -> NodeReport | Unreadable:
     """The report in a file, or why there is none."""
     try:
-        with open(file, "rb") as opened:
-            data = opened.read(_LIMIT + 1)
-    except (OSError, ValueError) as error:
-        return Unreadable(file=file, reason=getattr(error, "strerror", None) or str(error))
-    if len(data) > _LIMIT:
-        return Unreadable(file=file, reason=f"larger than {_LIMIT >> 20} MiB")
+        data = read_bytes(file, JSON_BYTES)
+    except DataError as error:
+        return Unreadable(file=file, reason=str(error).removeprefix(f"{file}: "))
     if not data.strip():
         return Unreadable(file=file, reason="empty: the check on this node wrote nothing")
     try:

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 
@@ -14,7 +13,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
-from ascend_doctor.system import wait_for
+from ascend_doctor.system import MODULE, wait_for
 
 # What Ray needs of the time to let go of its cluster; where it does not, it is killed in time.
 _MARGIN, _MARGIN_SHARE = 5.0, 0.1
@@ -51,8 +50,8 @@ class RayEngine:
         own = msgspec.structs.replace(job, deadline=job.deadline - margin)
         patience = _PATIENCE
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "ascend_doctor.fleet.ray_driver"],
+            process = subprocess.Popen(  # noqa: S603 - a module of ours, no shell
+                [*MODULE, "ascend_doctor.fleet.ray_driver"],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=errors,

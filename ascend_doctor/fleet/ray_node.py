@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from ascend_doctor.fleet.supervised import run_supervised
+from ascend_doctor.system import DOCTOR
 
 
 class OnNode:
@@ -23,5 +24,5 @@ class OnNode:
     def check(self, arguments: tuple[str, ...], seconds: float, env: Mapping[str, str]) -> bytes:
         """The encoded Ending of ``ascend-doctor check`` with the JSON report as its output."""
         own = () if "--python" in arguments else ("--python", sys.executable)
-        command = (sys.executable, "-m", "ascend_doctor", "check", *own, *arguments)
+        command = (*DOCTOR, "check", *own, *arguments)
         return run_supervised((*command, "--format", "json"), seconds, env)

@@ -18,6 +18,7 @@ from ascend_doctor.facts import (
     Snapshot,
 )
 
+DEVICE_FILES = "device files"
 ABSENT = "(absent)"
 
 
@@ -88,7 +89,7 @@ def _driver(driver: Driver | None) -> Iterator[Row]:
     yield Group.STACK, "driver", driver.version, False
     yield Group.STACK, "driver package", driver.package_version, False
     yield Group.STACK, "firmware", driver.firmware_version, False
-    yield Group.DEVICES, "device files", len(driver.devices), False
+    yield Group.DEVICES, DEVICE_FILES, len(driver.devices), False
 
 
 def _npus(npus: Npus | None) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from typing import IO
 import msgspec
 
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
+from ascend_doctor.system import MODULE
 
 _POLL = 0.1
 # A check that is told to end ends its probes and writes what it has.
@@ -43,7 +44,7 @@ def run_supervised(command: Sequence[str], seconds: float, env: Mapping[str, str
     (ray-project/ray: doc/source/ray-core/user-spawn-processes.rst).
     """
     with subprocess.Popen(  # noqa: S603 - the command of a fleet check, no shell
-        [sys.executable, "-m", "ascend_doctor.fleet.supervised", str(seconds), *command],
+        [*MODULE, "ascend_doctor.fleet.supervised", str(seconds), *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -47,6 +47,12 @@ TOPICS = {
         "program; any other difference is a warning. Names, addresses, times, load and free\n"
         "memory are not compared.",
     ),
+    "fleet-npus": Topic(
+        "Every node has as many NPUs as most",
+        "Device files are counted. A node with fewer than more than half of the nodes have lost\n"
+        "cards, or all of them, and fails: a job has a rank for each. Nodes with more only differ\n"
+        "(fleet-drift). Merge the reports of nodes of different kinds apart.",
+    ),
     "fleet-duplicate-address": Topic(
         "Every NPU has an address of its own",
         "The addresses that hccn_tool reports are compared over all nodes, where reports are not\n"

@@ -17,7 +17,7 @@ from ascend_doctor.findings import Finding, Level, Remedy, counted
 from ascend_doctor.fleet.hosts import compress
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import more_is_worse, outliers
-from ascend_doctor.fleet.settings import ABSENT, Group, Setting
+from ascend_doctor.fleet.settings import ABSENT, DEVICE_FILES, Group, Setting
 from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, verdict
 
 _NAMED = 8
@@ -42,6 +42,7 @@ def judge(
     findings = (
         *_silent(missing, reasons),
         *_about_files(merged),
+        *_fewer(drift),
         *(_drifted(one) for one in drift),
         *_addresses(merged),
         *rounds,
@@ -241,6 +242,31 @@ def _drift(merged: Merged, setting: Setting, spread: dict[str, Sequence[int]]) -
             for value, numbers in ordered
         ),
     )
+
+
+def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
+    """Nodes that have fewer NPUs than most: a rank of the job has none there."""
+    for drift in drifts:
+        if drift.setting != DEVICE_FILES or drift.majority is None:
+            continue
+        few = [one for one in drift.values if int(one.value) < int(drift.majority)]
+        if few:
+            yield Finding(
+                check="fleet-npus",
+                level=Level.ERROR,
+                title="Nodes have fewer NPUs than most",
+                found="; ".join(
+                    f"{one.value} on {counted(one.count, 'node')}" for one in few[:_NAMED]
+                )
+                + _more(len(few)),
+                wanted=f"{counted(int(drift.majority), 'NPU')}, as on most nodes",
+                because="A card that the driver lost leaves a rank of the job without a device.",
+                remedy=Remedy(
+                    summary="See which cards are gone; merge nodes of another kind apart",
+                    commands=("npu-smi info -l", "lspci -d 19e5: | grep -i accelerators"),
+                ),
+                nodes=tuple(name for one in few for name in one.nodes),
+            )
 
 
 def _drifted(drift: Drift) -> Finding:

@@ -193,6 +193,7 @@ def test_the_gate_stands_before_the_work_and_has_its_npus(
     spec = manifest(capsys, "--initcontainer", "--npus", "2")["spec"]
     (gate,), (work,) = spec["initContainers"], spec["containers"]
     assert gate["command"][:4] == ["ascend-doctor", "check", "--preset", "init"]
+    assert gate["command"][4:6] == ["--expect", "npus>=2"]
     assert gate["resources"] == work["resources"]
     assert gate["volumeMounts"] == work["volumeMounts"]
 
