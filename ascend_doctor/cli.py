@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
-import os
-import signal
 import sys
 
 import click
 
-from ascend_doctor import __version__
+from ascend_doctor import __version__, streams, system, watchdog
 from ascend_doctor.commands.lazy import LazyGroup
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
+from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_UNKNOWN, EXIT_USAGE
 from ascend_doctor.render.plain import lines, one_line
+
+_EXHAUSTED = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
+}
 
 # Name and one line of help; the module of a command is imported when it is called.
 COMMANDS = {
@@ -59,11 +64,25 @@ doctor.help = doctor.callback.__doc__ if doctor.callback else None
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    # A scheduler's SIGTERM ends a run as Ctrl-C does: children are ended, the report is written.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    streams.hold()
+    code = EXIT_INTERRUPTED
+    with contextlib.suppress(KeyboardInterrupt):  # also before and behind the command
+        code = _watched()
+    sys.exit(code)
+
+
+def _watched() -> int:
+    # A scheduler's SIGTERM and a lost terminal end a run as Ctrl-C does: children are ended, the
+    # report is written.
+    watchdog.start()
+    system.be_alone()
     # Facts are made once and kept: looking for garbage among them is a tenth of a level 0.
     gc.disable()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if lost := streams.failure():
+        _say(lost)
+        return EXIT_USAGE
+    return code
 
 
 def run(arguments: list[str]) -> int:
@@ -79,12 +98,23 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_INTERRUPTED
-    except Exception:  # noqa: BLE001 - the last handler: a bug of ours
+    except Exception as error:  # noqa: BLE001 - the last handler
+        if why := _exhausted(error):
+            _say(why)
+            return EXIT_UNKNOWN
         return _bug(arguments)
     return code if isinstance(code, int) else 0
+
+
+def _exhausted(error: Exception) -> str:
+    """What the machine or its limits did not give: no bug, and nothing about what was examined."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory, or a limit of it (ulimit -v)"
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return "no thread can be started: a limit of processes (ulimit -u, pids.max)"
+    if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+        return f"{error.filename or 'the machine'}: {error.strerror}"
+    return ""
 
 
 def _usage(error: click.ClickException) -> str:
@@ -94,7 +124,10 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _say(message: str, *, hint: str = "") -> None:
-    click.echo(f"ascend-doctor: {one_line(message)}{hint}", err=True)
+    from ascend_doctor.redact import Redactor  # noqa: PLC0415 - only where something is wrong
+
+    text = Redactor().secrets(message)  # a URL with a password, as it was typed
+    click.echo(f"ascend-doctor: {one_line(text)}{hint}", err=True)
 
 
 def _bug(arguments: list[str]) -> int:
@@ -102,18 +135,26 @@ def _bug(arguments: list[str]) -> int:
     import tempfile  # noqa: PLC0415 - only for a bug
     import traceback  # noqa: PLC0415 - as above
 
-    from ascend_doctor.redact import Redactor  # noqa: PLC0415 - as above
+    from ascend_doctor.redact import ours  # noqa: PLC0415 - as above
 
-    clean = Redactor(home=os.path.expanduser("~")).text
+    clean = ours().text
     text = clean(
         f"ascend-doctor {__version__}, Python {sys.version.split()[0]}\n"
         f"arguments: {arguments}\n\n{traceback.format_exc()}"
     )
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="ascend-doctor-bug-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
+    place = ""
+    with (
+        contextlib.suppress(OSError),
+        tempfile.NamedTemporaryFile(
+            "w", prefix="ascend-doctor-bug-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file,
+    ):
         file.write("\n".join(lines(text)))
+        place = file.name
     last = clean(traceback.format_exc().strip().splitlines()[-1])
     _say(f"a bug in ascend-doctor: {last}")
-    click.echo(f"Please report it with the text in {file.name} (names are redacted).", err=True)
+    if not place:
+        click.echo("\n".join(lines(text)), err=True)
+    where = f"in {place}" if place else "above"
+    click.echo(f"Please report it with the text {where} (names are redacted).", err=True)
     return EXIT_BUG

@@ -9,23 +9,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.errors import DataError, NeedsRoot, NotApplicable, Unknown, Unresolved
 from ascend_doctor.findings import Finding, Level, Place, Remedy
 
 if TYPE_CHECKING:
     from ascend_doctor.data import Catalog
+    from ascend_doctor.expectations import Expectation
     from ascend_doctor.facts import S, Snapshot
     from ascend_doctor.probe_results import ProbeRun
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What a check sees. ``device`` is npu, cuda or cpu; ``nproc`` the ranks asked for."""
+    """What a check sees. ``device`` is npu, cuda or cpu; ``nproc`` the ranks asked for.
+
+    ``expected`` is what a gate was told to expect of the machine.
+    """
 
     facts: Snapshot
     catalog: Catalog
     device: str = "npu"
     nproc: int | None = None
+    expected: tuple[Expectation, ...] = ()
 
     def need(self, section: type[S]) -> S:
         """The section; raises Unknown where it was not collected."""
@@ -125,17 +130,26 @@ error = functools.partial(_finding, Level.ERROR)
 warning = functools.partial(_finding, Level.WARNING)
 
 
-def unknown(
+def unknown(  # noqa: PLR0913 - the fields of a finding
     title: str,
     *,
     found: str = "",
     because: str = "",
     remedy: Remedy | None = None,
     nodes: tuple[str, ...] = (),
+    place: Place | None = None,
+    needs: str = "",
 ) -> Finding:
-    """One of several subjects could not be judged."""
+    """One of several subjects could not be judged. ``needs`` is "root" where root could."""
     return Finding(
-        level=Level.UNKNOWN, title=title, found=found, because=because, remedy=remedy, nodes=nodes
+        level=Level.UNKNOWN,
+        title=title,
+        found=found,
+        because=because,
+        remedy=remedy,
+        nodes=nodes,
+        place=place,
+        needs=needs,
     )
 
 
@@ -156,10 +170,18 @@ def _findings(one: Check, case: Case) -> Iterator[Finding]:
             silent = False
             yield msgspec.structs.replace(finding, check=one.id)
     except Unknown as reason:
-        yield Finding(check=one.id, level=Level.UNKNOWN, title=f"{one.title}: {reason}")
+        yield Finding(
+            check=one.id,
+            level=Level.UNKNOWN,
+            title=f"{one.title}: {reason}",
+            reason=str(reason),
+            needs=_needs(reason),
+        )
     except NotApplicable as reason:
         if silent:
             yield Finding(check=one.id, level=Level.SKIPPED, title=f"{one.title}: {reason}")
+    except DataError:
+        raise  # a damaged matrix is nobody's finding
     except Exception as crash:  # noqa: BLE001 - a crashed check is a result
         yield Finding(
             check=one.id,
@@ -175,3 +197,9 @@ def _findings(one: Check, case: Case) -> Iterator[Finding]:
     else:
         if silent:
             yield Finding(check=one.id, level=Level.OK, title=one.title)
+
+
+def _needs(reason: Unknown) -> str:
+    if isinstance(reason, NeedsRoot):
+        return "root"
+    return "values" if isinstance(reason, Unresolved) else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,9 +10,10 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, counted
+from ascend_doctor.findings import Finding, Level, Remedy, counted
 from ascend_doctor.judge import Case, Check, judge
 from ascend_doctor.pairs import Pairs
+from ascend_doctor.patience import patience
 
 if TYPE_CHECKING:
     from ascend_doctor.acknowledged import Acknowledgement
@@ -122,7 +123,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one run has to say.
 
     ``python`` is the examined interpreter; ``snapshot`` the facts that were judged; ``fleet`` is
-    what a merged report has instead of them.
+    what a merged report has instead of them. Every deadline was ``patience`` times its own.
+    ``notices`` are what has to be known before all else.
     """
 
     schema: int = SCHEMA
@@ -140,31 +142,69 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
     seconds: float
     fleet: Fleet | None = None
+    patience: float = 1.0
+    patience_because: str = ""
+    notices: tuple[str, ...] = ()
+
+    @property
+    def bare(self) -> bool:
+        """Whether there is nothing here that trains, so that what is well is no success."""
+        first = self.notices[0] if self.notices else ""
+        return self.device == "npu" and first in {_BARE, _WITHOUT_NPU}
 
     @property
     def complaints(self) -> list[Finding]:
         """What is not well: errors, then warnings, then what could not be told.
 
-        Checks that could not be judged because one probe stopped theirs are one complaint.
+        Checks that could not be judged for one reason are one complaint.
         """
-        order = (Level.ERROR, Level.WARNING)
-        found = [one for level in order for one in self.findings if one.level is level]
-        return [*found, *self._untold()]
+        return [*self._worse(), *_folded(self._untold())]
+
+    @property
+    def unfolded(self) -> list[Finding]:
+        """The same, with every check that could not be judged for itself."""
+        return [*self._worse(), *self._untold()]
+
+    def _worse(self) -> Iterator[Finding]:
+        for level in (Level.ERROR, Level.WARNING):
+            yield from (one for one in self.findings if one.level is level)
 
     def _untold(self) -> Iterator[Finding]:
-        stops = dict.fromkeys(one.not_started for one in self.snapshot.probes if one.not_started)
-        stopped: dict[str, list[Finding]] = {reason: [] for reason in stops}
-        for one in self.findings:
-            if one.level is Level.UNKNOWN:
-                reason = next((why for why in stops if one.title.endswith(f": {why}")), "")
-                stopped.setdefault(reason or one.title, []).append(one)
-        for reason, group in stopped.items():
-            if reason in stops and len(group) > 1:
-                title = f"{reason}; {len(group)} checks could not be judged"
-                checks = ", ".join(one.check for one in group)
-                yield Finding(check=checks, level=Level.UNKNOWN, title=title)
-            else:
-                yield from group
+        return (one for one in self.findings if one.level is Level.UNKNOWN)
+
+
+_BARE = "No NPU, no driver and no CANN here"
+_WITHOUT_NPU = "No NPU and no driver here"
+_NAMED = 4
+_ROW = '- {id: "*", unknown: needs-root, reason: nobody runs it as root}'
+_WRITE_ROW = f"printf '%s\\n' 'acknowledged:' '{_ROW}' > ascend-doctor.yaml"
+_NEEDS_ROOT = Remedy(
+    summary="Run the check as root; or, where nobody will, acknowledge it in ascend-doctor.yaml",
+    commands=(f"[ -e ascend-doctor.yaml ] || {_WRITE_ROW}",),
+)
+
+
+def _folded(untold: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings with one reason as one, at the place of the first."""
+    groups: dict[str, list[Finding]] = {}
+    for number, one in enumerate(untold):
+        why = "Not checked, needs root" if one.needs == "root" else one.reason
+        groups.setdefault(why or str(number), []).append(one)
+    for why, group in groups.items():
+        if len(group) == 1:
+            yield group[0]
+            continue
+        names = list(dict.fromkeys(one.check for one in group))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        by_root = group[0].needs == "root"
+        yield Finding(
+            check=", ".join(names[:_NAMED]) + more,
+            level=Level.UNKNOWN,
+            title=why if by_root else f"{why}; {len(group)} checks could not be judged",
+            found="; ".join(one.title for one in group) if by_root else "",
+            remedy=_NEEDS_ROOT if by_root else None,
+            nodes=tuple(dict.fromkeys(name for one in group for name in one.nodes)),
+        )
 
 
 def verdict(
@@ -214,6 +254,7 @@ def assemble(  # noqa: PLR0913 - what a report is made of
     """Judge the case and put the report together."""
     facts = case.facts
     host = facts.host.name if facts.host else ""
+    factor, because = patience()
     findings = judge(case, chosen)
     if acknowledged:
         from ascend_doctor.acknowledged import acknowledge  # noqa: PLC0415 - seldom there
@@ -233,4 +274,17 @@ def assemble(  # noqa: PLR0913 - what a report is made of
         findings=findings,
         snapshot=facts,
         seconds=round(seconds, 3),
+        patience=factor,
+        patience_because=because,
+        notices=tuple(_notices(facts)),
     )
+
+
+def _notices(facts: Snapshot) -> Iterator[str]:
+    driver, npus, cann = facts.driver, facts.npus, facts.cann
+    seen = driver is None or driver.present or npus is None or npus.tool or npus.devices
+    if not seen and cann is not None:
+        yield _WITHOUT_NPU if cann.installs else _BARE
+    python = facts.python
+    if python is not None and python.by == "PATH" and not python.own:
+        yield f"No environment is active, so {python.source or python.executable} was examined"

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render import json as json_format
 from ascend_doctor.render import text as text_format
 from ascend_doctor.report import LEVELS, LevelRun, Report, Verdict, verdict
@@ -116,6 +115,9 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "fleet",
         "snapshot",
         "seconds",
+        "patience",
+        "patience_because",
+        "notices",
     }
     assert set(loaded["verdict"]) == {
         "worst",
@@ -141,6 +143,8 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "devices",
         "nodes",
         "place",
+        "reason",
+        "needs",
     }
     assert set(loaded["findings"][0]["remedy"]) == {"summary", "commands", "step"}
     assert loaded["schema"] == 1
@@ -206,26 +210,74 @@ def test_errors_stand_before_warnings_and_unknowns() -> None:
     assert text.index("error: E") < text.index("warning: W") < text.index("unknown: U")
 
 
-def test_checks_that_one_probe_stopped_are_one_complaint() -> None:
+def untold(check: str, title: str, reason: str = "", needs: str = "") -> Finding:
+    return finding(Level.UNKNOWN, check, title=title, reason=reason, needs=needs)
+
+
+def test_checks_that_could_not_tell_for_one_reason_are_one_complaint() -> None:
     why = "MindSpeed cannot be imported: ImportError: x"
-    runs = [ProbeRun(probe=name, not_started=why) for name in ("two", "three", "four")]
-    runs.append(ProbeRun(probe="five", not_started="no time"))
-    told = report(
-        finding(Level.UNKNOWN, "one", title="Ones: it did not say"),
-        finding(Level.UNKNOWN, "two", title=f"Twos: {why}"),
-        finding(Level.UNKNOWN, "five", title="Fives: no time"),
+    whole = report(
+        untold("one", "Ones: it did not say", "it did not say"),
+        untold("two", f"Twos: {why}", why),
+        untold("five", "Fives"),
         finding(Level.ERROR, "six"),
-        finding(Level.UNKNOWN, "three", title=f"Threes: {why}"),
-        finding(Level.UNKNOWN, "seven", title="Ones: it did not say"),
-        snapshot=Snapshot(probes=tuple(runs)),
-    ).complaints
-    assert [(one.check, one.title) for one in told] == [
+        untold("three", f"Threes: {why}", why),
+        untold("seven", "Sevens"),
+    )
+    assert [(one.check, one.title) for one in whole.complaints] == [
         ("six", "a title"),
-        ("two, three", f"{why}; 2 checks could not be judged"),
-        ("five", "Fives: no time"),
         ("one", "Ones: it did not say"),
-        ("seven", "Ones: it did not say"),
+        ("two, three", f"{why}; 2 checks could not be judged"),
+        ("five", "Fives"),
+        ("seven", "Sevens"),
     ]
+    assert [one.check for one in whole.unfolded] == ["six", "one", "two", "five", "three", "seven"]
+    assert len(json.loads(json_format.render(whole))["findings"]) == 6
+    folded, unfolded = text_format.render(whole), text_format.render(whole, verbose=True)
+    assert (folded.count("unknown: "), unfolded.count("unknown: ")) == (4, 5)
+
+
+def test_what_is_folded_keeps_the_nodes_of_a_fleet() -> None:
+    nodes = (("n1", "n2"), ("n2", "n3"))
+    rows = [
+        msgspec.structs.replace(untold(f"check-{n}", "t", "gone"), nodes=names)
+        for n, names in enumerate(nodes)
+    ]
+    (one,) = report(*rows).complaints
+    assert one.nodes == ("n1", "n2", "n3")
+
+
+def test_what_needs_root_is_one_complaint_that_says_what_to_do() -> None:
+    (one,) = report(
+        untold("ports", "Ports were not seen", needs="root"),
+        untold("owners", "Owners: not all", "not all", needs="root"),
+    ).complaints
+    assert (one.check, one.title) == ("ports, owners", "Not checked, needs root")
+    assert one.found == "Ports were not seen; Owners: not all"
+    assert one.remedy is not None
+    assert "unknown: needs-root" in one.remedy.commands[0]
+
+
+def test_eighty_checks_without_their_section_are_one_line() -> None:
+    many = [untold(f"check-{n}", f"Title {n}: driver: gone", "driver: gone") for n in range(80)]
+    (one,) = report(*many).complaints
+    assert one.title == "driver: gone; 80 checks could not be judged"
+    assert one.check == "check-0, check-1, check-2, check-3 and 76 more"
+
+
+def test_where_nothing_trains_the_first_line_says_so_and_nothing_is_ticked() -> None:
+    for ascii_only, tick in ((False, "\u2713"), (True, "+")):
+        shown = text_format.render(
+            report(
+                finding(Level.OK),
+                notices=("No NPU, no driver and no CANN here", HOSTILE),
+            ),
+            ascii_only=ascii_only,
+            width=40,
+        )
+        assert "No NPU, no driver and no CANN here" in shown.splitlines()[0]
+        assert tick not in [row[:1] for row in shown.splitlines()]
+        assert "\x1b" not in shown
 
 
 def test_symbols_differ_in_shape_with_and_without_unicode() -> None:

@@ -10,24 +10,30 @@ from dataclasses import dataclass
 import click
 import msgspec
 
+from ascend_doctor import watchdog
 from ascend_doctor.checks import every
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE
 from ascend_doctor.commands.examination import Examination, examined_options
+from ascend_doctor.commands.expecting import expect_option, expected, preset
 from ascend_doctor.commands.extent import NOTHING_ASKED, Asked, layout_options, node_options
 from ascend_doctor.commands.launch_options import (
     device_option,
     level_option,
     nproc_option,
+    patience_option,
     timeout_option,
 )
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.commands.so_far import SoFar
 from ascend_doctor.exits import EXIT_INTERRUPTED
+from ascend_doctor.expectations import Expectation
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.judge import Case, Check
+from ascend_doctor.patience import patience
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.redact import redactor
-from ascend_doctor.report import LEVELS, LevelRun, assemble
+from ascend_doctor.redact import Redactor
+from ascend_doctor.report import LEVELS, LevelRun, Report, assemble
 
 _NO_DEVICE = "no NPU on this machine; --device cpu or --device cuda says where to run instead"
 _NO_PROBE = "this version has no probe of this level"
@@ -40,11 +46,13 @@ PRESETS: dict[str, dict[str, object]] = {
     "ci": {"level": 1, "timeout": 300.0},
     "init": {"level": 2, "timeout": 600.0},
 }
+_PRESETS_EXPECT = ("npus>=1",)
 
 
 def _preset(context: click.Context, _: click.Parameter, name: str | None) -> None:
     if name:
         context.default_map = {**PRESETS[name], "quiet": True, "silent": True}
+        preset(context, _PRESETS_EXPECT)
 
 
 @click.command("check")
@@ -54,15 +62,19 @@ def _preset(context: click.Context, _: click.Parameter, name: str | None) -> Non
     is_eager=True,
     expose_value=False,
     callback=_preset,
-    help="For a gate: silent where all is well. prolog: level 0 in 30 s; ci: level 1 in 300 s;"
-    " init: level 2 in 600 s.",
+    help="For a gate: silent where all is well, and it expects an NPU. prolog: level 0 in 30 s;"
+    " ci: level 1 in 300 s; init: level 2 in 600 s.",
 )
+@expect_option
 @examined_options
 @level_option("0 static, 1 imports, 2 one device, 3 collectives and a training step, 4 soak.")
 @selection_options
 @device_option("Where probes run; auto takes an NPU or says that there is none.")
 @nproc_option("Ranks of level 3.  [default: every visible NPU; 2 on cpu, 1 on cuda]")
-@timeout_option("Seconds for the whole run; what is left over then is reported as not run.")
+@timeout_option(
+    "Seconds for the whole run; what is left over then is reported as not run.", whole=True
+)
+@patience_option()
 @node_options
 @layout_options
 @output_options
@@ -71,6 +83,7 @@ def command(  # noqa: PLR0913 - the options of the command
     *,
     examination: Examination,
     launch: tuple[str, ...],
+    expect: tuple[Expectation, ...],
     output: Output,
     level: int,
     only: tuple[str, ...],
@@ -89,7 +102,13 @@ def command(  # noqa: PLR0913 - the options of the command
     3 nothing worse than "could not tell" or something that was asked for did not run.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     wish = Wish(
-        level=level, device=device, nproc=nproc, timeout=timeout, launch=launch, asked=asked
+        level=level,
+        device=device,
+        nproc=nproc,
+        timeout=timeout,
+        launch=launch,
+        asked=asked,
+        expected=expected(output.expected, expect, examination.catalog),
     )
     return conduct(examination, output, wish, only=only, skip=skip)
 
@@ -103,19 +122,54 @@ def conduct(
     skip: tuple[str, ...],
 ) -> int:
     """Examine a machine, live, replayed or simulated, and report; gives the exit code."""
-    start = time.monotonic()
+    report = reported(examination, output, wish, only=only, skip=skip)
+    return EXIT_INTERRUPTED if report.interrupted else report.verdict.exit_code
+
+
+def reported(
+    examination: Examination,
+    output: Output,
+    wish: Wish,
+    *,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+) -> Report:
+    """The same; gives the report."""
+    start, factor = time.monotonic(), patience().factor
     # Importing a hundred checks and asking the machine take about as long as each other.
     chosen: list[Check] = []
-    facts, hidden = examination.collect(
-        command=wish.launch,
-        deadline=min(wish.timeout, SECTION_DEADLINE),
-        meanwhile=lambda: chosen.extend(choose(only, skip, level=wish.level)),
-    )
+    so_far = SoFar(examination=examination, output=output, wish=wish, chosen=chosen, start=start)
+    with watchdog.watched(wish.timeout * factor, so_far.last_words):
+        try:
+            facts, hidden = examination.collect(
+                command=wish.launch,
+                deadline=min(wish.timeout, SECTION_DEADLINE) * factor,
+                meanwhile=lambda: chosen.extend(
+                    choose(only, skip, level=wish.level, expected=wish.expected)
+                ),
+            )
+        except KeyboardInterrupt:
+            click.echo("ascend-doctor: interrupted", err=True)
+            return so_far.write("interrupted", interrupted=True)
+        return _probed(examination, output, wish, chosen, (facts, hidden), start)
+
+
+def _probed(
+    examination: Examination,
+    output: Output,
+    wish: Wish,
+    chosen: Sequence[Check],
+    collected: tuple[Snapshot, Redactor],
+    start: float,
+) -> Report:
+    """What follows the facts: probes, verdict and report."""
+    facts, hidden = collected
+    factor = patience().factor
     levels = wish.levels(facts, replayed=examination.replayed)
     ran = max((one.level for one in levels if one.ran), default=0)
     probing = Probing(facts=facts, wish=wish, env=dict(examination.machine.env))
     runs, interrupted = probing.run(
-        chosen, ran, total=wish.timeout - (time.monotonic() - start), quiet=output.quiet
+        chosen, ran, total=wish.timeout * factor - (time.monotonic() - start), quiet=output.quiet
     )
     if examination.simulated:
         runs = tuple(msgspec.structs.replace(one, simulated=True) for one in runs)
@@ -124,9 +178,10 @@ def conduct(
         catalog=examination.catalog,
         device=wish.judged_device,
         nproc=wish.nproc,
+        expected=wish.expected,
     )
     if runs:
-        hidden = redactor(case.facts, home=examination.home)  # they have met other machines
+        hidden = examination.redactor(case.facts)  # they have met other machines
     report = assemble(
         case,
         [one for one in chosen if one.level <= ran],
@@ -137,7 +192,7 @@ def conduct(
         acknowledged=output.acknowledged,
     )
     output.write(report, hidden)
-    return EXIT_INTERRUPTED if interrupted else report.verdict.exit_code
+    return report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +205,7 @@ class Wish:
     timeout: float
     launch: tuple[str, ...] = ()
     asked: Asked = NOTHING_ASKED
+    expected: tuple[Expectation, ...] = ()
 
     def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
         """Every level: whether it can run here, and why not."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import time
 
 import click
 import msgspec
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.output import Output, output_options, write_whole
+from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.diagnosis.conclude import conclude
 from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import Skipped, find
@@ -19,8 +18,9 @@ from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
+from ascend_doctor.files import write_whole
 from ascend_doctor.findings import Finding
-from ascend_doctor.redact import Redactor
+from ascend_doctor.redact import ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.json import pretty
 
@@ -64,15 +64,18 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
         reasons = [f"{one.name}: {one.reason}" for one in skipped if one.name in set(logs)]
         raise DataError(reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read")
     found = conclude(ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on)
-    hidden = Redactor(home=os.path.expanduser("~"))
+    hidden = ours(others=found.nodes)
     if output.redact:
         found = msgspec.structs.replace(hidden.apply(found), redacted=True)
+    else:
+        found = hidden.without_secrets(found)
     if now:
         found = msgspec.structs.replace(found, now=_now(found, overlays, redact=output.redact))
     found = msgspec.structs.replace(
         found, paste=page.paste(found), seconds=round(time.monotonic() - start, 3)
     )
     _write(found, output)
+    output.show_hidden(hidden)
     return EXIT_INTERRUPTED if interrupted else found.exit_code
 
 
@@ -90,7 +93,8 @@ def _now(found: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[
     examination = Examination(LiveMachine(), overlays=overlays)
     facts, hidden = examination.collect()
     findings = judge(Case(facts=facts, catalog=examination.catalog), chosen)
-    return tuple(hidden.apply(one) for one in findings) if redact else findings
+    clean = hidden.apply if redact else hidden.without_secrets
+    return tuple(clean(one) for one in findings)
 
 
 def _write(found: Diagnosis, output: Output) -> None:

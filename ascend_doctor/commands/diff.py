@@ -9,8 +9,10 @@ import msgspec
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.judge import read_snapshot
+from ascend_doctor.commands.output import redact_option
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.fleet.comparison import differences
+from ascend_doctor.redact import Redactor, local_key, redactor
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
 
@@ -20,13 +22,19 @@ from ascend_doctor.render.plain import one_line
 @click.argument("right", metavar="B")
 @click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
 @matrix_option
-def command(*, left: str, right: str, shape: str, overlays: tuple[str, ...]) -> int:
+@redact_option
+def command(*, left: str, right: str, shape: str, overlays: tuple[str, ...], redact: bool) -> int:
     """Say in what two snapshots or JSON reports differ, what matters most first.
 
     Names, addresses, times and load are not compared. Exit code 1 where something differs.
     """
     facts = [read_snapshot(path) for path in (left, right)]
     found = differences(facts[0], facts[1], catalog(overlays).distributions)
+    if redact:
+        for each in facts:
+            found = redactor(each, home="", key=local_key()).apply(found)
+    else:
+        found = Redactor().without_secrets(found)
     if shape == "json":
         rows = msgspec.to_builtins(found)
         click.echo(pretty({"schema": 1, "differences": rows}), nl=False, color=True)

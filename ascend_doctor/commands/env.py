@@ -67,7 +67,7 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
     Without a stack it prints those of the machine's CANN. To take all back, add --undo.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     environ = os.environ
-    changes = undone(environ) if undo else _wanted(environ, prefix)
+    changes = undone(environ) if undo else _wanted(environ, _stack_folder(prefix))
     if undo and not changes:
         click.echo("ascend-doctor: there is nothing to undo", err=True)
     if diff:
@@ -81,10 +81,20 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
     return 0
 
 
-def _wanted(environ: Mapping[str, str], prefix: str | None) -> list[Change]:
+def environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """What a shell has that sources the variables of the stack in a folder."""
+    env = dict(environ)
+    for change in _wanted(environ, folder):
+        if change.value is None:
+            env.pop(change.name, None)
+        else:
+            env[change.name] = change.value
+    return env
+
+
+def _wanted(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
     base = before(environ)
     machine = LiveMachine(base)
-    folder = _stack_folder(prefix)
     lock = locks.read(folder) if folder else None
     stack = stack_of(folder, lock) if folder and lock else _shell_stack(machine)
     for one in (*stack.checkouts.values(), *filter(None, [stack.environment])):

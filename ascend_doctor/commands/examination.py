@@ -11,12 +11,13 @@ import click
 import msgspec
 
 from ascend_doctor.collect.launch import launch
-from ascend_doctor.collect.snapshot import SECTION_DEADLINE, take
+from ascend_doctor.collect.snapshot import SECTION_DEADLINE, Taking, take
+from ascend_doctor.collect.storage import NAMED_BY
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.facts import Snapshot, StackLock
 from ascend_doctor.recorded import RecordingMachine, ReplayMachine
-from ascend_doctor.redact import Redactor, redactor
-from ascend_doctor.system import LiveMachine, Machine
+from ascend_doctor.redact import Redactor, local_key, redactor
+from ascend_doctor.system import LiveMachine, Machine, strays_ended
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _KEPT = (
     *("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX"),
     *("RANK_TABLE_FILE", "KUBERNETES_SERVICE_HOST", "ASCEND_DOCKER_RUNTIME"),
+    *NAMED_BY,
 )
 
 
@@ -49,6 +51,12 @@ class Examination:
         self._lock = lock
         self._python = python
         self._record = Path(record) if record else None
+        self._taking = Taking(simulated=simulated)
+
+    def so_far(self, why: str) -> tuple[Snapshot, Redactor]:
+        """What was collected by now; what was not is a gap that says why."""
+        facts = self._taking.snapshot(why)
+        return facts, self.redactor(facts)
 
     def collect(
         self,
@@ -66,21 +74,22 @@ class Examination:
         """
         recording = RecordingMachine(self.machine)
         machine: Machine = recording if self._record else self.machine
-        facts = take(
-            machine,
-            self.catalog,
-            python=self._python,
-            deadline=deadline,
-            simulated=self.simulated,
-            meanwhile=meanwhile,
-        )
+        with strays_ended():
+            facts = take(
+                machine,
+                self.catalog,
+                python=self._python,
+                deadline=deadline,
+                taking=self._taking,
+                meanwhile=meanwhile,
+            )
         locked = StackLock()
         if self._lock is not None:
             from ascend_doctor.collect.stack_lock import stack_lock  # noqa: PLC0415 - seldom asked
 
             locked = stack_lock(machine, self._lock)
         facts = msgspec.structs.replace(facts, launch=launch(command), stack_lock=locked)
-        hidden = redactor(facts, home=self.home)
+        hidden = self.redactor(facts)
         if self._record is None:
             return facts, hidden
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
@@ -94,6 +103,10 @@ class Examination:
             env=env,
         )
         return facts, hidden
+
+    def redactor(self, facts: Snapshot) -> Redactor:
+        """What is to be hidden of these facts, and of the machine that they are about."""
+        return redactor(facts, home=self.home, env=self.machine.env, key=local_key())
 
 
 def examined_options(command: F) -> F:

@@ -135,13 +135,14 @@ def command(  # noqa: PLR0913 - the options of the command
     if gate and (options["nodes"] > 1 or options["gang"] or options["claim"] or _given("level")):
         raise click.UsageError("--initcontainer is a gate: no --nodes, --gang, --claim or --level")
     chips = FAMILIES[family]
+    count = npus or chips.npus
     wanted = Wanted(
         command=(
             *_sourced(sources),
             *doctor_words(doctor),
-            *_check(on_nodes, gate=gate, gang=options["gang"]),
+            *_check(on_nodes, gate=count if gate else 0, gang=options["gang"]),
         ),
-        npus=npus or chips.npus,
+        npus=count,
         family=family,
         resource=resource or chips.resource,
         label=chips.label,
@@ -172,9 +173,10 @@ def _sourced(files: tuple[str, ...]) -> tuple[str, ...]:
     return ("bash", "-c", f'{first}exec "$@"', "bash")
 
 
-def _check(on_nodes: OnNodes, *, gate: bool, gang: bool) -> tuple[str, ...]:
+def _check(on_nodes: OnNodes, *, gate: int, gang: bool) -> tuple[str, ...]:
+    """Of ``check`` in a pod; a gate expects as many NPUs as its pod asks for."""
     if gate:
-        return ("check", "--preset", "init", *on_nodes.narrowed)
+        return ("check", "--preset", "init", "--expect", f"npus>={gate}", *on_nodes.narrowed)
     return (
         *("check", *on_nodes.words, *(("--gang",) if gang else ())),
         *("--no-redact", "--quiet", "--format", "json"),

@@ -8,20 +8,22 @@ import click
 import msgspec
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.commands.expecting import expect_option, expected
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import choose, selection_options
 from ascend_doctor.errors import DataError
+from ascend_doctor.expectations import Expectation
 from ascend_doctor.facts import SCHEMA, Snapshot
 from ascend_doctor.judge import Case
-from ascend_doctor.redact import redactor
+from ascend_doctor.parsing import read_json
+from ascend_doctor.redact import local_key, redactor
 from ascend_doctor.report import LEVELS, LevelRun, assemble
-
-_LIMIT = 256 << 20
 
 
 @click.command("judge")
 @click.argument("snapshot", metavar="SNAPSHOT")
 @matrix_option
+@expect_option
 @selection_options
 @output_options
 def command(
@@ -30,6 +32,7 @@ def command(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     overlays: tuple[str, ...],
+    expect: tuple[Expectation, ...],
     output: Output,
 ) -> int:
     """Judge a saved SNAPSHOT, or the one inside a JSON report, on any machine.
@@ -38,17 +41,19 @@ def command(
     """
     start = time.monotonic()
     facts = read_snapshot(snapshot)
-    case = Case(facts=facts, catalog=catalog(overlays))
+    matrix = catalog(overlays)
+    wanted = expected(output.expected, expect, matrix)
+    case = Case(facts=facts, catalog=matrix, expected=wanted)
     level = 3 if facts.probes else 0
     report = assemble(
         case,
-        choose(only, skip, level=level),
+        choose(only, skip, level=level, expected=wanted),
         levels=tuple(LevelRun(level=n, adds=LEVELS[n]) for n in range(level + 1)),
         fail_on=output.fail_on,
         seconds=time.monotonic() - start,
         acknowledged=output.acknowledged,
     )
-    output.write(report, redactor(facts, home=""))
+    output.write(report, redactor(facts, home="", key=local_key()))
     return report.verdict.exit_code
 
 
@@ -57,27 +62,18 @@ def read_snapshot(path: str) -> Snapshot:
 
     Raises DataError that says what is wrong with the file and what to do.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_LIMIT + 1)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    if len(data) > _LIMIT:
-        raise DataError(f"{path}: larger than {_LIMIT >> 20} MiB; this is no snapshot")
-    try:
-        loaded = msgspec.json.decode(data)
-        if isinstance(loaded, dict) and "snapshot" in loaded:
-            loaded = loaded["snapshot"]
-        schema = loaded.get("schema") if isinstance(loaded, dict) else None
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise DataError(
-                f"{path}: schema {schema} is newer than this doctor's {SCHEMA};"
-                " judge it with a newer ascend-doctor"
-            )
-        if schema != SCHEMA:
-            raise DataError(f"{path}: not a snapshot; make one with `ascend-doctor snapshot`")
-        return msgspec.convert(loaded, Snapshot)
-    except msgspec.DecodeError as error:
+    loaded = read_json(path)
+    if isinstance(loaded, dict) and "snapshot" in loaded:
+        loaded = loaded["snapshot"]
+    schema = loaded.get("schema") if isinstance(loaded, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
         raise DataError(
-            f"{path}: damaged or cut short ({error}); take the snapshot again"
-        ) from error
+            f"{path}: schema {schema} is newer than this doctor's {SCHEMA};"
+            " judge it with a newer ascend-doctor"
+        )
+    if schema != SCHEMA:
+        raise DataError(f"{path}: not a snapshot; make one with `ascend-doctor snapshot`")
+    try:
+        return msgspec.convert(loaded, Snapshot)
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
+        raise DataError(f"{path}: damaged ({error}); take the snapshot again") from error

@@ -19,7 +19,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.judging import findings, machine, suits, unique
 from ascend_doctor.linting.subjects import MOST_BYTES, Subject, of_command, read, subjects
-from ascend_doctor.redact import Redactor
+from ascend_doctor.redact import Redactor, local_key
 from ascend_doctor.report import Report, verdict
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 @click.command("lint", context_settings={"ignore_unknown_options": False})
 @click.option("--megatron", default="", metavar="X", help="Version of Megatron-LM that it is for.")
 @click.option("--soc", default="", metavar="S", help="Chip that it is for, such as Ascend910B3.")
+@click.option(
+    "--allow-unresolved",
+    is_flag=True,
+    help="Accept values that only the running shell knows; what needs them is not judged.",
+)
 @click.option("--here", is_flag=True, help="Judge it with the facts of this machine, too.")
 @matrix_option
 @selection_options
@@ -39,6 +44,7 @@ def command(  # noqa: PLR0913 - the options of the command
     megatron: str,
     soc: str,
     here: bool,
+    allow_unresolved: bool,
     overlays: tuple[str, ...],
     only: tuple[str, ...],
     skip: tuple[str, ...],
@@ -52,7 +58,7 @@ def command(  # noqa: PLR0913 - the options of the command
 
     \b
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
-    3 nothing worse than "could not tell".
+    3 nothing worse than "could not tell", or values that the file leaves to its shell.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     files, words = _split(arguments, sys.argv)
@@ -62,9 +68,15 @@ def command(  # noqa: PLR0913 - the options of the command
     base = _machine(rows, megatron, soc, here=here)
     told = [*_of_files(files, rows), *([of_command(words, rows)] if words else [])]
     chosen = tuple(one for one in choose(only, skip, level=0) if suits(one))
-    found = unique(tuple(one for each in told for one in findings(each, base, rows, chosen)))
+    found = unique(
+        tuple(
+            one
+            for each in told
+            for one in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
+        )
+    )
     report = _report(found, base, output, time.monotonic() - start)
-    output.write(report, Redactor(home=""))
+    output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ import click
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
-from ascend_doctor.matrix import choose, staleness, why
+from ascend_doctor.matrix import choose, is_version, staleness, why
 from ascend_doctor.matrix_lint import lint as lint_matrix
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
@@ -141,11 +143,7 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
 
     rows = catalog(overlays)
     machine = {} if anywhere else _this_machine(rows)
-    for one in given:
-        name, mark, version = one.partition("=")
-        if not mark or name not in _FACTS:
-            raise click.UsageError(f"--on {one}: give NAME=VERSION with one of {', '.join(_FACTS)}")
-        machine[name] = version
+    machine |= facts_on(rows, given)
     question = Question(wishes=wishes(rows, megatron, framework), machine=machine, doubts=doubts)
     found = solve(rows, question)
     if shape == "json":
@@ -161,6 +159,39 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
 
 
 _FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
+
+
+def facts_on(rows: Catalog, given: Iterable[str]) -> dict[str, str]:
+    """Machine facts as --on has them: a chip is its family, Python its line.
+
+    Raises UsageError for what is no fact, or no version of it.
+    """
+    machine = {}
+    for one in given:
+        name, mark, version = one.partition("=")
+        if not mark or name not in _FACTS:
+            raise click.UsageError(f"--on {one}: give NAME=VERSION with one of {', '.join(_FACTS)}")
+        machine[name] = _fact(rows, name, version)
+    return machine
+
+
+def _fact(rows: Catalog, name: str, version: str) -> str:
+    component = rows.component(name)
+    known = [row.version for row in component.releases]
+    if name == "soc":
+        family = rows.family_of(version)
+        version = family.id if family else version
+    elif name == "python" and re.fullmatch(r"3\.\d+\.\d+", version):
+        version = version.rpartition(".")[0]
+    listed = version in known or not known or name == "driver"
+    if not listed or not is_version(component.scheme, version):
+        begun = [one for one in known if one.startswith(version)]
+        near = begun or difflib.get_close_matches(version, known, n=3, cutoff=0.3) or known[:6]
+        raise click.UsageError(
+            f"--on {name}={version}: the matrix knows no {component.title} {version}; "
+            f"known are {', '.join(near)}"
+        )
+    return version
 
 
 def _this_machine(rows: Catalog) -> dict[str, str]:

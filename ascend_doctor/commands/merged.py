@@ -13,10 +13,10 @@ import click
 import msgspec
 
 from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.output import Output, output_options, write_whole
-from ascend_doctor.errors import DataError
+from ascend_doctor.commands.output import Output, output_options
+from ascend_doctor.files import read_bytes, write_whole
 from ascend_doctor.fleet.hosts import parse_hosts, plain
-from ascend_doctor.redact import Redactor
+from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.report import Fleet, Report
 
 _HOSTS_LIMIT = 64 << 20
@@ -42,7 +42,7 @@ class Wanted:
         """
         if self.lists and report.fleet:
             _write_lists(Path(self.lists), report.fleet)
-        hidden = Redactor(home=os.path.expanduser("~"), kept=_names(report.fleet))
+        hidden = ours(kept=_names(report.fleet))
         if self.output.redact:
             report = _redacted(report, hidden)
         self.output.write(report, hidden)
@@ -86,12 +86,7 @@ def merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def read_hosts(path: str) -> tuple[str, ...]:
     """The nodes of a host file. Raises DataError."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(_HOSTS_LIMIT)
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from error
-    return parse_hosts(text, name=path)
+    return parse_hosts(read_bytes(path, _HOSTS_LIMIT).decode("utf-8", "replace"), name=path)
 
 
 def _write_lists(folder: Path, fleet: Fleet) -> None:

@@ -19,6 +19,7 @@ from ascend_doctor.commands.launch_options import (
     timeout_option,
 )
 from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.system import DOCTOR
 
 # The first level that uses devices, and all of them at level 3: other work must not be beside it.
 _DEVICES = 2
@@ -118,4 +119,4 @@ def doctor_words(named: str | None) -> tuple[str, ...]:
             raise click.UsageError("--doctor names no command")
         return words
     script = os.path.join(os.path.dirname(sys.executable), "ascend-doctor")
-    return (script,) if os.path.isfile(script) else (sys.executable, "-m", "ascend_doctor")
+    return (script,) if os.path.isfile(script) else DOCTOR

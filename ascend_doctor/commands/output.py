@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,17 +16,20 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Python, Snapshot
+from ascend_doctor.files import not_trusted, why_not_written, write_whole
 from ascend_doctor.findings import Level
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render import FORMATS, SUFFIXES
 from ascend_doctor.report import Report
 
 if TYPE_CHECKING:
-    from ascend_doctor.acknowledged import Acknowledgement
+    from ascend_doctor.acknowledged import Acknowledgement, Settings
+    from ascend_doctor.expectations import Expectation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = "ascend-doctor.yaml"
+_ACKNOWLEDGED = " (acknowledged until "
 
 
 def _no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
@@ -43,7 +45,24 @@ redact_option = click.option(
     "--redact/--no-redact",
     default=True,
     show_default=True,
-    help="Hide names, addresses, home folders and secrets.",
+    help="Hide names, addresses and home folders. Secrets are hidden always.",
+)
+
+
+def _stderr_is_a_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def needs_terminal(*, show_redacted: bool) -> None:
+    """Raises UsageError where what is hidden would go to a file."""
+    if show_redacted and not _stderr_is_a_terminal():
+        raise click.UsageError("--show-redacted shows what is hidden, so it needs a terminal")
+
+
+show_redacted_option = click.option(
+    "--show-redacted",
+    is_flag=True,
+    help="Show on this terminal what is hidden, and as what.",
 )
 
 
@@ -52,7 +71,8 @@ class Output:
     """``targets`` are (format, file) pairs; a file of None is standard output.
 
     ``silent`` writes nothing there where all is well; ``issue`` makes a paste for a bug report of
-    Markdown; ``acknowledged`` are findings to live with.
+    Markdown; ``show_redacted`` says on the terminal what was hidden; ``acknowledged`` are findings
+    to live with, ``expected`` what the site's file says of its machines.
     """
 
     targets: tuple[tuple[str, str | None], ...]
@@ -63,7 +83,13 @@ class Output:
     quiet: bool
     silent: bool = False
     issue: bool = False
+    show_redacted: bool = False
     acknowledged: tuple[Acknowledgement, ...] = ()
+    expected: tuple[Expectation, ...] = ()
+
+    def reachable_first(self) -> Output:
+        """Standard output before files, which may lie where nothing answers."""
+        return replace(self, targets=tuple(sorted(self.targets, key=lambda one: one[1] or "")))
 
     def write(self, report: Report, hidden: Redactor) -> None:
         """Render every target. Files are replaced whole. Raises DataError."""
@@ -72,7 +98,13 @@ class Output:
             report = msgspec.structs.replace(report, snapshot=_shown(report.snapshot))
         if self.redact and not report.snapshot.redacted:
             facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
-            report = msgspec.structs.replace(hidden.apply(report), redacted=True, snapshot=facts)
+            rest = hidden.apply(msgspec.structs.replace(report, snapshot=Snapshot()))
+            report = msgspec.structs.replace(rest, redacted=True, snapshot=facts)
+        elif not (self.redact and report.fleet):  # a merged one comes redacted
+            report = hidden.without_secrets(report)
+        known = [one.check for one in report.findings if _ACKNOWLEDGED in one.title]
+        if known:  # also where all else is silent: somebody decided it
+            click.echo(f"ascend-doctor: acknowledged: {', '.join(known)}", err=True)
         for name, file in self.targets:
             text = self._render(name, report, to_file=file is not None)
             if file is not None:
@@ -81,6 +113,12 @@ class Output:
                 click.echo(text, nl=False, color=True)
             if name == "github":
                 self._summarise(report)
+        self.show_hidden(hidden)
+
+    def show_hidden(self, hidden: Redactor) -> None:
+        """Say what was hidden, where that was asked for."""
+        if self.show_redacted:
+            show_hidden(hidden, color=self.color)
 
     def _summarise(self, report: Report) -> None:
         """Add to the page of the step that GitHub Actions shows, where it names one."""
@@ -114,6 +152,16 @@ class Output:
         }
 
 
+def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
+    """Say on the user's terminal what was hidden and as what."""
+    from ascend_doctor.render.hidden import render  # noqa: PLC0415 - seldom asked for
+
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    ascii_only = "utf" not in (sys.stderr.encoding or "ascii").lower()
+    page = render(hidden.hidden, color=color, width=width, ascii_only=ascii_only)
+    click.echo(page, nl=False, err=True)
+
+
 def _shown(facts: Snapshot) -> Snapshot:
     """What the text format reads: the head of the page, and the pairs among what probes record."""
     python = facts.python
@@ -133,33 +181,6 @@ def put(file: str | None, text: str) -> None:
         write_whole(file, text)
 
 
-def write_whole(path: str, text: str) -> None:
-    """Write a file through a temporary one beside it. Raises DataError with path and reason."""
-    import tempfile  # noqa: PLC0415 - only to write
-
-    folder = os.path.dirname(path) or "."
-    scratch = ""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=folder, prefix=".ascend-doctor-", delete=False, encoding="utf-8"
-        ) as file:
-            scratch = file.name
-            file.write(text)
-        os.chmod(scratch, 0o666 & ~_umask())
-        os.replace(scratch, path)
-    except OSError as error:
-        if scratch:
-            with contextlib.suppress(OSError):
-                os.unlink(scratch)
-        raise DataError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def output_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``output: Output``."""
 
@@ -175,11 +196,14 @@ def output_options(command: F) -> F:
         quiet: bool,
         silent: bool,
         issue: bool,
+        show_redacted: bool,
         config: str | None,
         **others: Any,
     ) -> Any:
         if issue and not (redact and "markdown" in formats):
             raise click.UsageError("--issue is a form of --format markdown, and always redacted")
+        needs_terminal(show_redacted=show_redacted)
+        site = _site(config)
         output = Output(
             targets=_targets(formats, files),
             fail_on=Level(fail_on),
@@ -189,7 +213,9 @@ def output_options(command: F) -> F:
             quiet=quiet,
             silent=silent,
             issue=issue,
-            acknowledged=_acknowledged(config),
+            show_redacted=show_redacted,
+            acknowledged=site.acknowledged if site else (),
+            expected=site.expected if site else (),
         )
         return command(output=output, **others)
 
@@ -197,7 +223,8 @@ def output_options(command: F) -> F:
         click.option(
             "--config",
             metavar="FILE",
-            help=f"Acknowledged findings.  [default: {FILE} here, where there is one]",
+            help="What is expected here, and findings to live with."
+            f"  [default: {FILE} here, where there is one]",
         ),
         click.option(
             "--issue",
@@ -210,6 +237,7 @@ def output_options(command: F) -> F:
             "-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."
         ),
         redact_option,
+        show_redacted_option,
         click.option(
             "--color",
             type=click.Choice(["auto", "always", "never"]),
@@ -245,12 +273,16 @@ def output_options(command: F) -> F:
     return gather  # type: ignore[return-value]
 
 
-def _acknowledged(config: str | None) -> tuple[Acknowledgement, ...]:
+def _site(config: str | None) -> Settings | None:
     if config is None and not os.path.isfile(FILE):
-        return ()
+        return None
+    if config is None and (why := not_trusted(FILE)):
+        told = f"ascend-doctor: ./{FILE} is not obeyed: {why}; --config {FILE} takes it"
+        click.echo(told, err=True)
+        return None
     from ascend_doctor.acknowledged import read_settings  # noqa: PLC0415 - seldom there
 
-    return read_settings(config or FILE).acknowledged
+    return read_settings(config or FILE)
 
 
 def _targets(
@@ -287,13 +319,8 @@ def _targets(
 
 def _can_be_written(file: str) -> None:
     """Raises UsageError: a report that has nowhere to go is not worth the minutes it takes."""
-    folder = os.path.dirname(file) or "."
-    if not os.path.isdir(folder):
-        raise click.UsageError(f"-o {file}: there is no such folder")
-    if not file or os.path.isdir(file):
-        raise click.UsageError(f"-o {file or repr(file)}: that is no file")
-    if not os.access(folder, os.W_OK):
-        raise click.UsageError(f"-o {file}: its folder cannot be written to")
+    if why := why_not_written(file):
+        raise click.UsageError(f"-o {file or repr(file)}: {why}")
 
 
 def _wants_color(choice: str) -> bool:

@@ -12,7 +12,12 @@ import click
 from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.examination import Examination
 from ascend_doctor.commands.extent import Asked, layout_options
-from ascend_doctor.commands.launch_options import level_option, nproc_option, timeout_option
+from ascend_doctor.commands.launch_options import (
+    level_option,
+    nproc_option,
+    patience_option,
+    timeout_option,
+)
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.data import Catalog
@@ -52,6 +57,7 @@ from ascend_doctor.system import LiveMachine
 @nproc_option("Ranks of level 3.", most=16, default=4)
 @level_option("As for check.")
 @timeout_option("Seconds for the whole run.")
+@patience_option()
 @layout_options
 @selection_options
 @output_options

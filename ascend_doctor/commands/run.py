@@ -9,19 +9,27 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO
 
 import click
 
-from ascend_doctor.commands.check import Wish, conduct
+from ascend_doctor.commands.arming import armed
+from ascend_doctor.commands.check import Wish, reported
 from ascend_doctor.commands.examination import Examination, examined_options
+from ascend_doctor.commands.expecting import expect_option, expected
 from ascend_doctor.commands.launch_options import timeout_option
 from ascend_doctor.commands.output import Output, output_options
 from ascend_doctor.commands.selection import selection_options
 from ascend_doctor.errors import DataError
-from ascend_doctor.exits import EXIT_FINDINGS
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
+from ascend_doctor.expectations import CHECKS, Expectation
+from ascend_doctor.files import emptied, reason
+from ascend_doctor.findings import Level
+from ascend_doctor.redact import Redactor
+from ascend_doctor.redact.streams import KeptLog
+from ascend_doctor.report import Report
+from ascend_doctor.system import DOCTOR
 
 _BLOCK = 1 << 16
 _WAIT = 0.2
@@ -30,8 +38,11 @@ _SIGNALLED = 128  # what a shell adds to the number of a signal
 
 @click.command("run")
 @examined_options
+@expect_option
 @selection_options
-@timeout_option("Seconds for the check; the launch has as long as it takes.", default=60)
+@timeout_option(
+    "Seconds for the check; the launch has as long as it takes.", default=60, whole=True
+)
 @click.option("--anyway", is_flag=True, help="Start it even where the check finds errors.")
 @click.option(
     "--log",
@@ -46,6 +57,7 @@ def command(  # noqa: PLR0913 - the options of the command
     *,
     examination: Examination,
     launch: tuple[str, ...],
+    expect: tuple[Expectation, ...],
     output: Output,
     log: str,
     anyway: bool,
@@ -55,29 +67,54 @@ def command(  # noqa: PLR0913 - the options of the command
 ) -> int:
     """Check this machine and the launch (level 0), run it, and diagnose its log where it fails.
 
-    The check is silent where all is well. What the launch prints is passed on and kept. The exit
-    code is that of the launch, 128 and the number where a signal ended it; or 1 where the check
-    found errors and it was not started.
+    The check is silent where all is well. What the launch prints is passed on, and kept without
+    the secrets in it. A torchrun, swift or megatron of one node is given TORCH_HCCL_DESYNC_DEBUG=1,
+    unless you set it, so that its log can say which rank a hang began with. The exit code is that
+    of the launch, 128 and the number where a signal ended it; or that of the check where it was not
+    started: 1 for errors, 3 where it could not be told whether the machine is as expected.
     """
     if shutil.which(launch[0]) is None:
         raise DataError(f"{launch[0]}: no such program")
     gate = dataclasses.replace(output, silent=True, quiet=True)
-    wish = Wish(level=0, device="auto", nproc=None, timeout=timeout, launch=launch)
-    code = conduct(examination, gate, wish, only=only, skip=skip)
-    if code == EXIT_FINDINGS and not anyway:
+    wish = Wish(
+        level=0,
+        device="auto",
+        nproc=None,
+        timeout=timeout,
+        launch=launch,
+        expected=expected(output.expected, expect, examination.catalog),
+    )
+    report = reported(examination, gate, wish, only=only, skip=skip)
+    if report.interrupted:
+        return EXIT_INTERRUPTED
+    if _closed(report) and not anyway:
         click.echo("ascend-doctor: not started; --anyway starts it in spite of this", err=True)
-        return code
-    code = run_kept(launch, log)
+        return report.verdict.exit_code
+    variables = armed(launch, os.environ)
+    for name, value in variables.items():
+        click.echo(
+            f"ascend-doctor: started with {name}={value}: if it hangs, its log says who did not"
+            f" join ({name}=0 before the command keeps it off)",
+            err=True,
+        )
+    code = run_kept(launch, log, variables)
     if code:
         _diagnose(log)
     return code
+
+
+def _closed(report: Report) -> bool:
+    """Whether the launch is kept back: by a finding, or by an expectation that nobody can tell."""
+    return report.verdict.exit_code == EXIT_FINDINGS or any(
+        one.check in CHECKS and one.level is Level.UNKNOWN for one in report.findings
+    )
 
 
 def _diagnose(log: str) -> None:
     """What is known about the failure, on standard error, in a process of its own."""
     click.echo(f"ascend-doctor: it failed; what its output in {log} shows:", err=True)
     done = subprocess.run(  # noqa: S603 - our own command line
-        [sys.executable, "-m", "ascend_doctor", "diagnose", "--", log],
+        [*DOCTOR, "diagnose", "--", log],
         stdout=subprocess.PIPE,
         timeout=600,
         check=False,
@@ -85,24 +122,33 @@ def _diagnose(log: str) -> None:
     click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
 
 
-def run_kept(launch: tuple[str, ...], log: str) -> int:
+def run_kept(launch: tuple[str, ...], log: str, variables: Mapping[str, str]) -> int:
     """Run a command; what it prints goes to our streams and into ``log``. Gives its exit code.
 
-    Raises DataError where the log cannot be written or the command cannot be started.
+    It has our environment and ``variables``. Raises DataError where the log cannot be written or
+    the command cannot be started.
     """
     try:
-        kept = open(log, "wb")  # noqa: SIM115 - closed below, with the process
+        kept = os.fdopen(emptied(log), "wb")
     except OSError as error:
-        raise DataError(f"--log {log}: {error.strerror}") from error
+        raise DataError(f"--log {log}: {reason(error)}") from error
     with kept:
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
-                launch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+                launch,
+                env={**os.environ, **variables},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
         except OSError as error:
             raise DataError(f"{launch[0]}: {error.strerror}") from error
         with process, _signals_passed_on(process):
-            _copy(process, kept)
+            log_lines = KeptLog(kept, Redactor().secrets)
+            try:
+                _copy(process, log_lines)
+            finally:
+                log_lines.close()
             code = process.wait()
     return code if code >= 0 else _SIGNALLED - code
 
@@ -114,7 +160,11 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
     def pass_on(number: int, _: object) -> None:
         process.send_signal(number)
 
-    before = {one: signal.signal(one, pass_on) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        one: signal.signal(one, pass_on)
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(one) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:
@@ -122,7 +172,7 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _copy(process: subprocess.Popen[bytes], kept: IO[bytes]) -> None:
+def _copy(process: subprocess.Popen[bytes], kept: KeptLog) -> None:
     """Until both streams end, or the process did and what it left open says nothing more."""
     with selectors.DefaultSelector() as selector:
         for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
@@ -137,7 +187,6 @@ def _copy(process: subprocess.Popen[bytes], kept: IO[bytes]) -> None:
                 if not data:
                     selector.unregister(key.fileobj)
                     continue
-                kept.write(data)
-                kept.flush()
+                kept.write(str(key.fd), data)
                 key.data.write(data)
                 key.data.flush()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import click
 
 from ascend_doctor.checks import every
+from ascend_doctor.expectations import Expectation
 from ascend_doctor.judge import Check
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,8 +25,17 @@ def selection_options(command: F) -> F:
     return command
 
 
-def choose(only: tuple[str, ...], skip: tuple[str, ...], *, level: int) -> tuple[Check, ...]:
-    """The checks up to ``level`` that are asked for. Raises UsageError for an unknown id."""
+def choose(
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    *,
+    level: int,
+    expected: Collection[Expectation] = (),
+) -> tuple[Check, ...]:
+    """The checks up to ``level`` that are asked for, and those of what is ``expected``.
+
+    Raises UsageError for an unknown id, and where an expectation is to be left out.
+    """
     known = every()
     ids = [one.id for one in known]
     for name in (*only, *skip):
@@ -33,8 +43,16 @@ def choose(only: tuple[str, ...], skip: tuple[str, ...], *, level: int) -> tuple
             close = difflib.get_close_matches(name, ids, n=1)
             hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"
             raise click.UsageError(f"no check is called {name!r}{hint}")
+    needed = {one.check: one.key for one in expected}
+    for name in skip:
+        if name in needed:
+            raise click.UsageError(
+                f"--skip {name}: something is expected of {needed[name]}; change the expectation"
+                + (", as --expect npus=0" if needed[name] == "npus" else "")
+            )
     return tuple(
         one
         for one in known
-        if one.level <= level and one.id not in skip and (not only or one.id in only)
+        if one.id in needed
+        or (one.level <= level and one.id not in skip and (not only or one.id in only))
     )

@@ -25,7 +25,7 @@ class Display:
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._moving = not quiet and sys.stderr.isatty()
-        self._seconds = 0.0
+        self._seconds: float | None = None
 
     @contextlib.contextmanager
     def step(self, title: str, folders: Sequence[Path]) -> Iterator[None]:
@@ -46,9 +46,11 @@ class Display:
             self._seconds = time.monotonic() - start
 
     def ended(self, outcome: Outcome) -> None:
+        seconds, self._seconds = self._seconds, None  # of the step that this was, if it was any
         if self._quiet and outcome.word != "failed":
             return
-        took = "" if outcome.word == "skipped" else f"  ({self._seconds:.1f} s)"
+        timed = seconds is not None and outcome.word != "skipped"
+        took = f"  ({seconds:.1f} s)" if timed else ""
         self._say(f"{outcome.word:<9} {outcome.title}: {outcome.detail}{took}")
 
     def _say(self, line: str) -> None:

@@ -6,7 +6,14 @@ import click
 import msgspec
 
 from ascend_doctor.commands.examination import Examination, examined_options
-from ascend_doctor.commands.output import file_option, put, redact_option
+from ascend_doctor.commands.output import (
+    file_option,
+    needs_terminal,
+    put,
+    redact_option,
+    show_hidden,
+    show_redacted_option,
+)
 from ascend_doctor.render.json import pretty
 
 
@@ -14,14 +21,22 @@ from ascend_doctor.render.json import pretty
 @examined_options
 @file_option("File instead of standard output.")
 @redact_option
-def command(examination: Examination, file: str | None, *, redact: bool) -> int:
+@show_redacted_option
+def command(
+    examination: Examination, file: str | None, *, redact: bool, show_redacted: bool
+) -> int:
     """Write the facts about this machine as JSON, redacted unless told otherwise.
 
     The file can be judged on any machine with `ascend-doctor judge FILE`.
     """
+    needs_terminal(show_redacted=show_redacted)
     facts, hidden = examination.collect()
     if redact:
         facts = msgspec.structs.replace(hidden.apply(facts), redacted=True)
+    else:
+        facts = hidden.without_secrets(facts)
     text = pretty(facts)
     put(file, text)
+    if show_redacted:
+        show_hidden(hidden)
     return 0

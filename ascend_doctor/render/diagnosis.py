@@ -63,7 +63,7 @@ class _Page(Page):
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
         word = cause.severity if diagnosis else f"also {cause.severity}"
         self._title(cause.severity, f"{word}: {cause.title}  [{cause.id}]")
-        if diagnosis and diagnosis.guilty:
+        if diagnosis:
             self._guilty(diagnosis)
         for number, one in enumerate(cause.evidence):
             self.field("" if number else "seen", shown(one))
@@ -83,6 +83,8 @@ class _Page(Page):
     def _guilty(self, diagnosis: Diagnosis) -> None:
         guilty = diagnosis.guilty
         if guilty is None:
+            if diagnosis.undecided:
+                self.field("guilty", f"could not tell: {diagnosis.undecided}")
             return
         who = [f"rank {spans(guilty.ranks)}"] if guilty.ranks else []
         who += [f"node {one}" for one in guilty.nodes]
@@ -98,7 +100,8 @@ class _Page(Page):
         if not diagnosis.unexplained:
             return
         if not diagnosis.causes:
-            self._title("unknown", "unknown: an error that is not in the catalogue")
+            lines = counted(diagnosis.error_lines, "error line")
+            self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
             self._guilty(diagnosis)
         for number, one in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(one.ranks)}" if one.ranks else ""
@@ -136,9 +139,14 @@ class _Page(Page):
             self.rows.append(f"{counted(len(diagnosis.not_read), 'file')} not read")
         for file in diagnosis.not_read if verbose else ():
             self.rows += self.wrapped(f"    {file.name}: {file.reason}", 4)
+        if diagnosis.without_log:
+            ranks = spans(diagnosis.without_log)
+            self.rows += self.wrapped(f"no log of rank {ranks}, which the run had", 4)
         level = {"known failure": Level.ERROR, "unknown error": Level.UNKNOWN}.get(
             diagnosis.outcome, Level.OK
         )
+        if diagnosis.without_log and level is Level.OK:
+            level = Level.UNKNOWN
         if diagnosis.causes and diagnosis.causes[0].severity == "degraded":
             level = Level.WARNING
         outcome = self.styled(diagnosis.outcome, bold=True)
@@ -209,6 +217,14 @@ def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
     )
 
 
+def _blame(diagnosis: Diagnosis | None) -> str:
+    if diagnosis is None:
+        return ""
+    if diagnosis.guilty:
+        return f" Guilty: {diagnosis.guilty.reason}."
+    return f" Guilty: could not tell: {diagnosis.undecided}." if diagnosis.undecided else ""
+
+
 def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
     for number, cause in enumerate(diagnosis.causes):
         guilty = diagnosis.guilty if number == 0 else None
@@ -217,7 +233,7 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             level=Level.ERROR if cause.severity == "fatal" else Level.WARNING,
             title=cause.title,
             found="\n".join(shown(one) for one in cause.evidence),
-            because=cause.cause + (f" Guilty: {guilty.reason}." if guilty else ""),
+            because=cause.cause + _blame(diagnosis if number == 0 else None),
             remedy=Remedy(summary=cause.fix),
             refs=cause.sources,
             ranks=guilty.ranks if guilty else cause.ranks,
@@ -230,5 +246,12 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             found=shown(one.evidence),
             ranks=one.ranks,
         )
-    if not diagnosis.causes and not diagnosis.unexplained:
+    if diagnosis.without_log:
+        yield Finding(
+            check="diagnose",
+            level=Level.UNKNOWN,
+            title=f"There is no log of rank {spans(diagnosis.without_log)}, which the run had",
+            ranks=diagnosis.without_log,
+        )
+    elif not diagnosis.causes and not diagnosis.unexplained:
         yield Finding(check="diagnose", level=Level.OK, title="Nothing known was found")

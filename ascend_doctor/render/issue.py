@@ -41,6 +41,7 @@ def render(report: Report) -> str:
 def _parts(report: Report) -> Iterator[list[str]]:
     simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
     yield [f"### ascend-doctor {plain(report.tool_version)}{simulated}", ""]
+    yield [line for one in report.notices for line in (f"**{plain(one)}**", "")]
     yield [f"**{plain(report.verdict.text())}**", ""]
     levels = "; ".join(
         f"level {one.level} did not run: {one.reason}"

@@ -28,6 +28,10 @@ def render(report: Report) -> str:
         timestamp=report.taken_at[:19],
         hostname=one_line(report.host),
     )
+    if report.notices:
+        told = ET.SubElement(suite, "properties")
+        for number, one in enumerate(report.notices):
+            ET.SubElement(told, "property", name=f"notice {number}", value=one_line(one))
     for name, found in cases:
         case = ET.SubElement(suite, "testcase", classname="ascend-doctor", name=name, time="0")
         top = max(found, key=lambda f: f.level)

@@ -20,6 +20,7 @@ def render(report: Report) -> str:
     """Verdict, findings by severity, then the environment in a fold."""
     simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
     parts = [f"## ascend-doctor {plain(report.tool_version)}{simulated}", ""]
+    parts += [line for one in report.notices for line in (f"**{plain(one)}**", "")]
     parts += [f"**{plain(report.verdict.text())}**", ""]
     for finding in report.complaints:
         parts += about(finding)

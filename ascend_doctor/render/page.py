@@ -8,7 +8,7 @@ from typing import Any
 from click import style
 
 from ascend_doctor.findings import Level
-from ascend_doctor.render.plain import lines
+from ascend_doctor.render.plain import lines, without_command
 
 # Symbols differ in shape as well as in colour; the second is for terminals without Unicode.
 _MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
@@ -39,7 +39,7 @@ class Page:
     @property
     def text(self) -> str:
         """All rows; where only ASCII may be shown, the rest as escapes."""
-        text = "\n".join(row.rstrip() for row in self.rows) + "\n"
+        text = "\n".join(without_command(row.rstrip()) for row in self.rows) + "\n"
         return text.encode("ascii", "backslashreplace").decode() if self._ascii else text
 
     def styled(self, text: str, **how: Any) -> str:

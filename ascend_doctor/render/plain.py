@@ -15,9 +15,19 @@ _UNSAFE = re.compile(
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
+# What the log readers of GitHub Actions (actions/runner:src/Runner.Common/ActionCommand.cs), Azure
+# Pipelines and TeamCity take for commands: "::name ...::" where a line begins, "##[" anywhere.
+_COMMAND = re.compile(r"^(\s*):(:[A-Za-z-]+(?:\s[^\n]*?)?::)|##(?=\[|vso\[|teamcity\[)")
+
+
 def one_line(text: str) -> str:
-    """The text on one line, every control character shown as its escape."""
-    return _UNSAFE.sub(_escape, text)
+    """The text on one line, every control character shown as its escape, and no CI command."""
+    return without_command(_UNSAFE.sub(_escape, text))
+
+
+def without_command(line: str) -> str:
+    """The line with a blank inside of what a CI system would obey."""
+    return _COMMAND.sub(lambda one: f"{one[1]}: {one[2]}" if one[2] else "# #", line)
 
 
 def lines(text: str) -> list[str]:
@@ -31,7 +41,8 @@ def _escape(found: re.Match[str]) -> str:
 
 def json_text(encoded: bytes) -> str:
     """JSON text in which every control character, C1 and reordering ones too, is escaped."""
-    return _UNSAFE_IN_JSON.sub(lambda one: f"\\u{ord(one[0]):04x}", encoded.decode())
+    text = _UNSAFE_IN_JSON.sub(lambda one: f"\\u{ord(one[0]):04x}", encoded.decode())
+    return re.sub(r"##(?=\[|vso\[|teamcity\[)", r"#\\u0023", text) if "##" in text else text
 
 
 def shortened(nodes: tuple[str, ...]) -> str:

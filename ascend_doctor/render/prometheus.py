@@ -15,7 +15,7 @@ def render(report: Report) -> str:
     for one in report.findings:
         worst[one.check] = max(one.level, worst.get(one.check, Level.OK))
     simulated = str(report.simulated).lower()
-    taken = dt.datetime.fromisoformat(report.taken_at).timestamp() if report.taken_at else 0
+    taken = _seconds(report.taken_at)
     rows = [
         *_head("findings", "Findings of the last run by level."),
         *(f'ascend_doctor_findings{{level="{level.value}"}} {n}' for level, n in counts.items()),
@@ -29,6 +29,14 @@ def render(report: Report) -> str:
         f'ascend_doctor_info{{version="{report.tool_version}",simulated="{simulated}"}} 1',
     ]
     return "\n".join(rows) + "\n"
+
+
+def _seconds(taken_at: str) -> float:
+    """The time of a run; 0 for a run without one, and for a day that no calendar has."""
+    try:
+        return dt.datetime.fromisoformat(taken_at).timestamp() if taken_at else 0
+    except (ValueError, OverflowError):
+        return 0
 
 
 def _head(name: str, text: str) -> tuple[str, str]:

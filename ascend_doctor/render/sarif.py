@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.junit import details
@@ -25,9 +26,7 @@ def render(report: Report) -> str:
                 "rules": [{"id": name} for name in rules],
             }
         },
-        "invocations": [
-            {"executionSuccessful": not report.interrupted, "exitCode": report.verdict.exit_code}
-        ],
+        "invocations": [_invocation(report)],
         "properties": {"simulated": report.simulated},
         "results": [_result(one, rules.index(one.check)) for one in found],
     }
@@ -39,11 +38,17 @@ def render(report: Report) -> str:
     return json.dumps(log, indent=2) + "\n"
 
 
+def _invocation(report: Report) -> dict[str, Any]:
+    ended = {"executionSuccessful": not report.interrupted, "exitCode": report.verdict.exit_code}
+    notices = [{"level": "warning", "message": {"text": one_line(one)}} for one in report.notices]
+    return {**ended, "toolExecutionNotifications": notices} if notices else ended
+
+
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": {"uri": f"machine/{finding.check}"}}
     if finding.place is not None:
         region = {"startLine": finding.place.line, "startColumn": finding.place.column}
-        physical = {"artifactLocation": {"uri": finding.place.file}, "region": region}
+        physical = {"artifactLocation": {"uri": quote(finding.place.file)}, "region": region}
     return {
         "ruleId": finding.check,
         "ruleIndex": rule,

@@ -25,7 +25,7 @@ def render(
     """The whole report. Errors come first, then warnings, then what could not be told."""
     page = _Page(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(report)
-    for finding in report.complaints:
+    for finding in report.unfolded if verbose else report.complaints:
         page.finding(finding)
     page.pairs(report)
     page.rest(report, verbose=verbose)
@@ -37,6 +37,10 @@ class _Page(Page):
     def head(self, report: Report) -> None:
         host, python = report.snapshot.host, report.snapshot.python
         parts = [f"ascend-doctor {report.tool_version}"]
+        if report.notices:  # on the first line, however long
+            first = self.separator.join(map(one_line, (*parts, *report.notices)))
+            self.rows.append(self.styled(first, fg="yellow", bold=True))
+            parts = []
         if report.host or report.levels:
             parts.append(report.host or "this machine")
         if host is not None:
@@ -48,6 +52,9 @@ class _Page(Page):
         if report.simulated:
             told = "SIMULATED: no NPU was touched; this says nothing about hardware."
             self.rows.append(self.styled(told, fg="yellow", bold=True))
+        if report.patience > 1:
+            told = f"Every deadline times {report.patience:g}: {one_line(report.patience_because)}"
+            self.rows.append(self.styled(told, dim=True))
         if scope := _scope(report):
             self.rows.append(self.styled(scope, dim=True))
 
@@ -87,7 +94,8 @@ class _Page(Page):
         for level in (Level.OK, Level.SKIPPED):
             found = [one for one in report.findings if one.level is level]
             if found and not verbose:
-                self.rows.append(f"{self.mark(level)} {len(found)} {level.value}")
+                shown = Level.SKIPPED if report.bare else level
+                self.rows.append(f"{self.mark(shown)} {len(found)} {level.value}")
             for one in found:
                 if verbose or (level is Level.OK and one.found):
                     tail = f": {one.found}" if one.found else ""
@@ -99,8 +107,10 @@ class _Page(Page):
             if not one.ran:
                 told = f"did not run: {one.reason}" if one.asked else f"would add {one.adds}"
                 self.dim(f"level {one.level} {told}", 8)
-        fine = report.verdict.worst is Level.SKIPPED and report.verdict.judged
-        mark = self.mark(Level.OK if fine else report.verdict.worst)
+        worst = report.verdict.worst
+        if worst <= Level.SKIPPED:
+            worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED
+        mark = self.mark(worst)
         verdict = self.styled(report.verdict.text(), bold=True)
         tail = "".join(
             self.styled(f" ({word})", fg="yellow", bold=True)
@@ -124,7 +134,8 @@ def _scope(report: Report) -> str:
     if not report.levels:
         return ""
     ran = ", ".join(str(one.level) for one in report.levels if one.ran)
-    return f"levels {ran}; device {one_line(report.device)}"
+    device = "no NPU" if report.bare else f"device {one_line(report.device)}"
+    return f"levels {ran}; {device}"
 
 
 def _fields(finding: Finding) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ KEYS = {
     *("schema", "kind", "tool_version", "redacted", "outcome", "exit_code", "logs", "lines"),
     *("bytes", "ranks", "nodes", "world_size", "causes", "guilty", "first_error", "unexplained"),
     *("codes", "benign", "not_read", "now", "paste", "seconds"),
+    *("undecided", "error_lines", "without_log"),
 }
 
 
@@ -36,7 +37,11 @@ def log(tmp_path: Path) -> Path:
     [
         ("iteration 1/ 10 | lm loss: 2.3\n", 0, "nothing known found"),
         (OOM, 1, "npu-oom-torch"),
-        ("Traceback (most recent call last):\nValueError: x\n", 3, "not in the catalogue"),
+        (
+            "Traceback (most recent call last):\nValueError: x\n",
+            3,
+            "2 error lines that the catalogue",
+        ),
         ("{'loss': 0.0, 'grad_norm': nan}\n", 0, "npu-loss-zero-gradnorm-nan"),
         (
             "UserWarning: NPU not support router replay for now.\n",

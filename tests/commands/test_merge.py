@@ -55,7 +55,7 @@ def test_names_stay_and_addresses_home_and_secrets_do_not(
     tmp_path: Path, no_real_home: Path
 ) -> None:
     """A node may be called by its address, or as a token looks."""
-    texts = f"{no_real_home}/x on 10.1.2.3 and 10.9.9.9 with token=abcdef"
+    texts = f"{no_real_home}/x on 10.1.2.3 and 10.9.9.9 with token=abcdefgh12345678"
     bad = Finding(check="x", level=Level.ERROR, title="broken", found=texts)
     names = ("10.1.2.3", "ms-aaaaaaaaaaaaaaaaaaaa")
     write(tmp_path, *(node(name, bad, address="192.168.7.7") for name in names))
@@ -66,7 +66,7 @@ def test_names_stay_and_addresses_home_and_secrets_do_not(
     assert one["nodes"] == two["nodes"] == list(names)
     shown = json.dumps([one, two])
     assert "10.1.2.3" in one["found"] + two["found"]
-    for hidden in ("192.168.7.7", "10.9.9.9", "abcdef", str(no_real_home)):
+    for hidden in ("192.168.7.7", "10.9.9.9", "abcdefgh12345678", str(no_real_home)):
         assert hidden not in shown
     assert found["redacted"]
     plain = told(tmp_path, "--no-redact")

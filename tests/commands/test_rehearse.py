@@ -73,7 +73,13 @@ def test_a_stack_of_setup_is_rehearsed_with_its_variables(
         wish={"megatron": "0.15.3"},
         python=BasePython(version="3", tag="cp3", arch="any"),
         checkouts=(
-            Checkout(name="megatron-lm", version="0.15.3", ref="x", commit="0" * 40, url="u"),
+            Checkout(
+                name="megatron-lm",
+                version="0.15.3",
+                ref="x",
+                commit="0" * 40,
+                url="https://example.org/u.git",
+            ),
         ),
         wheels=(),
         settings=(Setting(name="TASK_QUEUE_ENABLE", value="1", why="a test"),),

@@ -66,6 +66,7 @@ def test_json_lines(report: Report) -> None:
         (
             *("schema", "host", "simulated", "kind", "check", "level", "title", "found", "wanted"),
             *("because", "remedy", "refs", "ranks", "devices", "nodes", "place"),
+            *("reason", "needs"),
         )
     }
     assert set(last) == {

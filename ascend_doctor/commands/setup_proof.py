@@ -1,0 +1,182 @@
+"""Runs the stack that setup built: the check at a level, and the import checks of documents."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.checks import every
+from ascend_doctor.commands.check import Wish, conduct, has_npu
+from ascend_doctor.commands.env import environment
+from ascend_doctor.commands.examination import Examination
+from ascend_doctor.commands.extent import NOTHING_ASKED, Asked
+from ascend_doctor.commands.output import Output
+from ascend_doctor.data import Catalog
+from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.exits import EXIT_INTERRUPTED
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import Level
+from ascend_doctor.provision.lock import FILE, Lock, Proof, environment_of
+from ascend_doctor.recorded import OverlayMachine
+from ascend_doctor.redact import Redactor
+from ascend_doctor.report import Report
+from ascend_doctor.system import LiveMachine
+
+REHEARSE = "rehearse"
+_REHEARSED = 3
+_RANKS = 4
+_IMPORT = 600.0
+_TIMES = {0: 300.0, 1: 900.0}
+_TIME = 3600.0
+
+
+def level_of(name: str) -> int:
+    """The level that ``--prove`` names; a rehearsal is of level 3."""
+    return _REHEARSED if name == REHEARSE else int(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Witness(Output):
+    """Keeps the report that it writes."""
+
+    seen: list[Report] = field(default_factory=list)
+
+    def write(self, report: Report, hidden: Redactor) -> None:
+        self.seen.append(report)
+        super().write(report, hidden)
+
+
+@dataclass(kw_only=True)
+class Prover:
+    """Runs a stack at ``level``. ``exit_code`` is that of the check, once it was run."""
+
+    level: int
+    simulated: bool
+    overlays: tuple[str, ...]
+    quiet: bool
+    exit_code: int = 0
+
+    @classmethod
+    def of(cls, name: str, facts: Snapshot, *, overlays: tuple[str, ...], quiet: bool) -> Prover:
+        """For what ``--prove`` names: without an NPU everything above level 0 is simulated."""
+        level = level_of(name)
+        simulated = name == REHEARSE or (level > 0 and not has_npu(facts))
+        return cls(level=level, simulated=simulated, overlays=overlays, quiet=quiet)
+
+    def __call__(self, folder: Path, lock: Lock) -> Proof:
+        """The proof of the stack in a folder."""
+        proof = Proof(
+            level=self.level,
+            simulated=self.simulated,
+            date=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+        )
+        try:
+            return self._proven(proof, folder, lock)
+        except DataError:
+            raise
+        except DoctorError as error:  # as where there is no compiler for the stand-in CANN
+            return msgspec.structs.replace(proof, failed=(f"could not be run: {error}",))
+
+    def _proven(self, proof: Proof, folder: Path, lock: Lock) -> Proof:
+        python = str(environment_of(folder, lock) / "bin" / "python")
+        examination = self._examination(folder, python, lock)
+        output = _Witness(
+            targets=(("text", None),),
+            fail_on=Level.ERROR,
+            color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+            redact=False,
+            verbose=False,
+            quiet=self.quiet,
+        )
+        wish = Wish(
+            level=self.level,
+            device="npu" if self.simulated else "auto",
+            nproc=_RANKS if self.simulated else None,
+            timeout=_TIMES.get(self.level, _TIME),
+            asked=Asked(sizes={}, small=True) if self.simulated else NOTHING_ASKED,
+        )
+        self.exit_code = conduct(examination, output, wish, only=(), skip=())
+        if self.exit_code == EXIT_INTERRUPTED:
+            raise KeyboardInterrupt  # nothing is proven, and the lock says nothing
+        (report,) = output.seen
+        passed, failed = self._imports(examination.catalog, python, examination.machine.env, lock)
+        runs = report.snapshot.probes
+        return msgspec.structs.replace(
+            proof,
+            probes=tuple(dict.fromkeys(run.probe for run in runs if run.exit_code == 0)),
+            imports=passed,
+            failed=(*_failed(report), *failed),
+        )
+
+    def _examination(self, folder: Path, python: str, lock: Lock) -> Examination:
+        file = str(folder / FILE)
+        if not self.simulated:
+            machine = LiveMachine(environment(os.environ, folder))
+            return Examination(machine, python=python, overlays=self.overlays, lock=file)
+        return Examination(
+            _simulated(folder, python, lock.system.get("cann")),
+            python=python,
+            overlays=self.overlays,
+            lock=file,
+            simulated=True,
+        )
+
+    def _imports(
+        self, rows: Catalog, python: str, env: Mapping[str, str], lock: Lock
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Components whose documented import check passed, and what became of the others."""
+        passed, failed = list[str](), list[str]()
+        if self.level == 0:
+            return (), ()
+        for name, code in _import_checks(rows, lock):
+            done = LiveMachine(env).run([python, "-c", code], deadline=_IMPORT)
+            if done.exit_code == 0:
+                passed.append(name)
+            else:
+                last = next(reversed(done.stderr.strip().splitlines()), "it ended without a word")
+                failed.append(f"the documented import check of {name} fails: {last}")
+        return tuple(passed), tuple(failed)
+
+
+def _import_checks(rows: Catalog, lock: Lock) -> Iterator[tuple[str, str]]:
+    for name, version in lock.rows.items():
+        check = rows.component(name).import_check(version)
+        if check is not None:
+            yield name, check.code
+
+
+def _failed(report: Report) -> Iterator[str]:
+    """Why the stack is not proven: what was found by running it, and what did not run.
+
+    A probe that told nothing proves nothing; the stack's own packages and its lock count as well.
+    """
+    for level in report.levels:
+        if level.asked and not level.ran:
+            yield f"level {level.level} did not run: {level.reason}"
+    probing = {check.id for check in every() if check.probe} | {"stack-lock", "early-end"}
+    for finding in report.findings:
+        if finding.level in {Level.ERROR, Level.UNKNOWN} and finding.check in probing:
+            yield f"{finding.check}: {finding.title}"
+
+
+def _simulated(folder: Path, python: str, cann: str | None) -> OverlayMachine:
+    """A simulated server with the CANN of the stack, on which its variables were sourced."""
+    from ascend_doctor.simulator import (  # noqa: PLC0415 - only without an NPU
+        CANN,
+        build,
+        machine,
+        stack,
+    )
+
+    server = machine("a2-8")
+    tree = build(Path(python), cann=cann or CANN)
+    live = LiveMachine()
+    env = server.environment(tree, os.environ, [])
+    env = stack.environment(folder, tree, OverlayMachine(server.recording, live, env), env)
+    return OverlayMachine(server.recording, live, env)

@@ -1,0 +1,30 @@
+"""What redaction hides in a report, for the eyes of whoever is about to paste it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
+
+from ascend_doctor.findings import counted
+from ascend_doctor.render.page import Page
+
+_LABEL = 18
+_SHOWN = 4  # letters of a secret: enough to know which
+_PLAIN = frozenset({"host", "user", "home", "address", "MAC address", "serial", "GUID"})
+
+
+def render(hidden: Mapping[tuple[str, str, str], int], **paper: Any) -> str:
+    """A line for every text that was hidden: its kind, what it was, what it became, how often."""
+    page = Page(label=_LABEL, **paper)
+    page.rows.append(page.styled(f"{counted(len(hidden), 'text')} hidden:", bold=True))
+    for kind, rows in groupby(sorted(hidden.items()), key=lambda row: row[0][0]):
+        for number, ((_, was, now), count) in enumerate(rows):
+            times = f" ({count} x)" if count > 1 else ""
+            told = was if kind in _PLAIN else _shortened(was)
+            page.field("" if number else kind, f"{told} -> {now}{times}")
+    return page.text
+
+
+def _shortened(secret: str) -> str:
+    return f"{secret[:_SHOWN]}... ({counted(len(secret), 'character')})"

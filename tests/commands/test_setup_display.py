@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.commands.setup_display import Display
+from ascend_doctor.provision.steps import Outcome
+
+
+def test_what_was_no_step_has_no_time_of_the_step_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    display = Display(quiet=False)
+    with display.step("environment", []):
+        pass
+    display.ended(Outcome("environment", "built", "2 wheels"))
+    display.ended(Outcome("helpers_cpp", "built", "helpers_cpp.so"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1].startswith("built     environment: 2 wheels  (")
+    assert lines[2] == "built     helpers_cpp: helpers_cpp.so"
