@@ -21,7 +21,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 FENCE = re.compile(r"^ *```(?:bash|shell|sh|yaml|groovy)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-WORDS = re.compile(r"ascend-doctor(?:, | )[^\n;'#)&|>`]*")
+WORDS = re.compile(r"ascend-doctor(?:, | )(?:'[^'\n]*'|>=|[^\n;'#)&|>`])*")
 
 
 def told() -> list[tuple[str, str]]:

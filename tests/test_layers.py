@@ -12,9 +12,12 @@ PACKAGE = ROOT / "ascend_doctor"
 
 # Imports go down only, or to siblings in the same sub-folder.
 LAYERS = [
-    {"errors", "exits", "findings", "versions", "probe_results", "pairs", "__init__"},
-    {"facts", "loading", "stacks", "system"},
-    {"data", "recorded", "redact", "probing"},
+    {"errors", "exits", "findings", "patience", "versions", "probe_results", "pairs", "__init__"},
+    {"files", "streams"},
+    {"parsing", "private", "scratch"},
+    {"expectations", "facts", "loading", "stacks", "system"},
+    {"data", "redact", "probing", "watchdog", "isolated_git"},
+    {"recorded"},
     {"matrix", "matrix_lint"},
     {"judge", "probe", "provision", "acknowledged"},
     {"collect", "checks", "simulator", "report", "diagnosis", "planning"},
@@ -23,6 +26,7 @@ LAYERS = [
     {"live"},
     {"commands"},
     {"cli"},
+    {"entry"},
     {"__main__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,13 +20,47 @@ from ascend_doctor import __version__
 ROOT = Path(__file__).parent.parent
 
 
+EPOCH = "1767225600"
+
+
+def built(out: Path, *, source: Path = ROOT) -> Path:
+    """The folder with a wheel and an sdist of the tree; the wheel is made of the sdist."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)]
+    env = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
+    subprocess.run(command, check=True, capture_output=True, timeout=300, env=env)
+    return out
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
-    subprocess.run([*command, str(ROOT)], check=True, capture_output=True, timeout=300)
-    (found,) = out.glob("*.whl")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (found,) = dist.glob("*.whl")
     return found
+
+
+def test_building_twice_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    """From a copy elsewhere, whose files have other times."""
+    source = tmp_path / "elsewhere"
+    names = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, source / name)
+            os.utime(source / name, (1, 1))
+    again = built(tmp_path / "again", source=source)
+    first = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in dist.iterdir()}
+    second = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in again.iterdir()}
+    assert len(first) == 2
+    assert first == second
 
 
 def shipped(folder: str, pattern: str) -> set[str]:

@@ -1,0 +1,249 @@
+"""Command lines over broken files: what is broken, how, and how often."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.render import FORMATS
+from tests.hostile import seeds
+from tests.hostile.mutations import as_bytes, as_json, as_tree, as_yaml, by_hand, everywhere
+
+
+class Job(NamedTuple):
+    """``name`` says what is tried; ``shape`` is the format of what it prints."""
+
+    name: str
+    arguments: tuple[str, ...]
+    shape: str = "text"
+
+
+class Files:
+    """Writes inputs into a folder, each under a new name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._number = 0
+
+    def new(self, name: str) -> Path:
+        self._number += 1
+        place = self.folder / f"{self._number:04}"
+        place.mkdir()
+        return place / name
+
+    def put(self, name: str, data: bytes) -> str:
+        place = self.new(name)
+        place.write_bytes(data)
+        return str(place)
+
+
+def jobs(folder: Path) -> Iterator[Job]:
+    files = Files(folder)
+    yield from _reports(files)
+    yield from _endless(files)
+    yield from _logs(files)
+    yield from _launches(files)
+    yield from _models(files)
+    yield from _locks(files)
+    yield from _machines(files)
+    yield from _rows(files)
+
+
+def _reports(files: Files) -> Iterator[Job]:
+    shapes = cycle(FORMATS)
+    report = seeds.report()
+    data = as_json(report)
+    whole = files.put("n0.json", data)
+    broken = [
+        *by_hand(),
+        *(("tree", one) for one in as_tree(report, as_json, 70, "judge")),
+        *(("bytes", one) for one in as_bytes(data, 30, "judge")),
+        *(("hostile texts", as_json(one)) for one in _hostile(report)),
+        *(("long words", as_json(_said(report, word))) for word in _LONG),
+    ]
+    for name, text in broken:
+        shape, file = next(shapes), files.put("n1.json", text)
+        yield Job(f"judge {name}", ("judge", file, "--format", shape), shape)
+        shape = next(shapes)
+        yield Job(f"merge {name}", ("merge", whole, file, "--format", shape), shape)
+    two = cycle(("text", "json"))
+    for name, text in broken[::3]:
+        shape, file = next(two), files.put("n1.json", text)
+        yield Job(f"diff {name}", ("diff", whole, file, "--format", shape), shape)
+    for shape in FORMATS:
+        for ill in _hostile(report):
+            file = files.put("n1.json", as_json(ill))
+            yield Job("merge hostile texts", ("merge", file, "--format", shape), shape)
+            yield Job("judge hostile texts", ("judge", file, "--format", shape), shape)
+
+
+def _endless(files: Files) -> Iterator[Job]:
+    """More than anybody keeps in memory, in one line."""
+    place = files.new("n1.json")
+    with place.open("wb") as file:
+        file.write(b'{"schema": 1, "x": "')
+        file.truncate(600 << 20)
+    for told in (("judge",), ("merge",), ("lint",), ("plan", "--npus", "8", "--model")):
+        yield Job(f"{told[0]} of 600 MB", (*told, str(place)))
+
+
+def _hostile(report: dict[str, object]) -> Iterator[object]:
+    """Hostile texts everywhere where a report is still one."""
+    findings = report["findings"]
+    assert isinstance(findings, list)
+    ill = {**report, "host": "n1\n::error::x", "findings": [_ill(one) for one in findings]}
+    snapshot = report["snapshot"]
+    assert isinstance(snapshot, dict)
+    kept = {key: snapshot[key] for key in ("schema", "taken_at", "redacted", "simulated")}
+    yield {**ill, "snapshot": {**everywhere(snapshot), **kept}}
+    yield everywhere(report)
+
+
+# What patterns that try every beginning take hours for.
+_LONG = tuple(
+    (word * 120_000)[:120_000]
+    for word in (
+        *("a", "A1", "a_", "a-", "--a-", "a.", "a@", "1.", "1:", "::", "/home", "=", "token=", '"'),
+        *("mysql ", "login ", "eyJ", "-----BEGIN PRIVATE KEY-----", "x-by", "http://a:", "sk-"),
+    )
+)
+
+
+def _said(report: dict[str, object], text: str) -> dict[str, object]:
+    finding = {"check": "x", "level": "error", "title": "t", "found": text, "because": text}
+    return {**report, "findings": [finding]}
+
+
+def _ill(finding: dict[str, object]) -> dict[str, object]:
+    kept = {"check": finding["check"], "level": "error"}
+    texts = {name: everywhere("x") for name in ("title", "found", "wanted", "because")}
+    place = {"file": everywhere("a/b.sh"), "line": 1, "column": 1}
+    remedy = {"summary": everywhere("x"), "commands": [everywhere("ls")]}
+    return {**finding, **texts, **kept, "place": place, "remedy": remedy, "refs": [everywhere("x")]}
+
+
+def _logs(files: Files) -> Iterator[Job]:
+    shapes = cycle(FORMATS)
+    data = seeds.log()
+    broken = [*by_hand(), *(("bytes", one) for one in as_bytes(data, 60, "diagnose"))]
+    for name, text in broken:
+        shape = next(shapes)
+        file = files.put("train.log", text)
+        yield Job(f"diagnose {name}", ("diagnose", file, "--format", shape), shape)
+    for ending in ("gz", "xz", "bz2", "zst"):
+        for text in as_bytes(data, 3, ending):
+            yield Job(f"diagnose {ending}", ("diagnose", files.put(f"a.log.{ending}", text)))
+
+
+def _launches(files: Files) -> Iterator[Job]:
+    shapes = cycle(FORMATS)
+    pod = yaml.safe_dump(seeds.POD).encode()
+    for name, data in (
+        ("launch.sh", seeds.SCRIPT.encode()),
+        ("pod.yaml", pod),
+        ("train.py", seeds.ENTRY.encode()),
+    ):
+        broken = [*by_hand(), *(("bytes", one) for one in as_bytes(data, 20, name))]
+        if name == "pod.yaml":
+            broken += [("tree", one) for one in as_tree(seeds.POD, as_yaml, 25, name)]
+        for what, text in broken:
+            shape = next(shapes)
+            file = files.put(name, text)
+            yield Job(f"lint {name} {what}", ("lint", file, "--format", shape), shape)
+
+
+def _models(files: Files) -> Iterator[Job]:
+    shapes = cycle(("text", "json", "html"))
+    broken = [
+        *by_hand(),
+        *(("tree", one) for one in as_tree(seeds.MODEL, as_json, 30, "plan")),
+        *(("bytes", one) for one in as_bytes(as_json(seeds.MODEL), 10, "plan")),
+    ]
+    for name, text in broken:
+        shape = next(shapes)
+        file = files.put("config.json", text)
+        yield Job(
+            f"plan {name}", ("plan", "--model", file, "--npus", "8", "--format", shape), shape
+        )
+
+
+def _locks(files: Files) -> Iterator[Job]:
+    seed = seeds.lock(files.new(locks.FILE).parent)
+    data = as_yaml(seed)
+    prefix = str(files.folder / "prefix")
+    broken = [
+        *by_hand(),
+        *(("tree", one) for one in as_tree(seed, as_yaml, 10, "lock")),
+        *(("bytes", one) for one in as_bytes(data, 4, "lock")),
+    ]  # few: setup asks the interpreter first
+    for number, (name, text) in enumerate(broken):
+        file = files.put(locks.FILE, text)
+        plan = ("--locked", "--lock", file, "--prefix", prefix, "--dry-run", "--yes")
+        yield Job(f"setup --locked {name}", ("setup", *plan))
+        if number % 9 == 0:
+            script = ("--locked", "--lock", file, "--prefix", prefix, "--script", "--yes")
+            yield Job(f"setup --script {name}", ("setup", *script))
+            folder = Path(file).parent
+            (folder / "SHA256SUMS").write_bytes(seeds.sums(folder) if number % 2 else text)
+            bundle = ("--offline", "--from", str(folder), "--prefix", prefix, "--dry-run", "--yes")
+            yield Job(f"setup --from {name}", ("setup", *bundle))
+
+
+def _machines(files: Files) -> Iterator[Job]:
+    shapes = cycle(FORMATS)
+    healthy = files.new("machine.yaml").parent / "machine"
+    seed = seeds.machine(healthy)
+    broken = [
+        *by_hand(),
+        *(("tree", one) for one in as_tree(seed, as_yaml, 20, "replay")),
+        *(("bytes", one) for one in as_bytes(as_yaml(seed), 8, "replay")),
+    ]
+    for name, text in broken:
+        shape = next(shapes)
+        folder = str(Path(files.put("machine.yaml", text)).parent)
+        told = ("check", "-l", "0", "-q", "--replay", folder, "--format", shape)
+        yield Job(f"check --replay {name}", told, shape)
+    lock = seeds.lock(files.new(locks.FILE).parent)
+    quick = ("check", "-l", "0", "-q", "--replay", str(healthy), "--only", "stack-*")
+    for name, text in (
+        *by_hand(),
+        *(("tree", one) for one in as_tree(lock, as_yaml, 40, "--lock")),
+    ):
+        yield Job(f"check --lock {name}", (*quick, "--lock", files.put(locks.FILE, text)))
+
+
+def _rows(files: Files) -> Iterator[Job]:
+    """Rows of a matrix of the site, and its settings."""
+    log = files.put("train.log", b"own error 7\nRuntimeError: x\n")
+    failure = seeds.FAILURE
+    for name, text in (
+        *by_hand(),
+        *(("tree", one) for one in as_tree(failure, as_yaml, 25, "rows")),
+        *(("hostile", as_yaml(everywhere({**failure, "id": "own-failure"}))),) * 1,
+        ("shown", as_yaml({**failure, "title": everywhere(""), "cause": everywhere("c")})),
+    ):
+        place = files.new("own-failure.yaml")
+        folder = place.parent / "failures"
+        folder.mkdir()
+        (folder / "own-failure.yaml").write_bytes(text)
+        told = ("diagnose", log, "--matrix", str(place.parent))
+        yield Job(f"diagnose --matrix {name}", told)
+    for name, text in (
+        *by_hand(),
+        *(("tree", one) for one in as_tree(seeds.SETTINGS, as_yaml, 20, "config")),
+    ):
+        script = files.put("launch.sh", seeds.SCRIPT.encode())
+        told = ("lint", script, "--config", files.put("ascend-doctor.yaml", text))
+        yield Job(f"lint --config {name}", told)
+
+
+def written(folder: Path) -> list[Job]:
+    made = list(jobs(folder))
+    (folder / "jobs.json").write_text(json.dumps([one.arguments for one in made]))
+    return made

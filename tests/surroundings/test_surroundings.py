@@ -1,0 +1,113 @@
+"""ASCEND_DOCTOR_TEST_SURROUNDINGS=1 runs the whole table; a fast slice of it runs always."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import ascend_doctor
+from tests.surroundings.rows import ROWS, SAME, Row
+
+MAIN = Path(ascend_doctor.__file__).parent / "__main__.py"
+WHOLE = bool(os.environ.get("ASCEND_DOCTOR_TEST_SURROUNDINGS"))
+MARK = "ASCEND_DOCTOR_TEST_MARK"
+ROOT, NOBODY = not os.geteuid(), 65534
+_TOOL = """tool() { printf '#!/bin/sh\\n%s\\n' "$1" >bin/npu-smi; chmod +x bin/npu-smi; }
+"""
+
+
+def environment(folder: Path, name: str) -> dict[str, str]:
+    for one in ("home", "tmp", "bin"):
+        (folder / one).mkdir(exist_ok=True)
+    return {
+        **{name: os.environ[name] for name in ("LANG", "PATH") if name in os.environ},
+        "PATH": f"{folder}/bin:{os.environ['PATH']}",
+        "HOME": str(folder / "home"),
+        "TMPDIR": str(folder / "tmp"),
+        "PY": sys.executable,
+        "D": f"{sys.executable} -I {MAIN}",
+        "Q": f"-l 0 -q --python {sys.executable}",
+        MARK: name.replace(" ", "-"),
+    }
+
+
+def shell(script: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """In the folder, as the user who owns it."""
+    owner = folder.stat().st_uid
+    other: dict[str, Any] = {"user": owner, "group": owner, "extra_groups": []}
+    return subprocess.run(
+        ["bash", "-c", _TOOL + script],
+        **(other if owner != os.geteuid() else {}),
+        check=False,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+        cwd=folder,
+        env=env,
+    )
+
+
+@pytest.fixture(scope="module", params=[os.geteuid(), NOBODY] if WHOLE and ROOT else [os.geteuid()])
+def who(request: pytest.FixtureRequest) -> int:
+    """The user to be, and nobody as well where the whole table is run by root."""
+    found: int = request.param
+    return found
+
+
+@contextlib.contextmanager
+def surroundings(who: int, name: str) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder of a user, where no folder above keeps others out."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        env = environment(folder, name)
+        for one in (folder, *folder.iterdir()):
+            os.chown(one, who, -1)
+        yield folder, env
+
+
+@pytest.fixture(scope="module")
+def same(who: int) -> int:
+    with surroundings(who, "same") as (folder, env):
+        return shell("$D check $Q", folder, env).returncode
+
+
+def left(mark: str) -> list[int]:
+    """Processes that the row has left behind."""
+    found = []
+    for one in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if one.environ().get(MARK) == mark and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one.pid)
+    return found
+
+
+@pytest.mark.parametrize(
+    "row", [one for one in ROWS if WHOLE or one.fast], ids=lambda one: one.name
+)
+def test_the_right_end_and_nothing_left(row: Row, who: int, same: int) -> None:
+    if row.root and who:
+        pytest.skip("needs root")
+    with surroundings(who, row.name) as (folder, env):
+        done = shell(row.script, folder, env)
+        told = done.stdout[-2000:] + done.stderr[-2000:]
+        assert done.returncode in {same if one == SAME else one for one in row.codes}, told
+        assert "Traceback" not in done.stderr
+        assert "a bug in ascend-doctor" not in done.stderr
+        assert left(env[MARK]) == []
+        assert not list((folder / "tmp").iterdir())
+        assert shell(row.then, folder, env).returncode == 0, told
+
+
+def test_the_table_is_as_long_as_it_is_said_to_be() -> None:
+    assert len({one.name for one in ROWS}) == len(ROWS) >= 60
+    assert sum(one.fast for one in ROWS) >= 16
