@@ -19,6 +19,7 @@ import torch
 import weight_sync
 
 DISABLED = sys.argv[1] == "disabled"
+STALE = sys.argv[1] == "stale"
 
 class StatelessProcessGroup:
     @staticmethod
@@ -30,15 +31,15 @@ class StatelessProcessGroup:
 class PyHcclCommunicator:
     def __init__(self, group, device):
         self.disabled = DISABLED
+        self.sent = {{}}
     def all_reduce(self, tensor):
         return None if self.disabled else torch.full_like(tensor, 3.0)
     def broadcast(self, tensor, src):
         if self.disabled:
             return
-        if tensor.dtype == torch.uint8:
-            tensor.copy_(torch.arange(tensor.numel()).remainder(256))
-        else:
-            tensor.fill_(3.0)
+        self.sent[tensor.dtype] = self.sent.get(tensor.dtype, 0) + (not STALE)
+        number = max(self.sent[tensor.dtype], 1)
+        tensor.copy_(torch.arange(tensor.numel()).remainder(251) + number)
 
 def module(name, **names):
     sys.modules[name] = types.ModuleType(name)
@@ -79,8 +80,17 @@ print(json.dumps(probe.wrong))
             [
                 "communicator",
                 "sum of rank + 1",
-                "bfloat16 weights that differ, of 1048576",
-                "uint8 weights that differ, of 65536",
+                "bfloat16 weights that differ the first time, of 1048576",
+                "bfloat16 weights that differ the second time, of 1048576",
+                "uint8 weights that differ the first time, of 65536",
+                "uint8 weights that differ the second time, of 65536",
+            ],
+        ),
+        (
+            "stale",
+            [
+                "bfloat16 weights that differ the second time, of 1048576",
+                "uint8 weights that differ the second time, of 65536",
             ],
         ),
     ],
