@@ -18,18 +18,21 @@ import psutil
 import pytest
 
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
+from ascend_doctor.system import DOCTOR
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
 BIN = Path(sys.executable).parent
 PATIENCE = 300.0
-# On the path of every process of a node. The check of one that is stuck hears no signal; that of
-# one that is doomed says when it begins, so that the node can be killed then.
-SITE = """
-import os, signal, sys, time
+# What the interpreter of a bad node does when a check examines it: it stops the check, which hears
+# no signal then, and says that it did, so that the node can be killed.
+SITE = f"""
+import os, signal, time
 fate = os.environ.get("TEST_FATE", "")
-if fate and sys.orig_argv[1:4] == ["-m", "ascend_doctor", "check"]:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(f"/proc/{{os.getppid()}}/cmdline") as file:
+    parent = file.read().split("\\0")
+if fate and {DOCTOR[-1]!r} in parent:
+    os.kill(os.getppid(), signal.SIGSTOP)
     with open(fate, "w") as file:
         file.write(str(os.getpid()))
     while True:
@@ -56,9 +59,9 @@ class Cluster:
         (site / f"torch-{torch}.dist-info" / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: torch\nVersion: {torch}\n"
         )
-        (site / "sitecustomize.py").write_text(SITE)
         if name in self.fates:
             env["TEST_FATE"] = str(self.fates[name])
+            (site / "sitecustomize.py").write_text(SITE)
         joins: tuple[str, ...] = ("--address", self.address)
         if not self._nodes:
             joins = ("--head", "--port", self._port, "--include-dashboard", "false")
@@ -112,7 +115,7 @@ def mine() -> list[psutil.Process]:
 
 def checks() -> list[str]:
     """Command lines of what fleet checks have started and what has not ended."""
-    return [line for one in mine() if "-m ascend_doctor" in (line := told(one))]
+    return [line for one in mine() if DOCTOR[-1] in (line := told(one))]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,149 @@
+"""Measures the words of the code: names, classes, functions, comments and files.
+
+usage: python -m tests.house [--where NAME]
+
+Names are those that the code binds or uses: variables, parameters, attributes, keywords, functions
+and classes. A function name is a participle where its first word ends as one does and is no verb.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import re
+import statistics
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PRODUCT = ("ascend_doctor", "probes")
+# Grammar, not things.
+BANNED = frozenset({"one", "found", "told", "said", "place", "kept", "wanted", "given"})
+LONGEST_FUNCTION = 60
+# Words that end as participles do and are verbs, nouns or adjectives of the field.
+_WORDS = frozenset({"embed", "feed", "need", "seed", "shed", "speed", "shared", "nested", "red"})
+_IRREGULAR = frozenset(
+    "bound built chosen cut drawn given gone held kept known left lost made meant met put read run"
+    " said seen sent set shown spent stood taken told thrown written worn".split()
+) - {"put", "read", "run", "set", "cut"}
+
+
+class Name(NamedTuple):
+    """A name where it stands."""
+
+    text: str
+    path: Path
+    line: int
+
+
+class House(NamedTuple):
+    """Product code, measured."""
+
+    lines: int
+    names: Counter[str]
+    banned: tuple[Name, ...]
+    twice: dict[str, tuple[Path, ...]]
+    participles: tuple[Name, ...]
+    functions: int
+    long_functions: tuple[Name, ...]
+    comment_lines: int
+    file_lines: tuple[int, ...]
+
+
+def sources() -> Iterator[Path]:
+    for folder in PRODUCT:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text):
+                yield text, node.lineno
+            case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
+                yield text, node.lineno
+            case ast.ClassDef(name=text) | ast.keyword(arg=str(text)):
+                yield text, node.lineno
+            case ast.MatchAs(name=str(text)) | ast.MatchStar(name=str(text)):
+                yield text, node.lineno
+            case ast.ExceptHandler(name=str(text)):
+                yield text, node.lineno
+
+
+def is_participle(name: str) -> bool:
+    first = name.strip("_").split("_")[0]
+    if first in _WORDS:
+        return False
+    return first in _IRREGULAR or bool(re.fullmatch(r"[a-z]{2,}ed", first))
+
+
+def measure() -> House:
+    every: Counter[str] = Counter()
+    banned, participles, long_functions = [], [], []
+    classes: defaultdict[str, list[Path]] = defaultdict(list)
+    functions = comments = 0
+    sizes = []
+    for path in sources():
+        text = path.read_text("utf-8")
+        tree = ast.parse(text)
+        sizes.append(text.count("\n"))
+        comments += sum(
+            token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
+            for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        )
+        where = path.relative_to(ROOT)
+        for name, line in names(tree):
+            every[name] += 1
+            if name.strip("_") in BANNED:
+                banned.append(Name(name, where, line))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(where)
+            elif isinstance(node, ast.FunctionDef):
+                functions += 1
+                if is_participle(node.name):
+                    participles.append(Name(node.name, where, node.lineno))
+                if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION:
+                    long_functions.append(Name(node.name, where, node.lineno))
+    return House(
+        lines=sum(sizes),
+        names=every,
+        banned=tuple(banned),
+        twice={name: tuple(paths) for name, paths in classes.items() if len(paths) > 1},
+        participles=tuple(participles),
+        functions=functions,
+        long_functions=tuple(long_functions),
+        comment_lines=comments,
+        file_lines=tuple(sizes),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--where", metavar="NAME", help="list where this name stands")
+    where = parser.parse_args().where
+    house = measure()
+    if where:
+        for name in (*house.banned, *house.participles, *house.long_functions):
+            if where in {name.text, "all"}:
+                print(f"{name.path}:{name.line}: {name.text}")
+        return
+    total = sum(house.names.values())
+    print(f"files            {len(house.file_lines)}, median {statistics.median(house.file_lines)}")
+    print(
+        f"lines            {house.lines}, comments {100 * house.comment_lines / house.lines:.1f} %"
+    )
+    print(f"names            {total}")
+    print(f"banned           {len(house.banned)}", Counter(one.text for one in house.banned))
+    print(f"functions        {house.functions}, above 60 lines: {len(house.long_functions)}")
+    share = 100 * len(house.participles) / house.functions
+    print(f"participles      {len(house.participles)}, {share:.1f} %")
+    print(f"classes twice    {len(house.twice)}: {' '.join(sorted(house.twice))}")
+
+
+if __name__ == "__main__":
+    main()
