@@ -57,30 +57,30 @@ def read_settings(path: str) -> Settings:
     """Raises DataError that names file and place."""
     if not Path(path).is_file():
         raise DataError(f"{path}: no such file; --config takes a file like docs/gates.md shows")
-    found = load(Path(path), Settings)
-    for number, one in enumerate(found.acknowledged):
-        if problem := _problem(one):
+    settings = load(Path(path), Settings)
+    for number, acknowledgement in enumerate(settings.acknowledged):
+        if problem := _problem(acknowledgement):
             raise DataError(f"{path}: acknowledged[{number}].{problem}")
     try:
-        _ = found.expected
+        _ = settings.expected
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-    return found
+    return settings
 
 
-def _problem(one: Acknowledgement) -> str:
+def _problem(acknowledgement: Acknowledgement) -> str:
     """What is wrong with a row; "" for nothing."""
     try:
-        _ = one.last_day
+        _ = acknowledgement.last_day
     except ValueError as error:
         return f"expires: {error}"
-    if not one.reason.strip():
+    if not acknowledgement.reason.strip():
         return "reason: say why"
-    if one.id in CHECKS:
-        return f"id: {one.id} cannot be acknowledged; change what is expected (expect:)"
-    if one.unknown is None and not one.expires:
+    if acknowledgement.id in CHECKS:
+        return f"id: {acknowledgement.id} cannot be acknowledged; change what is expected (expect:)"
+    if acknowledgement.unknown is None and not acknowledgement.expires:
         return "expires: the last day is missing, as 2026-12-01"
-    if one.unknown is None and one.id == "*":
+    if acknowledgement.unknown is None and acknowledgement.id == "*":
         return 'id: "*" goes with unknown: needs-root alone; else name a check'
     return ""
 
@@ -100,12 +100,20 @@ def acknowledge(
     what needs root can be acknowledged as not checked.
     """
     today = today or dt.datetime.now(dt.timezone.utc).date()
-    mine = [one for one in rows if fnmatchcase(host, one.nodes)]
-    valid = [one for one in mine if one.last_day >= today]
-    told = [_known(one, next((row for row in valid if row.about(one)), None)) for one in findings]
-    renewed = {(one.id, one.unknown) for one in valid}
-    expired = [one for one in mine if one.last_day < today and (one.id, one.unknown) not in renewed]
-    return (*told, *(_expired(one) for one in expired))
+    mine = [acknowledgement for acknowledgement in rows if fnmatchcase(host, acknowledgement.nodes)]
+    valid = [acknowledgement for acknowledgement in mine if acknowledgement.last_day >= today]
+    told = [
+        _known(finding, next((row for row in valid if row.about(finding)), None))
+        for finding in findings
+    ]
+    renewed = {(acknowledgement.id, acknowledgement.unknown) for acknowledgement in valid}
+    expired = [
+        acknowledgement
+        for acknowledgement in mine
+        if acknowledgement.last_day < today
+        and (acknowledgement.id, acknowledgement.unknown) not in renewed
+    ]
+    return (*told, *(_expired(acknowledgement) for acknowledgement in expired))
 
 
 def _known(finding: Finding, row: Acknowledgement | None) -> Finding:

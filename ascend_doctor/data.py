@@ -43,9 +43,9 @@ def folder(name: str) -> Path:
     A wheel carries the folders inside the package; a checkout has them beside it.
     """
     here = Path(__file__).resolve().parent
-    for place in (here / name, here.parent / name):
-        if place.is_dir():
-            return place
+    for path in (here / name, here.parent / name):
+        if path.is_dir():
+            return path
     raise DataError(f"{name}/ is missing from this installation; reinstall ascend-doctor")
 
 
@@ -58,22 +58,22 @@ class Catalog:
     """
 
     def __init__(self, overlays: Sequence[Path] = ()) -> None:
-        missing = [place for place in overlays if not place.is_dir()]
+        missing = [overlay for overlay in overlays if not overlay.is_dir()]
         if missing:
             raise DataError(f"{missing[0]}: the matrix folder is missing")
         self._folders = (folder("matrices"), *overlays)
 
     def files(self, kind: str) -> dict[str, tuple[Path, ...]]:
         """The files of components, stacks or hardware by id, those of overlays last."""
-        found: dict[str, tuple[Path, ...]] = {}
+        files: dict[str, tuple[Path, ...]] = {}
         for place in self._folders:
             for path in sorted((place / kind).glob("*.yaml")):
-                found[path.stem] = (*found.get(path.stem, ()), path)
-        return found
+                files[path.stem] = (*files.get(path.stem, ()), path)
+        return files
 
     def single(self, name: str) -> tuple[Path, ...]:
         """The files called ``name`` (hazards.yaml, environment.yaml), those of overlays last."""
-        places = [place / name for place in self._folders if (place / name).is_file()]
+        places = [path / name for path in self._folders if (path / name).is_file()]
         if not places:
             raise DataError(f"{name} is missing from the matrix")
         return tuple(places)
@@ -94,7 +94,7 @@ class Catalog:
             for path in paths
         )
         named = (_DISTRIBUTION.search(head) for head in heads)
-        return frozenset(normalised(found[1]) for found in named if found)
+        return frozenset(normalised(match[1]) for match in named if match)
 
     @functools.cache  # noqa: B019 - a catalog lives as long as the process
     def component(self, identity: str) -> Component:
@@ -138,11 +138,13 @@ class Catalog:
     @functools.cached_property
     def variables(self) -> Variables:
         whole, *more = (load(path, Variables) for path in self.single("environment.yaml"))
-        for one in more:
+        for variables in more:
             whole = msgspec.structs.replace(
                 whole,
-                variables=_merged(whole.variables, one.variables, lambda row: row.name),
-                near_misses=_merged(whole.near_misses, one.near_misses, lambda row: row.wrong),
+                variables=_merged(whole.variables, variables.variables, lambda row: row.name),
+                near_misses=_merged(
+                    whole.near_misses, variables.near_misses, lambda row: row.wrong
+                ),
             )
         return whole
 
@@ -153,42 +155,44 @@ class Catalog:
     @functools.cached_property
     def hazards(self) -> Hazards:
         whole, *more = (load(path, Hazards) for path in self.single("hazards.yaml"))
-        for one in more:
-            rows = _merged(whole.hazards, one.hazards, lambda row: row.name)
+        for hazards in more:
+            rows = _merged(whole.hazards, hazards.hazards, lambda row: row.name)
             whole = msgspec.structs.replace(whole, hazards=rows)
         return whole
 
     @functools.cached_property
     def failures(self) -> dict[str, KnownFailure]:
         """The known failures by id. Raises DataError for an id twice in one folder."""
-        found: dict[str, KnownFailure] = {}
+        failures: dict[str, KnownFailure] = {}
         for place in self._folders:
             own: dict[str, KnownFailure] = {}
             for path in sorted((place / "failures").glob("*.yaml")):
-                for one in load(path, Failures).failures:
-                    if one.id in own:
-                        raise DataError(f"{path}: two failures are called {one.id}")
-                    own[one.id] = one
-            found.update(own)
-        return found
+                for failure in load(path, Failures).failures:
+                    if failure.id in own:
+                        raise DataError(f"{path}: two failures are called {failure.id}")
+                    own[failure.id] = failure
+            failures.update(own)
+        return failures
 
     @functools.cached_property
     def error_codes(self) -> ErrorCodes:
         whole, *more = (load(path, ErrorCodes) for path in self.single("error-codes.yaml"))
-        for one in more:
+        for codes in more:
             whole = msgspec.structs.replace(
                 whole,
-                reported={**whole.reported, **one.reported},
-                acl={**whole.acl, **one.acl},
-                hccl={**whole.hccl, **one.hccl},
+                reported={**whole.reported, **codes.reported},
+                acl={**whole.acl, **codes.acl},
+                hccl={**whole.hccl, **codes.hccl},
             )
         return whole
 
     def family_of(self, name: str) -> Family | None:
         """The family of a SoC name (Ascend910B3) or of a name that npu-smi prints (910B3)."""
-        for one in self.families:
-            if name in one.npu_smi_names or any(fnmatchcase(name, known) for known in one.names):
-                return one
+        for family in self.families:
+            if name in family.npu_smi_names or any(
+                fnmatchcase(name, known) for known in family.names
+            ):
+                return family
         return None
 
 

@@ -80,32 +80,32 @@ def parse(text: str) -> Expectation:
         quoted = f"; in a shell quote it: '{shown}>=…'" if normalised(text) in KEYS else ""
         raise DataError(f"{shown!r}: wanted KEY=VALUE or KEY>=VALUE{quoted}; {_keys()}")
     key = normalised(match[1])
-    one = Expectation(
+    expectation = Expectation(
         key=_ALIASES.get(key, key), operator="=" if match[2] == "==" else match[2], value=match[3]
     )
-    if one.key not in KEYS:
+    if expectation.key not in KEYS:
         raise DataError(f"{shown!r}: no such key; {_keys()}")
-    _check_value(one)
-    return one
+    _check_value(expectation)
+    return expectation
 
 
 def _keys() -> str:
     return f"the keys are {', '.join(KEYS)}"
 
 
-def _check_value(one: Expectation) -> None:
+def _check_value(expectation: Expectation) -> None:
     """Raises DataError for a value, or an operator, that its key does not take."""
-    if one.check == NPUS and not re.fullmatch(r"[0-9]{1,5}", one.value):
-        raise DataError(f"{one.text!r}: npus takes a number, as npus=8")
-    if one.check == LINKS and (one.operator, one.value) != ("=", "up"):
-        raise DataError(f"{one.text!r}: links=up is all that can be expected of links")
-    if one.check == SOC and one.operator not in _EQUALITY:
-        raise DataError(f"{one.text!r}: chips have no order; soc takes = and !=")
-    if one.check == VERSIONS:
+    if expectation.check == NPUS and not re.fullmatch(r"[0-9]{1,5}", expectation.value):
+        raise DataError(f"{expectation.text!r}: npus takes a number, as npus=8")
+    if expectation.check == LINKS and (expectation.operator, expectation.value) != ("=", "up"):
+        raise DataError(f"{expectation.text!r}: links=up is all that can be expected of links")
+    if expectation.check == SOC and expectation.operator not in _EQUALITY:
+        raise DataError(f"{expectation.text!r}: chips have no order; soc takes = and !=")
+    if expectation.check == VERSIONS:
         try:
-            check_range(KEYS[one.key].scheme, one.versions)
+            check_range(KEYS[expectation.key].scheme, expectation.versions)
         except VersionError as error:
-            raise DataError(f"{one.text!r}: {error}") from error
+            raise DataError(f"{expectation.text!r}: {error}") from error
 
 
 def parsed(texts: Iterable[str], where: str) -> tuple[Expectation, ...]:
@@ -124,6 +124,6 @@ def over(*sources: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
     """What counts of several sources: of each key, what the last source that has it says."""
     by_key: dict[str, tuple[Expectation, ...]] = {}
     for source in sources:
-        for key in {one.key for one in source}:
-            by_key[key] = tuple(one for one in source if one.key == key)
-    return tuple(one for key in KEYS for one in by_key.get(key, ()))
+        for key in {expectation.key for expectation in source}:
+            by_key[key] = tuple(expectation for expectation in source if expectation.key == key)
+    return tuple(expectation for key in KEYS for expectation in by_key.get(key, ()))

@@ -392,7 +392,7 @@ class Cann(Section, frozen=True, kw_only=True):
 
     @property
     def in_use(self) -> CannInstall | None:
-        return next((one for one in self.installs if one.root == self.active), None)
+        return next((install for install in self.installs if install.root == self.active), None)
 
 
 # ---------------------------------------------------------------- Python
@@ -451,7 +451,12 @@ class Python(Section, frozen=True, kw_only=True):
     def find(self, name: str) -> Distribution | None:
         """The distribution that metadata lookups give for this normalised name."""
         return next(
-            (one for one in self.distributions if one.name == name and not one.shadowed), None
+            (
+                distribution
+                for distribution in self.distributions
+                if distribution.name == name and not distribution.shadowed
+            ),
+            None,
         )
 
 
@@ -508,7 +513,9 @@ class Native(Section, frozen=True, kw_only=True):
     @property
     def missing(self) -> tuple[str, ...]:
         """Libraries without which ``import torch_npu`` fails."""
-        return tuple(one.name for one in self.needed if one.path is None and one.at_import)
+        return tuple(
+            needed.name for needed in self.needed if needed.path is None and needed.at_import
+        )
 
 
 # ---------------------------------------------------------------- import path
@@ -560,7 +567,10 @@ class ImportPath(Section, frozen=True, kw_only=True):
     names: tuple[ImportName, ...] = ()
 
     def find(self, name: str) -> ImportName:
-        return next((one for one in self.names if one.name == name), ImportName(name=name))
+        return next(
+            (import_name for import_name in self.names if import_name.name == name),
+            ImportName(name=name),
+        )
 
 
 # ---------------------------------------------------------------- environment and network

@@ -39,7 +39,9 @@ class Chosen:
         if by_ref:
             return by_ref
         row = self.component.release(self.version)
-        reporting = (one for one in self.component.releases if one.reports == self.version)
+        reporting = (
+            release for release in self.component.releases if release.reports == self.version
+        )
         return (row,) if row else tuple(reporting)
 
 
@@ -78,13 +80,13 @@ def choose(catalog: Catalog, text: str) -> Chosen:
 
 
 def _named(catalog: Catalog, name: str) -> Component:
-    wanted = name.lower().replace("_", "-")
-    if wanted in catalog.component_ids:
-        return catalog.component(wanted)
-    for one in catalog.components:
-        if wanted and wanted == one.obtain.distribution.lower():
-            return one
-    near = difflib.get_close_matches(wanted, catalog.component_ids, n=3)
+    replace = name.lower().replace("_", "-")
+    if replace in catalog.component_ids:
+        return catalog.component(replace)
+    for component in catalog.components:
+        if replace and replace == component.obtain.distribution.lower():
+            return component
+    near = difflib.get_close_matches(replace, catalog.component_ids, n=3)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise DataError(f"no component is called {name!r}{hint}")
 
@@ -134,26 +136,26 @@ def fit(catalog: Catalog, need: Need, version: str) -> Fit:
     return "also" if need.also and satisfies(scheme, version, need.also) else "outside"
 
 
-def why(catalog: Catalog, one: Chosen, other: Chosen) -> tuple[Bond, ...]:
+def why(catalog: Catalog, chosen: Chosen, other: Chosen) -> tuple[Bond, ...]:
     """The rows that bind two parts: in both directions, through a third part, and in stacks.
 
     What binds through a third part (both need NumPy) is looked up where both have a version.
     """
     return (
-        *_bonds(catalog, one, other),
-        *_bonds(catalog, other, one),
-        *_shared(catalog, one, other),
-        *_stack_bonds(catalog, one, other),
+        *_bonds(catalog, chosen, other),
+        *_bonds(catalog, other, chosen),
+        *_shared(catalog, chosen, other),
+        *_stack_bonds(catalog, chosen, other),
     )
 
 
-def _bonds(catalog: Catalog, one: Chosen, other: Chosen) -> Iterator[Bond]:
+def _bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
     targets = {other.component.id: {other.version} if other.version else set()}
     for row in other.releases:
         for name, version in row.provides.items():
             targets.setdefault(name, set()).update({version} if other.version else ())
-    for row in one.releases:
-        label = f"{one.component.id} {row.version}"
+    for row in chosen.releases:
+        label = f"{chosen.component.id} {row.version}"
         if other.component.id in row.provides:
             provided = row.provides[other.component.id]
             text = f"provides {other.component.id} {provided}"
@@ -189,11 +191,11 @@ def _bond(
     )
 
 
-def _shared(catalog: Catalog, one: Chosen, other: Chosen) -> Iterator[Bond]:
-    if one.version is None or other.version is None:
+def _shared(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
+    if chosen.version is None or other.version is None:
         return
-    label = f"{one.component.id} {one.version}, {other.component.id} {other.version}"
-    for mine in requirements(catalog, one.component.id, one.version):
+    label = f"{chosen.component.id} {chosen.version}, {other.component.id} {other.version}"
+    for mine in requirements(catalog, chosen.component.id, chosen.version):
         for theirs in requirements(catalog, other.component.id, other.version):
             if mine.component == theirs.component:
                 third = catalog.component(mine.component)
@@ -242,12 +244,12 @@ def allowed(need: Need) -> str:
     return f"{need.versions} || {need.also}" if need.versions and need.also else need.versions
 
 
-def _stack_bonds(catalog: Catalog, one: Chosen, other: Chosen) -> Iterator[Bond]:
+def _stack_bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
     for stack in catalog.stacks:
-        if _in_stack(stack, one) and _in_stack(stack, other):
+        if _in_stack(stack, chosen) and _in_stack(stack, other):
             pair = ", ".join(
                 f"{part.component.id} {stack.components[part.component.id]}"
-                for part in (one, other)
+                for part in (chosen, other)
             )
             text = f"{stack.status}: {pair}"
             yield Bond(kind="stack", row=stack.id, text=text, sources=stack.sources)

@@ -219,17 +219,17 @@ def _cycles(catalog: Catalog) -> Found:
 
 def _stack(catalog: Catalog, stack: Stack) -> Found:
     rows: dict[str, list[Release]] = {}
-    for name, wanted in stack.components.items():
+    for name, component in stack.components.items():
         place = f"components.{name}"
         if name not in catalog.component_ids:
             yield place, f"no component is called {name}"
             continue
         target = catalog.component(name)
-        problems = [*_reachable(target, wanted, place)]
+        problems = [*_reachable(target, component, place)]
         yield from problems
         if not problems:
             rows[name] = [
-                row for row in target.releases if satisfies(target.scheme, row.version, wanted)
+                row for row in target.releases if satisfies(target.scheme, row.version, component)
             ]
     for name in stack.frameworks:
         if name not in catalog.component_ids:

@@ -133,8 +133,8 @@ def judged(rows: Sequence[Row], *, device: str, simulated: bool = False) -> Judg
     accused: list[Accused] = []
     doubts: dict[tuple[int, int], None] = {}
     for kind, marks in _marked(rows, usual, device=device, simulated=simulated).items():
-        found, unclear = _blamed(kind, marks, partners)
-        accused += found
+        accuseds, unclear = _blamed(kind, marks, partners)
+        accused += accuseds
         doubts.update(dict.fromkeys(unclear))
     return Judged(tuple(accused), tuple(doubts), *usual)
 
@@ -151,13 +151,13 @@ def _marked(
 
 def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
     """Of each pair and measurement that says something about it: whether it is bad."""
-    found: Marks = defaultdict(list)
+    marks: Marks = defaultdict(list)
     for row in rows:
         if row.outcome == kind:
-            found[row.pair].append(True)
+            marks[row.pair].append(True)
         elif row.outcome == "ok" or (row.outcome, kind) == ("wrong", "failed"):
-            found[row.pair].append(kind == "lossy" and loses(row))
-    return found
+            marks[row.pair].append(kind == "lossy" and loses(row))
+    return marks
 
 
 def loses(row: Row) -> bool:
@@ -230,7 +230,7 @@ def _blamed(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], lis
     for pair, seen in sorted(marks.items()):
         # What a guilty node explains, unless the other was tried with none that does well.
         others = [one for one in pair if one not in nodes]
-        if not any(seen) or (nodes & set(pair) and all(fine[one] for one in others)):
+        if not any(seen) or (nodes & set(pair) and all(fine[other] for other in others)):
             continue
         cleared = all(len(fine[one]) >= max(len(bad[one] - nodes), 1) for one in pair)
         if all(seen) and len(seen) >= _ENOUGH and cleared and others == [*pair]:
@@ -265,7 +265,7 @@ def _pair(
     sent = sum(row.sent for row in sound)
     return Pair(
         nodes=names,
-        outcome=_outcome([(kind, found[pair]) for kind, found in marks.items() if pair in found]),
+        outcome=_outcome([(kind, mark[pair]) for kind, mark in marks.items() if pair in mark]),
         times=len(rows),
         us=min((row.us for row in sound), default=None),
         gbps=max((row.gbps for row in sound), default=None),

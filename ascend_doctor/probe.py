@@ -119,28 +119,30 @@ def plan(
     ``device`` is npu, cuda or cpu, and ``nproc`` the ranks of this node.
     """
     shared = ProbeRequest(probe="", device=device, python=python, script="", env=env)
-    return tuple(_request(one, shared, nproc, extent) for one in _PROBES if one.level <= level)
+    return tuple(
+        _request(probe, shared, nproc, extent) for probe in _PROBES if probe.level <= level
+    )
 
 
-def _request(one: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> ProbeRequest:
-    minutes = extent.minutes if one.soaks else 0.0
-    seconds = one.seconds_cpu if shared.device == "cpu" else one.seconds
+def _request(entry: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> ProbeRequest:
+    minutes = extent.minutes if entry.soaks else 0.0
+    seconds = entry.seconds_cpu if shared.device == "cpu" else entry.seconds
     request = msgspec.structs.replace(
         shared,
-        probe=one.probe,
-        script=str(folder("probes") / f"{one.probe.replace('-', '_')}.py"),
-        level=one.level,
+        probe=entry.probe,
+        script=str(folder("probes") / f"{entry.probe.replace('-', '_')}.py"),
+        level=entry.level,
         minutes=minutes,
-        small=extent.small and one.torchrun,
-        sizes=extent.sizes if one.torchrun or one.sized else (),
-        needs=one.needs,
+        small=extent.small and entry.torchrun,
+        sizes=extent.sizes if entry.torchrun or entry.sized else (),
+        needs=entry.needs,
         deadline=seconds * patience().factor + 60 * minutes,
     )
-    if one.agents:
+    if entry.agents:
         return msgspec.structs.replace(
             request, agents=nproc, world_size=extent.nodes.count, nodes=extent.nodes
         )
-    if not one.torchrun:
+    if not entry.torchrun:
         return request
     return msgspec.structs.replace(
         request,
@@ -168,7 +170,7 @@ def run_all(
     suspects: dict[str, str] = {}
     while pending:
         first = pending[0]
-        blocked = [blocks[one] for one in first.needs if blocks.get(one)]
+        blocked = [blocks[need] for need in first.needs if blocks.get(need)]
         if blocked:
             done = [not_started(first, blocked[0])]
         elif end - time.monotonic() < LEAST_SECONDS:
@@ -178,15 +180,17 @@ def run_all(
             done = []
             for place, run in enumerate(launch_together(batch, watch=watch, end=end)):
                 if place and not run.sound:
-                    suspects[run.probe] = _failure(run, [one.probe for one in batch[:place]])
+                    suspects[run.probe] = _failure(
+                        run, [request.probe for request in batch[:place]]
+                    )
                 else:
                     done.append(run)
         for run in done:
             story = suspects.get(run.probe, "") if run.sound else ""
             runs[run.probe] = msgspec.structs.replace(run, failed_after=story)
             blocks[run.probe] = run.blocks
-        pending = [one for one in pending if one.probe not in runs]
-    return tuple(runs[one.probe] for one in order)
+        pending = [request for request in pending if request.probe not in runs]
+    return tuple(runs[request.probe] for request in order)
 
 
 def _together(
@@ -194,23 +198,23 @@ def _together(
 ) -> tuple[ProbeRequest, ...]:
     """The first probe, and those behind it that may share its processes and can begin."""
     first, *rest = pending
-    found = [first]
+    requests = [first]
     if first.probe in suspects:
         return (first,)
-    waiting = {one.probe for one in rest}
-    for one in rest:
-        ready = all(need not in waiting and not blocks.get(need) for need in one.needs)
-        if ready and one.probe not in suspects and one.shares(first):
-            found.append(one)
-            waiting.discard(one.probe)
-    return tuple(found)
+    waiting = {request.probe for request in rest}
+    for request in rest:
+        ready = all(need not in waiting and not blocks.get(need) for need in request.needs)
+        if ready and request.probe not in suspects and request.shares(first):
+            requests.append(request)
+            waiting.discard(request.probe)
+    return tuple(requests)
 
 
 def _failure(run: ProbeRun, before: Sequence[str]) -> str:
     """How a probe ended in processes that others had used before."""
-    errors = [one.error for one in run.ranks if one.error]
-    wrong = [one.wrong[0].what for one in run.ranks if one.wrong]
-    codes = [f"exit code {one.exit_code}" for one in run.ranks if one.exit_code]
-    stages = [f"no end in stage {one.stage}" for one in run.ranks if one.ok is None]
+    errors = [rank.error for rank in run.ranks if rank.error]
+    wrong = [rank.wrong[0].what for rank in run.ranks if rank.wrong]
+    codes = [f"exit code {rank.exit_code}" for rank in run.ranks if rank.exit_code]
+    stages = [f"no end in stage {rank.stage}" for rank in run.ranks if rank.ok is None]
     how = next(iter([*errors, *wrong, *codes, *stages]), "it hung at its end")
     return f"{how}, after {', '.join(before)}"

@@ -84,10 +84,10 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
         """Why no probe that builds on this one can run, "" where it can."""
         if self.not_started:
             return self.not_started
-        for one in self.ranks:
-            if one.values.get("blocks"):
-                return str(one.values["blocks"])
-        complete = not self.missing and all(one.ok and not one.wrong for one in self.ranks)
+        for rank in self.ranks:
+            if rank.values.get("blocks"):
+                return str(rank.values["blocks"])
+        complete = not self.missing and all(rank.ok and not rank.wrong for rank in self.ranks)
         return "" if complete else f"the probe {self.probe} failed"
 
     @property
@@ -98,11 +98,11 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def compared(self) -> int:
         """How many values all ranks compared."""
-        return sum(one.compared for one in self.ranks)
+        return sum(rank.compared for rank in self.ranks)
 
     @property
     def sound(self) -> bool:
         """Whether every rank came to its end with nothing wrong."""
         return not (self.timed_out or self.not_started or self.missing) and all(
-            one.ok and not one.wrong for one in self.ranks
+            rank.ok and not rank.wrong for rank in self.ranks
         )

@@ -70,16 +70,16 @@ class ReplayMachine:
     """A recorded machine. What was not recorded does not exist on it."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
-        place = folder / "machine.yaml"
+        path = folder / "machine.yaml"
         try:
-            self.recording = msgspec.convert(read_yaml(place), Recording)
+            self.recording = msgspec.convert(read_yaml(path), Recording)
         except (DataError, msgspec.ValidationError) as error:
-            raise DataError(f"{place}: not a recorded machine: {error}") from error
+            raise DataError(f"{path}: not a recorded machine: {error}") from error
         if self.recording.schema != 1:
-            raise DataError(f"{place}: schema {self.recording.schema} is newer than this doctor")
+            raise DataError(f"{path}: schema {self.recording.schema} is newer than this doctor")
         self.folder = folder
         self.env: Mapping[str, str] = dict(self.recording.env if env is None else env)
-        self._commands = {one.name: one for one in self.recording.commands}
+        self._commands = {command.name: command for command in self.recording.commands}
 
     def run(
         self,
@@ -89,18 +89,18 @@ class ReplayMachine:
         name: str = "",
         env: Mapping[str, str] | None = None,  # noqa: ARG002 - as above
     ) -> Completed:
-        found = self._commands.get(name or shlex.join(argv))
-        if found is None or found.missing:
+        command = self._commands.get(name or shlex.join(argv))
+        if command is None or command.missing:
             raise ProgramMissing(f"{argv[0]}: not on the recorded machine")
-        stdout = found.stdout
-        if found.stdout_file is not None:
-            stdout = self._inside(found.stdout_file).read_text("utf-8")
+        stdout = command.stdout
+        if command.stdout_file is not None:
+            stdout = self._inside(command.stdout_file).read_text("utf-8")
         return Completed(
-            exit_code=None if found.timed_out else found.exit_code,
+            exit_code=None if command.timed_out else command.exit_code,
             stdout=stdout,
-            stderr=found.stderr,
-            timed_out=found.timed_out,
-            truncated=found.truncated,
+            stderr=command.stderr,
+            timed_out=command.timed_out,
+            truncated=command.truncated,
         )
 
     def _resolve(self, path: str) -> str:
@@ -118,10 +118,10 @@ class ReplayMachine:
 
     def _inside(self, path: str) -> Path:
         """A path of the recording, never one that leads out of its folder."""
-        place = (self.folder / path).resolve()
-        if not place.is_relative_to(self.folder.resolve()):
+        resolve = (self.folder / path).resolve()
+        if not resolve.is_relative_to(self.folder.resolve()):
             raise DataError(f"{self.folder}: {path!r} leads out of the recording")
-        return place
+        return resolve
 
     def _file(self, path: str) -> Path:
         return self._inside(f"root/{self._resolve(path).lstrip('/')}")
@@ -136,11 +136,11 @@ class ReplayMachine:
             return node
         if resolved in self.recording.folders:
             return FileStatus(kind="directory", mode="0755", uid=0, gid=0, target=resolved)
-        found = self._file(path).stat()
-        kind = kind_of(found.st_mode)
+        stat = self._file(path).stat()
+        kind = kind_of(stat.st_mode)
         mode = "0755" if kind == "directory" else "0644"
         return FileStatus(
-            kind=kind, mode=mode, uid=0, gid=0, size=found.st_size, target=resolved, writable=False
+            kind=kind, mode=mode, uid=0, gid=0, size=stat.st_size, target=resolved, writable=False
         )
 
     def names(self, path: str) -> tuple[str, ...]:
@@ -258,13 +258,13 @@ class RecordingMachine:
         return text
 
     def status(self, path: str) -> FileStatus:
-        self._nodes[path] = found = self.inner.status(path)
-        return found
+        self._nodes[path] = status = self.inner.status(path)
+        return status
 
     def names(self, path: str) -> tuple[str, ...]:
-        found = self.inner.names(path)
-        self._folders[path] = list(found)
-        return found
+        names = self.inner.names(path)
+        self._folders[path] = list(names)
+        return names
 
     def value(self, key: str, ask: Callable[[], Any]) -> Any:
         self._values[key] = answer = self.inner.value(key, ask)

@@ -167,10 +167,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _worse(self) -> Iterator[Finding]:
         for level in (Level.ERROR, Level.WARNING):
-            yield from (one for one in self.findings if one.level is level)
+            yield from (finding for finding in self.findings if finding.level is level)
 
     def _untold(self) -> Iterator[Finding]:
-        return (one for one in self.findings if one.level is Level.UNKNOWN)
+        return (finding for finding in self.findings if finding.level is Level.UNKNOWN)
 
 
 _BARE = "No NPU, no driver and no CANN here"
@@ -187,23 +187,23 @@ _NEEDS_ROOT = Remedy(
 def _folded(untold: Iterable[Finding]) -> Iterator[Finding]:
     """Findings with one reason as one, at the place of the first."""
     groups: dict[str, list[Finding]] = {}
-    for number, one in enumerate(untold):
-        why = "Not checked, needs root" if one.needs == "root" else one.reason
-        groups.setdefault(why or str(number), []).append(one)
+    for number, finding in enumerate(untold):
+        why = "Not checked, needs root" if finding.needs == "root" else finding.reason
+        groups.setdefault(why or str(number), []).append(finding)
     for why, group in groups.items():
         if len(group) == 1:
             yield group[0]
             continue
-        names = list(dict.fromkeys(one.check for one in group))
+        names = list(dict.fromkeys(finding.check for finding in group))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         by_root = group[0].needs == "root"
         yield Finding(
             check=", ".join(names[:_NAMED]) + more,
             level=Level.UNKNOWN,
             title=why if by_root else f"{why}; {len(group)} checks could not be judged",
-            found="; ".join(one.title for one in group) if by_root else "",
+            found="; ".join(finding.title for finding in group) if by_root else "",
             remedy=_NEEDS_ROOT if by_root else None,
-            nodes=tuple(dict.fromkeys(name for one in group for name in one.nodes)),
+            nodes=tuple(dict.fromkeys(name for finding in group for name in finding.nodes)),
         )
 
 
@@ -215,13 +215,13 @@ def verdict(
     1: a finding at or above ``fail_on``; 3: nothing worse than "could not tell", or a level that
     was asked for did not run, or nothing could be judged at all; else 0.
     """
-    counts = {level: sum(one.level is level for one in findings) for level in Level}
-    worst = max((one.level for one in findings), default=Level.UNKNOWN)
+    counts = {level: sum(finding.level is level for finding in findings) for level in Level}
+    worst = max((finding.level for finding in findings), default=Level.UNKNOWN)
     by_check: dict[str, Level] = {}
-    for one in findings:
-        by_check[one.check] = max(one.level, by_check.get(one.check, Level.OK))
+    for finding in findings:
+        by_check[finding.check] = max(finding.level, by_check.get(finding.check, Level.OK))
     judged = sum(level in {Level.OK, Level.WARNING, Level.ERROR} for level in by_check.values())
-    not_run = any(one.asked and not one.ran for one in levels)
+    not_run = any(run.asked and not run.ran for run in levels)
     if worst >= fail_on:
         code = EXIT_FINDINGS
     elif counts[Level.UNKNOWN] or not_run or not judged:

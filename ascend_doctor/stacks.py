@@ -163,12 +163,12 @@ class Component(Row, frozen=True, kw_only=True):
     def release(self, version: str) -> Release | None:
         """The row of a version, exact first, then one that covers it. Raises VersionError."""
         wanted = parse(self.scheme, version)
-        for one in self.releases:
-            if parse(self.scheme, one.version) == wanted:
-                return one
-        for one in self.releases:
-            if one.covers and satisfies(self.scheme, version, one.covers):
-                return one
+        for release in self.releases:
+            if parse(self.scheme, release.version) == wanted:
+                return release
+        for release in self.releases:
+            if release.covers and satisfies(self.scheme, version, release.covers):
+                return release
         return None
 
     def import_check(self, version: str) -> ImportCheck | None:
@@ -180,9 +180,9 @@ class Component(Row, frozen=True, kw_only=True):
 
     def behaviour(self, identity: str, version: str) -> Behaviour | None:
         """The behaviour of that id that the version shows, or None. Raises VersionError."""
-        for one in self.behaviours:
-            if one.id == identity and satisfies(self.scheme, version, one.versions):
-                return one
+        for behaviour in self.behaviours:
+            if behaviour.id == identity and satisfies(self.scheme, version, behaviour.versions):
+                return behaviour
         return None
 
 
@@ -343,7 +343,7 @@ class Variables(Row, frozen=True, kw_only=True):
     near_misses: tuple[NearMiss, ...]
 
     def find(self, name: str) -> Variable | None:
-        return next((one for one in self.variables if one.name == name), None)
+        return next((variable for variable in self.variables if variable.name == name), None)
 
 
 class Flags(Row, frozen=True, kw_only=True):
@@ -372,7 +372,7 @@ class Flags(Row, frozen=True, kw_only=True):
 
     def read_in(self, listed: str) -> tuple[str, ...]:
         """Where the options of a listed version stand."""
-        return tuple(one.url for one in self.sources if f"@core_v{listed}:" in one.url)
+        return tuple(source.url for source in self.sources if f"@core_v{listed}:" in source.url)
 
     def versions_with(self, name: str) -> tuple[str, ...]:
         return self.versions if name in self.every else self.some.get(name, ())

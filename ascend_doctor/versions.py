@@ -115,7 +115,7 @@ def satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
 def _satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
     parsed = parse(scheme, version)
     # All are tried, so that a bad range is an error whatever the version is.
-    hits = [_one_alternative(scheme, parsed, one) for one in wanted.split("||")]
+    hits = [_one_alternative(scheme, parsed, word) for word in wanted.split("||")]
     return any(hits)
 
 
@@ -165,7 +165,7 @@ def _ascend(text: str) -> Ascend:
             raise VersionError(f"{text!r} is no Ascend version: {lowered[at:]!r} is not understood")
         suffix.append(_rank(token))
         at = token.end()
-    return Ascend(tuple(int(one) for one in start.group().split(".")), tuple(suffix))
+    return Ascend(tuple(int(word) for word in start.group().split(".")), tuple(suffix))
 
 
 def _rank(token: re.Match[str]) -> tuple[int, int]:
@@ -191,11 +191,11 @@ def _bounds(scheme: Scheme, wanted: str) -> list[_Bound]:
 
 
 def _holds(version: Ascend, bound: _Bound) -> bool:
-    wanted = bound.version
-    if not any(rank == _BUILD for rank, _ in wanted.suffix):
+    ascend = bound.version
+    if not any(rank == _BUILD for rank, _ in ascend.suffix):
         version = version.without_build()
-    inside = version.within(wanted) if bound.line else version.key == wanted.key
-    above = not inside and version.key > wanted.key
+    inside = version.within(ascend) if bound.line else version.key == ascend.key
+    above = not inside and version.key > ascend.key
     return {
         "==": inside,
         "!=": not inside,

@@ -464,8 +464,8 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     one that none has, and that MindSpeed does not add, is reported where it looks like a known one.
     """
     options(case)
-    told = case.need(Launch)
-    if told.program != "megatron":
+    launch = case.need(Launch)
+    if launch.program != "megatron":
         raise NotApplicable("the launch command does not start a script of Megatron-LM")
     table, newest = case.catalog.flags, version(case)
     if not newest:
@@ -474,12 +474,12 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     if not listed:
         raise Unknown(f"no row has the options of Megatron-LM {newest}")
     have, source = table.of(listed), table.read_in(listed)
-    for name in told.flags:
+    for name in launch.flags:
         if name in have or name in table.mindspeed or name in table.launcher:
             continue
         others = table.versions_with(name)
         close = difflib.get_close_matches(name, have, n=1, cutoff=_ALIKE)
-        place = told.places.get(f"--{name}")
+        place = launch.places.get(f"--{name}")
         if others:
             yield error(
                 f"Megatron-LM {newest} has no option --{name}",

@@ -51,7 +51,7 @@ def fits(bounds: Bounds, value: str) -> bool:
         return value == clean(value)
     words = value.removeprefix("^").split(",") if bounds.type == "list" else [value]
     if bounds.any_case:
-        choices, words = tuple(one.lower() for one in choices), [one.lower() for one in words]
+        choices, words = tuple(choice.lower() for choice in choices), [one.lower() for one in words]
     return all(word in choices for word in words)
 
 

@@ -29,7 +29,7 @@ def _name(install: CannInstall) -> str:
 
 
 def _listed(installs: tuple[CannInstall, ...]) -> str:
-    return "; ".join(f"{_name(one)} in {one.root}" for one in installs)
+    return "; ".join(f"{_name(install)} in {install.root}" for install in installs)
 
 
 def _of(cann: Cann, path: str | None) -> CannInstall | None:
@@ -38,9 +38,9 @@ def _of(cann: Cann, path: str | None) -> CannInstall | None:
         return None
     return next(
         (
-            one
-            for one in sorted(cann.installs, key=lambda one: -len(one.root))
-            if f"{path}/".startswith(f"{one.root}/")
+            install
+            for install in sorted(cann.installs, key=lambda install: -len(install.root))
+            if f"{path}/".startswith(f"{install.root}/")
         ),
         None,
     )
@@ -126,7 +126,7 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
         return
     native = case.facts.native
     fails = native is not None and "libhccl.so" in native.missing
-    script = next((one.set_env for one in installs if one.set_env), None)
+    script = next((install.set_env for install in installs if install.set_env), None)
     yield (error if fails else warning)(
         f"{_name(installs[0])} is installed, but its environment is not loaded",
         found=f"ASCEND_HOME_PATH is unset; {_listed(installs)}",
@@ -185,21 +185,25 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
         "LD_LIBRARY_PATH": _of(cann, next(iter(shell.library_roots), None)),
         "PYTHONPATH": _of(cann, next(iter(shell.python_roots), None)),
     }
-    leading = {name: one for name, one in first.items() if one is not None}
-    behind = [_of(cann, one) for one in (*shell.library_roots, *shell.python_roots)]
-    if len({one.version for one in leading.values()}) > 1:
+    leading = {name: install for name, install in first.items() if install is not None}
+    behind = [_of(cann, root) for root in (*shell.library_roots, *shell.python_roots)]
+    if len({install.version for install in leading.values()}) > 1:
         yield error(
             "The environment mixes releases of CANN: "
-            + " and ".join(sorted({one.version or "unknown" for one in leading.values()})),
-            found="; ".join(f"{name}: {_name(one)} ({one.root})" for name, one in leading.items()),
+            + " and ".join(sorted({install.version or "unknown" for install in leading.values()})),
+            found="; ".join(
+                f"{name}: {_name(install)} ({install.root})" for name, install in leading.items()
+            ),
             wanted="one release in all of them",
             because="Libraries of one release meet operators or Python modules of another: "
             "undefined symbols, operators that cannot be built.",
             remedy=_fresh(_meant(case, cann)),
             refs=("https://github.com/Ascend/samples/issues/21",),
         )
-    elif len({one.version for one in behind if one}) > 1:
-        others = sorted({_name(one) for one in behind if one and one not in leading.values()})
+    elif len({install.version for install in behind if install}) > 1:
+        others = sorted(
+            {_name(install) for install in behind if install and install not in leading.values()}
+        )
         yield warning(
             f"A second CANN stands behind the one in use: {', '.join(others)}",
             found="LD_LIBRARY_PATH or PYTHONPATH also lead into it",
@@ -255,7 +259,7 @@ def cann_versions(case: Case) -> Iterator[Finding]:
             because="What a job uses depends on the script that it happens to source.",
             remedy=Remedy(
                 summary="Source the one that belongs to your torch_npu: "
-                + " or ".join(one.set_env for one in installs if one.set_env)
+                + " or ".join(install.set_env for install in installs if install.set_env)
             ),
         )
     else:

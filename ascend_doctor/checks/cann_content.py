@@ -42,7 +42,11 @@ def cann_components(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     install = cann_in_use(case)
-    parts = [one for one in install.components if one.public and one.name not in _OWN_NUMBERS]
+    parts = [
+        component
+        for component in install.components
+        if component.public and component.name not in _OWN_NUMBERS
+    ]
     if install.version is None or not parts:
         raise Unknown(f"the parts of {install.root} do not tell their release")
     release = install.version

@@ -83,7 +83,7 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     distribution(case, "torch-npu")
-    absent = [one for one in STOPS if not _can_import(case, one, STOPS[one])]
+    absent = [stop for stop in STOPS if not _can_import(case, stop, STOPS[stop])]
     if absent:
         names = [STOPS[one] for one in absent]
         yield error(

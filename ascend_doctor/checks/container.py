@@ -41,20 +41,20 @@ def container_devices(case: Case) -> Iterator[Finding]:
     """
     inside = _inside(case)
     driver = case.need(Driver)
-    present = {one.path for one in driver.nodes}
+    present = {node.path for node in driver.nodes}
     if driver.devices:
         lacking = [path for path in managers(case) if path not in present]
         if lacking:
             yield error(
                 f"The container has devices, but not {', '.join(lacking)}",
-                found=f"/dev/davinci{numbers(one.number or 0 for one in driver.devices)}",
+                found=f"/dev/davinci{numbers(device.number or 0 for device in driver.devices)}",
                 wanted=", ".join(managers(case)),
                 because="Every process needs them to open a device.",
                 remedy=start_again(case, "Start the container again with them"),
                 refs=(REF,),
             )
         return
-    if any(one.kind == "vdevice" for one in driver.nodes):
+    if any(node.kind == "vdevice" for node in driver.nodes):
         return
     values = case.facts.environment.variables if case.facts.environment else {}
     asked = values.get("ASCEND_VISIBLE_DEVICES")
@@ -90,7 +90,7 @@ def container_driver(case: Case) -> Iterator[Finding]:
     """
     inside = _inside(case)
     driver = case.need(Driver)
-    lacking = [one.name for one in driver.libraries if one.path is None]
+    lacking = [library.name for library in driver.libraries if library.path is None]
     if "libascend_hal.so" not in lacking:
         return
     if driver.path is not None:

@@ -23,10 +23,10 @@ def _major(python: Python, torch: Distribution) -> str:
 
     Raises NotApplicable for a build without CUDA, and Unknown where metadata names two.
     """
-    if found := _LOCAL.search(torch.version):
-        return found["major"]
-    names = (one.name for one in requirements(python, torch))
-    majors = {found["major"] for name in names if (found := _SUFFIX.match(name))}
+    if match := _LOCAL.search(torch.version):
+        return match["major"]
+    names = (requirement.name for requirement in requirements(python, torch))
+    majors = {match["major"] for name in names if (match := _SUFFIX.match(name))}
     if "+" in torch.version or not majors:
         raise NotApplicable(f"torch {torch.version} is no build for CUDA")
     if len(majors) > 1:
@@ -46,11 +46,11 @@ def cuda_major(case: Case) -> Iterator[Finding]:
     python = case.need(Python)
     major = _major(python, torch)
     for one in python.distributions:
-        found = _SUFFIX.match(one.name)
-        if found and found["major"] != major:
-            right = one.name.replace(found["major"], major)
+        match = _SUFFIX.match(one.name)
+        if match and match["major"] != major:
+            right = one.name.replace(match["major"], major)
             yield error(
-                f"{one.name} is for CUDA {found['major']}, torch is for CUDA {major}",
+                f"{one.name} is for CUDA {match['major']}, torch is for CUDA {major}",
                 found=f"{one.name} {one.version}, torch {torch.version}",
                 wanted=right,
                 because="Libraries of two releases of CUDA in one process end in missing symbols.",

@@ -24,7 +24,7 @@ def device_files(case: Case) -> Iterator[Finding]:
     devices.
     """
     driver = with_devices(case)
-    present = sorted(one.number for one in driver.devices if one.number is not None)
+    present = sorted(device.number for device in driver.devices if device.number is not None)
     if case.facts.host is None:
         if traces := [*_on_bus(case, present), *_numbering(case, present)]:
             yield unknown(
@@ -116,7 +116,7 @@ def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
     npus = case.facts.npus
     if npus is None or not npus.complete or not npus.devices:
         return
-    known = [one.device for one in npus.devices if one.device is not None]
+    known = [device.device for device in npus.devices if device.device is not None]
     if len(known) != len(npus.devices) or sorted(known) == present:
         return
     only = sorted(set(known) ^ set(present))

@@ -40,7 +40,7 @@ def device_managers(case: Case) -> Iterator[Finding]:
     driver = with_devices(case)
     if container(case) is not None:
         raise NotApplicable("container-devices looks at them in a container")
-    present = {one.path for one in driver.nodes}
+    present = {node.path for node in driver.nodes}
     lacking = [path for path in managers(case) if path not in present]
     if lacking and driver.devices:
         yield error(
@@ -68,7 +68,7 @@ def device_access(case: Case) -> Iterator[Finding]:
     counts no device.
     """
     driver = with_devices(case)
-    strange = [one.path for one in driver.nodes if not one.is_device]
+    strange = [node.path for node in driver.nodes if not node.is_device]
     if strange:
         yield error(
             f"{', '.join(strange)}: not a device file",
@@ -82,11 +82,11 @@ def device_access(case: Case) -> Iterator[Finding]:
             ),
             refs=(SOURCE,),
         )
-    needed = {*managers(case), *(one.path for one in driver.nodes if one.kind != "manager")}
+    needed = {*managers(case), *(node.path for node in driver.nodes if node.kind != "manager")}
     closed = [
-        one
-        for one in driver.nodes
-        if one.path in needed and one.is_device and False in {one.readable, one.writable}
+        node
+        for node in driver.nodes
+        if node.path in needed and node.is_device and False in {node.readable, node.writable}
     ]
     if not closed:
         return
@@ -94,7 +94,7 @@ def device_access(case: Case) -> Iterator[Finding]:
     host = case.need(Host)
     yield error(
         "This user may not open "
-        + ", ".join(one.path for one in closed[:3])
+        + ", ".join(node.path for node in closed[:3])
         + (f" and {len(closed) - 3} more" if len(closed) > 3 else ""),  # noqa: PLR2004 - as cut
         found=f"{first.path} belongs to {_owner(first)}, mode {first.mode or 'not known'}; this "
         f"is uid {host.uid} in groups {', '.join(map(str, host.gids)) or 'not known'}",
@@ -102,7 +102,7 @@ def device_access(case: Case) -> Iterator[Finding]:
         because="Without it npu-smi says -8005 and torch counts no device.",
         remedy=_access(case, host, first),
         refs=(_ACCESS, _CONTAINER_ACCESS),
-        devices=tuple(one.number for one in closed if one.number is not None),
+        devices=tuple(node.number for node in closed if node.number is not None),
     )
 
 

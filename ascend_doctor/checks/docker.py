@@ -47,8 +47,8 @@ def pci_devices(case: Case) -> int | None:
     driver, family = case.facts.driver, family_or_none(case)
     if driver is None or driver.pci is None or family is None or not family.pci_device:
         return None
-    own = [one for one in driver.pci if one.device[-4:] == family.pci_device[-4:]]
-    return sum(2 if one.subsystem_device == _TWO_DEVICES else 1 for one in own)
+    own = [function for function in driver.pci if function.device[-4:] == family.pci_device[-4:]]
+    return sum(2 if function.subsystem_device == _TWO_DEVICES else 1 for function in own)
 
 
 def wanted(case: Case) -> int | None:
@@ -73,7 +73,7 @@ def start_again(case: Case, summary: str) -> Remedy:
 def mounted(case: Case, summary: str) -> Remedy:
     """As ``start_again``, in words alone where container-devices prints that command already."""
     driver = case.facts.driver
-    if driver is not None and all(one.kind == "manager" for one in driver.nodes):
+    if driver is not None and all(node.kind == "manager" for node in driver.nodes):
         return Remedy(summary=f"{summary}; the command of container-devices does so")
     return start_again(case, summary)
 
@@ -81,7 +81,7 @@ def mounted(case: Case, summary: str) -> Remedy:
 def _docker_run(case: Case) -> str:
     """One command for the host. Without known numbers its shell lists the devices."""
     driver = case.facts.driver
-    paths = [one.path for one in driver.devices] if driver else []
+    paths = [device.path for device in driver.devices] if driver else []
     devices = [f"--device={shlex.quote(path)}" for path in paths]
     listed = " ".join(devices) or "$(printf -- '--device=%s ' /dev/davinci[0-9]*)"
     return " \\\n".join(

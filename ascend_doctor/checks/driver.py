@@ -63,7 +63,7 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
     of the driver the host has to be restarted. Then NPUs are on the PCI bus, and /dev has nothing.
     """
     driver = _on_host(case)
-    if driver.devices or any(one.kind == "vdevice" for one in driver.nodes):
+    if driver.devices or any(node.kind == "vdevice" for node in driver.nodes):
         if driver.modules == ():
             yield warning(
                 "There are device files, but no kernel module of the driver is loaded",
@@ -150,7 +150,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
     ascend(case)
     driver = case.need(Driver)
     boards = case.facts.npus.boards if case.facts.npus else ()
-    refused = [one.npu_id for one in boards if one.compatibility == "NOK"]
+    refused = [board.npu_id for board in boards if board.compatibility == "NOK"]
     if refused:
         yield error(
             "npu-smi says that driver and firmware do not fit",
@@ -162,7 +162,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
         )
     told = False
     # Without a file of the firmware's own, the boards tell which firmware runs.
-    running = {one.firmware_version for one in boards if one.firmware_version}
+    running = {board.firmware_version for board in boards if board.firmware_version}
     firmware = (driver.firmware_version,) if driver.firmware_version else tuple(sorted(running))
     for what, version, other, allowed in (
         *(("firmware", one, driver.version, driver.compatible_firmware) for one in firmware),
@@ -181,7 +181,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
                 remedy=_pair(),
                 refs=(_SOURCE,),
             )
-    if not told and not any(one.compatibility in {"OK", "NOK"} for one in boards):
+    if not told and not any(board.compatibility in {"OK", "NOK"} for board in boards):
         raise Unknown("driver or firmware version could not be told")
     yield from _undecided(case)
 
@@ -191,8 +191,8 @@ def _undecided(case: Case) -> Iterator[Finding]:
     npus = case.facts.npus
     if npus is None:
         return
-    told = {one.npu_id: one.compatibility for one in npus.boards if one.chip_name is None}
-    cards = dict.fromkeys(one.npu_id for one in npus.devices)
+    told = {board.npu_id: board.compatibility for board in npus.boards if board.chip_name is None}
+    cards = dict.fromkeys(device.npu_id for device in npus.devices)
     speaks = any(told.values())
     for card in cards:
         word = told.get(card)
@@ -232,7 +232,7 @@ def driver_running(case: Case) -> Iterator[Finding]:
     versions = [one for one in (driver.version, driver.package_version) if one]
     if not versions:
         raise Unknown("could not tell which driver is on disk")
-    if any(_same(running, one) for one in versions):
+    if any(_same(running, version) for version in versions):
         return
     inside = container(case) is not None
     yield warning(

@@ -24,7 +24,7 @@ def _script(case: Case) -> Script:
 
 
 def _imports(spots: tuple[Spot, ...], names: tuple[str, ...]) -> list[Spot]:
-    return [one for one in spots if any(f"{one.name}.".startswith(f"{name}.") for name in names)]
+    return [spot for spot in spots if any(f"{spot.name}.".startswith(f"{name}.") for name in names)]
 
 
 @check("entry-import-order", "The entry file imports MindSpeed before Megatron")
@@ -35,12 +35,12 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
     was imported: whether Transformer Engine is there, which optimizer it takes, what its compiler
     wraps. A late import looks complete and is not.
     """
-    found = _script(case)
-    adaptors, megatrons = (_imports(found.imports, names) for names in (_ADAPTOR, _MEGATRON))
+    script = _script(case)
+    adaptors, megatrons = (_imports(script.imports, names) for names in (_ADAPTOR, _MEGATRON))
     if not adaptors:
         return
     first = adaptors[0].place.line
-    early = [one for one in megatrons if one.place.line < first]
+    early = [megatron for megatron in megatrons if megatron.place.line < first]
     if early:
         yield error(
             f"{early[0].name} is imported before {adaptors[0].name}",
@@ -60,17 +60,17 @@ def entry_set_device(case: Case) -> Iterator[Finding]:
     It is right only where ASCEND_RT_VISIBLE_DEVICES is set to one device for each rank, before
     torch_npu is imported.
     """
-    found = _script(case)
-    own = any(_VISIBLE in one.argument for one in found.calls)
-    for one in found.calls:
-        if one.name in _SET_DEVICE and one.argument in {"0", "'npu:0'", "'cuda:0'"} and not own:
+    script = _script(case)
+    own = any(_VISIBLE in call.argument for call in script.calls)
+    for call in script.calls:
+        if call.name in _SET_DEVICE and call.argument in {"0", "'npu:0'", "'cuda:0'"} and not own:
             yield warning(
-                f"{one.name}({one.argument}) is the same device for every rank",
-                found=one.argument,
+                f"{call.name}({call.argument}) is the same device for every rank",
+                found=call.argument,
                 wanted='int(os.environ["LOCAL_RANK"]), or one visible device for each rank',
                 because="With several ranks HCCL fails to initialise, or hangs.",
                 refs=("Ascend/pytorch@master:torch_npu/npu/__init__.py",),
-                place=one.place,
+                place=call.place,
             )
 
 
@@ -81,20 +81,20 @@ def entry_optimizer_config(case: Case) -> Iterator[Finding]:
     get_megatron_optimizer takes no_weight_decay_cond, scale_lr_cond and lr_mult up to 0.15, and
     use_gloo_process_groups from 0.12 on.
     """
-    found, newest = _script(case), version(case)
+    script, newest = _script(case), version(case)
     if not newest:
         raise NotApplicable("no megatron-core is known; --megatron names its version")
-    for one in found.calls:
-        call, name = one.name.split(".")[-1], one.argument.split("=")[0]
+    for spot in script.calls:
+        call, name = spot.name.split(".")[-1], spot.argument.split("=")[0]
         wanted = _RANGES.get((call, name))
         if wanted and not satisfies("pep440", newest, wanted):
             yield error(
                 f"{call} of megatron-core {newest} takes no {name}",
-                found=one.argument,
+                found=spot.argument,
                 wanted=f"megatron-core {wanted}",
                 because="The call raises TypeError.",
                 refs=("NVIDIA/Megatron-LM@core_v0.12.1 to core_v0.19.0:megatron/core/optimizer",),
-                place=one.place,
+                place=spot.place,
             )
 
 
@@ -116,11 +116,13 @@ def entry_gloo_bound_device(case: Case) -> Iterator[Finding]:
     only, so that a group with backend gloo raises "No backend type associated with device type
     npu".
     """
-    found = _script(case)
-    gloo = any(one.argument == "backend='gloo'" for one in found.calls if "new_group" in one.name)
-    inits = [one for one in found.calls if one.name.endswith("init_process_group")]
-    bound = [one for one in inits if one.argument.startswith("device_id=")]
-    hccl = any("hccl" in one.argument for one in inits)
+    script = _script(case)
+    gloo = any(
+        call.argument == "backend='gloo'" for call in script.calls if "new_group" in call.name
+    )
+    inits = [call for call in script.calls if call.name.endswith("init_process_group")]
+    bound = [init for init in inits if init.argument.startswith("device_id=")]
+    hccl = any("hccl" in init.argument for init in inits)
     if gloo and hccl and bound:
         yield warning(
             "A group that is bound to an NPU breaks the Gloo groups after it",

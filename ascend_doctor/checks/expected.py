@@ -23,27 +23,27 @@ def _judged(
     case: Case, identity: str, see: Callable[[Case, Expectation], _Seen], remedy: Remedy
 ) -> Iterator[Finding]:
     """A finding an expectation. One that is met is noted; what could not be told is unknown."""
-    mine = [one for one in case.expected if one.check == identity]
+    mine = [expectation for expectation in case.expected if expectation.check == identity]
     if not mine:
         raise NotApplicable("nothing of the kind is expected (see --expect)")
-    for one in mine:
+    for expectation in mine:
         try:
-            found, met = see(case, one)
+            found, met = see(case, expectation)
         except Unknown as reason:
             yield unknown(
-                f"Could not tell whether {one.text}",
+                f"Could not tell whether {expectation.text}",
                 found=str(reason),
                 because=_CONTRACT,
                 needs="root" if isinstance(reason, NeedsRoot) else "",
             )
             continue
         if met:
-            yield note(f"As expected, {one.text}", found=found)
+            yield note(f"As expected, {expectation.text}", found=found)
         else:
             yield error(
-                f"Expected {one.text}, found {found}",
+                f"Expected {expectation.text}, found {found}",
                 found=found,
-                wanted=one.text,
+                wanted=expectation.text,
                 because=_CONTRACT,
                 remedy=remedy,
             )
@@ -75,23 +75,25 @@ def expected_npus(case: Case) -> Iterator[Finding]:
     )
 
 
-def _npus(case: Case, wanted: Expectation) -> _Seen:
+def _npus(case: Case, expectation: Expectation) -> _Seen:
     low, high, told = _count(case)
-    results = {_compared(number, wanted) for number in (*range(low, min(high, low + 99)), high)}
+    results = {
+        _compared(number, expectation) for number in (*range(low, min(high, low + 99)), high)
+    }
     if len(results) > 1:
         raise Unknown(f"{told}; so between {low} and {high}")
     return told, results.pop()
 
 
-def _compared(number: int, wanted: Expectation) -> bool:
-    return held(str(number), wanted.versions)
+def _compared(number: int, expectation: Expectation) -> bool:
+    return held(str(number), expectation.versions)
 
 
 def _count(case: Case) -> tuple[int, int, str]:
     """The least and the largest number of NPUs that can be used here, and where from."""
     npus = case.facts.npus
     driver = case.need(Driver)
-    files = [one for one in driver.nodes if one.kind != "manager"]
+    files = [node for node in driver.nodes if node.kind != "manager"]
     if not files:
         on_bus = len(driver.pci or ())
         shown = "no /dev/davinciN" + (f", {on_bus} on the PCI bus" if on_bus else "")
@@ -125,18 +127,18 @@ def expected_soc(case: Case) -> Iterator[Finding]:
     )
 
 
-def _soc(case: Case, wanted: Expectation) -> _Seen:
-    positive = wanted.operator == "="
-    value = "ascend" + wanted.value.lower().removeprefix("ascend")
+def _soc(case: Case, expectation: Expectation) -> _Seen:
+    positive = expectation.operator == "="
+    value = "ascend" + expectation.value.lower().removeprefix("ascend")
     try:
         chips = family(case)
         if value in {one.id for one in case.catalog.families}:
             return chips.title, (chips.id == value) == positive
-        found = soc.names(case)
+        names = soc.names(case)
     except NotApplicable as reason:
         return str(reason), False
-    same = {name.lower() == value for name in found}
-    return ", ".join(found), same == {positive}
+    same = {name.lower() == value for name in names}
+    return ", ".join(names), same == {positive}
 
 
 @check(LINKS, "The NPUs' network links are up, as expected")
@@ -162,7 +164,7 @@ def _links(case: Case, _: Expectation) -> _Seen:
     driver, hccn = case.need(Driver), case.need(Hccn)
     if not driver.devices:
         return "no NPU", False
-    states = {one.device: _up(one) for one in hccn.devices}
+    states = {hccn_device.device: _up(hccn_device) for hccn_device in hccn.devices}
     down = [device for device, up in states.items() if up is False]
     if down:
         return f"not up: device {numbers(down)}", False
@@ -174,11 +176,11 @@ def _links(case: Case, _: Expectation) -> _Seen:
     return f"{counted(count, 'link')} up", True
 
 
-def _up(one: HccnDevice) -> bool | None:
-    if one.ports:
-        known = [port.link == "UP" for port in one.ports if port.link]
+def _up(device: HccnDevice) -> bool | None:
+    if device.ports:
+        known = [port.link == "UP" for port in device.ports if port.link]
         return any(known) if known else None
-    return one.link == "UP" if one.link else None
+    return device.link == "UP" if device.link else None
 
 
 @check(VERSIONS, "Versions are the expected ones")
@@ -202,15 +204,15 @@ def expected_versions(case: Case) -> Iterator[Finding]:
     )
 
 
-def _version(case: Case, wanted: Expectation) -> _Seen:
+def _version(case: Case, expectation: Expectation) -> _Seen:
     try:
-        found = _present(case, wanted.key)
+        present = _present(case, expectation.key)
     except NotApplicable as reason:
         return str(reason), False
-    scheme = KEYS[wanted.key].scheme
-    if wanted.key == "driver" and _counted_apart(case):
+    scheme = KEYS[expectation.key].scheme
+    if expectation.key == "driver" and _counted_apart(case):
         scheme = "unordered"
-    return f"{wanted.key} {found}", held(found, wanted.versions, scheme)
+    return f"{expectation.key} {present}", held(present, expectation.versions, scheme)
 
 
 def _counted_apart(case: Case) -> bool:
@@ -227,13 +229,13 @@ def _present(case: Case, key: str) -> str:
         driver = case.need(Driver)
         if driver.firmware_version is None:
             npus = case.facts.npus
-            told = {one.firmware_version for one in npus.boards} - {None} if npus else set()
+            told = {board.firmware_version for board in npus.boards} - {None} if npus else set()
             if len(told) != 1:
                 raise Unknown("the firmware's version could not be told")
             return str(told.pop())
         return driver.firmware_version
     if key == "nnal":
-        versions = {one.version for one in case.need(Cann).nnal}
+        versions = {nnal.version for nnal in case.need(Cann).nnal}
         if not versions:
             raise NotApplicable("NNAL is not installed")
         if len(versions) > 1 or None in versions:

@@ -43,19 +43,19 @@ class Relation:
 
 
 def refs(sources: tuple[Source, ...]) -> tuple[str, ...]:
-    return tuple(one.url for one in sources)
+    return tuple(source.url for source in sources)
 
 
 def spoken(versions: str) -> str:
     """A range in words: "8.5.X, 9.0.X or >=9.1"."""
-    parts = [one.strip().removeprefix("==") for one in versions.split("||")]
+    parts = [word.strip().removeprefix("==") for word in versions.split("||")]
     return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0] or "any"
 
 
 def documented(row: Release, component: str) -> str:
     """What a row names of another component, in words; "" for nothing."""
-    needs = (one for one in row.requires if one.component == component)
-    return " or ".join(spoken(one.versions) for one in needs)
+    needs = (require for require in row.requires if require.component == component)
+    return " or ".join(spoken(need.versions) for need in needs)
 
 
 def release(case: Case, component: str, version: str) -> Release | None:
@@ -160,7 +160,7 @@ def relation(case: Case, need: Need, have: str) -> Relation:
 
 def _same_line(have: str, versions: str) -> bool:
     """Whether 8.5.1 is asked for where the documented release is 8.5.0."""
-    exact = [one.strip()[2:] for one in versions.split("||") if one.strip().startswith("==")]
+    exact = [word.strip()[2:] for word in versions.split("||") if word.strip().startswith("==")]
     lines = {leading(one.removesuffix(".X"), 2, "ascend") for one in exact}
     return leading(have, 2, "ascend") in lines
 
@@ -194,10 +194,10 @@ def installed_cann(case: Case, row: Release) -> CannInstall | None:
     """The CANN on this machine that a release is published for, the one in use first."""
     cann = case.need(Cann)
     needs = [need for need in row.requires if need.component == "cann"]
-    for one in sorted(cann.installs, key=lambda one: one.root != cann.active):
+    for install in sorted(cann.installs, key=lambda install: install.root != cann.active):
         with contextlib.suppress(Unknown):  # a version that is none
-            if any(relation(case, need, one.version or "").fit == "fits" for need in needs):
-                return one
+            if any(relation(case, need, install.version or "").fit == "fits" for need in needs):
+                return install
     return None
 
 
@@ -210,6 +210,6 @@ def asked(case: Case, name: str, other: str) -> str | None:
     wanted = declared(case.need(Python), found, other)
     if wanted is None:
         row = release(case, name, found.version)
-        needs = [one for one in row.requires if one.component == other] if row else []
-        wanted = next((one.versions for one in needs if applies(case, one)), None)
+        needs = [require for require in row.requires if require.component == other] if row else []
+        wanted = next((need.versions for need in needs if applies(case, need)), None)
     return wanted

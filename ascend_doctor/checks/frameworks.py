@@ -51,9 +51,11 @@ def framework_stack(case: Case) -> Iterator[Finding]:
         if other:
             yield warning(
                 f"{name} {found.version} is documented with other versions: "
-                + ", ".join(f"{one.need.component} {one.wanted}" for one in other),
-                found=", ".join(f"{one.need.component} {one.have}" for one in other),
-                wanted=", ".join(f"{one.need.component} {one.wanted}" for one in other),
+                + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
+                found=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
+                wanted=", ".join(
+                    f"{relation.need.component} {relation.wanted}" for relation in other
+                ),
                 because="This set is not the one of its documents; that it works is not reported.",
                 remedy=Remedy(
                     summary="Move to the documented versions together, or keep this in mind when "
@@ -76,13 +78,13 @@ def _difference(case: Case, need: Need) -> fit.Relation | str | None:
     try:
         if not fit.applies(case, need):
             return None
-        one = fit.relation(case, need, fit.present(case, need.component))
+        relation = fit.relation(case, need, fit.present(case, need.component))
     except NotApplicable:
         return None
     except Unknown as reason:
         # What binds only where it is there, as the checkout of Megatron-LM, may not be there.
         return None if need.optional else str(reason)
-    return one if one.fit in ("doubt", "bad") and not one.allowed else None
+    return relation if relation.fit in ("doubt", "bad") and not relation.allowed else None
 
 
 @check("twinkle-mindspeed-numpy", "MindSpeed and twinkle agree on a NumPy")

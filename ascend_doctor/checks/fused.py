@@ -88,9 +88,10 @@ def _failed(
     run: ProbeRun, problem: Callable[[Mapping[str, Any]], str], wanted: str, remedy: Remedy
 ) -> Iterator[Finding]:
     """One finding for all cases that fail in the same way, the first of them told in full."""
-    outcomes = measured(run, broken=any(not one.ok for one in run.ranks))
+    outcomes = measured(run, broken=any(not rank.ok for rank in run.ranks))
     texts = {
-        name: story(one) if one.get("error") else problem(one) for name, one in outcomes.items()
+        name: story(outcome) if outcome.get("error") else problem(outcome)
+        for name, outcome in outcomes.items()
     }
     for how, failed in (
         ("fails", [name for name in texts if outcomes[name].get("error")]),
@@ -121,11 +122,11 @@ def dtype(case: Case) -> Iterator[Finding]:
     outcomes = measured(run, broken=bool(findings))
     optional = _optional(case)
     absent: list[str] = []
-    for name, one in outcomes.items():
-        problem = _off(name, one)
+    for name, outcome in outcomes.items():
+        problem = _off(name, outcome)
         if not problem:
             continue
-        refused = bool(one.get("error") or one.get("product_error"))
+        refused = bool(outcome.get("error") or outcome.get("product_error"))
         if refused and name in optional:
             absent.append(name)
             continue
@@ -160,8 +161,8 @@ def _optional(case: Case) -> set[str]:
     names = [
         str(name)
         for run in case.facts.probes
-        for one in run.ranks
-        if (name := one.values.get("name"))
+        for rank in run.ranks
+        if (name := rank.values.get("name"))
     ]
     family = case.catalog.family_of(names[0]) if names else None
     found = {"float64"}
@@ -205,12 +206,14 @@ def triton(case: Case) -> Iterator[Finding]:
     values = run.ranks[0].values if run.ranks else {}
     listed = values.get("distributions")
     owners = [str(one) for one in listed] if isinstance(listed, list) else []
-    for name, one in outcomes.items():
-        if one.get("error") or one.get("differ") != 0:
+    for name, outcome in outcomes.items():
+        if outcome.get("error") or outcome.get("differ") != 0:
             findings.append(
                 error(
-                    f"triton: the kernel {name} {'fails' if one.get('error') else 'is wrong'}",
-                    found=story(one) if one.get("error") else f"{one.get('differ')} wrong elements",
+                    f"triton: the kernel {name} {'fails' if outcome.get('error') else 'is wrong'}",
+                    found=story(outcome)
+                    if outcome.get("error")
+                    else f"{outcome.get('differ')} wrong elements",
                     wanted="exact whole numbers",
                     because=f"The module triton comes from {', '.join(owners) or 'no package'}.",
                     remedy=Remedy(

@@ -69,16 +69,16 @@ def run_gdn_megatron(case: Case) -> Iterator[Finding]:
     mcore-bridge, through which ms-swift trains. Give the launch command behind `--` to have it
     judged.
     """
-    given = _gated_delta_only(case)
+    gated_delta_only = _gated_delta_only(case)
     if case.need(Launch).program not in {"megatron-swift", ""}:
         raise NotApplicable("the launch command does not start ms-swift with Megatron")
     newest = version(case)
     if not newest:
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
-    value = _variable(case, given)
+    value = _variable(case, gated_delta_only)
     if value != "0" and not held(newest, _FIRST):
         yield error(
-            f"{given['model']} needs {NAME}=0 with Megatron-core {newest}",
+            f"{gated_delta_only['model']} needs {NAME}=0 with Megatron-core {newest}",
             found=f"{NAME} is {value or 'unset, which means 1'}",
             wanted=f"{NAME}=0, or Megatron-core 0.16.0 or newer",
             because="No module named megatron.core.ssm.gated_delta_net: the launch never starts.",
@@ -96,15 +96,15 @@ def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
     Qwen3.5 and Qwen3-Next; other models do not care. From Megatron-core 0.16 on USE_MCORE_GDN=1
     takes layers that are split. Give the launch command behind `--` to have it judged.
     """
-    given = _gated_delta_only(case)
+    gated_delta_only = _gated_delta_only(case)
     size = number(case, "context_parallel_size", 1)
-    if _variable(case, given) != "0" or size == 1:
+    if _variable(case, gated_delta_only) != "0" or size == 1:
         return
     newest = version(case)
     has_own = bool(newest) and held(newest, _FIRST)
     yield error(
         f"USE_MCORE_GDN=0 and context parallel size {size} exclude each other",
-        found=f"{given['model']}, USE_MCORE_GDN=0, context_parallel_size {size}",
+        found=f"{gated_delta_only['model']}, USE_MCORE_GDN=0, context_parallel_size {size}",
         wanted="context_parallel_size 1"
         + ("" if newest and not has_own else ", or USE_MCORE_GDN=1 with Megatron-core 0.16"),
         because="The layers of transformers know no context parallelism.",
@@ -123,8 +123,8 @@ def run_gdn_packing(case: Case) -> Iterator[Finding]:
     Older mcore-bridge lets several sequences inside one packed sample see each other; newer ones
     raise without flash-linear-attention's convolution.
     """
-    given = _gated_delta_only(case)
-    if _variable(case, given) == "0" and flag(case, "packing"):
+    gated_delta_only = _gated_delta_only(case)
+    if _variable(case, gated_delta_only) == "0" and flag(case, "packing"):
         newest = version(case)
         yield warning(
             "Packing with the gated delta nets of transformers",

@@ -39,10 +39,10 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
     run = ran(case, "device-per-rank")
     findings = [*failures(run)]
     owners: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for one in run.ranks:
-        if (device := _physical(one)) is not None:
-            owners[one.host, device].append(one.rank)
-        findings += _changed(run, one)
+    for rank in run.ranks:
+        if (device := _physical(rank)) is not None:
+            owners[rank.host, device].append(rank.rank)
+        findings += _changed(run, rank)
     for (_, device), ranks in owners.items():
         if len(ranks) > 1:
             findings.append(
@@ -78,16 +78,17 @@ def _physical(result: ProbeResult) -> str | None:
     return parts[index] if index < len(parts) else str(index)
 
 
-def _changed(run: ProbeRun, one: ProbeResult) -> Iterator[Finding]:
+def _changed(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
     """A list that is another one than the process was started with."""
-    values = one.values
+    values = probe_result.values
     if "variable" in values and values["variable"] != values.get("started_with"):
         yield warning(
-            f"device-per-rank: {_VARIABLES.get(run.device)} is changed while rank {one.rank} runs",
+            f"device-per-rank: {_VARIABLES.get(run.device)} is changed while rank "
+            f"{probe_result.rank} runs",
             found=str(values["variable"]),
             wanted=str(values.get("started_with")),
             because="Once torch_npu is imported a change has no effect.",
-            ranks=(one.rank,),
+            ranks=(probe_result.rank,),
         )
 
 
@@ -111,7 +112,7 @@ def object_collectives(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "object-collectives")
     findings = [*failures(run)]
-    backends = {one.values["metrics_backend"] for one in run.ranks if _metrics(one)}
+    backends = {rank.values["metrics_backend"] for rank in run.ranks if _metrics(rank)}
     if backends - {"gloo"}:
         findings.append(
             error(
@@ -143,7 +144,11 @@ def _peer(result: ProbeResult, name: str) -> Mapping[str, Any]:
 
 
 def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
-    failed = {one.rank: found for one in run.ranks if (found := _peer(one, name)).get("error")}
+    failed = {
+        probe_result.rank: peer
+        for probe_result in run.ranks
+        if (peer := _peer(probe_result, name)).get("error")
+    }
     if not failed:
         return
     least = min(map(_innocence, failed.values()))
@@ -155,7 +160,9 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
         for rank, found in failed.items()
         if _innocence(found) == _SUFFERS > least
     ]
-    devices = {one.rank: _peer(one, name).get("device") for one in run.ranks}
+    devices = {
+        probe_result.rank: _peer(probe_result, name).get("device") for probe_result in run.ranks
+    }
     table = "\ncurrent devices: " + ", ".join(f"rank {one}: {at}" for one, at in devices.items())
     yield warning(
         f"object-collectives: over the group of the device {_ends(first)}",
@@ -208,7 +215,7 @@ def _ends(outcome: Mapping[str, Any]) -> str:
 
 def _unset(run: ProbeRun) -> str:
     """What becomes of ranks that never call set_device, where that was tried."""
-    failed = [found for one in run.ranks if (found := _peer(one, "unset")).get("error")]
+    failed = [peer for rank in run.ranks if (peer := _peer(rank, "unset")).get("error")]
     if not failed:
         return ""
     return f"Where no rank calls set_device {_ends(failed[0])}: all drive device 0."
@@ -234,22 +241,22 @@ def bound_device_id(case: Case) -> Iterator[Finding]:
     run = ran(case, "bound-device-id")
     findings = [*failures(run)]
     for key, state in (("unbound", "that is not bound"), ("cleared", "whose binding was cleared")):
-        for one in run.ranks:
-            if one.values.get(key):
+        for rank in run.ranks:
+            if rank.values.get(key):
                 findings.append(
                     error(
                         f"bound-device-id: no Gloo group beside a default group {state}",
-                        found=f"rank {one.rank}: {one.values[key]}",
+                        found=f"rank {rank.rank}: {rank.values[key]}",
                         wanted="a Gloo group of all ranks that adds up",
                         because="Megatron makes such groups, and every framework gathers metrics "
                         "over them.",
-                        ranks=(one.rank,),
+                        ranks=(rank.rank,),
                     )
                 )
                 break
     if not findings and not run.ranks:
         raise Unknown("the probe recorded nothing")
-    refused = [str(one.values["bound"]) for one in run.ranks if one.values.get("bound")]
+    refused = [str(rank.values["bound"]) for rank in run.ranks if rank.values.get("bound")]
     yield from findings
     if not findings:
         bound = f"bound to {run.ranks[0].values.get('bound_to')} "
@@ -304,5 +311,5 @@ def large_groups(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         layouts = run.ranks[0].values.get("layouts")
-        listed = ", ".join(str(one) for one in layouts) if isinstance(layouts, list) else ""
+        listed = ", ".join(str(layout) for layout in layouts) if isinstance(layouts, list) else ""
         yield note("Megatron's groups are right in large worlds", found=f"{listed} ranks")

@@ -123,7 +123,7 @@ def port_ranges(case: Case) -> Iterator[Finding]:
     """
     values = settings(case)
     names = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
-    refs = tuple(f"{_HCCL}/{one}.md" for one in names)
+    refs = tuple(f"{_HCCL}/{name}.md" for name in names)
     if names[0] in values and names[1] not in values:
         yield note(
             f"{names[0]} is set without {names[1]}",
@@ -131,7 +131,7 @@ def port_ranges(case: Case) -> Iterator[Finding]:
             because="Several processes on one NPU need both.",
             refs=refs,
         )
-    host, npu = (ports(values.get(one, "")) or [] for one in names)
+    host, npu = (ports(values.get(name, "")) or [] for name in names)
     if any(set(one) & set(two) for one in host for two in npu):
         yield warning(
             "The port ranges of host and NPU overlap",
@@ -159,7 +159,11 @@ def variables_memory(case: Case) -> Iterator[Finding]:
     values = settings(case)
     size = number(values.get("HCCL_BUFFSIZE"), 0)
     npus = case.facts.npus
-    totals = [one.hbm.total for one in npus.devices if one.hbm and one.hbm.total] if npus else []
+    totals = (
+        [device.hbm.total for device in npus.devices if device.hbm and device.hbm.total]
+        if npus
+        else []
+    )
     if not size or not totals:
         return
     taken = size * _BUFFERS * _GROUPS

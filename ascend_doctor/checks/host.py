@@ -85,7 +85,7 @@ def resource_limits(case: Case) -> Iterator[Finding]:
     """
     ascend(case)
     host = case.need(Host)
-    limits = {one.name: one for one in host.limits}
+    limits = {limit.name: limit for limit in host.limits}
     files, memory = limits.get("nofile"), limits.get("memlock")
     silent = [name for name in ("nofile", "memlock") if name not in limits]
     inside = host.container is not None

@@ -91,7 +91,7 @@ def _hidden(name: ImportName, wanted: set[str]) -> PackageCopy | None:
     """The first copy on PYTHONPATH that another copy, from elsewhere, hides."""
     if not name.copies or name.copies[0].entry.rstrip("/") in wanted:
         return None
-    return next((one for one in name.copies[1:] if one.entry.rstrip("/") in wanted), None)
+    return next((copy for copy in name.copies[1:] if copy.entry.rstrip("/") in wanted), None)
 
 
 @check("torch-npu-copy", "torch and torch_npu are imported from where they are installed")

@@ -43,7 +43,7 @@ def inspect_env(case: Case) -> Iterator[Finding]:
         if not broken:
             yield error(str(values.get("blocks") or "The interpreter imports nothing"))
         return
-    failed = {name: one for name, one in modules.items() if one.get("ok") is not True}
+    failed = {name: module for name, module in modules.items() if module.get("ok") is not True}
     yield from _torch(case, failed)
     told = {one.get("error") for name, one in failed.items() if name.startswith("torch")}
     for name, one in failed.items():
@@ -51,7 +51,9 @@ def inspect_env(case: Case) -> Iterator[Finding]:
             yield _failure(case, name, one)
     yield from _devices(case, modules)
     if not failed and not broken:
-        versions = [f"{name} {one.get('version') or ''}".strip() for name, one in modules.items()]
+        versions = [
+            f"{name} {module.get('version') or ''}".strip() for name, module in modules.items()
+        ]
         yield note("The packages of the stack can be imported", found=", ".join(versions))
 
 
@@ -130,18 +132,18 @@ def _unended(name: str, one: dict[str, Any]) -> Finding:
 def _reason(one: dict[str, Any]) -> str:
     """The innermost error in few words."""
     text = str(one.get("error"))
-    if found := _LIBRARY.search(text):
-        return f"{found['name']} is not found"
-    if found := _MODULE.search(text):
-        return f"the module {found['name']} is missing"
-    if found := _SYMBOL.search(text):
-        return f"the symbol {found['name']} is missing"
+    if match := _LIBRARY.search(text):
+        return f"{match['name']} is not found"
+    if match := _MODULE.search(text):
+        return f"the module {match['name']} is missing"
+    if match := _SYMBOL.search(text):
+        return f"the symbol {match['name']} is missing"
     return text.splitlines()[0][:200]
 
 
 def _remedy(case: Case, one: dict[str, Any]) -> Remedy | None:
     text = str(one.get("error"))
-    if (found := _LIBRARY.search(text)) and found["name"] in OF_CANN:
+    if (match := _LIBRARY.search(text)) and match["name"] in OF_CANN:
         try:
             return load_cann(case)
         except Unknown:
@@ -149,8 +151,8 @@ def _remedy(case: Case, one: dict[str, Any]) -> Remedy | None:
                 summary="Source the set_env.sh of CANN in the shell that starts Python; if there "
                 "is none, install CANN"
             )
-    if found := _MODULE.search(text):
-        top = found["name"].partition(".")[0]
+    if match := _MODULE.search(text):
+        top = match["name"].partition(".")[0]
         if top == "transformer_engine" and case.device == "npu":
             return Remedy(
                 summary="Import mindspeed.megatron_adaptor first, which brings what stands in for "

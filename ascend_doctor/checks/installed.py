@@ -21,10 +21,10 @@ def npu_only(case: Case) -> None:
 
 def distribution(case: Case, name: str) -> Distribution:
     """The distribution of this normalised name. Raises Unknown, and NotApplicable for none."""
-    found = case.need(Python).find(name)
-    if found is None:
+    find = case.need(Python).find(name)
+    if find is None:
         raise NotApplicable(f"{name} is not installed")
-    return found
+    return find
 
 
 def installed(case: Case, name: str) -> Distribution | None:
@@ -54,13 +54,13 @@ def family(case: Case) -> Family:
     Raises Unknown, and NotApplicable where there is no trace of an NPU.
     """
     npus, driver = case.facts.npus, case.facts.driver
-    for name in dict.fromkeys(one.name for one in npus.devices) if npus else ():
-        found = case.catalog.family_of(name)
-        if found is not None:
-            return found
-    for one in (driver.pci or ()) if driver else ():
+    for name in dict.fromkeys(device.name for device in npus.devices) if npus else ():
+        family_of = case.catalog.family_of(name)
+        if family_of is not None:
+            return family_of
+    for function in (driver.pci or ()) if driver else ():
         for other in case.catalog.families:
-            if other.pci_device and other.pci_device[-4:].lower() == one.device[-4:].lower():
+            if other.pci_device and other.pci_device[-4:].lower() == function.device[-4:].lower():
                 return other
     if driver is not None and not driver.present and not (npus and npus.devices):
         raise NotApplicable("there is no trace of an NPU on this machine")

@@ -98,13 +98,13 @@ def version(case: Case) -> str:
     with contextlib.suppress(NotApplicable, Unknown):
         return core_version(case)
     python = case.facts.python
-    found = python.find("megatron-core") if python is not None else None
-    return found.version if found is not None else ""
+    distribution = python.find("megatron-core") if python is not None else None
+    return distribution.version if distribution is not None else ""
 
 
 def behaviour_refs(case: Case, component: str, identity: str) -> tuple[str, ...]:
     rows = case.catalog.component(component).behaviours
-    return tuple(one.url for row in rows if row.id == identity for one in row.sources)
+    return tuple(source.url for row in rows if row.id == identity for source in row.sources)
 
 
 @check("launch-resolved", "The values that a launch is judged by are known")

@@ -53,7 +53,7 @@ def ld_preload(case: Case) -> Iterator[Finding]:
     runs without it, and programs that read stderr of others are confused.
     """
     settings(case)
-    lost = [one.name for one in case.need(Environment).preloaded if one.path is None]
+    lost = [library.name for library in case.need(Environment).preloaded if library.path is None]
     if lost:
         yield warning(
             f"LD_PRELOAD names {', '.join(lost)}, which {'is' if len(lost) == 1 else 'are'} not "

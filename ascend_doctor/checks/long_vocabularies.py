@@ -49,9 +49,9 @@ def vocab_parallel_logprob(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "vocab-parallel-logprob")
     findings = [*failures(run)]
-    for one in run.ranks if not findings else ():
-        findings += _chunks(one)
-        findings += _backwards(one)
+    for rank in run.ranks if not findings else ():
+        findings += _chunks(rank)
+        findings += _backwards(rank)
     yield from findings[:1]
     if findings:
         return

@@ -45,7 +45,7 @@ def family_or_none(case: Case) -> Family | None:
 def device_count(case: Case) -> int | None:
     """How many devices the runtime can see here, by device files, else by npu-smi's table."""
     driver, npus = case.facts.driver, case.facts.npus
-    numbered = [one for one in driver.nodes if one.kind != "manager"] if driver else []
+    numbered = [node for node in driver.nodes if node.kind != "manager"] if driver else []
     if numbered:
         return len(numbered)
     if npus is not None and npus.devices and npus.complete:
@@ -64,17 +64,17 @@ def npu_names(npus: Iterable[Npu]) -> str:
     listed = list(npus)
     if len(listed) == 1:
         return npu_name(listed[0])
-    if all(one.device is not None for one in listed):
-        return f"devices {numbers(one.device for one in listed if one.device is not None)}"
+    if all(npu.device is not None for npu in listed):
+        return f"devices {numbers(npu.device for npu in listed if npu.device is not None)}"
     return f"{len(listed)} NPUs"
 
 
 def numbers(devices: Iterable[int]) -> str:
     """Device numbers as ranges: 0-3,6."""
     found: list[list[int]] = []
-    for one in sorted(set(devices)):
-        if found and one == found[-1][1] + 1:
-            found[-1][1] = one
+    for device in sorted(set(devices)):
+        if found and device == found[-1][1] + 1:
+            found[-1][1] = device
         else:
-            found.append([one, one])
+            found.append([device, device])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)

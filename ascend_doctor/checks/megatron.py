@@ -22,12 +22,12 @@ _TWO = "https://github.com/modelscope/ms-swift/issues/9661"
 _SWIFT_DOC = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
 
-def _titled(one: PackageCopy) -> str:
-    return f"{_number(one)} in {one.path}"
+def _titled(copy: PackageCopy) -> str:
+    return f"{_number(copy)} in {copy.path}"
 
 
-def _number(one: PackageCopy) -> str:
-    return one.versions.get("core") or "of unknown version"
+def _number(copy: PackageCopy) -> str:
+    return copy.versions.get("core") or "of unknown version"
 
 
 @check("megatron-two-copies", "There is one Megatron on the import path")
@@ -40,10 +40,10 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
     run together. MindSpeed patches one of them. Keep one: uninstall megatron-core, or take the
     checkout off the path.
     """
-    found = copies(case, "megatron")
-    trees = [one for one in found if "core" in one.parts]
+    package_copies = copies(case, "megatron")
+    trees = [copy for copy in package_copies if "core" in copy.parts]
     taken = core(case)
-    mixed = _mixture(found, taken)
+    mixed = _mixture(package_copies, taken)
     if mixed is not None:
         part, other = mixed
         versions = {taken.versions.get("core"), other.versions.get("core")} - {None}
@@ -58,7 +58,7 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
             refs=(_TWO,),
         )
     elif len(trees) > 1:
-        versions = {one.versions.get("core") for one in trees}
+        versions = {tree.versions.get("core") for tree in trees}
         yield warning(
             f"{len(trees)} Megatrons are on the import path; "
             + (
@@ -66,7 +66,7 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
                 if len(versions) > 1
                 else "both are of one release"
             ),
-            found="; ".join(_titled(one) for one in trees),
+            found="; ".join(_titled(tree) for tree in trees),
             wanted="one",
             because="Which one is imported depends on the order of the path, and tools that read "
             "package metadata see the other.",
@@ -75,10 +75,12 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
         )
 
 
-def _mixture(found: tuple[PackageCopy, ...], taken: PackageCopy) -> tuple[str, PackageCopy] | None:
+def _mixture(
+    package_copies: tuple[PackageCopy, ...], taken: PackageCopy
+) -> tuple[str, PackageCopy] | None:
     """A part of Megatron-LM that comes from another tree than megatron.core, and that tree."""
     for part in ("training", "legacy", "rl", "post_training", "inference"):
-        other = winner(found, part)
+        other = winner(package_copies, part)
         if other is not None and other.path != taken.path:
             return part, other
     return None
@@ -138,12 +140,15 @@ def megatron_training(case: Case) -> Iterator[Finding]:
     and put it on PYTHONPATH.
     """
     npu_only(case)
-    found = copies(case, "megatron")
+    package_copies = copies(case, "megatron")
     core(case)
-    if winner(found, "training") is None and case.need(ImportPath).find("mindspeed").copies:
+    if (
+        winner(package_copies, "training") is None
+        and case.need(ImportPath).find("mindspeed").copies
+    ):
         yield warning(
             "megatron.training is missing: only megatron.core is installed",
-            found="; ".join(f"{one.path}: {', '.join(one.parts)}" for one in found),
+            found="; ".join(f"{copy.path}: {', '.join(copy.parts)}" for copy in package_copies),
             wanted="a Megatron-LM checkout on PYTHONPATH",
             because="MindSpeed-LLM and scripts that use megatron.training fail at import.",
             remedy=_clone(case),
@@ -172,7 +177,7 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
     npu_only(case)
     taken = core(case)
     path = case.need(ImportPath)
-    if any(one.name == "mindspeed" for one, _ in hazards(case)):
+    if any(hazard.name == "mindspeed" for hazard, _ in hazards(case)):
         raise NotApplicable("mindspeed-placeholder tells what is there in its place")
     if not path.find("mindspeed").copies and not path.find("megatron_adaptor").copies:
         release = taken.versions.get("core")

@@ -23,9 +23,9 @@ def _about(run: ProbeRun, plans: bool) -> ProbeRun:
     """The run with what was wrong about plans, or about everything else."""
     ranks = tuple(
         msgspec.structs.replace(
-            one, wrong=tuple(w for w in one.wrong if w.what.startswith(_PLAN) is plans)
+            rank, wrong=tuple(w for w in rank.wrong if w.what.startswith(_PLAN) is plans)
         )
-        for one in run.ranks
+        for rank in run.ranks
     )
     return msgspec.structs.replace(run, ranks=ranks)
 
@@ -70,9 +70,9 @@ def sample_collection(case: Case) -> Iterator[Finding]:
     yield from broken
     if not broken:
         found = [
-            f"{name}: {one['first']} of {one['all']}"
-            for name, one in values.items()
-            if isinstance(one, dict) and "samples" in one
+            f"{name}: {value['first']} of {value['all']}"
+            for name, value in values.items()
+            if isinstance(value, dict) and "samples" in value
         ]
         yield note("Results of a batch are collected once", found=", ".join(found))
 

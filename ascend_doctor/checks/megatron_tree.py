@@ -47,9 +47,9 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
         return
     values = _values(case, "named")
     roots = {
-        name: posixpath.dirname(posixpath.dirname(str(place)))
-        for name, place in values["parts"].items()
-        if place
+        name: posixpath.dirname(posixpath.dirname(str(value)))
+        for name, value in values["parts"].items()
+        if value
     }
     core, version = roots["core"], str(values["version"])
     other = roots.get("training", core)
@@ -113,19 +113,23 @@ def api_drift(case: Case) -> Iterator[Finding]:
     number = ".".join(map(str, leading(version, 3)))
     clean = True
     unused: list[str] = []
-    for one in case.catalog.component("megatron-core").functions:
-        wanted = [name for r, names in one.takes.items() if _within(number, r) for name in names]
-        other = [name for names in one.takes.values() for name in names if name not in wanted]
-        if wanted and other and not one.name.endswith("Config"):
-            unused.append(f"{_last(one.name)}({', '.join(other)})")
-        has = list(values["api"].get(one.name) or ())
+    for function in case.catalog.component("megatron-core").functions:
+        wanted = [
+            name for r, names in function.takes.items() if _within(number, r) for name in names
+        ]
+        other = [name for names in function.takes.values() for name in names if name not in wanted]
+        if wanted and other and not function.name.endswith("Config"):
+            unused.append(f"{_last(function.name)}({', '.join(other)})")
+        has = list(values["api"].get(function.name) or ())
         missing = [name for name in wanted if name not in has]
         if missing:
             clean = False
             yield error(
-                f"{_last(one.name)} of this Megatron-core {version} does not take "
+                f"{_last(function.name)} of this Megatron-core {version} does not take "
                 + ", ".join(missing),
-                found=f"{one.name}({', '.join(has)})" if has else f"there is no {one.name}",
+                found=f"{function.name}({', '.join(has)})"
+                if has
+                else f"there is no {function.name}",
                 wanted=f"as in release {version}",
                 because="Frameworks that are made for this release call it so: TypeError.",
                 remedy=Remedy(summary="Check the tree out again at its release"),
@@ -134,7 +138,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
         if new:
             clean = False
             yield warning(
-                f"{_last(one.name)} takes more than release {version}: {', '.join(new)}",
+                f"{_last(function.name)} takes more than release {version}: {', '.join(new)}",
                 found=", ".join(new),
                 wanted=f"as in release {version}",
                 because="The tree was changed, or is between two releases.",
@@ -162,7 +166,8 @@ def _last(name: str) -> str:
 
 def _refused(version: str, calls: list[dict[str, Any]]) -> Finding:
     shown = [
-        f"{one['where']}: {one['call']}({', '.join(one['keywords'])}=)" for one in calls[:_SHOWN]
+        f"{call['where']}: {call['call']}({', '.join(call['keywords'])}=)"
+        for call in calls[:_SHOWN]
     ]
     more = len(calls) - len(shown)
     return warning(

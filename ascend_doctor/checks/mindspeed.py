@@ -102,7 +102,7 @@ def megatron_tag_selfreport(case: Case) -> Iterator[Finding]:
     if taken.git is None:
         raise NotApplicable("megatron.core is not imported from a git checkout")
     version = core_version(case)
-    known = {one.ref: one for one in case.catalog.component("megatron-lm").releases}
+    known = {release.ref: release for release in case.catalog.component("megatron-lm").releases}
     for name in names(taken.git):
         row = known.get(name)
         if row is not None and row.reports == version:
@@ -126,19 +126,19 @@ def python_megatron(case: Case) -> Iterator[Finding]:
     row = fit.line(case, "megatron-core", version)
     if row is None:
         raise Unknown(f"no table says which Python Megatron-core {version} needs")
-    for one in fit.relations(case, row, "python"):
-        if one.fit == "bad":
+    for relation in fit.relations(case, row, "python"):
+        if relation.fit == "bad":
             fails = held(version, ">=0.18.0.dev0")
             yield (error if fails else warning)(
-                f"Megatron-core {version} needs Python {one.wanted}, this is {one.have}",
-                found=f"Python {one.have}",
-                wanted=f"Python {one.wanted}",
+                f"Megatron-core {version} needs Python {relation.wanted}, this is {relation.have}",
+                found=f"Python {relation.have}",
+                wanted=f"Python {relation.wanted}",
                 because="megatron.training imports typing.override, which this Python lacks."
                 if fails
                 else "The release declares it; whether a checkout runs all the same is not "
                 "documented.",
-                remedy=Remedy(summary=f"Make the environment with Python {one.wanted}"),
-                refs=one.refs,
+                remedy=Remedy(summary=f"Make the environment with Python {relation.wanted}"),
+                refs=relation.refs,
             )
 
 
@@ -149,18 +149,18 @@ def numpy_bound(case: Case) -> Iterator[Finding]:
     Other packages pull a newer one in. MindSpeed has no check of its own, so it may run; what it
     calls was not tested with it.
     """
-    for one in fit.relations(case, mindspeed(case), "numpy"):
-        if one.fit == "bad":
+    for relation in fit.relations(case, mindspeed(case), "numpy"):
+        if relation.fit == "bad":
             yield warning(
-                f"numpy {one.have} is newer than MindSpeed allows",
-                found=f"numpy {one.have}",
-                wanted=f"numpy {one.wanted}",
-                because=one.need.because,
+                f"numpy {relation.have} is newer than MindSpeed allows",
+                found=f"numpy {relation.have}",
+                wanted=f"numpy {relation.wanted}",
+                because=relation.need.because,
                 remedy=Remedy(
                     summary="Install one that it takes",
-                    commands=(pip(case, "install", f"numpy{one.need.versions}"),),
+                    commands=(pip(case, "install", f"numpy{relation.need.versions}"),),
                 ),
-                refs=one.refs,
+                refs=relation.refs,
             )
 
 
@@ -173,13 +173,15 @@ def mindspeed_stack(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     row = mindspeed(case)
-    found = fit.relations(case, row, "cann", "torch", "torch-npu", "python", "soc", "transformers")
-    other = [one for one in found if one.fit in ("doubt", "bad")]
+    relations = fit.relations(
+        case, row, "cann", "torch", "torch-npu", "python", "soc", "transformers"
+    )
+    other = [relation for relation in relations if relation.fit in ("doubt", "bad")]
     if other:
         yield note(
             f"MindSpeed {row.version} is documented with other versions: "
-            + ", ".join(f"{one.need.component} {one.wanted}" for one in other),
-            found=", ".join(f"{one.need.component} {one.have}" for one in other),
+            + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
+            found=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
             because="Other sets are in use as well; this one has fewer reports behind it.",
             refs=fit.refs(row.sources),
         )
@@ -219,15 +221,15 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     the declaration.
     """
     bridge, version = distribution(case, "mcore-bridge"), core_version(case)
-    wanted = fit.asked(case, "mcore-bridge", "megatron-core")
-    if wanted is None:
+    asked = fit.asked(case, "mcore-bridge", "megatron-core")
+    if asked is None:
         raise Unknown(f"the range of mcore-bridge {bridge.version} is not known")
-    if not held(version, wanted):
+    if not held(version, asked):
         fitting = _bridges_for(case, version)
         yield error(
             f"mcore-bridge {bridge.version} does not take Megatron-core {version}",
             found=f"megatron.core {version} in {core(case).path}",
-            wanted=f"megatron-core {wanted}",
+            wanted=f"megatron-core {asked}",
             because="The bridge uses functions that this Megatron-core does not have.",
             remedy=Remedy(
                 summary="Install the newest mcore-bridge for it",

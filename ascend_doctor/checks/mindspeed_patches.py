@@ -80,7 +80,7 @@ def _failed(outcome: Outcome, title: str) -> Iterator[Finding]:
 
 
 def _real(names: Mapping[str, Any]) -> dict[str, Any]:
-    return {one: names[one] for one in names if not one.startswith(_HARMLESS)}
+    return {name: names[name] for name in names if not name.startswith(_HARMLESS)}
 
 
 @check(
@@ -135,7 +135,7 @@ def stack_pair(case: Case) -> Iterator[Finding]:
 
 
 def _unfit(text: str) -> Finding:
-    known = next((one for one in _SIGNATURES if one[0] in text), None)
+    known = next((signature for signature in _SIGNATURES if signature[0] in text), None)
     _, because, remedy = known or ("", "", "")
     return error(
         "MindSpeed cannot be imported"

@@ -25,7 +25,7 @@ _WITHOUT_ADDRESSES = frozenset({"ascend910_93", "ascend950"})
 def answers(case: Case) -> tuple[HccnDevice, ...]:
     """Devices that hccn_tool told of. Raises NotApplicable without; hccn-tool says why."""
     ascend(case)
-    devices = tuple(one for one in case.need(Hccn).devices if one.error is None)
+    devices = tuple(device for device in case.need(Hccn).devices if device.error is None)
     if not devices:
         raise NotApplicable("hccn_tool told nothing (see hccn-tool)")
     return devices
@@ -40,7 +40,11 @@ def untold(
     no answer at all.
     """
     devices = answers(case)
-    silent = [one.device for one in devices if question not in one.unsupported and not told(one)]
+    silent = [
+        device.device
+        for device in devices
+        if question not in device.unsupported and not told(device)
+    ]
     if silent:
         yield unknown(
             f"hccn_tool did not tell {what} of {_of(silent)}",
@@ -49,10 +53,12 @@ def untold(
             remedy=Remedy(summary="Ask it by hand", commands=(each(question, tuple(silent)),)),
         )
     driver = case.facts.driver
-    lost = {one.device for one in case.need(Hccn).devices} - {one.device for one in devices}
+    lost = {device.device for device in case.need(Hccn).devices} - {
+        device.device for device in devices
+    }
     if driver is not None and not is_950(case):
-        there = {one.number for one in driver.devices if one.number is not None}
-        lost |= there - {one.device for one in devices}
+        there = {device.number for device in driver.devices if device.number is not None}
+        lost |= there - {device.device for device in devices}
     if lost:
         raise Unknown(f"hccn_tool did not answer for {_of(lost)} (see hccn-tool)")
 
@@ -110,11 +116,11 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
                 commands=(each("-ip -g", (0,)), each("-link -g", (0,))),
             ),
         )
-    for one in hccn.devices:
-        if one.error is not None and one.error != hccn.error:
+    for device in hccn.devices:
+        if device.error is not None and device.error != hccn.error:
             yield unknown(
-                f"hccn_tool did not answer for device {one.device}",
-                found=one.error.text,
+                f"hccn_tool did not answer for device {device.device}",
+                found=device.error.text,
                 because="Its network could not be examined.",
             )
 
@@ -136,30 +142,30 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
     if hccn.conf is None:
         return
     silent = [
-        one.device
-        for one in devices
-        if one.address is None and hccn.conf.get(f"address_{one.device}")
+        device.device
+        for device in devices
+        if device.address is None and hccn.conf.get(f"address_{device.device}")
     ]
-    for one in devices:
+    for device in devices:
         for key, active in (
-            ("address", one.address),
-            ("netmask", one.netmask),
-            ("gateway", one.gateway),
-            ("netdetect", one.detect),
+            ("address", device.address),
+            ("netmask", device.netmask),
+            ("gateway", device.gateway),
+            ("netdetect", device.detect),
         ):
-            written = hccn.conf.get(f"{key}_{one.device}")
+            written = hccn.conf.get(f"{key}_{device.device}")
             if written is None or active is None or _same(written, active):
                 continue
             yield warning(
-                f"/etc/hccn.conf has another {key} for device {one.device} than the device",
-                found=f"{key}_{one.device}={written}; hccn_tool: {active or 'not set'}",
+                f"/etc/hccn.conf has another {key} for device {device.device} than the device",
+                found=f"{key}_{device.device}={written}; hccn_tool: {active or 'not set'}",
                 wanted="the same in both",
                 because="Rank tables made from the file name an address that the device has not."
                 if key == "address"
                 else "It changes with the next restart.",
-                remedy=_set_again(one, key, written),
+                remedy=_set_again(device, key, written),
                 refs=(_STALE, _VERIFY),
-                devices=(one.device,),
+                devices=(device.device,),
             )
     if silent:
         raise Unknown(f"hccn_tool did not tell the addresses of {_of(silent)}")
@@ -167,27 +173,32 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
 
 def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
     """Addresses that devices have and the file has not; it is what is restored at boot."""
-    lost = [one for one in devices if one.address and f"address_{one.device}" not in (conf or {})]
+    lost = [
+        device
+        for device in devices
+        if device.address and f"address_{device.device}" not in (conf or {})
+    ]
     if lost:
         yield warning(
             "There is no /etc/hccn.conf, and the devices have addresses"
             if conf is None
-            else f"/etc/hccn.conf has no address of {_of(one.device for one in lost)}",
-            found="; ".join(f"device {one.device}: {one.address}" for one in lost[:8]),
+            else f"/etc/hccn.conf has no address of {_of(device.device for device in lost)}",
+            found="; ".join(f"device {device.device}: {device.address}" for device in lost[:8]),
             wanted="the address of every device in /etc/hccn.conf",
             because="The file is what is restored at the next start; then these are gone. Rank "
             "tables that are made from it lack the devices.",
             remedy=Remedy(
                 summary="Set the addresses again, which writes the file as well",
                 commands=tuple(
-                    f"sudo {_TOOL} -i {one.device} -ip -s address {shlex.quote(one.address or '')} "
-                    f"netmask {shlex.quote(one.netmask or '')}"
-                    for one in lost
-                    if one.netmask
+                    f"sudo {_TOOL} -i {device.device} -ip -s "
+                    f"address {shlex.quote(device.address or '')} "
+                    f"netmask {shlex.quote(device.netmask or '')}"
+                    for device in lost
+                    if device.netmask
                 ),
             ),
             refs=(_SOURCE,),
-            devices=tuple(one.device for one in lost),
+            devices=tuple(device.device for device in lost),
         )
 
 
@@ -196,20 +207,20 @@ def _same(written: str, active: str) -> bool:
     return written == active if one is None or other is None else one == other
 
 
-def _set_again(one: HccnDevice, key: str, written: str) -> Remedy:
+def _set_again(device: HccnDevice, key: str, written: str) -> Remedy:
     """hccn_tool -s writes the file as well, so it brings both into line."""
-    value, mask = shlex.quote(written), shlex.quote(one.netmask or "")
+    value, mask = shlex.quote(written), shlex.quote(device.netmask or "")
     command = {
         "address": f"-ip -s address {value} netmask {mask}",
         "gateway": f"-gateway -s gateway {value}",
         "netdetect": f"-netdetect -s address {value}",
     }.get(key)
-    look = f"sudo {_TOOL} -i {one.device} -ip -g"
-    if command is None or (key == "address" and not one.netmask):
+    look = f"sudo {_TOOL} -i {device.device} -ip -g"
+    if command is None or (key == "address" and not device.netmask):
         return Remedy(summary="Look which one is right, and set it", commands=(look,))
     return Remedy(
         summary="If the file is right, set the device to it; else correct the file",
-        commands=(look, f"sudo {_TOOL} -i {one.device} {command}"),
+        commands=(look, f"sudo {_TOOL} -i {device.device} {command}"),
     )
 
 
@@ -223,9 +234,9 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
     """
     devices = answers(case)
     family = family_or_none(case)
-    lacking = tuple(one.device for one in devices if one.address == "")
+    lacking = tuple(device.device for device in devices if device.address == "")
     broken = error if needs_addresses(case) else warning
-    if lacking and any(one.address for one in devices):
+    if lacking and any(device.address for device in devices):
         yield broken(
             f"{_of(lacking).capitalize()} {'has' if len(lacking) == 1 else 'have'} no network "
             "address, and others have",
@@ -256,7 +267,9 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
     if family is not None and family.id == _FIRST_GENERATION:
         yield from _planes(devices)
     if not is_950(case):
-        yield from untold(case, "the network address", "-ip", lambda one: one.address is not None)
+        yield from untold(
+            case, "the network address", "-ip", lambda device: device.address is not None
+        )
 
 
 def _give(devices: tuple[int, ...]) -> Remedy:
@@ -268,9 +281,9 @@ def _give(devices: tuple[int, ...]) -> Remedy:
 
 def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> Iterator[Finding]:
     owners: dict[str, list[int]] = {}
-    for one in devices:
-        if one.address:
-            owners.setdefault(one.address, []).append(one.device)
+    for device in devices:
+        if device.address:
+            owners.setdefault(device.address, []).append(device.device)
     for text, of in owners.items():
         if len(of) > 1:
             yield broken(
@@ -286,7 +299,7 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
 
 def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
     """Devices N and N+4 of a first-generation server share a subnet, others do not."""
-    nets = {one.device: net for one in devices if (net := _network(one)) is not None}
+    nets = {device.device: net for device in devices if (net := _network(device)) is not None}
     for one, net in nets.items():
         for other, far in nets.items():
             if one < other and (net == far) != (one % 4 == other % 4) and one // 8 == other // 8:
@@ -300,9 +313,9 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
                 )
 
 
-def _network(one: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     try:
-        return ipaddress.ip_network(f"{one.address}/{one.netmask}", strict=False)
+        return ipaddress.ip_network(f"{device.address}/{device.netmask}", strict=False)
     except ValueError:
         return None
 
@@ -314,23 +327,26 @@ def hccn_gateway(case: Case) -> Iterator[Finding]:
     It has to lie in the device's own subnet. Where all NPUs of a cluster share one subnet no
     gateway is needed.
     """
-    for one in answers(case):
-        net, gateway = _network(one), address(one.gateway or "")
+    for answer in answers(case):
+        net, gateway = _network(answer), address(answer.gateway or "")
         if net is None or gateway is None or gateway in net:
             continue
         yield warning(
-            f"The gateway of device {one.device} is not in its subnet",
+            f"The gateway of device {answer.device} is not in its subnet",
             found=f"gateway {gateway}, subnet {net}",
             wanted="a gateway inside the subnet",
             because="NPUs of servers in other subnets cannot be reached.",
             remedy=Remedy(
                 summary="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",
-                commands=(each("-gateway -g", (one.device,)),),
+                commands=(each("-gateway -g", (answer.device,)),),
             ),
             refs=(_SOURCE,),
-            devices=(one.device,),
+            devices=(answer.device,),
         )
     if not is_950(case):
         yield from untold(
-            case, "the gateway", "-gateway", lambda one: not one.address or one.gateway is not None
+            case,
+            "the gateway",
+            "-gateway",
+            lambda device: not device.address or device.gateway is not None,
         )

@@ -41,14 +41,15 @@ def hccn_link(case: Case) -> Iterator[Finding]:
     status that is neither UP nor DOWN is "could not tell".
     """
     devices = answers(case)
-    states = {one.device: _state(one) for one in devices}
+    states = {hccn_device.device: _state(hccn_device) for hccn_device in devices}
     down = tuple(device for device, state in states.items() if state == "DOWN")
     if down:
         wired = "UP" in states.values() and needs_addresses(case)
         optics = "; ".join(
-            f"device {one.device}: " + ", ".join(f"{k} {v}" for k, v in one.optical.items())
-            for one in devices
-            if one.device in down and one.optical
+            f"device {hccn_device.device}: "
+            + ", ".join(f"{k} {v}" for k, v in hccn_device.optical.items())
+            for hccn_device in devices
+            if hccn_device.device in down and hccn_device.optical
         )
         yield (error if wired else warning)(
             f"The network link of devices {numbers(down)} is down",
@@ -64,19 +65,21 @@ def hccn_link(case: Case) -> Iterator[Finding]:
             refs=(_DOWN, _SOURCE),
             devices=down,
         )
-    for one in devices:
-        ports = [f"{p.udie}/{p.port} {p.link}" for p in one.ports if p.link and p.link != "UP"]
-        if ports and len(ports) < len(one.ports):
+    for hccn_device in devices:
+        ports = [
+            f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"
+        ]
+        if ports and len(ports) < len(hccn_device.ports):
             yield note(
-                f"Some ports of device {one.device} are not up",
+                f"Some ports of device {hccn_device.device} are not up",
                 found=f"die/port: {', '.join(ports)}",
                 because="Ports that your server does not wire are never up.",
                 refs=(_SOURCE,),
             )
-        if one.link == "UP" and "DOWN" in one.link_changes:
+        if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
             yield note(
-                f"The link of device {one.device} was down before",
-                found=f"it came up {one.link_ups or 'several'} times since the start",
+                f"The link of device {hccn_device.device} was down before",
+                found=f"it came up {hccn_device.link_ups or 'several'} times since the start",
                 because="A link that goes down again and again has a bad cable or module.",
                 refs=(_SOURCE,),
             )
@@ -87,13 +90,15 @@ def hccn_link(case: Case) -> Iterator[Finding]:
                 found=f"link status: {state}",
                 because="No document says what this status means.",
             )
-    yield from untold(case, "the link", "-link", lambda one: states[one.device] is not None)
+    yield from untold(
+        case, "the link", "-link", lambda hccn_device: states[hccn_device.device] is not None
+    )
 
 
-def _state(one: HccnDevice) -> str | None:
+def _state(device: HccnDevice) -> str | None:
     """Of 950 the best of its ports, for ports that a server does not wire are never up."""
-    links = [port.link for port in one.ports if port.link]
-    return ("UP" if "UP" in links else links[0]) if links else one.link
+    links = [port.link for port in device.ports if port.link]
+    return ("UP" if "UP" in links else links[0]) if links else device.link
 
 
 @check("hccn-health", "The NPUs reach the address that they probe")
@@ -104,9 +109,9 @@ def hccn_health(case: Case) -> Iterator[Finding]:
     timeout, Unreachable, Time exceeded and Fault mean that the probed address does not answer.
     """
     groups: dict[str, list[int]] = {}
-    for one in answers(case):
-        if one.health and one.health not in _FINE:
-            groups.setdefault(one.health, []).append(one.device)
+    for answer in answers(case):
+        if answer.health and answer.health not in _FINE:
+            groups.setdefault(answer.health, []).append(answer.device)
     for state, of in groups.items():
         if state not in _FAILED:
             yield unknown(
@@ -127,7 +132,9 @@ def hccn_health(case: Case) -> Iterator[Finding]:
             devices=tuple(of),
         )
     if not is_950(case):
-        yield from untold(case, "the network health", "-net_health", lambda one: bool(one.health))
+        yield from untold(
+            case, "the network health", "-net_health", lambda device: bool(device.health)
+        )
 
 
 @check("hccn-tls", "The TLS switch is the same on all NPUs")
@@ -138,8 +145,8 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
     turn it off. Compare all nodes of a job; this check sees one.
     """
     devices = answers(case)
-    on = [one.device for one in devices if one.tls is True]
-    off = [one.device for one in devices if one.tls is False]
+    on = [device.device for device in devices if device.tls is True]
+    off = [device.device for device in devices if device.tls is False]
     if on and off:
         yield error(
             "The TLS switch is on for some NPUs and off for others",
@@ -153,4 +160,4 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
             refs=(_VERIFY,),
             devices=tuple(on),
         )
-    yield from untold(case, "the TLS switch", "-tls", lambda one: one.tls is not None)
+    yield from untold(case, "the TLS switch", "-tls", lambda device: device.tls is not None)

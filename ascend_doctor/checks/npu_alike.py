@@ -44,11 +44,11 @@ def npu_alike(case: Case) -> Iterator[Finding]:
     npus = shown(case)
     families = {
         family.id
-        for one in npus.devices
-        if (family := case.catalog.family_of(one.name)) is not None
+        for device in npus.devices
+        if (family := case.catalog.family_of(device.name)) is not None
     }
-    chips = _groups((one.name, npu_name(one)) for one in npus.devices)
-    functions = _groups((one.device, one.address) for one in _functions(case))
+    chips = _groups((device.name, npu_name(device)) for device in npus.devices)
+    functions = _groups((function.device, function.address) for function in _functions(case))
     if len(families) > 1 or len(functions) > 1:
         yield error(
             "The NPUs of this server are chips of several families",
@@ -66,8 +66,8 @@ def npu_alike(case: Case) -> Iterator[Finding]:
     for what, values in _compared(npus).items():
         if len(values) > 1:
             yield _differ(what, values)
-    boards = {one.npu_id for one in npus.boards}
-    silent = [one for one in npus.devices if one.npu_id not in boards]
+    boards = {board.npu_id for board in npus.boards}
+    silent = [device for device in npus.devices if device.npu_id not in boards]
     if silent:
         raise Unknown(f"npu-smi told nothing of the board of {npu_names(silent)}")
 
@@ -78,13 +78,13 @@ def _functions(case: Case) -> tuple[PciFunction, ...]:
 
 def _compared(npus: Npus) -> dict[str, dict[str, list[str]]]:
     # The board of a chip (A3), which has a chip name, is no card.
-    cards = [one for one in npus.boards if one.chip_name is None]
+    cards = [board for board in npus.boards if board.chip_name is None]
     return {
         "memory sizes": _groups(
-            (f"{one.hbm.total} MB", npu_name(one)) for one in npus.devices if one.hbm
+            (f"{device.hbm.total} MB", npu_name(device)) for device in npus.devices if device.hbm
         ),
-        "drivers": _groups((one.driver_version or "", f"NPU {one.npu_id}") for one in cards),
-        "firmware": _groups((one.firmware_version or "", f"NPU {one.npu_id}") for one in cards),
+        "drivers": _groups((card.driver_version or "", f"NPU {card.npu_id}") for card in cards),
+        "firmware": _groups((card.firmware_version or "", f"NPU {card.npu_id}") for card in cards),
     }
 
 
@@ -113,11 +113,11 @@ def npu_temperature(case: Case) -> Iterator[Finding]:
     a machine (ascend-dmi) asks for less than 90 °C, so that is where the warning begins.
     """
     npus = shown(case)
-    hot = [one for one in npus.devices if (one.temperature_c or 0) >= _HOT_C]
+    hot = [device for device in npus.devices if (device.temperature_c or 0) >= _HOT_C]
     if hot:
         yield warning(
             f"{npu_names(hot).capitalize() if len(hot) > 1 else npu_name(hot[0])} "
-            f"{'are' if len(hot) > 1 else 'is'} at {max(one.temperature_c or 0 for one in hot)} °C",
+            f"{'are' if len(hot) > 1 else 'is'} at {max(npu.temperature_c or 0 for npu in hot)} °C",
             found="; ".join(f"{npu_name(one)}: {one.temperature_c} °C" for one in hot),
             wanted=f"below {_HOT_C} °C",
             because="A hot chip slows down or switches off; when, is not published.",
@@ -126,8 +126,8 @@ def npu_temperature(case: Case) -> Iterator[Finding]:
                 commands=("npu-smi info",),
             ),
             refs=(_TOOLBOX,),
-            devices=tuple(one.device for one in hot if one.device is not None),
+            devices=tuple(npu.device for npu in hot if npu.device is not None),
         )
-    silent = [one for one in npus.devices if one.temperature_c is None]
+    silent = [device for device in npus.devices if device.temperature_c is None]
     if silent:
         raise Unknown(f"npu-smi did not tell the temperature of {npu_names(silent)}")

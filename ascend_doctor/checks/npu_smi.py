@@ -133,15 +133,15 @@ def npu_smi(case: Case) -> Iterator[Finding]:
     )
 
 
-def _said(said: ToolError) -> str:
-    code = "" if said.exit_code is None else f" (exit status {said.exit_code})"
-    return f"{said.text.strip()}{code}"
+def _said(tool_error: ToolError) -> str:
+    code = "" if tool_error.exit_code is None else f" (exit status {tool_error.exit_code})"
+    return f"{tool_error.text.strip()}{code}"
 
 
-def _title(said: ToolError) -> str:
-    match = re.fullmatch(r"(dcmi|board-type|ret)-[0-9]*?([0-9]{1,3})", said.kind)
+def _title(tool_error: ToolError) -> str:
+    match = re.fullmatch(r"(dcmi|board-type|ret)-[0-9]*?([0-9]{1,3})", tool_error.kind)
     if match:
-        number = said.kind.rpartition("-")[2]
+        number = tool_error.kind.rpartition("-")[2]
         words = _CODES.get(int(match[2]), "")
         return f"npu-smi fails with -{number}" + (f": {words}" if words else "")
     return {
@@ -151,7 +151,7 @@ def _title(said: ToolError) -> str:
         "libc-sec-missing": "npu-smi cannot load libc_sec.so",
         "library-missing": "npu-smi cannot load a library",
         "invalid-card-id": "npu-smi says that a card does not exist",
-    }.get(said.kind, "npu-smi shows no table")
+    }.get(tool_error.kind, "npu-smi shows no table")
 
 
 def _missing(case: Case) -> Finding:
@@ -168,24 +168,24 @@ def _missing(case: Case) -> Finding:
     )
 
 
-def _cause(case: Case, said: ToolError) -> _Cause | None:
+def _cause(case: Case, tool_error: ToolError) -> _Cause | None:
     """The cause on this machine; None where the error says nothing about one."""
-    if said.kind == "dcmi-8005":
+    if tool_error.kind == "dcmi-8005":
         return _inner_error(case)
-    if said.kind in {"libc-sec-missing", "library-missing"}:
+    if tool_error.kind in {"libc-sec-missing", "library-missing"}:
         return _library(case)
-    if said.kind.startswith("board-type-"):
+    if tool_error.kind.startswith("board-type-"):
         return _SILENT_CARD
-    if said.kind.startswith("dcmi-"):
-        return _OCCUPIED if said.kind == "dcmi-8020" else _NOT_STARTED
-    return {"no-card": _NO_CARD, "invalid-card-id": _SILENT_CARD}.get(said.kind)
+    if tool_error.kind.startswith("dcmi-"):
+        return _OCCUPIED if tool_error.kind == "dcmi-8020" else _NOT_STARTED
+    return {"no-card": _NO_CARD, "invalid-card-id": _SILENT_CARD}.get(tool_error.kind)
 
 
 def _inner_error(case: Case) -> _Cause:
     """-8005, the likeliest cause first, by what the other sections say."""
     driver, host = case.facts.driver, case.facts.host
-    nodes = {one.path: one for one in driver.nodes} if driver else {}
-    needed = [*managers(case), *(one.path for one in driver.devices)] if driver else []
+    nodes = {node.path: node for node in driver.nodes} if driver else {}
+    needed = [*managers(case), *(device.path for device in driver.devices)] if driver else []
     closed = [path for path in needed if path in nodes and nodes[path].readable is False]
     if closed:
         root = host is not None and host.uid == 0

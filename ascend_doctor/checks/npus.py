@@ -50,10 +50,10 @@ def npu_table(case: Case) -> Iterator[Finding]:
     that was cut is not judged.
     """
     npus = shown(case)
-    cards = {one.npu_id for one in npus.devices}
+    cards = {device.npu_id for device in npus.devices}
     if not npus.complete:
         raise Unknown(f"the table was cut after {counted(len(npus.devices), 'device')}")
-    counts = max(npus.listed or 0, len({one.npu_id for one in npus.mapping or ()} | cards))
+    counts = max(npus.listed or 0, len({mapping.npu_id for mapping in npus.mapping or ()} | cards))
     if counts > len(cards):
         yield (error if container(case) is None else warning)(
             f"npu-smi counts {counts} cards and shows {len(cards)}",
@@ -77,7 +77,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
     in the health documents of your product. UNKNOWN means that the card did not say.
     """
     npus = shown(case)
-    details = {(one.npu_id, one.chip_id): one for one in npus.health}
+    details = {(health.npu_id, health.chip_id): health for health in npus.health}
     for npu in npus.devices:
         if npu.health == "OK":
             continue
@@ -136,7 +136,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
     npus = shown(case)
     if not npus.ecc:
         raise Unknown("npu-smi told no error counters")
-    places = {(one.npu_id, one.chip_id): one for one in npus.devices}
+    places = {(device.npu_id, device.chip_id): device for device in npus.devices}
     for ecc in npus.ecc:
         counted = {name: count for name, count in ecc.counters.items() if count}
         due = [n for n in counted if "Double Bit Error" in n or "Next-Isolated" in n]
@@ -176,7 +176,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
             yield note(f"{npu_name(npu)} has a history of memory errors", found=found, refs=(_ECC,))
     names = {name for one in npus.ecc for name in one.counters}
     told = {(one.npu_id, one.chip_id) for one in npus.ecc if names <= one.counters.keys()}
-    silent = [one for one in npus.devices if (one.npu_id, one.chip_id) not in told]
+    silent = [device for device in npus.devices if (device.npu_id, device.chip_id) not in told]
     if silent:
         raise Unknown(f"npu-smi did not tell all error counters of {npu_names(silent)}")
 
@@ -197,7 +197,7 @@ def npu_topology(case: Case) -> Iterator[Finding]:
     if npus.topology is None:
         raise Unknown("npu-smi told no topology")
     pairs = list(_pairs(npus.topology, a3=family.id == "ascend910_93"))
-    bad = [one for one in pairs if one[2] in _SLOW]
+    bad = [pair for pair in pairs if pair[2] in _SLOW]
     if bad:
         listed = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
         inside = case.facts.host is not None and case.facts.host.virtual_machine is not None
@@ -221,9 +221,9 @@ def npu_topology(case: Case) -> Iterator[Finding]:
         raise Unknown(f"npu-smi did not tell the links {', '.join(silent[:_SHOWN])}{more}")
     shown_numbers = {_number(name) for name in npus.topology.names}
     lacking = [
-        one
-        for one in npus.devices
-        if (one.device if npus.layout == "a3" else one.npu_id) not in shown_numbers
+        device
+        for device in npus.devices
+        if (device.device if npus.layout == "a3" else device.npu_id) not in shown_numbers
     ]
     if lacking:
         raise Unknown(f"the topology does not have {npu_names(lacking)}")

@@ -44,7 +44,7 @@ def bool_index(case: Case) -> Iterator[Finding]:
     run = ran(case, "bool-index")
     findings = [*failures(run)]
     outcomes = measured(run, broken=bool(findings))
-    failed = {name: one for name, one in outcomes.items() if one.get("error")}
+    failed = {name: outcome for name, outcome in outcomes.items() if outcome.get("error")}
     if failed:
         name, first = next(iter(failed.items()))
         works = "where" in outcomes and not failed.get("where") and not outcomes["where"]["differ"]
@@ -92,15 +92,15 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     outcomes = measured(run, broken=bool(findings))
     usable = "plain" in outcomes and not _problem(outcomes["plain"])
-    for name, one in outcomes.items():
-        problem = _problem(one)
+    for name, outcome in outcomes.items():
+        problem = _problem(outcome)
         if problem:
             # MindSpeed fuses the 16-bit types only.
             kind = warning if name == "fused float32" else error
             findings.append(
                 kind(
-                    f"fused-softmax: {name} {_how(one)}",
-                    found=problem + _absent(run, one),
+                    f"fused-softmax: {name} {_how(outcome)}",
+                    found=problem + _absent(run, outcome),
                     wanted="a result within "
                     + ", ".join(f"{key} {limit:g}" for key, limit in _TOLERANCES.items()),
                     because=""
@@ -111,7 +111,9 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
             )
     yield from findings
     if not findings:
-        slowest = max((float(one.get("seconds", 0.0)) for one in outcomes.values()), default=0.0)
+        slowest = max(
+            (float(outcome.get("seconds", 0.0)) for outcome in outcomes.values()), default=0.0
+        )
         yield note(
             "The fused masked softmax works",
             found=f"{', '.join(outcomes)}; slowest {slowest:.1f} s",

@@ -35,9 +35,9 @@ def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> Origin | None
     pass after them. Whoever meets it later has got it from the earliest.
     """
     seen = {
-        rank: one["not_finite"][step - 1]
-        for rank, one in layouts.items()
-        if len(one.get("not_finite", ())) >= step
+        rank: layout["not_finite"][step - 1]
+        for rank, layout in layouts.items()
+        if len(layout.get("not_finite", ())) >= step
     }
     met = {rank: one for rank, one in seen.items() if one}
     if not met:

@@ -55,13 +55,13 @@ def torch_importable(case: Case) -> Iterator[Finding]:
                 commands=(pip(case, "install", wanted),),
             ),
         )
-    for one in (torch, torch_npu):
-        if one is not None:
-            yield from _found(case, one)
+    for distribution in (torch, torch_npu):
+        if distribution is not None:
+            yield from _found(case, distribution)
 
 
-def _found(case: Case, one: Distribution) -> Iterator[Finding]:
-    module = _MODULES[one.name]
+def _found(case: Case, distribution: Distribution) -> Iterator[Finding]:
+    module = _MODULES[distribution.name]
     path = case.facts.import_path or ImportPath()
     kinds = [copy.kind for copy in path.find(module).copies[:1]]
     importable = case.need(Python).importable.get(module)
@@ -69,13 +69,14 @@ def _found(case: Case, one: Distribution) -> Iterator[Finding]:
         raise Unknown(f"it was not looked for the module {module}")
     if importable is False or kinds == ["namespace"]:
         yield error(
-            f"{one.name} {one.version} is listed as installed, and `import {module}` cannot work",
-            found=f"{one.location}/{module} has no __init__.py"
+            f"{distribution.name} {distribution.version} is listed as installed, and "
+            f"`import {module}` cannot work",
+            found=f"{distribution.location}/{module} has no __init__.py"
             if kinds
             else f"no module {module} on the path of {case.need(Python).executable}",
             wanted=f"the package {module}",
             because="Its metadata are there and its files are not.",
-            remedy=_install_again(case, one),
+            remedy=_install_again(case, distribution),
         )
 
 
@@ -88,20 +89,25 @@ def package_files(case: Case) -> Iterator[Finding]:
     The check looks for the modules and libraries of these packages. Tests are left out.
     """
     python = case.need(Python)
-    looked = [one for one in python.distributions if one.files_listed is not None]
+    looked = [
+        distribution
+        for distribution in python.distributions
+        if distribution.files_listed is not None
+    ]
     if not looked:
         raise NotApplicable("no list of files was compared")
-    for one in looked:
-        if one.shadowed or not one.files_missing:
+    for distribution in looked:
+        if distribution.shadowed or not distribution.files_missing:
             continue
-        shown = ", ".join(one.files_missing[:_SHOWN])
-        more = len(one.files_missing) - _SHOWN
+        shown = ", ".join(distribution.files_missing[:_SHOWN])
+        more = len(distribution.files_missing) - _SHOWN
         yield error(
-            f"Files of {one.name} {one.version} are missing",
-            found=f"gone from {one.location}: {shown}" + (f" and {more} more" if more > 0 else ""),
-            wanted=f"the {one.files_listed} modules and libraries of its RECORD",
+            f"Files of {distribution.name} {distribution.version} are missing",
+            found=f"gone from {distribution.location}: {shown}"
+            + (f" and {more} more" if more > 0 else ""),
+            wanted=f"the {distribution.files_listed} modules and libraries of its RECORD",
             because="An import or a call ends with ModuleNotFoundError or an attribute error.",
-            remedy=_install_again(case, one),
+            remedy=_install_again(case, distribution),
             refs=(_RECORD,),
         )
 

@@ -29,19 +29,19 @@ def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
     """
     roots = _cann_roots(case)
     for hazard in case.catalog.hazards.hazards:
-        found = installed(case, hazard.name)
-        if found is None or found.direct_url or found.editable:
+        distribution = installed(case, hazard.name)
+        if distribution is None or distribution.direct_url or distribution.editable:
             continue
-        if found.location.startswith(roots) or found.location.endswith(_OF_CANN):
+        if distribution.location.startswith(roots) or distribution.location.endswith(_OF_CANN):
             continue
-        if held(found.version, hazard.versions):
-            yield hazard, found
+        if held(distribution.version, hazard.versions):
+            yield hazard, distribution
 
 
 def _cann_roots(case: Case) -> tuple[str, ...]:
     """Folders that CANN lies in; more than one where links give one a second name."""
     cann = case.facts.cann
-    return tuple(f"{one.root}/" for one in cann.installs) if cann else ()
+    return tuple(f"{install.root}/" for install in cann.installs) if cann else ()
 
 
 @check("mindspeed-placeholder", "MindSpeed is the real one")
@@ -51,19 +51,19 @@ def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
     The packages of those names on PyPI are placeholders (0.0.1.dev1) without the code. pip
     installs them without complaint, and the import or the training fails later.
     """
-    for hazard, found in hazards(case):
+    for hazard, distribution in hazards(case):
         if hazard.name in _MINDSPEED:
             yield error(
-                f"{found.name} {found.version} is a placeholder without the code",
-                found=f"{found.name} {found.version} in {found.location}",
+                f"{distribution.name} {distribution.version} is a placeholder without the code",
+                found=f"{distribution.name} {distribution.version} in {distribution.location}",
                 wanted="an installation from the git repository",
                 because="pip takes it for the real one, and there is nothing in it to import.",
                 remedy=Remedy(
                     summary=f"Remove it, then install {hazard.want or 'the checkout'} at the "
                     "branch that fits your Megatron-LM",
-                    commands=(pip(case, "uninstall", "-y", found.name),),
+                    commands=(pip(case, "uninstall", "-y", distribution.name),),
                 ),
-                refs=tuple(one.url for one in hazard.sources),
+                refs=tuple(source.url for source in hazard.sources),
             )
 
 
@@ -74,18 +74,18 @@ def package_namesakes(case: Case) -> Iterator[Finding]:
     `pip install twinkle` brings a Twitter tool, `swift` a part of OpenStack, `apex` a web
     toolkit, `acl` a parser. Some of them hide the module that CANN brings under the same name.
     """
-    for hazard, found in hazards(case):
+    for hazard, distribution in hazards(case):
         if hazard.name not in _MINDSPEED:
             want = f"; what you need is {hazard.want}" if hazard.want else ""
             yield warning(
-                f"{found.name} {found.version} is not what its name suggests",
-                found=f"{found.name} {found.version}: {hazard.what}{want}",
+                f"{distribution.name} {distribution.version} is not what its name suggests",
+                found=f"{distribution.name} {distribution.version}: {hazard.what}{want}",
                 wanted=hazard.want or "not installed",
                 because="It can hide the module that is meant, and it does not do its work.",
                 remedy=Remedy(
-                    summary="Remove it", commands=(pip(case, "uninstall", "-y", found.name),)
+                    summary="Remove it", commands=(pip(case, "uninstall", "-y", distribution.name),)
                 ),
-                refs=tuple(one.url for one in hazard.sources),
+                refs=tuple(source.url for source in hazard.sources),
             )
 
 
@@ -98,23 +98,32 @@ def nvidia_te_present(case: Case) -> Iterator[Finding]:
     must not be installed together. Extras such as `twinkle-kit[megatron]` bring NVIDIA's.
     """
     npu_only(case)
-    found = [
-        one
-        for one in case.need(Python).distributions
-        if one.name == "transformer-engine" or one.name.startswith("transformer-engine-")
+    distributions = [
+        distribution
+        for distribution in case.need(Python).distributions
+        if distribution.name == "transformer-engine"
+        or distribution.name.startswith("transformer-engine-")
     ]
-    if not found:
+    if not distributions:
         return
-    names = [one.name for one in found]
-    titled = ", ".join(f"{one.name} {one.version}" for one in found)
+    names = [distribution.name for distribution in distributions]
+    titled = ", ".join(
+        f"{distribution.name} {distribution.version}" for distribution in distributions
+    )
     certain = any(
         name.startswith(("transformer-engine-cu", "transformer-engine-torch")) for name in names
-    ) or all(one.direct_url is None and not one.editable for one in found)
+    ) or all(
+        distribution.direct_url is None and not distribution.editable
+        for distribution in distributions
+    )
     yield (error if certain else warning)(
         f"NVIDIA's Transformer Engine is installed: {titled}"
         if certain
         else f"A Transformer Engine is installed, and whose it is could not be told: {titled}",
-        found="; ".join(f"{one.name} {one.version} in {one.location}" for one in found),
+        found="; ".join(
+            f"{distribution.name} {distribution.version} in {distribution.location}"
+            for distribution in distributions
+        ),
         wanted="not installed, or TransformerEngineNPU alone",
         because="Importing MindSpeed fails while it looks for CUDA libraries.",
         remedy=Remedy(
@@ -137,13 +146,13 @@ def cuda_packages(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     for name in ("apex", "flash-attn"):
-        found = installed(case, name)
-        if found is None or "ascend" in found.version.lower():
+        distribution = installed(case, name)
+        if distribution is None or "ascend" in distribution.version.lower():
             continue
-        if name != "apex" or found.version.startswith("0.1"):
+        if name != "apex" or distribution.version.startswith("0.1"):
             yield warning(
-                f"{name} {found.version} is a package for CUDA",
-                found=f"{name} {found.version} in {found.location}",
+                f"{name} {distribution.version} is a package for CUDA",
+                found=f"{name} {distribution.version} in {distribution.location}",
                 wanted="not installed",
                 because="Programs that find it call CUDA code, which an NPU does not run.",
                 remedy=Remedy(summary="Remove it", commands=(pip(case, "uninstall", "-y", name),)),
@@ -177,21 +186,22 @@ def declared_requirements(case: Case) -> Iterator[Finding]:
     python = case.need(Python)
     known = case.catalog.distributions
     names = [
-        one
-        for one in python.distributions
-        if not one.shadowed and (one.name in known or any(map(_stands_on, one.requires)))
+        distribution
+        for distribution in python.distributions
+        if not distribution.shadowed
+        and (distribution.name in known or any(map(_stands_on, distribution.requires)))
     ]
     if not names:
         raise NotApplicable("no package of a training stack is installed")
-    for one in names:
-        broken = [asked for asked in requirements(python, one) if _broken(python, one, asked)]
+    for name in names:
+        broken = [asked for asked in requirements(python, name) if _broken(python, name, asked)]
         if broken:
             here = ", ".join(_here(python, asked) for asked in broken)
             yield warning(
-                f"{one.name} {one.version} declares other versions than those installed: {here}",
+                f"{name.name} {name.version} declares other versions than those installed: {here}",
                 found=here,
                 wanted="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
-                because=f"{one.name} was not made for these versions.",
+                because=f"{name.name} was not made for these versions.",
                 remedy=Remedy(
                     summary="Choose versions that both sides allow; pip shows all conflicts",
                     commands=(pip(case, "check"),),
@@ -205,21 +215,21 @@ def _stands_on(requirement: str) -> bool:
     return name is not None and normalised(name[0]) in _DECISIVE
 
 
-def _broken(python: Python, one: Distribution, requirement: Requirement) -> bool:
+def _broken(python: Python, distribution: Distribution, requirement: Requirement) -> bool:
     name = normalised(requirement.name)
-    found = python.find(name)
-    if found is None or not requirement.specifier or (one.name, name) in _JUDGED:
+    find = python.find(name)
+    if find is None or not requirement.specifier or (distribution.name, name) in _JUDGED:
         return False
     try:
-        return not held(found.version, str(requirement.specifier))
+        return not held(find.version, str(requirement.specifier))
     except Unknown:
         return False
 
 
 def _here(python: Python, requirement: Requirement) -> str:
     name = normalised(requirement.name)
-    found = python.find(name)
-    return f"{name} {found.version if found else ''}".rstrip()
+    distribution = python.find(name)
+    return f"{name} {distribution.version if distribution else ''}".rstrip()
 
 
 @check("python-requires", "This Python is one that the training packages take")
@@ -229,17 +239,17 @@ def python_requires(case: Case) -> Iterator[Finding]:
     A copied environment, or packages installed with --ignore-requires-python, gets around that.
     """
     python = case.need(Python)
-    for one in python.distributions:
-        if one.shadowed or not one.requires_python:
+    for distribution in python.distributions:
+        if distribution.shadowed or not distribution.requires_python:
             continue
         try:
-            taken = held(python.version, one.requires_python)
+            taken = held(python.version, distribution.requires_python)
         except Unknown:
             continue
         if not taken:
             yield warning(
-                f"{one.name} {one.version} does not take Python {python.version}",
+                f"{distribution.name} {distribution.version} does not take Python {python.version}",
                 found=f"Python {python.version}",
-                wanted=f"Python {one.requires_python}",
+                wanted=f"Python {distribution.requires_python}",
                 because="It was not made for this Python and may fail at import.",
             )

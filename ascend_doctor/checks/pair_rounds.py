@@ -93,10 +93,10 @@ def recorded(run: ProbeRun) -> Recorded | None:
 
     Raises Unknown where nobody met, or where the agent did not come to its end.
     """
-    done = next((one for one in run.ranks if one.ok and not one.skipped), None)
+    done = next((rank for rank in run.ranks if rank.ok and not rank.skipped), None)
     if done is None:
-        stages = [one.stage for one in run.ranks if one.stage not in {"", "import"}]
-        errors = [one.error for one in run.ranks if one.error] or ["no end in time"]
+        stages = [rank.stage for rank in run.ranks if rank.stage not in {"", "import"}]
+        errors = [rank.error for rank in run.ranks if rank.error] or ["no end in time"]
         if stages:
             raise Unknown(f"the agent of this node did not end in stage {stages[0]}: {errors[0]}")
         return None
@@ -121,21 +121,21 @@ def names_of(table: Table) -> tuple[str, ...]:
     """Hosts by number; the number stands for unknown ones, and with those that come twice."""
     times = Counter(table.hosts.values())
     return tuple(
-        f"node {one}"
-        if not (host := table.hosts.get(one))
-        else f"{host} (node {one})"
+        f"node {number}"
+        if not (host := table.hosts.get(number))
+        else f"{host} (node {number})"
         if times[host] > 1
         else host
-        for one in range(table.count)
+        for number in range(table.count)
     )
 
 
 def pairs_of(run: ProbeRun) -> Pairs | None:
     """The matrix of a single report, None where there is none."""
-    found = recorded_or_none(run)
-    if found is None or not found.table.pairs:
+    none = recorded_or_none(run)
+    if none is None or not none.table.pairs:
         return None
-    return matrix(found.table, found.names, device=run.device, simulated=run.simulated)
+    return matrix(none.table, none.names, device=run.device, simulated=run.simulated)
 
 
 def verdicts(
@@ -143,13 +143,13 @@ def verdicts(
 ) -> Iterator[Finding]:
     """Findings about nodes and links; ``names`` are the nodes by number."""
     found = judged(table.pairs, device=device, simulated=simulated)
-    for one in found.accused:
-        yield _accusation(one, found, table.pairs, names, device)
+    for accused in found.accused:
+        yield _accusation(accused, found, table.pairs, names, device)
     yield from _untold(table, found, names)
     if not found.accused and not found.doubts and table.pairs:
         measured = matrix(table, names, device=device, simulated=simulated).pairs
-        rates = [one.gbps for one in measured if one.gbps is not None]
-        times = [one.us for one in measured if one.us is not None]
+        rates = [pair.gbps for pair in measured if pair.gbps is not None]
+        times = [pair.us for pair in measured if pair.us is not None]
         if rates and times:
             where = f"a simulated {device}; these figures say nothing" if simulated else device
             yield note(
@@ -161,16 +161,18 @@ def verdicts(
 
 
 def _accusation(
-    one: Accused, found: Judged, rows: Sequence[Row], names: Sequence[str], device: str
+    accused: Accused, found: Judged, rows: Sequence[Row], names: Sequence[str], device: str
 ) -> Finding:
-    guilty = tuple(names[node] for node in one.guilty)
+    guilty = tuple(names[node] for node in accused.guilty)
     who = " and ".join(guilty)
-    told = [_told(row, names) for row in rows if row.pair in one.pairs and row.outcome != "untold"]
+    told = [
+        _told(row, names) for row in rows if row.pair in accused.pairs and row.outcome != "untold"
+    ]
     node = len(guilty) == 1
     return error(
-        f"{PROBE}: {who} {(_DOES if node else _LINK)[one.kind]}",
+        f"{PROBE}: {who} {(_DOES if node else _LINK)[accused.kind]}",
         found="\n".join(told[:_TOLD]),
-        wanted=_WANTED[one.kind].format(gbps=found.gbps, us=found.us),
+        wanted=_WANTED[accused.kind].format(gbps=found.gbps, us=found.us),
         because="Its partners do well with other nodes."
         if node
         else "Both do well with other nodes, so it is what lies between them.",

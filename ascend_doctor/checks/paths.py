@@ -42,8 +42,8 @@ def pythonpath_prepended(case: Case) -> Iterator[Finding]:
     launch = case.need(Launch)
     if not launch.pythonpath:
         raise NotApplicable("the launch does not set PYTHONPATH")
-    found = _APPENDED.match(launch.pythonpath)
-    if found and _MEGATRON.search(found.group(1)):
+    match = _APPENDED.match(launch.pythonpath)
+    if match and _MEGATRON.search(match.group(1)):
         yield warning(
             "A checkout is appended to PYTHONPATH",
             found="PYTHONPATH=$PYTHONPATH:...",

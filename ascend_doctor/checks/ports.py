@@ -50,13 +50,13 @@ def ports_free(case: Case) -> Iterator[Finding]:
     environment = case.need(Environment)
     listening = set(known(environment.listening, "which ports are in use"))
     values = settings(case)
-    wanted = _hccl_ports(values)
-    taken = sorted(port for one in wanted for port in one if port in listening)
+    hccl_ports = _hccl_ports(values)
+    taken = sorted(port for one in hccl_ports for port in one if port in listening)
     if taken:
         yield warning(
             f"Ports of HCCL are in use: {', '.join(map(str, taken[:8]))}",
             found=f"listening: {', '.join(map(str, taken))}",
-            wanted=f"{_ranges(wanted)} free",
+            wanted=f"{_ranges(hccl_ports)} free",
             because="A job that needs one of them ends with EJ0003.",
             remedy=Remedy(
                 summary="End what is left over, or give this job other ports, the same on all "
@@ -68,7 +68,7 @@ def ports_free(case: Case) -> Iterator[Finding]:
             ),
             refs=(_BOUND,),
         )
-    yield from _master(values, listening, environment, wanted)
+    yield from _master(values, listening, environment, hccl_ports)
 
 
 def _free_base(listening: set[int], environment: Environment) -> int:
@@ -85,7 +85,7 @@ def _master(
 ) -> Iterator[Finding]:
     text = values.get("MASTER_PORT", str(_TORCHRUN))
     master = address(values.get("MASTER_ADDR", ""))
-    own = {address(a) for one in environment.interfaces or () for a in one.addresses}
+    own = {address(a) for interface in environment.interfaces or () for a in interface.addresses}
     elsewhere = master is not None and not master.is_loopback and own and master not in own
     port = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
     if port is None or elsewhere:
@@ -129,14 +129,14 @@ def ports_reserved(case: Case) -> Iterator[Finding]:
     low, high = known(environment.local_port_range, "the range of local ports")
     reserved = known(environment.reserved_ports, "which ports are reserved")
     kept = {port for one in ports(reserved) or [] for port in one}
-    wanted = _hccl_ports(settings(case))
-    loose = sorted(p for one in wanted for p in one if low <= p <= high and p not in kept)
+    hccl_ports = _hccl_ports(settings(case))
+    loose = sorted(p for one in hccl_ports for p in one if low <= p <= high and p not in kept)
     if loose:
-        value = ",".join(one for one in (reserved, _ranges(wanted)) if one)
+        value = ",".join(one for one in (reserved, _ranges(hccl_ports)) if one)
         yield warning(
             f"{len(loose)} ports of HCCL are not reserved",
             found=f"ip_local_port_range {low}-{high}, reserved: {reserved or 'none'}",
-            wanted=f"{_ranges(wanted)} in net.ipv4.ip_local_reserved_ports",
+            wanted=f"{_ranges(hccl_ports)} in net.ipv4.ip_local_reserved_ports",
             because="Another program can take one of them by chance; then a job does not start.",
             remedy=Remedy(
                 summary="Reserve them on the host; a line in /etc/sysctl.d keeps it",

@@ -67,7 +67,7 @@ def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
 def _busy_alone(busy: list[Npu]) -> Finding:
     return warning(
         f"{len(busy)} NPU{'s are' if len(busy) > 1 else ' is'} busy, and no process shows",
-        found="; ".join(f"{npu_name(one)}: {one.utilisation} % busy" for one in busy),
+        found="; ".join(f"{npu_name(npu)}: {npu.utilisation} % busy" for npu in busy),
         wanted="0 %, as idle chips show",
         because="It is a job in another container or of another user, or one that hangs on the "
         "device after its process was killed.",
@@ -77,13 +77,13 @@ def _busy_alone(busy: list[Npu]) -> Finding:
             commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
         ),
         refs=(_TABLE, _LEFT),
-        devices=tuple(one.device for one in busy if one.device is not None),
+        devices=tuple(npu.device for npu in busy if npu.device is not None),
     )
 
 
 def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
     """Rows of npu-smi's table for devices of which /proc tells nothing."""
-    places = {(one.npu_id, one.chip_id): one for one in npus.devices}
+    places = {(device.npu_id, device.chip_id): device for device in npus.devices}
     found = []
     for row in npus.processes or ():
         place = (row.npu_id, row.chip_id)
@@ -95,23 +95,23 @@ def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
 
 def _held(holders: Holders | None) -> dict[int, list[Holder]]:
     found: dict[int, list[Holder]] = {}
-    for one in holders.processes if holders else ():
-        for device in one.devices:
-            found.setdefault(device, []).append(one)
+    for process in holders.processes if holders else ():
+        for device in process.devices:
+            found.setdefault(device, []).append(process)
     return found
 
 
 def _listed(npus: Npus | None) -> dict[tuple[int, int], list[NpuProcess]]:
     found: dict[tuple[int, int], list[NpuProcess]] = {}
-    for one in (npus.processes or ()) if npus else ():
-        found.setdefault((one.npu_id, one.chip_id), []).append(one)
+    for process in (npus.processes or ()) if npus else ():
+        found.setdefault((process.npu_id, process.chip_id), []).append(process)
     return found
 
 
 def _used(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
-    devices = {device for one in owners for device in one.devices}
+    devices = {device for owner in owners for device in owner.devices}
     devices |= {npu.device for npu, _ in rows if npu.device is not None}
-    pids = [str(one.pid) for one in owners]
+    pids = [str(owner.pid) for owner in owners]
     return warning(
         f"NPUs are in use: {_devices(devices)}" if devices else "NPUs are in use",
         found="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
@@ -133,11 +133,11 @@ def _devices(found: Collection[int]) -> str:
     return f"device{'s' if len(found) > 1 else ''} {numbers(found)}"
 
 
-def _owner(one: Holder) -> str:
-    age = "" if one.age is None else f", since {_span(one.age)}"
-    inside = ", in a container" if one.container else ""
-    who = f"pid {one.pid} {one.name or '(no name)'} of {one.user or 'not known'}"
-    return f"{who}{age}{inside} on {numbers(one.devices)}"
+def _owner(holder: Holder) -> str:
+    age = "" if holder.age is None else f", since {_span(holder.age)}"
+    inside = ", in a container" if holder.container else ""
+    who = f"pid {holder.pid} {holder.name or '(no name)'} of {holder.user or 'not known'}"
+    return f"{who}{age}{inside} on {numbers(holder.devices)}"
 
 
 def _span(seconds: float) -> str:
@@ -147,10 +147,10 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _row(npu: Npu, one: NpuProcess) -> str:
-    memory = "" if one.memory_mb is None else f", {one.memory_mb} MB"
-    name = f" {one.name}" if one.name else ""
-    return f"{npu_name(npu)}: pid {one.pid}{name}{memory}"
+def _row(npu: Npu, process: NpuProcess) -> str:
+    memory = "" if process.memory_mb is None else f", {process.memory_mb} MB"
+    name = f" {process.name}" if process.name else ""
+    return f"{npu_name(npu)}: pid {process.pid}{name}{memory}"
 
 
 @check("npu-memory", "The NPUs' memory is free")
@@ -166,13 +166,13 @@ def npu_memory(case: Case) -> Iterator[Finding]:
     family = family_or_none(case)
     if family is None or family.idle_hbm_mb is None:
         raise Unknown("what an idle chip of this kind uses is not known")
-    told = _held(case.facts.holders)
+    held = _held(case.facts.holders)
     listed = _listed(npus)
     full = [
         npu
         for npu in npus.devices
         if (_used_mb(npu) or 0) > family.idle_hbm_mb + _MARGIN_MB
-        and npu.device not in told
+        and npu.device not in held
         and (npu.npu_id, npu.chip_id) not in listed
     ]
     if full:
@@ -200,7 +200,7 @@ def npu_memory(case: Case) -> Iterator[Finding]:
             devices=devices,
         )
 
-    silent = [one for one in npus.devices if _used_mb(one) is None]
+    silent = [device for device in npus.devices if _used_mb(device) is None]
     if silent:
         raise Unknown(f"npu-smi did not tell the memory of {npu_names(silent)}")
 

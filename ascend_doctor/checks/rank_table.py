@@ -101,29 +101,33 @@ def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
         yield f"version {table.version!r} on {family.title}", f"version {' or '.join(allowed)}"
     if table.version and table.status != "completed":
         yield f"status {table.status!r}", "status completed"
-    ranks = [one.rank for one in table.ranks]
-    if table.version and sorted(one or 0 for one in ranks) != list(range(len(ranks))):
+    ranks = [rank.rank for rank in table.ranks]
+    if table.version and sorted(rank or 0 for rank in ranks) != list(range(len(ranks))):
         yield f"{len(ranks)} ranks: {_list(ranks)}", "rank ids from 0 on, each once"
-    twice = _twice([one.address for one in table.ranks if one.address])
+    twice = _twice([rank.address for rank in table.ranks if rank.address])
     if twice:
         yield f"more than once: {', '.join(twice)}", "every address once"
-    servers = {one.server for one in table.ranks}
+    servers = {rank.server for rank in table.ranks}
     if table.version in {"1.0", _A3_POD} and table.counted not in {None, len(servers)}:
         yield f"server_count {table.counted}, {len(servers)} servers", "the same number"
-    if table.version == _A3_POD and any(one.super_device is None for one in table.ranks):
+    if table.version == _A3_POD and any(rank.super_device is None for rank in table.ranks):
         yield "a device without super_device_id", "super_device_id of every device"
-    if len(servers) > 1 and table.version == "1.0" and any(not one.address for one in table.ranks):
+    if (
+        len(servers) > 1
+        and table.version == "1.0"
+        and any(not rank.address for rank in table.ranks)
+    ):
         yield "a device without device_ip, and several servers", "device_ip of every device"
 
 
 def _list(ranks: list[int | None]) -> str:
     """Rank ids in short; "none" stands for a device without one."""
-    told = numbers(one for one in ranks if one is not None)
+    told = numbers(rank for rank in ranks if rank is not None)
     return f"{told or 'no ids'}" + (", some without id" if None in ranks else "")
 
 
 def _twice(texts: list[str]) -> list[str]:
-    return sorted({one for one in texts if texts.count(one) > 1})
+    return sorted({text for text in texts if texts.count(text) > 1})
 
 
 def _stale(case: Case, table: RankTable) -> str:
@@ -132,22 +136,23 @@ def _stale(case: Case, table: RankTable) -> str:
     The machine is the server that names most of its addresses; "" where nothing can be compared.
     """
     devices = case.facts.hccn.devices if case.facts.hccn else ()
-    active = {one.device: one.address for one in devices if one.address}
+    active = {device.device: device.address for device in devices if device.address}
     by_server: dict[str, list[RankEntry]] = {}
-    for one in table.ranks:
-        if one.address and one.device in active:
-            by_server.setdefault(one.server, []).append(one)
+    for rank in table.ranks:
+        if rank.address and rank.device in active:
+            by_server.setdefault(rank.server, []).append(rank)
     if not by_server or table.version == "2.0":
         return ""
 
     def right(entries: list[RankEntry]) -> int:
-        return sum(active.get(one.device or 0) == one.address for one in entries)
+        return sum(active.get(entry.device or 0) == entry.address for entry in entries)
 
     name, here = max(by_server.items(), key=lambda item: right(item[1]))
     if not right(here):
         return f"none of the addresses of device {numbers(active)} is in the table"
-    wrong = [one for one in here if active.get(one.device or 0) != one.address]
+    wrong = [entry for entry in here if active.get(entry.device or 0) != entry.address]
     return "; ".join(
-        f"{name} device {one.device}: {one.address} in the table, {active[one.device or 0]} here"
-        for one in wrong
+        f"{name} device {entry.device}: {entry.address} in the table, "
+        f"{active[entry.device or 0]} here"
+        for entry in wrong
     )

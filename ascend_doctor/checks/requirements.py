@@ -14,12 +14,12 @@ from ascend_doctor.versions import normalised
 _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy", "graalpy": "GraalVM"}
 
 
-def requirements(python: Python, one: Distribution) -> Iterator[Requirement]:
+def requirements(python: Python, distribution: Distribution) -> Iterator[Requirement]:
     """The requirements whose markers hold on the examined interpreter; extras bind nobody.
 
     Raises Unknown where a marker asks for what the interpreter did not say.
     """
-    for text in one.requires:
+    for text in distribution.requires:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
@@ -28,9 +28,9 @@ def requirements(python: Python, one: Distribution) -> Iterator[Requirement]:
             yield requirement
 
 
-def declared(python: Python, one: Distribution, other: str) -> str | None:
+def declared(python: Python, distribution: Distribution, other: str) -> str | None:
     """The range that a distribution gives for another one, None where it does not ask for it."""
-    for requirement in requirements(python, one):
+    for requirement in requirements(python, distribution):
         if normalised(requirement.name) == other:
             return str(requirement.specifier)
     return None

@@ -40,8 +40,8 @@ def ran(case: Case, name: str) -> ProbeRun:
         raise
     if by_torchrun(run):
         _launched(run)
-    reasons = {one.skipped for one in run.ranks if one.skipped}
-    if reasons and not run.missing and all(one.skipped for one in run.ranks):
+    reasons = {rank.skipped for rank in run.ranks if rank.skipped}
+    if reasons and not run.missing and all(rank.skipped for rank in run.ranks):
         raise NotApplicable("; ".join(sorted(reasons)))
     return run
 
@@ -50,7 +50,7 @@ def _is_there(case: Case, package: str) -> None:
     """Raises NotApplicable where the import path was looked through and has no such package."""
     path = case.facts.import_path
     if package and path is not None:
-        copies = [one.copies for one in path.names if one.name == package]
+        copies = [name.copies for name in path.names if name.name == package]
         if not any(copies):
             raise NotApplicable(f"{package} is not on the import path")
 
@@ -72,7 +72,7 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
     cause = blame(run)
     if cause is not None:
         yield _blamed(run, cause)
-    wrong = [one for one in run.ranks if one.wrong]
+    wrong = [rank for rank in run.ranks if rank.wrong]
     if wrong:
         yield _wrong(run, wrong)
     if cause is None and run.timed_out:
@@ -101,7 +101,11 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
 
 def _take_down(run: ProbeRun) -> Iterator[Finding]:
     """Ranks that could not leave the group, after good results."""
-    failed = {one.rank: one.values["teardown_error"] for one in run.ranks if _left_badly(one)}
+    failed = {
+        probe_result.rank: probe_result.values["teardown_error"]
+        for probe_result in run.ranks
+        if _left_badly(probe_result)
+    }
     if failed:
         rank, text = next(iter(failed.items()))
         yield warning(
@@ -112,12 +116,12 @@ def _take_down(run: ProbeRun) -> Iterator[Finding]:
         )
 
 
-def _left_badly(one: ProbeResult) -> bool:
-    return bool(one.values.get("teardown_error"))
+def _left_badly(probe_result: ProbeResult) -> bool:
+    return bool(probe_result.values.get("teardown_error"))
 
 
 def _blamed(run: ProbeRun, cause: Blame) -> Finding:
-    guilty = [one for one in run.ranks if one.rank in cause.ranks]
+    guilty = [rank for rank in run.ranks if rank.rank in cause.ranks]
     who = ranks_text(cause.ranks)
     stage = f" in stage {cause.stage}" if cause.stage else ""
     if cause.kind == "lost" and cause.stage == "rendezvous":
@@ -158,7 +162,9 @@ _BECAUSE = {
 
 
 def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
-    stood = [one.stages.get(one.stage, 0.0) for one in guilty or run.ranks]
+    stood = [
+        probe_result.stages.get(probe_result.stage, 0.0) for probe_result in guilty or run.ranks
+    ]
     still = max(_STANDSTILL, _STANDSTILL_SHARE * run.deadline)
     who = ranks_text(cause.ranks) if cause.ranks else "every rank"
     advancing = min(stood) < still
@@ -184,8 +190,8 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
 def _slow(run: ProbeRun, who: str, cause: Blame) -> Finding:
     """Whoever entered a stage a moment before the deadline is late, and does not hang."""
     longest = {
-        stage: max(one.stages.get(stage, 0.0) for one in run.ranks)
-        for stage in dict.fromkeys(stage for one in run.ranks for stage in one.stages)
+        stage: max(rank.stages.get(stage, 0.0) for rank in run.ranks)
+        for stage in dict.fromkeys(stage for rank in run.ranks for stage in rank.stages)
     }
     slowest = sorted(longest, key=lambda stage: -longest[stage])[:3]
     given_up = "" if run.timed_out else "; the others waited no longer"
@@ -203,7 +209,7 @@ def _slow(run: ProbeRun, who: str, cause: Blame) -> Finding:
 
 def _wrong(run: ProbeRun, wrong: list[ProbeResult]) -> Finding:
     first = wrong[0].wrong[0]
-    ranks = tuple(one.rank for one in wrong)
+    ranks = tuple(probe_result.rank for probe_result in wrong)
     return error(
         f"{run.probe}: wrong values on {ranks_text(ranks)}",
         found=f"rank {ranks[0]}: {first.what}: {first.got}",
@@ -216,15 +222,15 @@ def _wrong(run: ProbeRun, wrong: list[ProbeResult]) -> Finding:
 
 def ranks_text(ranks: Iterable[int]) -> str:
     """One rank, or several: ranks 1, 2."""
-    numbers = [str(one) for one in ranks]
+    numbers = [str(rank) for rank in ranks]
     return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(numbers)}"
 
 
 def _places(run: ProbeRun) -> str:
     """Who stands where, in the order of the ranks; who never came, too."""
     stages: dict[str, list[int]] = {}
-    for one in run.ranks:
-        stages.setdefault(one.stage or "the start", []).append(one.rank)
+    for rank in run.ranks:
+        stages.setdefault(rank.stage or "the start", []).append(rank.rank)
     texts = [f"{ranks_text(ranks)} in {stage}" for stage, ranks in stages.items()]
     texts += [f"{ranks_text(run.missing)} without a record"] if run.missing else []
     return "; ".join(texts)
@@ -233,13 +239,18 @@ def _places(run: ProbeRun) -> str:
 def _found(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
     """The statement, how long the rank was mute, and its last lines."""
     parts = [text] if text else []
-    for one in guilty[:1]:
-        if one.silent is not None and one.silent > _STANDSTILL:
-            parts.append(f"rank {one.rank} gave no sign of life for {one.silent:.0f} s")
-        if one.stack and not one.error:
-            parts += [f"rank {one.rank} stood at {frame}" for frame in frames(one.stack)[:1]]
-        if one.output:
-            parts.append(f"rank {one.rank} printed last: {_last(one.output)}")
+    for probe_result in guilty[:1]:
+        if probe_result.silent is not None and probe_result.silent > _STANDSTILL:
+            parts.append(
+                f"rank {probe_result.rank} gave no sign of life for {probe_result.silent:.0f} s"
+            )
+        if probe_result.stack and not probe_result.error:
+            parts += [
+                f"rank {probe_result.rank} stood at {frame}"
+                for frame in frames(probe_result.stack)[:1]
+            ]
+        if probe_result.output:
+            parts.append(f"rank {probe_result.rank} printed last: {_last(probe_result.output)}")
     if not guilty and run.output:
         parts.append(_last(run.output))
     return "\n".join(parts)

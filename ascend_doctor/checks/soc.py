@@ -29,16 +29,16 @@ def names(case: Case) -> tuple[str, ...]:
     """
     npus = case.need(Npus)
     boards = [
-        f"{one.chip_name}_{one.npu_name}".replace(" ", "")
-        for one in npus.boards
-        if one.chip_name and one.npu_name
+        f"{board.chip_name}_{board.npu_name}".replace(" ", "")
+        for board in npus.boards
+        if board.chip_name and board.npu_name
     ]
     plain = [
-        one.name if one.name.startswith("Ascend") else f"Ascend{one.name}"
-        for one in npus.devices
-        if one.name and one.name != "Ascend910"
+        device.name if device.name.startswith("Ascend") else f"Ascend{device.name}"
+        for device in npus.devices
+        if device.name and device.name != "Ascend910"
     ]
-    found = tuple(dict.fromkeys(one for one in (*boards, *plain) if one))
+    found = tuple(dict.fromkeys(board for board in (*boards, *plain) if board))
     if not found:
         family(case)
         raise Unknown("the names of the chips could not be told")
@@ -78,7 +78,7 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
                 wanted=f"TorchNPU {first} or newer",
                 because="It raises an error for a chip that is not in its table.",
                 remedy=Remedy(summary=f"Install a torch_npu of TorchNPU {first} or newer"),
-                refs=tuple(one.url for one in chip.sources),
+                refs=tuple(source.url for source in chip.sources),
             )
 
 
@@ -100,7 +100,7 @@ def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
         found=chip.title,
         wanted="Atlas A2 or A3" if never else f"vllm-ascend {first} or newer for this chip",
         because="Its operators are not made for this chip.",
-        refs=tuple(one.url for one in chip.sources if "vllm" in one.url),
+        refs=tuple(source.url for source in chip.sources if "vllm" in source.url),
     )
 
 

@@ -23,10 +23,12 @@ def matching(value: str, interfaces: tuple[Interface, ...]) -> list[Interface]:
     exact = body.startswith("=")
     names = body.removeprefix("=").split(",")
 
-    def named(one: Interface) -> bool:
-        return one.name in names if exact else any(one.name.startswith(n) for n in names)
+    def named(interface: Interface) -> bool:
+        return (
+            interface.name in names if exact else any(interface.name.startswith(n) for n in names)
+        )
 
-    return [one for one in interfaces if named(one) != value.startswith("^")]
+    return [interface for interface in interfaces if named(interface) != value.startswith("^")]
 
 
 def _interfaces(case: Case) -> tuple[Interface, ...]:
@@ -35,7 +37,8 @@ def _interfaces(case: Case) -> tuple[Interface, ...]:
 
 def _listed(interfaces: tuple[Interface, ...]) -> str:
     return ", ".join(
-        f"{one.name} ({', '.join(one.addresses) or 'no address'})" for one in interfaces
+        f"{interface.name} ({', '.join(interface.addresses) or 'no address'})"
+        for interface in interfaces
     )
 
 
@@ -61,7 +64,7 @@ def socket_interface(case: Case) -> Iterator[Finding]:
             continue
         exact = f"={value}" if name != names[0] else value
         found = matching(exact, interfaces)
-        chosen[name] = {one.name for one in found}
+        chosen[name] = {interface.name for interface in found}
         if not found:
             yield (warning if name == names[2] else error)(
                 f"{name} matches no interface of this machine",
@@ -71,7 +74,7 @@ def socket_interface(case: Case) -> Iterator[Finding]:
                 remedy=_choose(name),
                 refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _EI0001),
             )
-        elif not any(one.addresses and one.up is not False for one in found):
+        elif not any(interface.addresses and interface.up is not False for interface in found):
             yield warning(
                 f"{name} chooses an interface that is down or has no address",
                 found=f"{shown(values, name)}; {_listed(tuple(found))}",
@@ -115,7 +118,9 @@ def socket_address(case: Case) -> Iterator[Finding]:
     wanted = address(clean(value))
     if wanted is None:
         return
-    own = {address(text): one.name for one in interfaces for text in one.addresses}
+    own = {
+        address(text): interface.name for interface in interfaces for text in interface.addresses
+    }
     if wanted not in own:
         yield error(
             "HCCL_IF_IP is no address of this host",
@@ -155,12 +160,12 @@ def socket_default(case: Case) -> Iterator[Finding]:
     if "HCCL_IF_IP" in values or "HCCL_SOCKET_IFNAME" in values:
         raise NotApplicable("an interface is chosen")
     usable = [
-        one
-        for one in sorted(_interfaces(case), key=lambda one: one.name)
-        if one.addresses
-        and one.up is not False
-        and not one.name.startswith("docker")
-        and one.name != "lo"
+        interface
+        for interface in sorted(_interfaces(case), key=lambda interface: interface.name)
+        if interface.addresses
+        and interface.up is not False
+        and not interface.name.startswith("docker")
+        and interface.name != "lo"
     ]
     if not usable:
         yield warning(

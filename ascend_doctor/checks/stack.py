@@ -48,41 +48,41 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
             because=_neighbours(case, torch_npu.version),
         )
         return
-    for one in fit.conflicts(case, row, "cann"):
+    for conflict in fit.conflicts(case, row, "cann"):
         yield error(
             f"torch_npu {torch_npu.version} fails on CANN {cann}",
             found=f"CANN {cann}",
             wanted=_cann_of(row),
-            because=one.need.because,
+            because=conflict.need.because,
             remedy=_pair(case, row, cann),
-            refs=one.refs,
+            refs=conflict.refs,
         )
         return
-    found = list(fit.relations(case, row, "cann"))
-    if not found:
+    relations = list(fit.relations(case, row, "cann"))
+    if not relations:
         yield unknown(
             f"It is not known for which CANN torch_npu {torch_npu.version} was published",
             found=f"CANN {cann}",
             because=f"{row.note} {_neighbours(case, torch_npu.version)}",
         )
-    for one in found:
-        if one.fit == "near":
+    for relation in relations:
+        if relation.fit == "near":
             yield note(
                 f"CANN {cann} is of the line that torch_npu {torch_npu.version} is published for",
-                found=f"CANN {cann}; published for {one.wanted}",
-                refs=one.refs,
+                found=f"CANN {cann}; published for {relation.wanted}",
+                refs=relation.refs,
             )
-        elif one.fit != "fits":
+        elif relation.fit != "fits":
             yield warning(
-                f"torch_npu {torch_npu.version} is published for CANN {one.wanted}, "
+                f"torch_npu {torch_npu.version} is published for CANN {relation.wanted}, "
                 f"in use is {cann}",
                 found=f"CANN {cann}",
-                wanted=f"CANN {one.wanted}",
-                because=one.need.because
-                if one.allowed
-                else f"No table names this pair. {one.need.because}",
+                wanted=f"CANN {relation.wanted}",
+                because=relation.need.because
+                if relation.allowed
+                else f"No table names this pair. {relation.need.because}",
                 remedy=_pair(case, row, cann),
-                refs=one.refs,
+                refs=relation.refs,
             )
 
 
@@ -93,9 +93,9 @@ def _cann_of(row: Release) -> str:
 def _neighbours(case: Case, version: str) -> str:
     base = leading(version, 3)
     nearest = [
-        f"{one.version} (CANN {fit.documented(one, 'cann')})"
-        for one in case.catalog.component("torch-npu").releases
-        if leading(one.version, 3) == base and _cann_of(one)
+        f"{release.version} (CANN {fit.documented(release, 'cann')})"
+        for release in case.catalog.component("torch-npu").releases
+        if leading(release.version, 3) == base and _cann_of(release)
     ]
     if not nearest:
         return "No table has a package of this PyTorch line."
@@ -112,16 +112,16 @@ def _pair(case: Case, row: Release, cann: str) -> Remedy:
         )
     base = leading(row.version, 3)
     fitting = [
-        one
-        for one in case.catalog.component("torch-npu").releases
-        if leading(one.version, 3) == base
+        release
+        for release in case.catalog.component("torch-npu").releases
+        if leading(release.version, 3) == base
         and any(
             need.component == "cann" and fit.relation(case, need, cann).fit == "fits"
-            for need in one.requires
+            for need in release.requires
         )
     ]
     if fitting:
-        best = max(fitting, key=lambda one: key("pep440", one.version))
+        best = max(fitting, key=lambda release: key("pep440", release.version))
         return Remedy(
             summary=f"Install torch_npu {best.version}, which is published for CANN {cann}; or "
             f"install and source CANN {fit.documented(row, 'cann')}",
@@ -144,23 +144,25 @@ def cann_hdk(case: Case) -> Iterator[Finding]:
     driver = fit.present(case, "driver")
     if row is None:
         raise Unknown(f"no table has CANN {cann}")
-    found = list(fit.relations(case, row, "driver", "driver-950"))
-    if not found:
+    relations = list(fit.relations(case, row, "driver", "driver-950"))
+    if not relations:
         raise Unknown(f"no table says which driver CANN {cann} needs")
-    bad = [one for one in found if one.fit == "bad"]
-    for one in bad or [one for one in found if one.fit == "doubt" and not one.allowed]:
+    bad = [relation for relation in relations if relation.fit == "bad"]
+    for relation in bad or [
+        relation for relation in relations if relation.fit == "doubt" and not relation.allowed
+    ]:
         yield (error if bad else warning)(
             f"The driver {driver} is {'too old for' if bad else 'named by no table beside'} "
             f"CANN {cann}",
             found=f"driver {driver}",
-            wanted=f"driver {one.wanted}"
-            + (f" (also {fit.spoken(one.need.also)})" if one.need.also else ""),
-            because=one.need.because,
+            wanted=f"driver {relation.wanted}"
+            + (f" (also {fit.spoken(relation.need.also)})" if relation.need.also else ""),
+            because=relation.need.because,
             remedy=Remedy(
                 summary="Have the administrator of the host install such a driver and its firmware "
                 "and restart, or use a CANN that this driver serves"
             ),
-            refs=one.refs,
+            refs=relation.refs,
         )
 
 
@@ -174,19 +176,19 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
     npu_only(case)
     vllm = distribution(case, "vllm-ascend")
     for name in ("torch", "torch-npu"):
-        wanted = fit.asked(case, "vllm-ascend", name)
-        if wanted is None:
+        asked = fit.asked(case, "vllm-ascend", name)
+        if asked is None:
             raise Unknown(f"what vllm-ascend {vllm.version} pins is not known")
         have = fit.present(case, name)
-        if not held(have, wanted):
+        if not held(have, asked):
             yield error(
-                f"vllm-ascend {vllm.version} pins {name} {fit.spoken(wanted)}, installed is {have}",
+                f"vllm-ascend {vllm.version} pins {name} {fit.spoken(asked)}, installed is {have}",
                 found=f"{name} {have}",
-                wanted=f"{name}{wanted}",
+                wanted=f"{name}{asked}",
                 because="It calls operators of that release.",
                 remedy=Remedy(
                     summary="Install what it pins, and the CANN of that torch_npu",
-                    commands=(pip(case, "install", f"{name}{wanted}"),)
+                    commands=(pip(case, "install", f"{name}{asked}"),)
                     if name == "torch-npu"
                     else (),
                 ),
@@ -196,13 +198,13 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
                 ),
             )
     row = fit.release(case, "vllm-ascend", vllm.version)
-    for one in fit.relations(case, row, "cann", "triton-ascend", "vllm") if row else ():
-        if one.fit in ("doubt", "bad"):
+    for relation in fit.relations(case, row, "cann", "triton-ascend", "vllm") if row else ():
+        if relation.fit in ("doubt", "bad"):
             yield warning(
-                f"vllm-ascend {vllm.version} is documented with {one.need.component} {one.wanted}, "
-                f"here is {one.have}",
-                found=f"{one.need.component} {one.have}",
-                wanted=f"{one.need.component} {one.wanted}",
-                because=one.need.because,
-                refs=one.refs,
+                f"vllm-ascend {vllm.version} is documented with {relation.need.component} "
+                f"{relation.wanted}, here is {relation.have}",
+                found=f"{relation.need.component} {relation.have}",
+                wanted=f"{relation.need.component} {relation.wanted}",
+                because=relation.need.because,
+                refs=relation.refs,
             )

@@ -28,7 +28,9 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     lock = case.need(StackLock)
     if not lock.given:
         raise NotApplicable("no lock was given; --lock FILE")
-    if not any(one.exists for one in lock.checkouts) and not any(one.found for one in lock.wheels):
+    if not any(checkout.exists for checkout in lock.checkouts) and not any(
+        wheel.found for wheel in lock.wheels
+    ):
         raise Unknown(f"the stack of {lock.source} is not on this machine (looked in {lock.stack})")
     drifted = False
     if lock.proof_failed:
@@ -39,22 +41,22 @@ def stack_lock(case: Case) -> Iterator[Finding]:
             because="setup built it and does not put it in use.",
             remedy=_repair(lock),
         )
-    for one in lock.checkouts:
-        for finding in _checkout(one, _repair(lock)):
+    for checkout in lock.checkouts:
+        for finding in _checkout(checkout, _repair(lock)):
             drifted = True
             yield finding
-    wrong = [one for one in lock.wheels if not _is_same(one)]
+    wrong = [wheel for wheel in lock.wheels if not _is_same(wheel)]
     if wrong:
         drifted = True
         yield error(
             f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
-            found="; ".join(_found(one) for one in wrong),
-            wanted="; ".join(f"{one.name} {one.version}" for one in wrong),
+            found="; ".join(_found(wheel) for wheel in wrong),
+            wanted="; ".join(f"{wheel.name} {wheel.version}" for wheel in wrong),
             because=f"They were changed in {lock.environment} after setup built it.",
             remedy=_repair(lock),
         )
     if not drifted:
-        parts = ", ".join(f"{one.name} {one.ref}" for one in lock.checkouts)
+        parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
             "The stack is what its lock says",
             found=f"{parts}, {counted(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}",
@@ -71,49 +73,51 @@ def _repair(lock: StackLock) -> Remedy:
     )
 
 
-def _checkout(one: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
-    wanted = f"{one.ref} at {one.commit}"
-    if not one.exists:
-        yield error(f"The checkout of {one.name} is missing", wanted=wanted, remedy=repair)
+def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
+    wanted = f"{checkout.ref} at {checkout.commit}"
+    if not checkout.exists:
+        yield error(f"The checkout of {checkout.name} is missing", wanted=wanted, remedy=repair)
         return
-    if one.found is None:
-        yield unknown(f"The commit of {one.name} could not be told", found=one.path)
-    elif one.found != one.commit:
+    if checkout.found is None:
+        yield unknown(f"The commit of {checkout.name} could not be told", found=checkout.path)
+    elif checkout.found != checkout.commit:
         yield error(
-            f"{one.name} is at another commit than the lock's",
-            found=one.found,
+            f"{checkout.name} is at another commit than the lock's",
+            found=checkout.found,
             wanted=wanted,
             because="Other nodes with the same lock run other code.",
             remedy=repair,
         )
-    if one.dirty:
-        where = shlex.quote(one.path)
+    if checkout.dirty:
+        where = shlex.quote(checkout.path)
         yield error(
-            f"{one.name} has local changes",
-            found=one.path,
-            wanted=f"the files of {one.commit}",
+            f"{checkout.name} has local changes",
+            found=checkout.path,
+            wanted=f"the files of {checkout.commit}",
             because="The lock does not have them, so no other node has them either.",
             remedy=Remedy(
                 summary="Keep them elsewhere",
                 commands=(f"git -C {where} diff", f"git -C {where} stash"),
             ),
         )
-    elif one.found is not None and one.dirty is None:
-        yield unknown(f"Whether {one.name} has local changes could not be told", found=one.path)
+    elif checkout.found is not None and checkout.dirty is None:
+        yield unknown(
+            f"Whether {checkout.name} has local changes could not be told", found=checkout.path
+        )
 
 
-def _is_same(one: LockedWheel) -> bool:
-    return _is_version(one) and (one.built or one.found_sha256 in (None, one.sha256))
+def _is_same(wheel: LockedWheel) -> bool:
+    return _is_version(wheel) and (wheel.built or wheel.found_sha256 in (None, wheel.sha256))
 
 
-def _is_version(one: LockedWheel) -> bool:
+def _is_version(wheel: LockedWheel) -> bool:
     try:
-        return parse("pep440", one.found) == parse("pep440", one.version)
+        return parse("pep440", wheel.found) == parse("pep440", wheel.version)
     except VersionError:
-        return one.found == one.version
+        return wheel.found == wheel.version
 
 
-def _found(one: LockedWheel) -> str:
-    if not one.found:
-        return f"{one.name} is missing"
-    return f"{one.name} {one.found}{' from another file' if _is_version(one) else ''}"
+def _found(wheel: LockedWheel) -> str:
+    if not wheel.found:
+        return f"{wheel.name} is missing"
+    return f"{wheel.name} {wheel.found}{' from another file' if _is_version(wheel) else ''}"

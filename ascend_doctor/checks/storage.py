@@ -36,20 +36,20 @@ def disk_room(case: Case) -> Iterator[Finding]:
     """
     ascend(case)
     storage = case.need(Storage)
-    for one in storage.places:
-        yield from _judged(one)
+    for spot in storage.places:
+        yield from _judged(spot)
     if storage.untold:
         raise Unknown(f"the room in {', '.join(storage.untold)} could not be told")
 
 
-def _judged(one: FileSystem) -> Iterator[Finding]:
-    needed = any(use != "models" for use in one.uses)
-    what = ", ".join(dict.fromkeys(_USES.get(use, use) for use in one.uses))
-    full = one.free == 0 or (one.files > 0 and one.files_free == 0)
-    little = one.free < _LITTLE or 0 < one.files_free < _FEW_FILES
-    if one.read_only:
+def _judged(system: FileSystem) -> Iterator[Finding]:
+    needed = any(use != "models" for use in system.uses)
+    what = ", ".join(dict.fromkeys(_USES.get(use, use) for use in system.uses))
+    full = system.free == 0 or (system.files > 0 and system.files_free == 0)
+    little = system.free < _LITTLE or 0 < system.files_free < _FEW_FILES
+    if system.read_only:
         yield warning(
-            f"The file system of {_named(one)} is read-only",
+            f"The file system of {_named(system)} is read-only",
             found=f"for {what}",
             wanted="a folder that can be written",
             because="What cannot be written there is lost, or ends the job.",
@@ -60,9 +60,9 @@ def _judged(one: FileSystem) -> Iterator[Finding]:
         )
     elif full or little:
         yield (error if full and needed else warning)(
-            f"The file system of {_named(one)} {'is full' if full else 'is nearly full'}",
-            found=f"{_size(one.free)} of {_size(one.size)} free"
-            + (f", {one.files_free} of {one.files} inodes free" if one.files else "")
+            f"The file system of {_named(system)} {'is full' if full else 'is nearly full'}",
+            found=f"{_size(system.free)} of {_size(system.size)} free"
+            + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
             + f"; for {what}",
             wanted="some GB and inodes free",
             because="Operators cannot be compiled, or logs and caches cannot be written."
@@ -71,19 +71,19 @@ def _judged(one: FileSystem) -> Iterator[Finding]:
             remedy=Remedy(
                 summary="See what takes the room, and remove what nobody needs",
                 commands=(
-                    f"df -h {_quoted(one)} && df -i {_quoted(one)}",
+                    f"df -h {_quoted(system)} && df -i {_quoted(system)}",
                     "du -xsh ~/ascend/log ~/.cache kernel_meta 2>/dev/null",
                 ),
             ),
         )
 
 
-def _named(one: FileSystem) -> str:
-    return "the current folder" if one.path == "." else one.path
+def _named(system: FileSystem) -> str:
+    return "the current folder" if system.path == "." else system.path
 
 
-def _quoted(one: FileSystem) -> str:
-    return shlex.quote(one.path)
+def _quoted(system: FileSystem) -> str:
+    return shlex.quote(system.path)
 
 
 def _size(size: int) -> str:

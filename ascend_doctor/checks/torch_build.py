@@ -93,7 +93,9 @@ def _accelerator(python: Python, torch: Distribution) -> str | None:
     label = torch.version.partition("+")[2].lower()
     if label.startswith(("cu", "rocm", "xpu")):
         return label
-    if not label and any(one.name.startswith("nvidia-") for one in requirements(python, torch)):
+    if not label and any(
+        requirement.name.startswith("nvidia-") for requirement in requirements(python, torch)
+    ):
         return "CUDA"
     return None
 
@@ -106,10 +108,10 @@ def torch_python(case: Case) -> Iterator[Finding]:
     """
     torch_npu = distribution(case, "torch-npu")
     row = fit.release(case, "torch-npu", torch_npu.version)
-    found = list(fit.relations(case, row, "python")) if row else []
-    if not found:
+    relations = list(fit.relations(case, row, "python")) if row else []
+    if not relations:
         raise Unknown(f"no table says which Python torch_npu {torch_npu.version} takes")
-    unfit = [relation for relation in found if relation.fit != "fits"]
+    unfit = [relation for relation in relations if relation.fit != "fits"]
     if unfit:
         allowed = all(relation.allowed for relation in unfit)
         have = unfit[0].have

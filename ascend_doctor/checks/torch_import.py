@@ -44,9 +44,9 @@ def native_of(case: Case) -> Native:
 
 def absent(native: Native) -> tuple[Needed, ...]:
     """Libraries that are not found and without which the import itself fails, CANN's first."""
-    found = [one for one in native.needed if one.path is None and one.at_import]
+    neededs = [needed for needed in native.needed if needed.path is None and needed.at_import]
     order = {name: place for place, name in enumerate(OF_CANN)}
-    return tuple(sorted(found, key=lambda one: order.get(one.name, len(order))))
+    return tuple(sorted(neededs, key=lambda needed: order.get(needed.name, len(order))))
 
 
 # The check that judges undefined symbols, by their owner.
@@ -55,7 +55,9 @@ _JUDGED_BY = {"cann": "torch-npu-cann-symbols", "torch": "torch-npu-torch-symbol
 
 def symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
     """Undefined symbols of this owner that stop the import itself."""
-    return tuple(one for one in native.missing_symbols if one.owner == owner and one.at_import)
+    return tuple(
+        symbol for symbol in native.missing_symbols if symbol.owner == owner and symbol.at_import
+    )
 
 
 def _autoloads(case: Case) -> bool:
@@ -87,7 +89,7 @@ def unharmed(case: Case) -> None:
 def load_cann(case: Case) -> Remedy:
     """How this machine gets CANN's libraries into the environment."""
     cann = case.need(Cann)
-    scripts = {one.root: one.set_env for one in cann.installs if one.set_env}
+    scripts = {install.root: install.set_env for install in cann.installs if install.set_env}
     script = scripts.get(cann.active or "") or next(iter(scripts.values()), None)
     if script is not None:
         return Remedy(
@@ -120,8 +122,8 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
         raise Unknown("the files of torch_npu could not be read")
     if missing:
         unharmed(case)
-        names = ", ".join(one.name for one in missing)
-        of = "CANN " if all(one.name in OF_CANN for one in missing) else ""
+        names = ", ".join(needed.name for needed in missing)
+        of = "CANN " if all(needed.name in OF_CANN for needed in missing) else ""
         yield error(
             f"`{statement(case)}` will fail: {len(missing)} "
             f"{of}librar{'y is' if len(missing) == 1 else 'ies are'} not found",
@@ -129,18 +131,18 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
             wanted="the loader finds each of them",
             because="The message names only one of them, as in: "
             f"{missing[0].name}: cannot open shared object file.",
-            remedy=_bring(case, [one.name for one in missing]),
+            remedy=_bring(case, [needed.name for needed in missing]),
             refs=(_FAQ,),
         )
 
 
 def _bring(case: Case, names: list[str]) -> Remedy | None:
     """How the libraries of the first owner, in the order of repair, come onto the path."""
-    if any(one in OF_CANN for one in names):
+    if any(name in OF_CANN for name in names):
         return load_cann(case)
-    if any(one in _OF_DRIVER for one in names):
+    if any(name in _OF_DRIVER for name in names):
         return _driver_folders(case)
-    if any(one.startswith(_OF_TORCH) for one in names):
+    if any(name.startswith(_OF_TORCH) for name in names):
         return torch_pair(case)
     return None
 
@@ -167,7 +169,7 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
     if missing or undefined:
         cause = "torch-npu-libraries" if missing else _JUDGED_BY[undefined[0].owner]
         lacks = (
-            f"needs libraries that are not found: {', '.join(one.name for one in missing)}"
+            f"needs libraries that are not found: {', '.join(needed.name for needed in missing)}"
             if missing
             else f"has names undefined: {len(undefined)}, the first of them {undefined[0].name}"
         )
@@ -215,7 +217,7 @@ def driver_library(case: Case) -> Iterator[Finding]:
         )
         return
     libraries = case.facts.driver.libraries if case.facts.driver else ()
-    if any(one.name == _C_SEC and one.path is None for one in libraries):
+    if any(library.name == _C_SEC and library.path is None for library in libraries):
         yield warning(
             f"The driver's library {_C_SEC} is not on the loader's path",
             found=f"{_C_SEC}: not found; libascend_hal.so: {native.hal.path}",

@@ -109,7 +109,7 @@ def variables_agree(case: Case) -> Iterator[Finding]:
     """
     values = settings(case)
     names = ("TORCH_HCCL_ASYNC_ERROR_HANDLING", "HCCL_ASYNC_ERROR_HANDLING")
-    if all(one in values for one in names) and values[names[0]] != values[names[1]]:
+    if all(name in values for name in names) and values[names[0]] != values[names[1]]:
         yield warning(
             "Two names of one setting have different values",
             found=shown(values, *names),

@@ -31,7 +31,7 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
     """
     native = native_of(case)
     _known(native)
-    if any(one.name in OF_CANN for one in absent(native)):
+    if any(needed.name in OF_CANN for needed in absent(native)):
         raise NotApplicable("libraries of CANN are not found at all")
     missing = symbols(native, "cann")
     if missing:
@@ -94,5 +94,5 @@ def _known(native: Native) -> None:
 
 
 def _listed(symbols: tuple[MissingSymbol, ...]) -> str:
-    shown = "; ".join(f"{one.name} (wanted by {one.wanted_by})" for one in symbols[:3])
+    shown = "; ".join(f"{symbol.name} (wanted by {symbol.wanted_by})" for symbol in symbols[:3])
     return f"{len(symbols)} undefined: {shown}{' ...' if len(symbols) > 3 else ''}"  # noqa: PLR2004 - as cut

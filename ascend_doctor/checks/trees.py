@@ -16,29 +16,29 @@ _LINE = re.compile(r"core_r(\d+)\.(\d+)(?:\.\d+)*$")
 
 def copies(case: Case, name: str) -> tuple[PackageCopy, ...]:
     """The copies of an import name, the winner first. Raises Unknown, NotApplicable for none."""
-    found = case.need(ImportPath).find(name).copies
-    if not found:
+    package_copies = case.need(ImportPath).find(name).copies
+    if not package_copies:
         raise NotApplicable(f"{name} cannot be imported")
-    return found
+    return package_copies
 
 
-def winner(found: tuple[PackageCopy, ...], part: str) -> PackageCopy | None:
+def winner(package_copies: tuple[PackageCopy, ...], part: str) -> PackageCopy | None:
     """The copy that gives ``<name>.<part>``.
 
     Each part of a namespace package comes from the first copy that has it. A normal package (with
     __init__.py) in front hides all others.
     """
-    if found[0].kind != "namespace":
-        return found[0] if part in found[0].parts else None
-    return next((one for one in found if part in one.parts), None)
+    if package_copies[0].kind != "namespace":
+        return package_copies[0] if part in package_copies[0].parts else None
+    return next((copy for copy in package_copies if part in copy.parts), None)
 
 
 def core(case: Case) -> PackageCopy:
     """The copy that gives ``megatron.core``. Raises Unknown and NotApplicable."""
-    found = winner(copies(case, "megatron"), "core")
-    if found is None:
+    copy = winner(copies(case, "megatron"), "core")
+    if copy is None:
         raise NotApplicable("there is no megatron.core")
-    return found
+    return copy
 
 
 def core_version(case: Case) -> str:
@@ -62,8 +62,8 @@ def mindspeed(case: Case) -> Release:
     Raises Unknown and NotApplicable.
     """
     git = copies(case, "mindspeed")[0].git
-    found = installed(case, "mindspeed") if git is None else None
-    return _row(case, "mindspeed", git, found.commit if found else None)
+    distribution = installed(case, "mindspeed") if git is None else None
+    return _row(case, "mindspeed", git, distribution.commit if distribution else None)
 
 
 def megatron(case: Case) -> Release:
@@ -76,15 +76,15 @@ def megatron(case: Case) -> Release:
 
 def _row(case: Case, component: str, git: GitState | None, commit: str | None) -> Release:
     rows = case.catalog.component(component).releases
-    same = {one.ref: one.use for one in case.catalog.component(component).refs if one.exists}
+    same = {ref.ref: ref.use for ref in case.catalog.component(component).refs if ref.exists}
     for name in names(git):
-        for one in rows:
-            if (same.get(name) or name) in (one.version, one.ref, one.attributes.get("tag")):
-                return one
+        for row in rows:
+            if (same.get(name) or name) in (row.version, row.ref, row.attributes.get("tag")):
+                return row
     commit = git.commit if git else commit
-    for one in rows:
-        if commit and one.commit and one.commit.startswith(commit):
-            return one
+    for row in rows:
+        if commit and row.commit and row.commit.startswith(commit):
+            return row
     raise Unknown(
         f"the branch of {component} at commit {commit[:12]} could not be told"
         if commit
@@ -110,13 +110,15 @@ def mindspeed_line(case: Case) -> tuple[int, int]:
 def documented_megatron(case: Case) -> str:
     """The Megatron-LM ref that this MindSpeed documents, a tag before a branch; "" for none."""
     try:
-        needs = [one for one in mindspeed(case).requires if one.component == "megatron-lm"]
+        needs = [
+            require for require in mindspeed(case).requires if require.component == "megatron-lm"
+        ]
     except (Unknown, NotApplicable):
         return ""
     refs = [
         part.strip().removeprefix("==")
-        for one in needs
-        for part in (*one.versions.split("||"), *one.also.split("||"))
+        for need in needs
+        for part in (*need.versions.split("||"), *need.also.split("||"))
         if part.strip()
     ]
     known = case.catalog.component("megatron-lm")

@@ -92,18 +92,18 @@ def triton_cann(case: Case) -> Iterator[Finding]:
     npu_only(case)
     triton, cann = distribution(case, "triton-ascend"), cann_version(case)
     row = fit.release(case, "triton-ascend", triton.version)
-    found = list(fit.relations(case, row, "cann")) if row else []
-    if not found:
+    relations = list(fit.relations(case, row, "cann")) if row else []
+    if not relations:
         raise Unknown(f"no table says which CANN triton-ascend {triton.version} is for")
-    for one in found:
-        if one.fit in ("doubt", "bad"):
+    for relation in relations:
+        if relation.fit in ("doubt", "bad"):
             yield warning(
-                f"triton-ascend {triton.version} is for CANN {one.wanted}, in use is {cann}",
+                f"triton-ascend {triton.version} is for CANN {relation.wanted}, in use is {cann}",
                 found=f"CANN {cann}",
-                wanted=f"CANN {one.wanted}",
-                because=one.need.because
+                wanted=f"CANN {relation.wanted}",
+                because=relation.need.because
                 or "Kernels are compiled by CANN; another release may refuse them.",
-                refs=one.refs,
+                refs=relation.refs,
             )
 
 
@@ -134,13 +134,13 @@ def triton_machine(case: Case) -> Iterator[Finding]:
     npu_only(case)
     triton = distribution(case, "triton-ascend")
     row = fit.release(case, "triton-ascend", triton.version)
-    for one in fit.relations(case, row, "python", "soc", "glibc", "triton") if row else ():
-        if one.fit != "fits":
+    for relation in fit.relations(case, row, "python", "soc", "glibc", "triton") if row else ():
+        if relation.fit != "fits":
             yield warning(
-                f"triton-ascend {triton.version} is made for {one.need.component} {one.wanted}, "
-                f"here is {one.have}",
-                found=f"{one.need.component} {one.have}",
-                wanted=f"{one.need.component} {one.wanted}",
-                because=one.need.because,
-                refs=one.refs,
+                f"triton-ascend {triton.version} is made for {relation.need.component} "
+                f"{relation.wanted}, here is {relation.have}",
+                found=f"{relation.need.component} {relation.have}",
+                wanted=f"{relation.need.component} {relation.wanted}",
+                because=relation.need.because,
+                refs=relation.refs,
             )

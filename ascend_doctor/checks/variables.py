@@ -37,7 +37,7 @@ def _set(case: Case) -> Iterator[tuple[Variable, str]]:
 
 
 def _refs(variable: Variable) -> tuple[str, ...]:
-    return tuple(one.url for one in variable.sources)
+    return tuple(source.url for source in variable.sources)
 
 
 def _default(variable: Variable) -> str:
@@ -148,9 +148,9 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
         known = case.catalog.variables.find(miss.wrong) is not None
         if miss.wrong in environment.misspelt and not known:
             rights = miss.right.split(" and ")
-            yield _misspelt(miss, [one for one in rights if one not in present])
-    listed = {one.wrong for one in case.catalog.variables.near_misses}
-    names = [one.name for one in case.catalog.variables.variables]
+            yield _misspelt(miss, [right for right in rights if right not in present])
+    listed = {near_miss.wrong for near_miss in case.catalog.variables.near_misses}
+    names = [variable.name for variable in case.catalog.variables.variables]
     for name in sorted(present - listed - set(names)):
         close = difflib.get_close_matches(name, names, n=1, cutoff=_ALIKE)
         if close and close[0] not in present and "NCCL" not in name:

@@ -31,16 +31,16 @@ def cann(machine: Machine) -> Cann:
         if install is not None:
             trees.append(tree)
             installs.append(install)
-    libraries = [(tree, found) for tree in nnals(machine) if (found := _nnal(machine, tree))]
-    said = shell(machine, trees, [tree for tree, _ in libraries])
-    leads = (said.home, said.toolkit_home, *said.library_roots)
+    libraries = [(tree, nnal) for tree in nnals(machine) if (nnal := _nnal(machine, tree))]
+    cann_shell = shell(machine, trees, [tree for tree, _ in libraries])
+    leads = (cann_shell.home, cann_shell.toolkit_home, *cann_shell.library_roots)
     places = [respelled(machine, trees, path) for path in leads if path]
     return Cann(
-        source=", ".join(one.root for one in installs),
+        source=", ".join(cann_install.root for cann_install in installs),
         installs=tuple(installs),
-        active=next((place[0].root for place in places if place), None),
-        nnal=tuple(found for _, found in libraries),
-        shell=said,
+        active=next((spot[0].root for spot in places if spot), None),
+        nnal=tuple(nnal for _, nnal in libraries),
+        shell=cann_shell,
     )
 
 
@@ -54,7 +54,9 @@ def _install(machine: Machine, tree: Tree) -> CannInstall | None:
         + [f"{root}/ascend_nnae_install.info"],
     )
     components = _components(machine, root)
-    version = info.get("version") or next((one.public for one in components if one.public), None)
+    version = info.get("version") or next(
+        (component.public for component in components if component.public), None
+    )
     if version is None and not components:
         return None
     inner = info.get("innerversion") or None
@@ -136,9 +138,15 @@ def _ops_packages(
         for folder in architectures
     ]
     named = [
-        f"{one['package_name']} {one.get('version', '')}" for one in infos if "package_name" in one
+        f"{info['package_name']} {info.get('version', '')}"
+        for info in infos
+        if "package_name" in info
     ]
-    named += [f"{one.name} {one.public or ''}" for one in components if one.name == "opp_kernel"]
+    named += [
+        f"{component.name} {component.public or ''}"
+        for component in components
+        if component.name == "opp_kernel"
+    ]
     return tuple(dict.fromkeys(name.strip() for name in named))
 
 
@@ -163,6 +171,6 @@ def _nnal(machine: Machine, tree: Tree) -> Nnal | None:
     text = read_or_none(machine, f"{tree.root}/version.info")
     if text is None:
         return None
-    scripts = [f"{os.path.dirname(one)}/set_env.sh" for one in tree.spellings]
+    scripts = [f"{os.path.dirname(spelling)}/set_env.sh" for spelling in tree.spellings]
     script = next((path for path in scripts if exists(machine, path)), None)
     return Nnal(root=tree.root, version=parse_atb_version(text), set_env=script)

@@ -19,15 +19,15 @@ def parse_component(name: str, text: str) -> CannComponent | None:
     on ``Version`` is the release and ``version_dir`` a folder name. mindstudio-toolkit has
     neither: its numbers are its own.
     """
-    found = parse_assignments(text)
-    version, folder = found.get("Version") or None, found.get("version_dir", "")
+    assignments = parse_assignments(text)
+    version, folder = assignments.get("Version") or None, assignments.get("version_dir", "")
     if version is None:
         return None
     return CannComponent(
         name=name,
         version=version,
         public=(folder if folder[:1].isdecimal() else version) if folder else None,
-        required_ascendhal=found.get("required_driver_ascendhal_version") or None,
+        required_ascendhal=assignments.get("required_driver_ascendhal_version") or None,
     )
 
 

@@ -30,7 +30,7 @@ def shell(machine: Machine, trees: Sequence[Tree], nnals: Sequence[Tree]) -> Can
     """The variables of set_env.sh. Paths into a known install begin with its ``root``."""
     env = machine.env
     libraries = library_path(machine)
-    modules = [one for one in env.get("PYTHONPATH", "").split(":") if one]
+    modules = [word for word in env.get("PYTHONPATH", "").split(":") if word]
     return CannShell(
         home=_spelled(machine, trees, env.get("ASCEND_HOME_PATH")),
         toolkit_home=_spelled(machine, trees, env.get("ASCEND_TOOLKIT_HOME")),
@@ -38,7 +38,7 @@ def shell(machine: Machine, trees: Sequence[Tree], nnals: Sequence[Tree]) -> Can
         atb=_spelled(machine, nnals, env.get("ATB_HOME_PATH")),
         library_roots=_roots(machine, trees, libraries),
         python_roots=_roots(machine, trees, modules),
-        devlib=any("devlib" in one.split("/") for one in libraries),
+        devlib=any("devlib" in library.split("/") for library in libraries),
         stale=tuple(dict.fromkeys(_stale(machine, (*libraries, *modules)))),
     )
 

@@ -37,14 +37,14 @@ def parse_head(text: str) -> tuple[str | None, str | None]:
 
 def parse_packed_refs(text: str) -> dict[str, str]:
     """Commit by ref of ``packed-refs``; an annotated tag gives the commit that it stands for."""
-    found: dict[str, str] = {}
+    packed_refs: dict[str, str] = {}
     ref = ""
     for commit, name, peeled in _PACKED.findall(text):
         if name:
-            ref, found[name] = name, commit
+            ref, packed_refs[name] = name, commit
         elif ref:
-            found[ref] = peeled
-    return found
+            packed_refs[ref] = peeled
+    return packed_refs
 
 
 def checkout(machine: Machine, path: str) -> GitState | None:
@@ -139,4 +139,4 @@ def _dirty(machine: Machine, there: Checkout) -> bool | None:
     if not done.stdout.strip():
         return False
     files = (f"{there.common}/config", f"{there.root}/.gitattributes")
-    return None if any(converts(read_or_none(machine, one) or "") for one in files) else True
+    return None if any(converts(read_or_none(machine, file) or "") for file in files) else True

@@ -36,20 +36,20 @@ def device_nodes(machine: Machine) -> tuple[DeviceNode, ...]:
         names = machine.names("/dev")
     except FileNotFoundError:
         return ()
-    found = []
+    nodes = []
     for name in names:
         numbered = _NUMBERED.match(name)
         if numbered:
             kind = "vdevice" if numbered.group(1) else "device"
-            found.append(_node(machine, f"/dev/{name}", kind, int(numbered.group(2))))
+            nodes.append(_node(machine, f"/dev/{name}", kind, int(numbered.group(2))))
         elif name in _MANAGERS:
-            found.append(_node(machine, f"/dev/{name}", "manager"))
+            nodes.append(_node(machine, f"/dev/{name}", "manager"))
         elif name in _FOLDERS and is_directory(machine, f"/dev/{name}"):
             paths = matches(machine, f"/dev/{name}", "*")
-            found += [_node(machine, path, "manager") for path in paths]
+            nodes += [_node(machine, path, "manager") for path in paths]
     order = {"device": 0, "vdevice": 1, "manager": 2}
-    found.sort(key=lambda node: (order[node.kind], node.number or 0, node.path))
-    return tuple(_named(machine, node) for node in found)
+    nodes.sort(key=lambda node: (order[node.kind], node.number or 0, node.path))
+    return tuple(_named(machine, node) for node in nodes)
 
 
 def _node(machine: Machine, path: str, kind: str, number: int | None = None) -> DeviceNode:

@@ -120,8 +120,8 @@ def _docker(machine: Machine) -> DockerRuntime | None:
     mounts = read_or_none(machine, "/etc/ascend-docker-runtime.d/base.list")
     if daemon is None and mounts is None:
         return None
-    found = parse_docker_daemon(daemon or "")
-    return msgspec.structs.replace(found, mounts=parse_mounts(mounts or ""))
+    runtime = parse_docker_daemon(daemon or "")
+    return msgspec.structs.replace(runtime, mounts=parse_mounts(mounts or ""))
 
 
 def parse_docker_daemon(text: str) -> DockerRuntime:

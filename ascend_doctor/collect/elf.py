@@ -55,7 +55,7 @@ class Elf:
         self._tags = self._dynamic(dynamic)
         # Without tables the end of the file stands for them: there is nothing to read.
         self._table, self._names = (
-            len(self._data) if (place := self._offset(tag)) is None else place
+            len(self._data) if (offset := self._offset(tag)) is None else offset
             for tag in (_SYMTAB, _STRTAB)
         )
         machine = self._number(_U16, 18)
@@ -77,27 +77,27 @@ class Elf:
 
     @property
     def rpath(self) -> list[str]:
-        return [one for text in self._texts(_RPATH) for one in text.split(":") if one]
+        return [word for text in self._texts(_RPATH) for word in text.split(":") if word]
 
     @property
     def runpath(self) -> list[str]:
-        return [one for text in self._texts(_RUNPATH) for one in text.split(":") if one]
+        return [word for text in self._texts(_RUNPATH) for word in text.split(":") if word]
 
     @property
     def versions(self) -> list[str]:
         """Names of the versions that it needs of other libraries: GLIBC_2.17, GLIBCXX_3.4.29 ..."""
-        place = self._offset(_VERNEED)
+        offset = self._offset(_VERNEED)
         count = next((value for tag, value in self._tags if tag == _VERNEEDNUM), 0)
-        found = []
-        for _ in range(count if place is not None else 0):
-            _, names, _, first, following = self._numbers(_VERSIONS, place or 0)
-            at = (place or 0) + first
+        versions = []
+        for _ in range(count if offset is not None else 0):
+            _, names, _, first, following = self._numbers(_VERSIONS, offset or 0)
+            at = (offset or 0) + first
             for _ in range(names):
                 _, _, _, name, step = self._numbers(_VERSION, at)
-                found.append(self._text(self._names + name).decode("utf-8", "replace"))
+                versions.append(self._text(self._names + name).decode("utf-8", "replace"))
                 at += step
-            place = (place or 0) + following
-        return found
+            offset = (offset or 0) + following
+        return versions
 
     def undefined(self) -> Iterator[bytes]:
         """Names that another library has to define; weak ones may stay open."""
@@ -105,26 +105,26 @@ class Elf:
             if section == 0 and info >> 4 == _GLOBAL and name:
                 yield self._text(self._names + name)
 
-    def without(self, wanted: Iterable[Symbol]) -> list[Symbol]:
+    def without(self, symbols: Iterable[Symbol]) -> list[Symbol]:
         """Those of the symbols that this library does not define."""
         table = self._offset(_GNU_HASH)
         if table is None:
             defined = self._defined()
-            return [one for one in wanted if one.name not in defined]
-        return self._without(table, list(wanted))
+            return [one for one in symbols if one.name not in defined]
+        return self._without(table, list(symbols))
 
-    def _without(self, table: int, wanted: list[Symbol]) -> list[Symbol]:
+    def _without(self, table: int, symbols: list[Symbol]) -> list[Symbol]:
         """The GNU hash table: a Bloom filter, which turns nearly all away, buckets and chains."""
         count, first, words, shift = self._numbers(_GNU_HEAD, table)
         buckets = table + _GNU_HEAD.size + 8 * words
         content = self._data[buckets - 8 * words : buckets]
         if not count or not words:
-            return wanted
+            return symbols
         if len(content) != 8 * words:
             raise NotElf("damaged: its hash table is cut off")
         bloom = memoryview(content).cast("Q")
         found = set()
-        for one in wanted:
+        for one in symbols:
             name, value = one
             word = bloom[(value >> 6) % words]
             if word >> (value & 63) & word >> ((value >> shift) & 63) & 1:
@@ -132,7 +132,7 @@ class Elf:
                 chains = buckets + 4 * (count - first)
                 if index >= first and self._in_chain(chains, index, one):
                     found.add(name)
-        return [one for one in wanted if one.name not in found]
+        return [one for one in symbols if one.name not in found]
 
     def _in_chain(self, chains: int, index: int, wanted: Symbol) -> bool:
         """Whether the chain from this symbol on has the name; the lowest bit marks its end."""
@@ -169,9 +169,9 @@ class Elf:
             self._number(_U16, 58),
             self._number(_U16, 60),
         )
-        for place in range(start, start + size * count, size or 1):
-            if self._number(_U32, place + 4) == _DYNSYM:
-                return self._number(_U64, place + 32) // _SYMBOL.size
+        for number in range(start, start + size * count, size or 1):
+            if self._number(_U32, number + 4) == _DYNSYM:
+                return self._number(_U64, number + 32) // _SYMBOL.size
         old = self._offset(_HASH)
         return self._number(_U32, old + 4) if old is not None else 0
 

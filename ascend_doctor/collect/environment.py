@@ -19,16 +19,16 @@ _LISTEN = "0A"
 
 def parse_listening(text: str) -> tuple[int, ...]:
     """Ports in state LISTEN of ``/proc/net/tcp`` or ``tcp6``."""
-    found = re.findall(
+    findall = re.findall(
         r"^\s*\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} (\w\w) ", text, re.MULTILINE
     )
-    return tuple(sorted({int(port, 16) for port, state in found if state == _LISTEN}))
+    return tuple(sorted({int(port, 16) for port, state in findall if state == _LISTEN}))
 
 
 def parse_port_range(text: str) -> tuple[int, int] | None:
     """``/proc/sys/net/ipv4/ip_local_port_range``."""
-    found = re.fullmatch(r"\s*(\d{1,5})\s+(\d{1,5})\s*", text)
-    return (int(found.group(1)), int(found.group(2))) if found else None
+    match = re.fullmatch(r"\s*(\d{1,5})\s+(\d{1,5})\s*", text)
+    return (int(match.group(1)), int(match.group(2))) if match else None
 
 
 def misspelt(names: Sequence[str], near_misses: Mapping[str, str]) -> tuple[str, ...]:

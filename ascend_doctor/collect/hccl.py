@@ -53,7 +53,7 @@ def _entries(table: dict[str, Any]) -> Iterator[RankEntry]:
             yield _entry(device, _text(server.get("server_id")), device.get("device_ip"))
     for device in _tables(table.get("rank_list")):
         levels = _tables(device.get("level_list"))
-        lowest = min(levels, key=lambda one: _int(one.get("net_layer")) or 0, default={})
+        lowest = min(levels, key=lambda level: _int(level.get("net_layer")) or 0, default={})
         addresses = _tables(lowest.get("rank_addr_list"))
         address = addresses[0].get("addr") if addresses else None
         yield _entry(device, _text(lowest.get("net_instance_id")), address)

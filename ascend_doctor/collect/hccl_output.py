@@ -67,7 +67,7 @@ class HcclTestRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_hccl_test(text: str) -> tuple[HcclTestRow, ...]:
     """Rows in their order; lines of failing ranks come before the table."""
-    found = []
+    rows = []
     for line in text.splitlines():
         match = _TEST_ROW.match(line.strip())
         if match is None:
@@ -77,7 +77,7 @@ def parse_hccl_test(text: str) -> tuple[HcclTestRow, ...]:
             us, speed = float(time), float(bandwidth)
         except ValueError:
             continue
-        found.append(
+        rows.append(
             HcclTestRow(
                 bytes=int(size),
                 us=us,
@@ -86,20 +86,20 @@ def parse_hccl_test(text: str) -> tuple[HcclTestRow, ...]:
                 rank=whole(rank),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def parse_diagnosis(text: str) -> dict[str, str]:
     """Verdict (PASS, SKIP, WARN ..., FAIL) of every item of ``ascend-dmi --dg``."""
-    found: dict[str, str] = {}
+    diagnosis: dict[str, str] = {}
     item = ""
     for line in text.splitlines():
         word = line.strip()
         if word.endswith(":"):
             item = word[:-1]
         elif item and _VERDICT.fullmatch(word):
-            found[item] = word
-    return found
+            diagnosis[item] = word
+    return diagnosis
 
 
 class CannError(msgspec.Struct, frozen=True, kw_only=True):

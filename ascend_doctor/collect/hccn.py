@@ -59,7 +59,7 @@ def hccn(machine: Machine, driver: Driver) -> Hccn:
 
 
 def _is_950(driver: Driver) -> bool:
-    return any(one.device == _ASCEND950 for one in driver.pci or ()) or any(
+    return any(function.device == _ASCEND950 for function in driver.pci or ()) or any(
         node.path.startswith(_UB_FOLDERS) for node in driver.nodes
     )
 

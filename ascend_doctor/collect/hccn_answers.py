@@ -62,14 +62,14 @@ def parse_tls(text: str) -> bool | None:
 
 def parse_certificates(text: str) -> dict[str, int]:
     """Expiration status by certificate (950): 0 normal, 1 near expiration, 2 expired."""
-    found: dict[str, int] = {}
+    certificates: dict[str, int] = {}
     name = ""
     for title, status in _CERTIFICATE.findall(text):
         if title:
             name = title
         elif name:
-            found[name] = int(status)
-    return found
+            certificates[name] = int(status)
+    return certificates
 
 
 def parse_link_stat(text: str) -> tuple[int | None, tuple[str, ...]]:
@@ -84,7 +84,7 @@ def parse_optical(text: str) -> dict[str, str]:
 
 def parse_ports(text: str) -> tuple[HccnPort, ...]:
     """The port table of ``-dev_info``, in both spellings of its header."""
-    found = []
+    ports = []
     for header, *rows in parse_frames(text):
         names = ["".join(cell.split()).lower() for cell in header]
         if names[:2] != ["udieid", "portid"]:
@@ -94,7 +94,7 @@ def parse_ports(text: str) -> tuple[HccnPort, ...]:
             udie, port = whole(cells["udieid"]), whole(cells.get("portid"))
             if udie is not None and port is not None:
                 speed = cells.get("speedability(gbps)") or cells.get("speed")
-                found.append(
+                ports.append(
                     HccnPort(
                         udie=udie,
                         port=port,
@@ -103,7 +103,7 @@ def parse_ports(text: str) -> tuple[HccnPort, ...]:
                         link=cells.get("linkstatus", ""),
                     )
                 )
-    return tuple(found)
+    return tuple(ports)
 
 
 def parse_ping(text: str) -> tuple[float | None, tuple[float, ...]]:

@@ -40,23 +40,23 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 def parse_meminfo(text: str) -> dict[str, int]:
     """Bytes by name of ``/proc/meminfo``."""
-    found = re.findall(r"^(\w+):\s+(\d{1,15})\s*kB", text, re.MULTILINE)
-    return {name: int(size) * 1024 for name, size in found}
+    findall = re.findall(r"^(\w+):\s+(\d{1,15})\s*kB", text, re.MULTILINE)
+    return {name: int(size) * 1024 for name, size in findall}
 
 
 def parse_capabilities(status: str) -> tuple[str, ...] | None:
     """Names of the effective capabilities that matter, from ``/proc/self/status``."""
-    found = re.search(r"^CapEff:\s*([0-9a-fA-F]{1,16})\s*$", status, re.MULTILINE)
-    if not found:
+    match = re.search(r"^CapEff:\s*([0-9a-fA-F]{1,16})\s*$", status, re.MULTILINE)
+    if not match:
         return None
-    bits = int(found.group(1), 16)
+    bits = int(match.group(1), 16)
     return tuple(name for bit, name in _CAPABILITIES.items() if bits >> bit & 1)
 
 
 def parse_selected(text: str) -> str | None:
     """The word in brackets, as in ``always [madvise] never``."""
-    found = re.search(r"\[([\w-]+)\]", text)
-    return found.group(1) if found else None
+    match = re.search(r"\[([\w-]+)\]", text)
+    return match.group(1) if match else None
 
 
 def parse_glibcxx(text: str) -> str | None:
@@ -127,11 +127,11 @@ def host(machine: Machine) -> Host:
 
 
 def _uname() -> dict[str, Any]:
-    found = os.uname()
+    uname = os.uname()
     return {
-        "name": found.nodename,
-        "arch": found.machine,
-        "kernel": found.release,
+        "name": uname.nodename,
+        "arch": uname.machine,
+        "kernel": uname.release,
         "glibc": _glibc(),
         "page_size": os.sysconf("SC_PAGE_SIZE"),
     }
@@ -160,10 +160,13 @@ def _user() -> dict[str, Any]:
 
 def _shm() -> dict[str, int]:
     try:
-        found = os.statvfs("/dev/shm")  # noqa: S108 - the subject, not a place for files
+        statvfs = os.statvfs("/dev/shm")  # noqa: S108 - the subject, not a place for files
     except OSError:
         return {}
-    return {"size": found.f_frsize * found.f_blocks, "free": found.f_frsize * found.f_bavail}
+    return {
+        "size": statvfs.f_frsize * statvfs.f_blocks,
+        "free": statvfs.f_frsize * statvfs.f_bavail,
+    }
 
 
 def _cpus() -> dict[str, int]:
@@ -229,5 +232,5 @@ def _hypervisor(machine: Machine) -> str | None:
 
 def _governors(machine: Machine) -> tuple[str, ...]:
     folders = matches(machine, "/sys/devices/system/cpu", "cpu[0-9]*")
-    texts = (read_or_none(machine, f"{one}/cpufreq/scaling_governor") for one in folders)
+    texts = (read_or_none(machine, f"{folder}/cpufreq/scaling_governor") for folder in folders)
     return tuple(sorted({text.strip() for text in texts if text}))

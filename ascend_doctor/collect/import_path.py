@@ -32,16 +32,18 @@ def parse_version(source: str) -> str | None:
     Either ``__version__ = "1.2"`` (or ``version="1.2"`` of setup.py), or the three numbers and
     PRE_RELEASE of megatron/core/package_info.py.
     """
-    found = _VERSION.search(source)
-    if found is not None:
-        return found.group(1)
+    match = _VERSION.search(source)
+    if match is not None:
+        return match.group(1)
     numbers = [
         re.search(rf"^{name}[ \t]*=[ \t]*(\d{{1,9}})\b", source, re.MULTILINE) for name in _NUMBERS
     ]
     if not all(numbers):
         return None
     suffix = _PRE_RELEASE.search(source)
-    return ".".join(one.group(1) for one in numbers if one) + (suffix.group(1) if suffix else "")
+    return ".".join(number.group(1) for number in numbers if number) + (
+        suffix.group(1) if suffix else ""
+    )
 
 
 def import_path(machine: Machine, python: Python) -> ImportPath:
@@ -53,10 +55,14 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
     return ImportPath(
         source=python.executable,
         pythonpath=entries,
-        absent=tuple(one for one in dict.fromkeys(entries) if one and not exists(machine, one)),
+        absent=tuple(
+            fromkey
+            for fromkey in dict.fromkeys(entries)
+            if fromkey and not exists(machine, fromkey)
+        ),
         names=tuple(
             ImportName(
-                name=name, copies=tuple(_told(machine, name, one, states) for one in found[name])
+                name=name, copies=tuple(_told(machine, name, copy, states) for copy in found[name])
             )
             for name in NAMES
             if found[name]

@@ -22,18 +22,18 @@ _INET6_FIELDS = 6
 def interfaces() -> list[dict[str, Any]]:
     """``name``, ``addresses`` (IPv4, then IPv6) and ``up`` (None: could not be told), by name."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        found = _inet(asked)
+        inet = _inet(asked)
         for name, addresses in parse_inet6(_read("/proc/net/if_inet6")).items():
-            found[name] += addresses
+            inet[name] += addresses
         return [
-            {"name": name, "addresses": found[name], "up": _running(asked, name)}
-            for name in sorted({name for _, name in socket.if_nameindex()} | set(found))
+            {"name": name, "addresses": inet[name], "up": _running(asked, name)}
+            for name in sorted({name for _, name in socket.if_nameindex()} | set(inet))
         ]
 
 
 def parse_inet6(text: str) -> dict[str, list[str]]:
     """Addresses by interface in ``/proc/net/if_inet6``: 32 digits, four numbers, the name."""
-    found: dict[str, list[str]] = {}
+    inet6: dict[str, list[str]] = {}
     for line in text.splitlines():
         fields = line.split()
         if len(fields) != _INET6_FIELDS:
@@ -42,8 +42,8 @@ def parse_inet6(text: str) -> dict[str, list[str]]:
             address = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(fields[0]))
         except ValueError:
             continue
-        found.setdefault(fields[5], []).append(address)
-    return found
+        inet6.setdefault(fields[5], []).append(address)
+    return inet6
 
 
 def _inet(asked: socket.socket) -> dict[str, list[str]]:

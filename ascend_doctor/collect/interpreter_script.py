@@ -83,18 +83,18 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
         requires = parse_requires(lines(os.path.join(place, "requires.txt")))
     installer = lines(os.path.join(place, "INSTALLER")) if "INSTALLER" in inside else ()
     url = lines(os.path.join(place, "direct_url.json")) if "direct_url.json" in inside else ()
-    found = parse_direct_url("".join(url))
-    found.update(
+    direct_url = parse_direct_url("".join(url))
+    direct_url.update(
         name=normalised(headers.get("name", stem)[0]),
         version=(headers.get("version") or stem[1:2] or [""])[0],
         location=folder,
-        requires=[one for one in requires if "extra" not in one.partition(";")[2]],
+        requires=[require for require in requires if "extra" not in require.partition(";")[2]],
         requires_python=headers.get("requires-python", [None])[0],
         installer="".join(installer).strip()[:100] or None,
     )
-    if found["name"] in WATCHED and "RECORD" in inside:
-        found.update(files(folder, os.path.join(place, "RECORD")))
-    return found
+    if direct_url["name"] in WATCHED and "RECORD" in inside:
+        direct_url.update(files(folder, os.path.join(place, "RECORD")))
+    return direct_url
 
 
 def files(folder: str, record: str) -> "dict[str, object]":
@@ -126,14 +126,14 @@ def files(folder: str, record: str) -> "dict[str, object]":
 
 def parse_headers(text: "Iterable[str]") -> "dict[str, list[str]]":
     """Values of the header fields by lower-case name, up to the first empty line."""
-    found = {}  # type: dict[str, list[str]]
+    headers = {}  # type: dict[str, list[str]]
     for line in text:
         if not line.strip():
             break
         key, colon, value = line.partition(":")
         if colon and not line[0].isspace():
-            found.setdefault(key.strip().lower(), []).append(value.strip())
-    return found
+            headers.setdefault(key.strip().lower(), []).append(value.strip())
+    return headers
 
 
 def parse_requires(text: "Iterable[str]") -> "list[str]":
@@ -159,7 +159,7 @@ def parse_direct_url(text: str) -> "dict[str, object]":
     found = found if isinstance(found, dict) else {}
     url = found.get("url")
     parts = [found.get(name) for name in ("vcs_info", "dir_info")]
-    vcs, folder = [one if isinstance(one, dict) else {} for one in parts]
+    vcs, folder = [part if isinstance(part, dict) else {} for part in parts]
     commit = vcs.get("commit_id")
     return {
         "direct_url": re.sub(r"(?<=://)[^/]*@|[?#].*", "", url, flags=re.DOTALL)

@@ -122,6 +122,6 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
         given=True,
         program=program(command),
         options=parse_options(command),
-        flags=tuple(dict.fromkeys(one for one in flags if one and UNTOLD not in one)),
+        flags=tuple(dict.fromkeys(flag for flag in flags if flag and UNTOLD not in flag)),
         partial=partial,
     )

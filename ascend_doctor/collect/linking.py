@@ -59,7 +59,7 @@ class Linker:
     @property
     def files(self) -> dict[str, Loaded]:
         """All that is loaded, by path, in order."""
-        return {one.path: one for one in self.loaded.values()}
+        return {loaded.path: loaded for loaded in self.loaded.values()}
 
     def link(self, path: str, by: str) -> Header:
         """Load a file and, breadth first as the loader does, all that it needs."""
@@ -68,10 +68,10 @@ class Linker:
         first = Loaded(path=path, by=by, header=header)
         self._keep(os.path.basename(path), first)
         waiting = [first]
-        for one in waiting:
-            for name in one.header.needed:
-                self.wanted.setdefault(name, []).append(one.path)
-                found = None if name in self.loaded else self._find(name, one)
+        for loaded in waiting:
+            for name in loaded.header.needed:
+                self.wanted.setdefault(name, []).append(loaded.path)
+                found = None if name in self.loaded else self._find(name, loaded)
                 if found is not None:
                     self._keep(name, found)
                     waiting.append(found)
@@ -95,16 +95,16 @@ class Linker:
     def header(self, path: str) -> Header:
         """The header of a file. One that a recording lacks counts as a library without needs."""
         try:
-            found = self._machine.value(f"elf:{path}", lambda: msgspec.to_builtins(_header(path)))
+            value = self._machine.value(f"elf:{path}", lambda: msgspec.to_builtins(_header(path)))
         except NotRecorded:
             return Header()
-        return msgspec.convert(found, Header)
+        return msgspec.convert(value, Header)
 
-    def _keep(self, name: str, one: Loaded) -> None:
+    def _keep(self, name: str, loaded: Loaded) -> None:
         """The loader knows a library by the name that it was asked for and by its own."""
-        for known in (name, one.header.soname):
+        for known in (name, loaded.header.soname):
             if known:
-                self.loaded.setdefault(known, one)
+                self.loaded.setdefault(known, loaded)
                 self.missing.pop(known, None)
 
     def _find(self, name: str, asking: Loaded) -> Loaded | None:
@@ -127,11 +127,11 @@ class Linker:
             yield name, "path"
             return
         yield from ((f"{folder}/{name}", rule) for folder, rule in self._preloaded)
-        one: Loaded | None = asking
-        while one is not None and not asking.header.runpath:
-            if not one.header.runpath:
-                yield from _joined(one, one.header.rpath, name, "RPATH")
-            one = one.parent
+        loaded: Loaded | None = asking
+        while loaded is not None and not asking.header.runpath:
+            if not loaded.header.runpath:
+                yield from _joined(loaded, loaded.header.rpath, name, "RPATH")
+            loaded = loaded.parent
         yield from ((f"{folder}/{name}", "LD_LIBRARY_PATH") for folder in self._library_path)
         yield from _joined(asking, asking.header.runpath, name, "RUNPATH")
         yield from ((f"{folder}/{name}", "loader configuration") for folder in self._configured)
@@ -140,15 +140,17 @@ class Linker:
 def newest(versions: Iterable[str]) -> tuple[str, ...]:
     """The newest version of each interface of the C and the C++ library."""
     found: dict[str, tuple[tuple[int, ...], str]] = {}
-    for one in versions:
-        if match := _INTERFACE.fullmatch(one):
+    for version in versions:
+        if match := _INTERFACE.fullmatch(version):
             number = tuple(int(part) for part in match[2].split("."))
-            found[match[1]] = max(found.get(match[1], ((), "")), (number, one))
+            found[match[1]] = max(found.get(match[1], ((), "")), (number, version))
     return tuple(name for _, name in sorted(found.values(), key=lambda pair: pair[1]))
 
 
-def _joined(one: Loaded, folders: Iterable[str], name: str, rule: str) -> Iterator[tuple[str, str]]:
-    origin = os.path.dirname(one.path)
+def _joined(
+    loaded: Loaded, folders: Iterable[str], name: str, rule: str
+) -> Iterator[tuple[str, str]]:
+    origin = os.path.dirname(loaded.path)
     for folder in folders:
         whole = folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
         yield os.path.normpath(f"{whole}/{name}"), rule

@@ -14,8 +14,8 @@ _INCLUDE = re.compile(r"^\s*include\s+(\S+)\s*$")
 def library_path(machine: Machine) -> tuple[str, ...]:
     """Folders of LD_LIBRARY_PATH in their order; an empty entry is the current folder."""
     return tuple(
-        one or "."
-        for one in re.split("[:;]", machine.env.get("LD_LIBRARY_PATH", ""))
+        word or "."
+        for word in re.split("[:;]", machine.env.get("LD_LIBRARY_PATH", ""))
         if machine.env.get("LD_LIBRARY_PATH")
     )
 

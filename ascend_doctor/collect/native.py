@@ -37,7 +37,7 @@ def native(machine: Machine, python: Python) -> Native:
     found = copies(machine, python.sys_path, ("torch", "torch_npu"))
     torch, package = (next(iter(found[name]), None) for name in ("torch", "torch_npu"))
     packages = ((torch, "torch"), (package, "torch_npu"))
-    linker = Linker(machine, [(f"{one.path}/lib", rule) for one, rule in packages if one])
+    linker = Linker(machine, [(f"{copy.path}/lib", rule) for copy, rule in packages if copy])
     linker.link(_real(machine, python.executable), "the interpreter")
     if package is None:
         return Native(torch_npu="", hal=_library(linker, "libascend_hal.so"))
@@ -78,12 +78,12 @@ def _versions(
     linker: Linker, packages: tuple[tuple[PackageCopy | None, str], ...]
 ) -> tuple[str, ...]:
     """What the files of torch and torch_npu need of the C and C++ library."""
-    folders = tuple(f"{one.path}/" for one, _ in packages if one)
+    folders = tuple(f"{copy.path}/" for copy, _ in packages if copy)
     return newest(
         version
-        for path, one in linker.files.items()
+        for path, file in linker.files.items()
         if path.startswith(folders)
-        for version in one.header.versions
+        for version in file.header.versions
     )
 
 
@@ -92,12 +92,12 @@ def _needed(linker: Linker, folder: str, early: frozenset[str]) -> Iterator[Need
     for name, asking in linker.wanted.items():
         own = [path for path in asking if path.startswith(f"{folder}/")]
         if own or name in linker.missing:
-            one = linker.loaded.get(name)
+            loaded = linker.loaded.get(name)
             wanted_by = tuple(dict.fromkeys(own or asking))
             yield Needed(
                 name=name,
-                path=one.path if one else None,
-                by=one.by if one else linker.missing.get(name, ""),
+                path=loaded.path if loaded else None,
+                by=loaded.by if loaded else linker.missing.get(name, ""),
                 wanted_by=wanted_by,
                 at_import=not early.isdisjoint(wanted_by),
             )
@@ -111,8 +111,8 @@ def _symbols(machine: Machine, linker: Linker, folder: str, module: str) -> dict
         for path in linker.files
         if path.startswith(f"{folder}/")
     }
-    found: dict[str, Any] = machine.value(f"symbols:{folder}", lambda: _kept(lacking, linker.files))
-    return found
+    value: dict[str, Any] = machine.value(f"symbols:{folder}", lambda: _kept(lacking, linker.files))
+    return value
 
 
 def _kept(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
@@ -225,11 +225,11 @@ def _walk(folder: str) -> list[str]:
 
 
 def _library(linker: Linker, name: str) -> Library:
-    one = linker.look_up(name)
+    loaded = linker.look_up(name)
     return Library(
         name=name,
-        path=one.path if one else None,
-        by=one.by if one else linker.missing.get(name, ""),
+        path=loaded.path if loaded else None,
+        by=loaded.by if loaded else linker.missing.get(name, ""),
     )
 
 

@@ -34,12 +34,12 @@ def parse_map(text: str) -> tuple[NpuMapping, ...]:
         place = places.get(name, len(row))
         return row[place] if place < len(row) else ""
 
-    found = []
+    mappings = []
     for row in rows:
         npu, chip = whole(cell(row, "NPU ID")), whole(cell(row, "Chip ID"))
         logic, physical = whole(cell(row, "Chip Logic ID")), whole(cell(row, "Chip Phy-ID"))
         if npu is not None and chip is not None and (logic, physical) != (None, None):
-            found.append(
+            mappings.append(
                 NpuMapping(
                     npu_id=npu,
                     chip_id=chip,
@@ -48,7 +48,7 @@ def parse_map(text: str) -> tuple[NpuMapping, ...]:
                     chip_name=cell(row, "Chip Name"),
                 )
             )
-    return tuple(found)
+    return tuple(mappings)
 
 
 def parse_health(text: str, npu_id: int, chip_id: int = 0) -> NpuHealth | None:

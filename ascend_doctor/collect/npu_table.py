@@ -145,7 +145,7 @@ def _device(
     (npu, *name), health, state = upper
     numbers, bus, load = lower
     npu_id = whole(npu) or 0
-    ids = [whole(one) for one in numbers]
+    ids = [whole(number) for number in numbers]
     device: int | None = npu_id if layout in {"a2", "950"} else None
     if layout == "a3" and len(ids) > 1:
         device = ids[1]
@@ -172,7 +172,7 @@ def _number(text: str) -> float | None:
 
 def _process(cells: list[str]) -> NpuProcess | None:
     """A row of the process table: ids, pid, name, MB, and the pid in the container from 26.0."""
-    ids = [whole(one) for one in cells[0].split()]
+    ids = [whole(word) for word in cells[0].split()]
     pid = whole(cells[1]) if len(cells) >= _PROCESS_CELLS else None
     if pid is None or not ids or ids[0] is None:
         return None

@@ -37,9 +37,9 @@ def npus(machine: Machine) -> Npus:
 
 
 def _no_table(done: Completed) -> ToolError:
-    found = error_of(done, "npu-smi info", _INFO_DEADLINE)
+    error = error_of(done, "npu-smi info", _INFO_DEADLINE)
     text = done.stdout.strip()[:200] or "npu-smi info said nothing"
-    return found or ToolError(kind="unrecognised", text=text, exit_code=done.exit_code)
+    return error or ToolError(kind="unrecognised", text=text, exit_code=done.exit_code)
 
 
 def _tool(machine: Machine, path: str) -> Tool:
@@ -88,9 +88,9 @@ def _with_details(table: Table, tool: Tool, done: Completed) -> Npus:
         idle=table.idle,
         listed=listed,
         mapping=mapping or None,
-        health=tuple(one for one in health if one),
-        ecc=tuple(one for one in ecc if one),
-        boards=tuple(one for one in boards if one),
+        health=tuple(npu_health for npu_health in health if npu_health),
+        ecc=tuple(npu_ecc for npu_ecc in ecc if npu_ecc),
+        boards=tuple(board for board in boards if board),
         topology=topology,
         error=failed or tool.hung,
         warnings=table.warnings,
@@ -99,9 +99,9 @@ def _with_details(table: Table, tool: Tool, done: Completed) -> Npus:
 
 def _processes(answers: dict[tuple[int, int], str]) -> tuple[NpuProcess, ...] | None:
     """Processes of ``-t proc-mem``; an answer without any is no proof that nothing runs."""
-    found = tuple(
+    processes = tuple(
         process
         for (npu, chip), text in answers.items()
         for process in parse_processes(text, npu, chip)
     )
-    return found or None
+    return processes or None

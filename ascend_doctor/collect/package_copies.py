@@ -86,9 +86,9 @@ def _ordered(
         for file, finder in finders.items():
             if finder.placeholder == entry:
                 portions += _namespace_portions(machine, file, finder, name)
-        one = _on_path(machine, entry, inside, name)
-        if one is not None:
-            (portions if one.kind == "namespace" else regular).append(one)
+        copy = _on_path(machine, entry, inside, name)
+        if copy is not None:
+            (portions if copy.kind == "namespace" else regular).append(copy)
     mapped = [
         PackageCopy(
             path=finder.mapping[name],
@@ -172,16 +172,16 @@ def _has_code(machine: Machine, folder: str) -> bool:
     )
 
 
-def _once(machine: Machine, found: Sequence[PackageCopy]) -> Iterator[PackageCopy]:
+def _once(machine: Machine, package_copies: Sequence[PackageCopy]) -> Iterator[PackageCopy]:
     seen = set()
-    for one in found:
+    for copy in package_copies:
         try:
-            place = machine.status(one.path).target or one.path
+            place = machine.status(copy.path).target or copy.path
         except OSError:
-            place = one.path
+            place = copy.path
         if place not in seen:
             seen.add(place)
-            yield one
+            yield copy
 
 
 def _is_module(file: str, name: str) -> bool:

@@ -25,20 +25,20 @@ def pci_functions(machine: Machine) -> tuple[PciFunction, ...] | None:
         addresses = machine.names(_FOLDER)
     except OSError:
         return _from_lspci(machine)
-    found = []
+    functions = []
     for address in addresses:
         folder = f"{_FOLDER}/{address}"
         if _id(machine, f"{folder}/vendor") != _VENDOR:
             continue
         if _id(machine, f"{folder}/class").startswith(_ACCELERATOR):
-            found.append(
+            functions.append(
                 PciFunction(
                     address=address,
                     device=_id(machine, f"{folder}/device"),
                     subsystem_device=_id(machine, f"{folder}/subsystem_device"),
                 )
             )
-    return tuple(found)
+    return tuple(functions)
 
 
 def parse_lspci(text: str) -> tuple[PciFunction, ...]:

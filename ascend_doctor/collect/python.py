@@ -70,14 +70,14 @@ def python(machine: Machine, executable: str | None = None) -> Python:
         if executable:
             raise DataError(f"--python: {missing}") from missing
         raise Unknown(f"the interpreter cannot be started: {missing}") from missing
-    found = parse_interpreter(done.stdout)
-    if found is None:
+    interpreter = parse_interpreter(done.stdout)
+    if interpreter is None:
         raise Unknown(f"{chosen}: {_reason(done)}")
     return msgspec.structs.replace(
-        found,
+        interpreter,
         source=chosen,
-        executable=found.executable or chosen,
-        own=_own(machine, found),
+        executable=interpreter.executable or chosen,
+        own=_own(machine, interpreter),
         by=by,
         doctor=_doctor_packages(machine),
     )
@@ -94,8 +94,8 @@ def _active(machine: Machine) -> tuple[str | None, str]:
     roots = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if env.get(name)]
     paths = [(f"{env[name]}/bin/python", name) for name in roots]
     for name in ("python3", "python"):
-        paths += [(f"{one}/{name}", "PATH") for one in env.get("PATH", "").split(":") if one]
-    return next((one for one in paths if _is_program(machine, one[0])), (None, ""))
+        paths += [(f"{word}/{name}", "PATH") for word in env.get("PATH", "").split(":") if word]
+    return next((path for path in paths if _is_program(machine, path[0])), (None, ""))
 
 
 def _within(machine: Machine, given: str) -> str:
@@ -105,10 +105,12 @@ def _within(machine: Machine, given: str) -> str:
 
 def _is_program(machine: Machine, path: str) -> bool:
     try:
-        found = machine.status(path)
+        status = machine.status(path)
     except OSError:
         return False
-    return found.kind == "file" and any(int(digit) & 1 for digit in found.mode if digit.isdecimal())
+    return status.kind == "file" and any(
+        int(digit) & 1 for digit in status.mode if digit.isdecimal()
+    )
 
 
 def _own(machine: Machine, found: Python) -> bool:
@@ -128,8 +130,8 @@ def _doctor() -> dict[str, str]:
 def _doctor_packages(machine: Machine) -> Doctor | None:
     """None of a machine that was recorded without them."""
     try:
-        found: dict[str, Any] = machine.value("the doctor's packages", _own_packages)
-        return msgspec.convert(found, Doctor)
+        value: dict[str, Any] = machine.value("the doctor's packages", _own_packages)
+        return msgspec.convert(value, Doctor)
     except (NotRecorded, msgspec.ValidationError):
         return None
 
@@ -143,8 +145,8 @@ def _own_packages() -> dict[str, Any]:
 
 
 def _reason(done: Completed) -> str:
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    last = f": {said[-1][:200]}" if said else ""
+    splitlines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    last = f": {splitlines[-1][:200]}" if splitlines else ""
     if done.timed_out:
         return f"the interpreter did not answer within {DEADLINE:.0f} s"
     if done.truncated:

@@ -20,7 +20,9 @@ from ascend_doctor.system import Machine, NotRecorded
 SECTION_DEADLINE = 60.0
 
 # Those of a machine; launch, script and lock come from the command line.
-_COLLECTED = tuple(one for one in SECTIONS if one not in {"launch", "script", "stack_lock"})
+_COLLECTED = tuple(
+    section for section in SECTIONS if section not in {"launch", "script", "stack_lock"}
+)
 
 Collector = Callable[[dict[str, Section]], Section]
 
@@ -100,8 +102,8 @@ def _waves(
     from ascend_doctor.collect.storage import storage  # noqa: PLC0415
 
     variables = catalog.variables
-    shown = tuple(one.name for one in variables.variables if one.show)
-    misses = {one.wrong: one.right for one in variables.near_misses}
+    shown = tuple(variable.name for variable in variables.variables if variable.show)
+    misses = {miss.wrong: miss.right for miss in variables.near_misses}
     return (
         {
             "python": lambda _: python(machine, interpreter),  # first, for it runs elsewhere

@@ -31,14 +31,14 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
         checkouts=tuple(_checkouts(machine, str(stack), lock)),
         wheels=tuple(
             LockedWheel(
-                name=one.name,
-                version=one.version,
-                sha256=one.sha256,
-                built=one.source is not None,
-                found=there[one.name].version if one.name in there else "",
-                found_sha256=there[one.name].sha256 if one.name in there else None,
+                name=wheel.name,
+                version=wheel.version,
+                sha256=wheel.sha256,
+                built=wheel.source is not None,
+                found=there[wheel.name].version if wheel.name in there else "",
+                found_sha256=there[wheel.name].sha256 if wheel.name in there else None,
             )
-            for one in lock.wheels
+            for wheel in lock.wheels
         ),
         proof=lock.told_proof,
         proof_failed=lock.proof.failed if lock.proof else (),

@@ -70,12 +70,12 @@ def room(path: str) -> dict[str, Any]:
     place = path
     while not os.path.exists(place) and len(place) > 1:
         place = os.path.dirname(place)
-    found = os.statvfs(place)
+    statvfs = os.statvfs(place)
     return {
         "path": place,
-        "size": found.f_frsize * found.f_blocks,
-        "free": found.f_frsize * found.f_bavail,
-        "files": found.f_files,
-        "files_free": found.f_favail,
-        "read_only": bool(found.f_flag & os.ST_RDONLY),
+        "size": statvfs.f_frsize * statvfs.f_blocks,
+        "free": statvfs.f_frsize * statvfs.f_bavail,
+        "files": statvfs.f_files,
+        "files_free": statvfs.f_favail,
+        "read_only": bool(statvfs.f_flag & os.ST_RDONLY),
     }

@@ -13,12 +13,12 @@ _RULE = re.compile(r"^\+[-=+]+\+?$")
 
 def parse_assignments(text: str) -> dict[str, str]:
     """``key=value`` lines; surrounding double quotes are dropped, the last of a key counts."""
-    found: dict[str, str] = {}
+    assignments: dict[str, str] = {}
     for line in text.splitlines():
         key, sign, value = line.partition("=")
         if sign and key.strip() and not key.lstrip().startswith("#"):
-            found[key.strip()] = value.strip().strip('"')
-    return found
+            assignments[key.strip()] = value.strip().strip('"')
+    return assignments
 
 
 def parse_pairs(text: str) -> Pairs:
@@ -26,15 +26,15 @@ def parse_pairs(text: str) -> Pairs:
 
     A line with an empty key continues the value above it on a new line.
     """
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for line in text.splitlines():
         left, colon, value = line.partition(":")
         key = _DEVICE.sub("", left.strip(), count=1).strip()
         if colon and key:
-            found.append((key, value.strip()))
-        elif colon and found:
-            found[-1] = (found[-1][0], f"{found[-1][1]}\n{value.strip()}")
-    return tuple(found)
+            pairs.append((key, value.strip()))
+        elif colon and pairs:
+            pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]}\n{value.strip()}")
+    return tuple(pairs)
 
 
 def first(pairs: Pairs, *keys: str) -> str | None:

@@ -58,8 +58,8 @@ def error_of(done: Completed, command: str, deadline: float) -> ToolError | None
     if done.timed_out:
         return ToolError(kind="timeout", text=f"{command} did not answer within {deadline:g} s")
     said = f"{done.stdout}\n{done.stderr}"
-    if found := parse_error(said):
-        return ToolError(kind=found.kind, text=found.text, exit_code=done.exit_code)
+    if error := parse_error(said):
+        return ToolError(kind=error.kind, text=error.text, exit_code=done.exit_code)
     if not done.exit_code:
         return None
     kind = "crashed" if done.exit_code < 0 else "unrecognised"

@@ -24,9 +24,9 @@ def catalog(overlays: tuple[str, ...]) -> Catalog:
 
     Raises DataError for a folder that is not there.
     """
-    named = [one for one in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if one]
+    named = [word for word in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if word]
     folders = [Path(one) for one in (*named, *overlays)]
-    for one in folders:
-        if not one.is_dir():
-            raise DataError(f"{one}: no such folder; --matrix takes a folder like matrices/")
+    for folder in folders:
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder; --matrix takes a folder like matrices/")
     return Catalog(folders)

@@ -166,13 +166,13 @@ def _probed(
     facts, hidden = collected
     factor = patience().factor
     levels = wish.levels(facts, replayed=examination.replayed)
-    ran = max((one.level for one in levels if one.ran), default=0)
+    ran = max((level.level for level in levels if level.ran), default=0)
     probing = Probing(facts=facts, wish=wish, env=dict(examination.machine.env))
     runs, interrupted = probing.run(
         chosen, ran, total=wish.timeout * factor - (time.monotonic() - start), quiet=output.quiet
     )
     if examination.simulated:
-        runs = tuple(msgspec.structs.replace(one, simulated=True) for one in runs)
+        runs = tuple(msgspec.structs.replace(run, simulated=True) for run in runs)
     case = Case(
         facts=msgspec.structs.replace(facts, probes=runs),
         catalog=examination.catalog,
@@ -184,7 +184,7 @@ def _probed(
         hidden = examination.redactor(case.facts)  # they have met other machines
     report = assemble(
         case,
-        [one for one in chosen if one.level <= ran],
+        [check for check in chosen if check.level <= ran],
         levels=levels,
         fail_on=output.fail_on,
         seconds=time.monotonic() - start,
@@ -209,7 +209,7 @@ class Wish:
 
     def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
         """Every level: whether it can run here, and why not."""
-        highest = max(one.level for one in every())
+        highest = max(check.level for check in every())
         stop = self._stop(facts, replayed=replayed) or (highest + 1, _NO_PROBE)
         return tuple(
             LevelRun(
@@ -262,7 +262,9 @@ def visible_npus(facts: Snapshot) -> int:
         if facts.environment is not None
         else None
     )
-    return count if listed is None else min(count, len([one for one in listed.split(",") if one]))
+    return (
+        count if listed is None else min(count, len([word for word in listed.split(",") if word]))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,7 +279,7 @@ class Probing:
         self, chosen: Sequence[Check], level: int, *, total: float, quiet: bool
     ) -> tuple[tuple[ProbeRun, ...], bool]:
         """Runs of the probes that the chosen checks read, and whether they were interrupted."""
-        wanted = {one.probe for one in chosen if one.probe and one.level <= level}
+        wanted = {check.probe for check in chosen if check.probe and check.level <= level}
         if not wanted or self.facts.python is None:
             return (), False
         gc.enable()  # probes take minutes
@@ -286,8 +288,8 @@ class Probing:
 
         nproc = self.wish.ranks(self.facts)
         requests = [
-            one
-            for one in plan(
+            request
+            for request in plan(
                 level,
                 device=self.wish.judged_device,
                 nproc=nproc,
@@ -295,7 +297,7 @@ class Probing:
                 python=self.facts.python.executable,
                 env=self.env,
             )
-            if one.probe in wanted
+            if request.probe in wanted
         ]
         with Display(quiet=quiet) as display:
             try:

@@ -53,64 +53,68 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
     ledger = Ledger()
     interrupted = False
     try:
-        for one in named:
-            skipped += read(one, patterns, failures, ledger)
+        for log in named:
+            skipped += read(log, patterns, failures, ledger)
     except KeyboardInterrupt:
         skipped += [
-            Skipped(name=one.name, reason="interrupted") for one in named[ledger.files - 1 :]
+            Skipped(name=log.name, reason="interrupted") for log in named[ledger.files - 1 :]
         ]
         interrupted = True
     if not ledger.size:
         reasons = [f"{one.name}: {one.reason}" for one in skipped if one.name in set(logs)]
         raise DataError(reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read")
-    found = conclude(ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on)
-    hidden = ours(others=found.nodes)
-    if output.redact:
-        found = msgspec.structs.replace(hidden.apply(found), redacted=True)
-    else:
-        found = hidden.without_secrets(found)
-    if now:
-        found = msgspec.structs.replace(found, now=_now(found, overlays, redact=output.redact))
-    found = msgspec.structs.replace(
-        found, paste=page.paste(found), seconds=round(time.monotonic() - start, 3)
+    diagnosis = conclude(
+        ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on
     )
-    _write(found, output)
+    hidden = ours(others=diagnosis.nodes)
+    if output.redact:
+        diagnosis = msgspec.structs.replace(hidden.apply(diagnosis), redacted=True)
+    else:
+        diagnosis = hidden.without_secrets(diagnosis)
+    if now:
+        diagnosis = msgspec.structs.replace(
+            diagnosis, now=_now(diagnosis, overlays, redact=output.redact)
+        )
+    diagnosis = msgspec.structs.replace(
+        diagnosis, paste=page.paste(diagnosis), seconds=round(time.monotonic() - start, 3)
+    )
+    _write(diagnosis, output)
     output.show_hidden(hidden)
-    return EXIT_INTERRUPTED if interrupted else found.exit_code
+    return EXIT_INTERRUPTED if interrupted else diagnosis.exit_code
 
 
-def _now(found: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
+def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
     """What the static checks that look for the causes find on this machine."""
     from ascend_doctor.checks import every  # noqa: PLC0415 - all checks, only where asked for
     from ascend_doctor.commands.examination import Examination  # noqa: PLC0415 - as above
     from ascend_doctor.judge import Case, judge  # noqa: PLC0415 - as above
     from ascend_doctor.system import LiveMachine  # noqa: PLC0415 - as above
 
-    wanted = {name for cause in found.causes for name in cause.caught_by}
-    chosen = [one for one in every() if one.id in wanted and one.level == 0]
+    wanted = {name for cause in diagnosis.causes for name in cause.caught_by}
+    chosen = [check for check in every() if check.id in wanted and check.level == 0]
     if not chosen:
         return ()
     examination = Examination(LiveMachine(), overlays=overlays)
     facts, hidden = examination.collect()
     findings = judge(Case(facts=facts, catalog=examination.catalog), chosen)
     clean = hidden.apply if redact else hidden.without_secrets
-    return tuple(clean(one) for one in findings)
+    return tuple(clean(finding) for finding in findings)
 
 
-def _write(found: Diagnosis, output: Output) -> None:
+def _write(diagnosis: Diagnosis, output: Output) -> None:
     for name, file in output.targets:
-        text = _rendered(name, found, output, to_file=file is not None)
+        text = _rendered(name, diagnosis, output, to_file=file is not None)
         if file is None:
             click.echo(text, nl=False, color=True)
         else:
             write_whole(file, text)
 
 
-def _rendered(name: str, found: Diagnosis, output: Output, *, to_file: bool) -> str:
+def _rendered(name: str, diagnosis: Diagnosis, output: Output, *, to_file: bool) -> str:
     if name == "json":
-        return pretty(found)
+        return pretty(diagnosis)
     if name != "text":
         module = importlib.import_module(f"ascend_doctor.render.{name}")
-        rendered: str = module.render(page.as_report(found, output.fail_on))
+        rendered: str = module.render(page.as_report(diagnosis, output.fail_on))
         return rendered
-    return page.render(found, verbose=output.verbose, **output.paper(to_file=to_file))
+    return page.render(diagnosis, verbose=output.verbose, **output.paper(to_file=to_file))

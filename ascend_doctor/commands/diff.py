@@ -39,10 +39,10 @@ def command(*, left: str, right: str, shape: str, overlays: tuple[str, ...], red
         rows = msgspec.to_builtins(found)
         click.echo(pretty({"schema": 1, "differences": rows}), nl=False, color=True)
     else:
-        for group, rows in groupby(found, key=lambda one: one.group):
+        for group, rows in groupby(found, key=lambda difference: difference.group):
             click.echo(f"{group}:")
-            for one in rows:
-                told = f"  {one.setting}: {one.left} -> {one.right}"
+            for row in rows:
+                told = f"  {row.setting}: {row.left} -> {row.right}"
                 click.echo(one_line(told))
         if not found:
             click.echo("no difference in what is compared")

@@ -48,7 +48,7 @@ class _Sourced(click.Command):
 
 
 def _fail(arguments: Sequence[str]) -> None:
-    if not any(one.endswith(("json", "dotenv")) for one in arguments):
+    if not any(argument.endswith(("json", "dotenv")) for argument in arguments):
         sys.stdout.write(FAILURE)
 
 
@@ -75,7 +75,7 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
         return 0
     chosen = form or _calling_shell(environ)
     if chosen not in SHELLS:
-        changes = [one for one in changes if one.name != NAME]
+        changes = [change for change in changes if change.name != NAME]
     sys.stdout.flush()
     sys.stdout.buffer.write(os.fsencode(text(changes, chosen)))
     return 0
@@ -97,9 +97,9 @@ def _wanted(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
     machine = LiveMachine(base)
     lock = locks.read(folder) if folder else None
     stack = stack_of(folder, lock) if folder and lock else _shell_stack(machine)
-    for one in (*stack.checkouts.values(), *filter(None, [stack.environment])):
-        if not is_directory(machine, one):
-            raise DataError(f"{one} is missing from the stack; run ascend-doctor setup again")
+    for checkout in (*stack.checkouts.values(), *filter(None, [stack.environment])):
+        if not is_directory(machine, checkout):
+            raise DataError(f"{checkout} is missing from the stack; run ascend-doctor setup again")
     place = _place(machine, stack, lock.system.get("cann") if lock else None)
     if place.cann is None:
         if not stack.checkouts:
@@ -139,7 +139,9 @@ def _place(machine: Machine, stack: Stack, wanted: str | None) -> Place:
         told = f"the stack was made for CANN {wanted}; here is {version or 'an unknown version'}"
         click.echo(f"ascend-doctor: {one_line(told)} in {one_line(tree.root)}", err=True)
     active = machine.env.get("VIRTUAL_ENV") or machine.env.get("CONDA_PREFIX")
-    nnal = next((one for one in libraries if exists(machine, f"{one.root}/version.info")), None)
+    nnal = next(
+        (library for library in libraries if exists(machine, f"{library.root}/version.info")), None
+    )
     return Place(
         machine=machine,
         cann=_install(machine, tree) if tree else None,
@@ -158,9 +160,9 @@ def _install(machine: Machine, tree: Tree) -> Install:
 
 def _version(machine: Machine, tree: Tree) -> str | None:
     for folder in matches(machine, tree.root, "*-linux"):
-        found = read_or_none(machine, f"{folder}/ascend_toolkit_install.info")
-        if found is not None:
-            return parse_assignments(found).get("version")
+        or_none = read_or_none(machine, f"{folder}/ascend_toolkit_install.info")
+        if or_none is not None:
+            return parse_assignments(or_none).get("version")
     return None
 
 
@@ -172,9 +174,9 @@ def _driver(machine: Machine) -> tuple[str, ...] | None:
     info = parse_assignments(read_or_none(machine, "/etc/ascend_install.info") or "")
     root = info.get("Driver_Install_Path_Param") or "/usr/local/Ascend"
     folders = [f"{root}/driver/{one}" for one in ("lib64", "lib64/common", "lib64/driver")]
-    if any(exists(machine, f"{one}/{_HAL}") for one in folders):
-        return tuple(one for one in folders if is_directory(machine, one))
-    configured = [one for one in places(machine) if one[1] != "LD_LIBRARY_PATH"]
+    if any(exists(machine, f"{folder}/{_HAL}") for folder in folders):
+        return tuple(folder for folder in folders if is_directory(machine, folder))
+    configured = [spot for spot in places(machine) if spot[1] != "LD_LIBRARY_PATH"]
     return () if find(machine, _HAL, configured) else None
 
 
@@ -196,14 +198,14 @@ def _calling_shell(environ: Mapping[str, str]) -> str:
 
 
 def _show(environ: Mapping[str, str], changes: Sequence[Change]) -> None:
-    for one in changes:
-        old = environ.get(one.name)
-        if one.name == NAME or old == one.value:
+    for change in changes:
+        old = environ.get(change.name)
+        if change.name == NAME or old == change.value:
             continue
-        click.echo(f"# {one.name}: {one_line(one.because)}")
-        listed = ":" if one.name.endswith("PATH") else None
+        click.echo(f"# {change.name}: {one_line(change.because)}")
+        listed = ":" if change.name.endswith("PATH") else None
         gone, come = (
-            value.split(listed) if value and listed else [value] for value in (old, one.value)
+            value.split(listed) if value and listed else [value] for value in (old, change.value)
         )
         for entry in gone:
             if entry is not None and entry not in come:

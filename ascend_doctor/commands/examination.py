@@ -93,8 +93,12 @@ class Examination:
         if self._record is None:
             return facts, hidden
         env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
-        if (told := facts.environment) is not None:
-            env = {**dict.fromkeys((*told.withheld, *told.misspelt), ""), **env, **told.variables}
+        if (environment := facts.environment) is not None:
+            env = {
+                **dict.fromkeys((*environment.withheld, *environment.misspelt), ""),
+                **env,
+                **environment.variables,
+            }
         recording.save(
             self._record,
             origin=f"recorded by ascend-doctor {facts.tool_version} at {facts.taken_at}, redacted",

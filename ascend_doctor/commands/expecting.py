@@ -43,23 +43,23 @@ def preset(context: click.Context, texts: tuple[str, ...]) -> None:
 
 
 def expected(
-    site: tuple[Expectation, ...], given: tuple[Expectation, ...], catalog: Catalog
+    site: tuple[Expectation, ...], expectations: tuple[Expectation, ...], catalog: Catalog
 ) -> tuple[Expectation, ...]:
     """What counts: the command line over the site's file over the preset. Raises DataError."""
     context = click.get_current_context(silent=True)
-    found = over(context.meta.get(_PRESET, ()) if context else (), site, given)
-    for one in found:
-        if one.check == SOC:
-            _known_chip(one, catalog)
+    found = over(context.meta.get(_PRESET, ()) if context else (), site, expectations)
+    for expectation in found:
+        if expectation.check == SOC:
+            _known_chip(expectation, catalog)
     return found
 
 
-def _known_chip(one: Expectation, catalog: Catalog) -> None:
-    value = "ascend" + one.value.lower().removeprefix("ascend")
+def _known_chip(expectation: Expectation, catalog: Catalog) -> None:
+    value = "ascend" + expectation.value.lower().removeprefix("ascend")
     names = [name for family in catalog.families for name in family.names]
     families = [family.id for family in catalog.families]
     if value not in families and not any(fnmatchcase(value, name.lower()) for name in names):
         raise DataError(
-            f"--expect {one.text}: no such chip; families are {', '.join(families)}, "
+            f"--expect {expectation.text}: no such chip; families are {', '.join(families)}, "
             f"chips {', '.join(names)}"
         )

@@ -28,11 +28,11 @@ def command(identity: str, overlays: tuple[str, ...]) -> int:
         click.echo()
         click.echo(topic.explain)
         return 0
-    (one,) = choose((identity,), (), level=len(LEVELS))
-    click.echo(f"{one.id}: {one.title}")
-    click.echo(f"level {one.level}: {LEVELS[one.level]}")
+    (check,) = choose((identity,), (), level=len(LEVELS))
+    click.echo(f"{check.id}: {check.title}")
+    click.echo(f"level {check.level}: {LEVELS[check.level]}")
     click.echo()
-    click.echo(inspect.cleandoc(one.explain))
+    click.echo(inspect.cleandoc(check.explain))
     return 0
 
 

@@ -72,7 +72,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def collected(*, soak: float, **options: Any) -> Any:
         sizes = {one: size for one in _SIZES if (size := options.pop(one)) is not None}
-        nodes = {one: value for one in _NODES if (value := options.pop(one, None)) is not None}
+        nodes = {node: value for node in _NODES if (value := options.pop(node, None)) is not None}
         return command(asked=Asked(sizes=sizes, minutes=soak, **nodes), **options)
 
     found: Callable[..., Any] = click.option(

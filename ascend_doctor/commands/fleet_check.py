@@ -133,7 +133,7 @@ def _run(engine: Engine, job: Job) -> tuple[tuple[Silent, ...], bool]:
     try:
         return engine.run(job), False
     except KeyboardInterrupt:
-        return tuple(Silent(one, "interrupted before it reported") for one in job.nodes), True
+        return tuple(Silent(node, "interrupted before it reported") for node in job.nodes), True
 
 
 @contextmanager

@@ -37,20 +37,20 @@ _TAINT = re.compile(
 
 
 def _pairs(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
-    found = [_PAIR.fullmatch(one) for one in given]
-    if None in found:
+    matches = [_PAIR.fullmatch(one) for one in given]
+    if None in matches:
         raise click.BadParameter("give KEY=VALUE")
-    return tuple((one["key"], one["value"]) for one in found if one)
+    return tuple((match["key"], match["value"]) for match in matches if match)
 
 
 def _taints(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
-    found = [_TAINT.fullmatch(one) for one in given]
-    if None in found:
+    matches = [_TAINT.fullmatch(one) for one in given]
+    if None in matches:
         raise click.BadParameter("give KEY[=VALUE][:EFFECT], as `kubectl describe node` shows it")
     return tuple(
-        Toleration(key=one["key"], value=one["value"] or "", effect=one["effect"] or "")
-        for one in found
-        if one
+        Toleration(key=match["key"], value=match["value"] or "", effect=match["effect"] or "")
+        for match in matches
+        if match
     )
 
 
@@ -169,7 +169,7 @@ def _sourced(files: tuple[str, ...]) -> tuple[str, ...]:
     """What stands before a command that needs the variables of files; a pod reads no profile."""
     if not files:
         return ()
-    first = "".join(f"source {shlex.quote(one)} && " for one in files)
+    first = "".join(f"source {shlex.quote(file)} && " for file in files)
     return ("bash", "-c", f'{first}exec "$@"', "bash")
 
 

@@ -42,12 +42,12 @@ def command(
     start = time.monotonic()
     facts = read_snapshot(snapshot)
     matrix = catalog(overlays)
-    wanted = expected(output.expected, expect, matrix)
-    case = Case(facts=facts, catalog=matrix, expected=wanted)
+    expectations = expected(output.expected, expect, matrix)
+    case = Case(facts=facts, catalog=matrix, expected=expectations)
     level = 3 if facts.probes else 0
     report = assemble(
         case,
-        choose(only, skip, level=level, expected=wanted),
+        choose(only, skip, level=level, expected=expectations),
         levels=tuple(LevelRun(level=n, adds=LEVELS[n]) for n in range(level + 1)),
         fail_on=output.fail_on,
         seconds=time.monotonic() - start,

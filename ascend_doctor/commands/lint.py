@@ -67,12 +67,12 @@ def command(  # noqa: PLR0913 - the options of the command
     rows = catalog(overlays)
     base = _machine(rows, megatron, soc, here=here)
     told = [*_of_files(files, rows), *([of_command(words, rows)] if words else [])]
-    chosen = tuple(one for one in choose(only, skip, level=0) if suits(one))
+    chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
     found = unique(
         tuple(
-            one
+            finding
             for each in told
-            for one in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
+            for finding in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
         )
     )
     report = _report(found, base, output, time.monotonic() - start)
@@ -100,15 +100,15 @@ def _of_files(files: Sequence[str], rows: Catalog) -> Iterator[Subject]:
 
 
 def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:
-    given = machine(megatron, soc)
+    snapshot = machine(megatron, soc)
     if not here:
-        return given
+        return snapshot
     from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only for this machine
     from ascend_doctor.system import LiveMachine  # noqa: PLC0415
 
     facts = take(LiveMachine(), rows)
     return msgspec.structs.replace(
-        facts, python=given.python or facts.python, npus=given.npus or facts.npus
+        facts, python=snapshot.python or facts.python, npus=snapshot.npus or facts.npus
     )
 
 

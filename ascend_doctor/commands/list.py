@@ -15,13 +15,18 @@ def command(shape: str) -> int:
     known = every()
     if shape == "json":
         rows = [
-            {"id": one.id, "level": one.level, "title": one.title, "probe": one.probe or None}
-            for one in known
+            {
+                "id": check.id,
+                "level": check.level,
+                "title": check.title,
+                "probe": check.probe or None,
+            }
+            for check in known
         ]
         listed = msgspec.json.encode({"schema": 1, "checks": rows})
         click.echo(msgspec.json.format(listed, indent=2).decode())
         return 0
-    width = max(len(one.id) for one in known)
-    for one in known:
-        click.echo(f"{one.level}  {one.id:<{width}}  {one.title}")
+    width = max(len(check.id) for check in known)
+    for check in known:
+        click.echo(f"{check.level}  {check.id:<{width}}  {check.title}")
     return 0

@@ -41,16 +41,19 @@ def list_rows(overlays: tuple[str, ...], shape: str) -> int:
     """List the documented stacks and the components with their releases."""
     rows = catalog(overlays)
     if shape == "json":
-        components = {one.id: [row.version for row in one.releases] for one in rows.components}
+        components = {
+            component.id: [row.version for row in component.releases]
+            for component in rows.components
+        }
         _say(pretty({"schema": 1, "stacks": rows.stacks, "components": components}))
         return 0
     _say("Stacks")
     for stack in rows.stacks:
         _say(f"  {stack.id:<28} {stack.status:<12} {stack.title}")
     _say("", "Components")
-    for one in rows.components:
-        versions = ", ".join(row.version for row in one.releases) or "not listed; bounds only"
-        _say(f"  {one.id:<22} {_cut(versions, 90)}")
+    for component in rows.components:
+        versions = ", ".join(row.version for row in component.releases) or "not listed; bounds only"
+        _say(f"  {component.id:<22} {_cut(versions, 90)}")
     note = staleness(rows, dt.datetime.now(dt.timezone.utc).date())
     if note:
         click.echo(note, err=True)
@@ -101,8 +104,8 @@ def why_bound(one: str, other: str, overlays: tuple[str, ...]) -> int:
 def lint(overlays: tuple[str, ...]) -> int:
     """Check every matrix file: shape, references, ranges, cycles, sources, contradictions."""
     problems = lint_matrix(catalog(overlays))
-    for one in problems:
-        _say(str(one))
+    for problem in problems:
+        _say(str(problem))
     count = len(problems)
     click.echo(f"{count} problem{'s' * (count != 1)} in the matrix", err=True)
     return EXIT_FINDINGS if problems else 0
@@ -145,17 +148,19 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
     machine = {} if anywhere else _this_machine(rows)
     machine |= facts_on(rows, given)
     question = Question(wishes=wishes(rows, megatron, framework), machine=machine, doubts=doubts)
-    found = solve(rows, question)
+    solution = solve(rows, question)
     if shape == "json":
-        result = found or refusal(rows, question)
+        result = solution or refusal(rows, question)
         _say(
-            pretty({"schema": 1, "machine": machine, "found": found is not None, "result": result})
+            pretty(
+                {"schema": 1, "machine": machine, "found": solution is not None, "result": result}
+            )
         )
-    elif found is not None:
-        _say(*_solution(found, machine))
+    elif solution is not None:
+        _say(*_solution(solution, machine))
     else:
         _say(*refusal_lines(refusal(rows, question), question))
-    return 0 if found is not None else EXIT_FINDINGS
+    return 0 if solution is not None else EXIT_FINDINGS
 
 
 _FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
@@ -205,7 +210,7 @@ def _this_machine(rows: Catalog) -> dict[str, str]:
 def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
     """What a machine is, as versions of components; what could not be told is left out."""
     cann = facts.cann.in_use if facts.cann else None
-    names = {one.name for one in facts.npus.devices} if facts.npus else set()
+    names = {device.name for device in facts.npus.devices} if facts.npus else set()
     families = {family.id for name in names if (family := rows.family_of(name))}
     python = ".".join(facts.python.version.split(".")[:2]) if facts.python else None
     known = {
@@ -219,16 +224,16 @@ def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _solution(found: Solution, machine: dict[str, str]) -> Iterable[str]:
+def _solution(solution: Solution, machine: dict[str, str]) -> Iterable[str]:
     yield "machine: " + (", ".join(f"{k} {v}" for k, v in machine.items()) or "any")
-    for name, version in sorted(found.versions.items()):
+    for name, version in sorted(solution.versions.items()):
         yield f"  {name:<22} {version}"
-    for name, ranges in sorted(found.ranges.items()):
+    for name, ranges in sorted(solution.ranges.items()):
         yield f"  {name:<22} {', '.join(one for one in ranges if one) or 'any'}"
-    for doubt in found.doubts:
+    for doubt in solution.doubts:
         got = f"got {doubt.version}" if doubt.version else "another range is needed"
         yield f"doubt: {doubt.by} is documented with {_need(doubt.need)}; {got}"
-    yield from (f"stack: {name}" for name in found.stacks)
+    yield from (f"stack: {name}" for name in solution.stacks)
 
 
 def refusal_lines(refused: Refusal, question: Question) -> Iterable[str]:
@@ -237,8 +242,8 @@ def refusal_lines(refused: Refusal, question: Question) -> Iterable[str]:
     given = [f"{name} {question.machine[name]}" for name in refused.machine]
     here = f" on a machine with {' and '.join(given)}" if given else ""
     yield f"no stack has {' and '.join(wanted)}{here}"
-    yield from (f"because {one}" for one in refused.reasons)
-    yield from (f"instead {one}" for one in refused.changes)
+    yield from (f"because {reason}" for reason in refused.reasons)
+    yield from (f"instead {change}" for change in refused.changes)
 
 
 def _stack(stack: Stack) -> Iterable[str]:
@@ -267,14 +272,14 @@ def _component(component: Component) -> Iterable[str]:
 
 def _release(release: Release) -> Iterable[str]:
     marks = [release.status, release.released, "moving branch" if release.moving else ""]
-    tail = ", ".join(one for one in marks if one)
+    tail = ", ".join(mark for mark in marks if mark)
     yield f"{release.version}{f'  ({tail})' if tail else ''}"
     if release.reports:
         yield f"  says of itself: {release.reports}"
     if release.commit:
         yield f"  commit: {release.commit}"
     for word, needs in (("needs", release.requires), ("conflicts with", release.conflicts)):
-        yield from (f"  {word} {_need(one)}" for one in needs)
+        yield from (f"  {word} {_need(need)}" for need in needs)
     if release.note:
         yield f"  note: {release.note}"
     yield from _sources(release.sources, indent="  ")

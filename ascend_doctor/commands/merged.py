@@ -50,7 +50,7 @@ class Wanted:
 
 
 def _names(fleet: Fleet | None) -> tuple[str, ...]:
-    return (*(one.name for one in fleet.nodes), *fleet.missing) if fleet else ()
+    return (*(node.name for node in fleet.nodes), *fleet.missing) if fleet else ()
 
 
 def _redacted(report: Report, hidden: Redactor) -> Report:

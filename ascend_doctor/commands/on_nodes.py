@@ -78,7 +78,7 @@ def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gather(**options: Any) -> Any:
-        own = {one.name: options.pop(one.name) for one in fields(OnNodes)}
+        own = {field.name: options.pop(field.name) for field in fields(OnNodes)}
         return command(on_nodes=OnNodes(**own), **options)
 
     found: Callable[..., Any] = selection_options(gather)

@@ -89,7 +89,9 @@ class Output:
 
     def reachable_first(self) -> Output:
         """Standard output before files, which may lie where nothing answers."""
-        return replace(self, targets=tuple(sorted(self.targets, key=lambda one: one[1] or "")))
+        return replace(
+            self, targets=tuple(sorted(self.targets, key=lambda target: target[1] or ""))
+        )
 
     def write(self, report: Report, hidden: Redactor) -> None:
         """Render every target. Files are replaced whole. Raises DataError."""
@@ -102,7 +104,7 @@ class Output:
             report = msgspec.structs.replace(rest, redacted=True, snapshot=facts)
         elif not (self.redact and report.fleet):  # a merged one comes redacted
             report = hidden.without_secrets(report)
-        known = [one.check for one in report.findings if _ACKNOWLEDGED in one.title]
+        known = [finding.check for finding in report.findings if _ACKNOWLEDGED in finding.title]
         if known:  # also where all else is silent: somebody decided it
             click.echo(f"ascend-doctor: acknowledged: {', '.join(known)}", err=True)
         for name, file in self.targets:

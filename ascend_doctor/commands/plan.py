@@ -87,11 +87,11 @@ def command(  # noqa: PLR0913 - the options of the command
     asked = Asked(model=find(rows, name), run=run, megatron=_version(megatron))
     where = _place(rows, soc, per_node or 0)
     if wanted:
-        one = parse(wanted, npus)
-        wrong = [text for _, text in broken(asked, one)]
+        layout = parse(wanted, npus)
+        wrong = [text for _, text in broken(asked, layout)]
         if wrong:
-            raise DataError(f"{one.name} is not legal: {'; '.join(wrong)}")
-        found: tuple[Choice, ...] = (choice(asked, one, where),)
+            raise DataError(f"{layout.name} is not legal: {'; '.join(wrong)}")
+        found: tuple[Choice, ...] = (choice(asked, layout, where),)
     else:
         found = choices(asked, npus, where)
     frameworks = [framework] if framework else list(FRAMEWORKS)
@@ -122,7 +122,7 @@ def _place(rows: Catalog, name: str | None, per_node: int) -> Place:
     family = rows.family_of(name)
     if family is None:
         raise click.UsageError(f"--soc {name}: no hardware row has this name")
-    chips = [one for one in family.socs if one.soc in {name, f"Ascend{name}"}]
+    chips = [soc for soc in family.socs if soc.soc in {name, f"Ascend{name}"}]
     where = place(family, chips[0] if chips else None, per_node)
     if not where.memory:
         click.echo(f"no row says how much memory {name} has; nothing is said of fit", err=True)

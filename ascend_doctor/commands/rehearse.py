@@ -98,8 +98,8 @@ def command(  # noqa: PLR0913 - the options of the command
     server = machine(kind, soc=soc)
     family = Catalog().family_of(server.soc)
     builds: dict[str, Any] = {"kernels": family.id} if family else {}
-    for one in injected:
-        builds.update(one.fault.builds)
+    for injection in injected:
+        builds.update(injection.fault.builds)
     tree = build(Path(interpreter), **builds)
     if lacking := packages.missing(interpreter):
         told = f"without {', '.join(lacking)} some probes are skipped; install with"

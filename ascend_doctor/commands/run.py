@@ -106,7 +106,7 @@ def command(  # noqa: PLR0913 - the options of the command
 def _closed(report: Report) -> bool:
     """Whether the launch is kept back: by a finding, or by an expectation that nobody can tell."""
     return report.verdict.exit_code == EXIT_FINDINGS or any(
-        one.check in CHECKS and one.level is Level.UNKNOWN for one in report.findings
+        finding.check in CHECKS and finding.level is Level.UNKNOWN for finding in report.findings
     )
 
 
@@ -129,10 +129,10 @@ def run_kept(launch: tuple[str, ...], log: str, variables: Mapping[str, str]) ->
     the command cannot be started.
     """
     try:
-        kept = os.fdopen(emptied(log), "wb")
+        fdopen = os.fdopen(emptied(log), "wb")
     except OSError as error:
         raise DataError(f"--log {log}: {reason(error)}") from error
-    with kept:
+    with fdopen:
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
                 launch,
@@ -144,7 +144,7 @@ def run_kept(launch: tuple[str, ...], log: str, variables: Mapping[str, str]) ->
         except OSError as error:
             raise DataError(f"{launch[0]}: {error.strerror}") from error
         with process, _signals_passed_on(process):
-            log_lines = KeptLog(kept, Redactor().secrets)
+            log_lines = KeptLog(fdopen, Redactor().secrets)
             try:
                 _copy(process, log_lines)
             finally:
@@ -172,7 +172,7 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _copy(process: subprocess.Popen[bytes], kept: KeptLog) -> None:
+def _copy(process: subprocess.Popen[bytes], log: KeptLog) -> None:
     """Until both streams end, or the process did and what it left open says nothing more."""
     with selectors.DefaultSelector() as selector:
         for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
@@ -187,6 +187,6 @@ def _copy(process: subprocess.Popen[bytes], kept: KeptLog) -> None:
                 if not data:
                     selector.unregister(key.fileobj)
                     continue
-                kept.write(str(key.fd), data)
+                log.write(str(key.fd), data)
                 key.data.write(data)
                 key.data.flush()

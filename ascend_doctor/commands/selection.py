@@ -37,13 +37,13 @@ def choose(
     Raises UsageError for an unknown id, and where an expectation is to be left out.
     """
     known = every()
-    ids = [one.id for one in known]
+    ids = [check.id for check in known]
     for name in (*only, *skip):
         if name not in ids:
             close = difflib.get_close_matches(name, ids, n=1)
             hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"
             raise click.UsageError(f"no check is called {name!r}{hint}")
-    needed = {one.check: one.key for one in expected}
+    needed = {expectation.check: expectation.key for expectation in expected}
     for name in skip:
         if name in needed:
             raise click.UsageError(
@@ -51,8 +51,8 @@ def choose(
                 + (", as --expect npus=0" if needed[name] == "npus" else "")
             )
     return tuple(
-        one
-        for one in known
-        if one.id in needed
-        or (one.level <= level and one.id not in skip and (not only or one.id in only))
+        check
+        for check in known
+        if check.id in needed
+        or (check.level <= level and check.id not in skip and (not only or check.id in only))
     )

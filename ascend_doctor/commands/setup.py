@@ -190,13 +190,13 @@ def _check_usage(options: SetupOptions) -> None:
 def _described(plan: Plan, prefix: Prefix) -> Iterator[str]:
     """The plan in words."""
     yield f"stack {plan.id} in {prefix.root}"
-    for one in plan.checkouts:
-        where = one.commit or "the commit that it names then"
-        yield f"  {one.name:<22} {one.ref}  {where}"
+    for checkout in plan.checkouts:
+        where = checkout.commit or "the commit that it names then"
+        yield f"  {checkout.name:<22} {checkout.ref}  {where}"
     yield f"  {'python':<22} {plan.base.facts.version}  {plan.base.executable}"
     if plan.wheels is None:
         yield from (f"  {'pip':<22} {one}" for one in plan.requirements)
-        yield from (f"  {'constraint':<22} {one}" for one in plan.constraints)
+        yield from (f"  {'constraint':<22} {constraint}" for constraint in plan.constraints)
     else:
         yield f"  {'wheels':<22} {len(plan.wheels)}, by their hashes"
     if plan.as_of and plan.wheels is None:
@@ -207,7 +207,7 @@ def _described(plan: Plan, prefix: Prefix) -> Iterator[str]:
         yield f"  {'index':<22} {requirement}: {', '.join(urls)}, where yours do not have it"
     for setting in plan.settings:
         yield f"  {'variable':<22} {setting.name}={setting.value}"
-    yield from (f"note: {one}" for one in plan.doubts)
+    yield from (f"note: {doubt}" for doubt in plan.doubts)
     yield from (f"to get: {one}" for one in plan.missing)
 
 
@@ -238,8 +238,10 @@ def _site(
         prefix=prefix,
         runner=Runner(),
         catalog=rows,
-        source=lambda one: (
-            bundle.source(carried, one) if carried else mirrors.source(one.name, one.url)
+        source=lambda checkout: (
+            bundle.source(carried, checkout)
+            if carried
+            else mirrors.source(checkout.name, checkout.url)
         ),
         watch=Display(quiet=options.quiet),
         asks=plan.wheels is None,

@@ -112,8 +112,8 @@ class Planner:
             raise DataError("there is no Python to make an environment of; name one with --python")
         major, minor = python.version.split(".")[:2]
         arch = python.machine or (host.arch if host else "")
-        told = BasePython(version=python.version, tag=f"cp{major}{minor}", arch=arch)
-        return Base(executable=python.executable, facts=told)
+        base_python = BasePython(version=python.version, tag=f"cp{major}{minor}", arch=arch)
+        return Base(executable=python.executable, facts=base_python)
 
     def _environment(self) -> str:
         """The environment as the lock has it: "venv" in the stack, or a full path."""
@@ -139,9 +139,9 @@ class Planner:
                 "one cannot see; add --active, or name the interpreter below it with --python"
             )
         there = {name: python.find(name) for name in names}
-        if lacking := [name for name, found in there.items() if found is None]:
+        if lacking := [name for name, distribution in there.items() if distribution is None]:
             raise DataError(f"--keep: {python.executable} does not have {', '.join(lacking)}")
-        return {name: found.version for name, found in there.items() if found}
+        return {name: distribution.version for name, distribution in there.items() if distribution}
 
 
 def facts_of(options: SetupOptions, rows: Catalog) -> Snapshot:

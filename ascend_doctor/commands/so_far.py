@@ -41,8 +41,10 @@ class SoFar:
         facts, hidden = self.examination.so_far(why)
         levels = self.wish.levels(facts, replayed=self.examination.replayed)
         levels = tuple(
-            msgspec.structs.replace(one, ran=False, reason=why) if one.level and one.ran else one
-            for one in levels
+            msgspec.structs.replace(level, ran=False, reason=why)
+            if level.level and level.ran
+            else level
+            for level in levels
         )
         report = assemble(
             Case(
@@ -52,7 +54,7 @@ class SoFar:
                 nproc=self.wish.nproc,
                 expected=self.wish.expected,
             ),
-            [one for one in self.chosen if not one.level],
+            [check for check in self.chosen if not check.level],
             levels=levels,
             fail_on=self.output.fail_on,
             seconds=time.monotonic() - self.start,

@@ -40,7 +40,7 @@ def script(
     What comes out lies in ``folder``/ascend-doctor-JOB: the report, the lists of nodes, and the
     nodes' own reports below. The job's exit code is that of the check.
     """
-    rows = "\n".join(directive(*one) for one in options)
+    rows = "\n".join(directive(*option) for option in options)
     place = f"{shlex.quote(folder)}/ascend-doctor-$SLURM_JOB_ID"
     call = shlex.join((*doctor, "fleet", "check", "--slurm", *check))
     return f"""#!/bin/sh

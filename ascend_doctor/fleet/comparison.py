@@ -23,16 +23,18 @@ _UNTOLD = "(could not tell)"
 def differences(left: Snapshot, right: Snapshot, stack: frozenset[str]) -> tuple[Difference, ...]:
     """What differs. A list's entry that one side lacks is absent there, if its list was read."""
     sides = (settings(left, stack), settings(right, stack))
-    known = sorted({*sides[0], *sides[1]}, key=lambda one: (one.group.rank, one.name))
+    known = sorted({*sides[0], *sides[1]}, key=lambda setting: (setting.group.rank, setting.name))
     found = []
-    for one in known:
+    for setting in known:
         values = [
-            side.get(one, _lacking(one, facts))
+            side.get(setting, _lacking(setting, facts))
             for side, facts in zip(sides, (left, right), strict=True)
         ]
         if values[0] != values[1]:
             found.append(
-                Difference(group=one.group.value, setting=one.name, left=values[0], right=values[1])
+                Difference(
+                    group=setting.group.value, setting=setting.name, left=values[0], right=values[1]
+                )
             )
     return tuple(found)
 

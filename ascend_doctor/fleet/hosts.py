@@ -35,13 +35,13 @@ def parse_hosts(text: str, *, name: str) -> tuple[str, ...]:
 
 def expand(word: str) -> Iterator[str]:
     """The nodes of one expression; ``node[08-11]`` keeps its zeros. Raises ValueError."""
-    found = _RANGES.match(word)
-    if found is None:
+    match = _RANGES.match(word)
+    if match is None:
         if "[" in word or "]" in word:
             raise ValueError(f"{word!r} is no list of nodes; write it like node[001-004,007]")
         yield word.partition(":")[0]
         return
-    for part in found["ranges"].split(","):
+    for part in match["ranges"].split(","):
         bounds = _RANGE.match(part)
         if bounds is None:
             raise ValueError(f"{part!r} in {word!r} is no range")
@@ -49,12 +49,12 @@ def expand(word: str) -> Iterator[str]:
         if int(last) - int(first) > _MOST:
             raise ValueError(f"{part!r} in {word!r} is more than {_MOST} nodes")
         for number in range(int(first), int(last) + 1):
-            yield from expand(f"{found['head']}{number:0{len(first)}d}{found['tail']}")
+            yield from expand(f"{match['head']}{number:0{len(first)}d}{match['tail']}")
 
 
 def _split(row: str) -> Iterable[str]:
     """At commas outside brackets."""
-    return (one for one in re.split(r",(?![^\[]*\])", row) if one)
+    return (word for word in re.split(r",(?![^\[]*\])", row) if word)
 
 
 def plain(name: str) -> str:
@@ -67,10 +67,10 @@ def compress(names: Iterable[str]) -> str:
     groups: dict[tuple[str, int, str], list[int]] = {}
     plain: list[str] = []
     for name in names:
-        found = re.match(r"^(.*?)(\d{1,9})(\D*)$", name)
-        if found:
-            key = (found[1], len(found[2]), found[3])
-            groups.setdefault(key, []).append(int(found[2]))
+        match = re.match(r"^(.*?)(\d{1,9})(\D*)$", name)
+        if match:
+            key = (match[1], len(match[2]), match[3])
+            groups.setdefault(key, []).append(int(match[2]))
         else:
             plain.append(name)
     for (head, width, tail), numbers in groups.items():
@@ -86,9 +86,9 @@ def compress(names: Iterable[str]) -> str:
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
     start = previous = numbers[0]
-    for one in numbers[1:]:
-        if one != previous + 1:
+    for number in numbers[1:]:
+        if number != previous + 1:
             yield start, previous
-            start = one
-        previous = one
+            start = number
+        previous = number
     yield start, previous

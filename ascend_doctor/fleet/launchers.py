@@ -21,15 +21,15 @@ def gang(env: Mapping[str, str]) -> Gang:
     Raises DataError where none says anything, and where variables are half there or contradict.
     """
     here = Variables(env)
-    found = [one for launcher in _LAUNCHERS if (one := launcher(here)) is not None]
-    if not found:
+    gangs = [one for launcher in _LAUNCHERS if (one := launcher(here)) is not None]
+    if not gangs:
         raise DataError(
             "--gang: no launcher's variables are here: PET_NNODES or GROUP_RANK of torchrun,"
             " SLURM_STEP_NODELIST of srun, VC_TASK_INDEX of Volcano, RANK with LOCAL_WORLD_SIZE of"
             " an AscendJob, NODE_RANK of Ray Train; give --nnodes, --node-rank, --rdzv-endpoint"
         )
-    first = found[0]
-    for other in found[1:]:
+    first = gangs[0]
+    for other in gangs[1:]:
         if other.count != first.count:
             raise DataError(
                 f"--gang: {first.count} nodes by {' and '.join(first.names)}, but {other.count} by"
@@ -56,11 +56,11 @@ def _torchrun_options(here: Variables) -> Gang | None:
 def _endpoint(text: str) -> tuple[str, int] | None:
     if not text:
         return None
-    found = re.fullmatch(r"\[?(?P<host>[^\s\[\]]+?)\]?:(?P<port>\d{1,5})", text)
-    if found is None:
+    match = re.fullmatch(r"\[?(?P<host>[^\s\[\]]+?)\]?:(?P<port>\d{1,5})", text)
+    if match is None:
         raise DataError(f"--gang: PET_RDZV_ENDPOINT={text!r} is no HOST:PORT")
-    return Variables({"PET_RDZV_ENDPOINT": found["port"]}).meeting(
-        "", "PET_RDZV_ENDPOINT", default=(found["host"], 0)
+    return Variables({"PET_RDZV_ENDPOINT": match["port"]}).meeting(
+        "", "PET_RDZV_ENDPOINT", default=(match["host"], 0)
     )
 
 
@@ -116,9 +116,9 @@ def _volcano(here: Variables) -> Gang | None:
     (GenerateHosts) and distributed-framework/pytorch/pytorch.go.
     """
     tasks = {
-        found[1]: here.env[name].split(",")
+        match[1]: here.env[name].split(",")
         for name in sorted(here.env)
-        if (found := re.fullmatch(r"VC_(\w+)_HOSTS", name)) and here.env[name]
+        if (match := re.fullmatch(r"VC_(\w+)_HOSTS", name)) and here.env[name]
     }
     indexed = [name for name in ("VC_TASK_INDEX", "VK_TASK_INDEX") if here.any(name)]
     if not tasks and not indexed:

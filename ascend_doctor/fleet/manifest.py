@@ -233,7 +233,7 @@ def _pod(wanted: Wanted, name: str, *, annotated: bool = True, **more: Any) -> M
     if wanted.selectors:
         spec["nodeSelector"] = dict(wanted.selectors)
     if wanted.tolerations:
-        spec["tolerations"] = [one.told() for one in wanted.tolerations]
+        spec["tolerations"] = [toleration.told() for toleration in wanted.tolerations]
     return spec
 
 

@@ -101,10 +101,10 @@ class Merged:
         if shared:
             self.own_codes[number] = own_exit_code(report.verdict.exit_code, report.findings)
             self.own_worst[number] = own_worst(report.findings)
-        for one in report.findings:
-            if one.level in _SHOWN and not (shared and one.check == PROBE):
-                key = Complaint(one.check, one.level, one.title)
-                self.examples.setdefault(key, one)
+        for finding in report.findings:
+            if finding.level in _SHOWN and not (shared and finding.check == PROBE):
+                key = Complaint(finding.check, finding.level, finding.title)
+                self.examples.setdefault(key, finding)
                 known = _at(self.complaints, key)
                 if not known or known[-1] != number:
                     known.append(number)
@@ -113,9 +113,11 @@ class Merged:
         self._add_figures(number, report.snapshot)
 
     def _add_addresses(self, number: int, facts: Snapshot) -> None:
-        for one in facts.hccn.devices if facts.hccn else ():
-            if one.address:
-                self.addresses.setdefault(one.address, []).append((number, f"NPU {one.device}"))
+        for device in facts.hccn.devices if facts.hccn else ():
+            if device.address:
+                self.addresses.setdefault(device.address, []).append(
+                    (number, f"NPU {device.device}")
+                )
 
     def _add_figures(self, number: int, facts: Snapshot) -> None:
         for run in facts.probes:

@@ -32,10 +32,10 @@ def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[Node], t
     """
     alive = _named([one for one in listed if one["Alive"]])
     if job.nodes:
-        found = {name: one for one in alive for name in (one.address, one.host, one.name)}
-        there = {one: found[one]._replace(name=one) for one in job.nodes if one in found}
-        return list(there.values()), tuple(one for one in job.nodes if one not in there)
-    offered = [one for one in alive if one.npus] or alive
+        found = {name: node for node in alive for name in (node.address, node.host, node.name)}
+        there = {node: found[node]._replace(name=node) for node in job.nodes if node in found}
+        return list(there.values()), tuple(node for node in job.nodes if node not in there)
+    offered = [node for node in alive if node.npus] or alive
     if not offered or len(offered) < (job.count or 0):
         raise DataError(f"{len(offered)} nodes can be checked, and {job.count or 1} are wanted")
     return offered[: job.count], ()
@@ -44,18 +44,18 @@ def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[Node], t
 def _named(listed: Sequence[Mapping[str, Any]]) -> list[Node]:
     """By the name that ``ray start --node-name`` gave, else the host's, else by both."""
     hosts = Counter(one["NodeManagerHostname"] for one in listed)
-    found = []
+    nodes = []
     for one in listed:
         host, address = one["NodeManagerHostname"], one["NodeManagerAddress"]
         given = one.get("NodeName") or address
         name = given if given != address else host if hosts[host] == 1 else address
         npus = float(one["Resources"].get(NPU, 0))
-        found.append(Node(name, one["NodeID"], address, host, npus))
-    names = Counter(_file_name(one.name) for one in found)
+        nodes.append(Node(name, one["NodeID"], address, host, npus))
+    names = Counter(_file_name(node.name) for node in nodes)
     return sorted(
-        one._replace(name=name if names[name] == 1 else f"{name}-{one.id[:8]}")
-        for one in found
-        for name in (_file_name(one.name),)
+        node._replace(name=name if names[name] == 1 else f"{name}-{node.id[:8]}")
+        for node in nodes
+        for name in (_file_name(node.name),)
     )
 
 

@@ -88,7 +88,7 @@ class Driver:
             self._start(node)
         placing = self._left - min(_PLACING, self._job.deadline * _PLACING_SHARE)
         while (self._waiting or self._standing) and self._left > 0 and not self._cut.is_set():
-            if self._standing and all(one.began for one in self._waiting.values()):
+            if self._standing and all(check.began for check in self._waiting.values()):
                 self._begin_together()
             ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=min(_POLL, self._left))
             for ref in ready:
@@ -97,10 +97,10 @@ class Driver:
                 self._give_up_on_late_ones()
                 placing = 0.0
         self._tell_lost()
-        for one in (*self._waiting.values(), *self._standing):
-            began = "its check began" if one.began else "its actor did not start"
-            self._silent(one.node.name, f"no answer within {self._job.deadline:g} s; {began}")
-            one.end()
+        for check in (*self._waiting.values(), *self._standing):
+            began = "its check began" if check.began else "its actor did not start"
+            self._silent(check.node.name, f"no answer within {self._job.deadline:g} s; {began}")
+            check.end()
 
     def _start(self, node: Node) -> None:
         """One actor that holds all NPUs of its node, and no CPU, which others may use up."""
@@ -197,8 +197,8 @@ class Driver:
 
 def _why(error: Exception) -> str:
     """Ray's words without its frames."""
-    lines = [one.strip() for one in str(error).splitlines()]
-    told = " ".join(one for one in lines if one and not one.startswith(("File ", "Traceback")))
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = " ".join(line for line in lines if line and not line.startswith(("File ", "Traceback")))
     return f"its actor was lost: {told[:_LONGEST_REASON]}"
 
 

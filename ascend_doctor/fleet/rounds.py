@@ -34,7 +34,7 @@ class Run:
         return msgspec.structs.replace(
             self.table,
             unfinished=self.unfinished,
-            pairs=tuple(self.rows[one] for one in sorted(self.rows)),
+            pairs=tuple(self.rows[row] for row in sorted(self.rows)),
         )
 
     @property
@@ -54,27 +54,31 @@ class Rounds:
         """Take what the report called ``name`` has recorded; whether there was something."""
         taken = False
         for run in runs:
-            if run.probe == PROBE and (found := recorded_or_none(run)):
-                self._add(name, run, found)
+            if run.probe == PROBE and (recorded := recorded_or_none(run)):
+                self._add(name, run, recorded)
                 taken = True
         return taken
 
-    def _add(self, name: str, run: ProbeRun, found: Recorded) -> None:
-        known = self._runs.setdefault(found.table.run, Run(found.table, run.device, run.simulated))
-        if found.table.count != known.table.count:
+    def _add(self, name: str, run: ProbeRun, recorded: Recorded) -> None:
+        known = self._runs.setdefault(
+            recorded.table.run, Run(recorded.table, run.device, run.simulated)
+        )
+        if recorded.table.count != known.table.count:
             return  # it says that it is of this run, and is not
-        if len(found.table.hosts) > len(known.table.hosts):
-            known.table = found.table
-        known.reports[found.node] = name
-        known.unfinished = known.unfinished or found.table.unfinished
-        for row in found.table.pairs:
+        if len(recorded.table.hosts) > len(known.table.hosts):
+            known.table = recorded.table
+        known.reports[recorded.node] = name
+        known.unfinished = known.unfinished or recorded.table.unfinished
+        for row in recorded.table.pairs:
             known.rows.setdefault((row.round, row.pair), row)
 
     def findings(self) -> Iterator[Finding]:
         """What is to be said about all nodes of each run."""
         for run in self._runs.values():
-            for one in verdicts(run.united, run.called, device=run.device, simulated=run.simulated):
-                yield msgspec.structs.replace(one, check=PROBE)
+            for verdict in verdicts(
+                run.united, run.called, device=run.device, simulated=run.simulated
+            ):
+                yield msgspec.structs.replace(verdict, check=PROBE)
 
     def pairs(self) -> Pairs | None:
         """The matrix of the run that most nodes took part in."""
@@ -89,10 +93,10 @@ def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
 
     A node that saw another one fail has not failed for that.
     """
-    told = {one.level for one in findings if one.check == PROBE}
-    if not told & {Level.ERROR, Level.UNKNOWN}:
+    levels = {finding.level for finding in findings if finding.check == PROBE}
+    if not levels & {Level.ERROR, Level.UNKNOWN}:
         return code
-    rest = {one.level for one in findings if one.check != PROBE}
+    rest = {finding.level for finding in findings if finding.check != PROBE}
     if Level.ERROR in rest:
         return EXIT_FINDINGS
     return EXIT_UNKNOWN if Level.UNKNOWN in rest else EXIT_OK
@@ -100,4 +104,4 @@ def own_exit_code(code: int, findings: tuple[Finding, ...]) -> int:
 
 def own_worst(findings: tuple[Finding, ...]) -> Level:
     """The worst level of a report without its pair rounds."""
-    return max((one.level for one in findings if one.check != PROBE), default=Level.OK)
+    return max((finding.level for finding in findings if finding.check != PROBE), default=Level.OK)

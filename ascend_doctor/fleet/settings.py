@@ -75,7 +75,7 @@ def grouped(facts: Snapshot, stack: frozenset[str]) -> dict[Group, list[tuple[st
     """The same as names and values of every group, in the order of groups."""
     found = settings(facts, stack)
     return {
-        group: [(one.name, value) for one, value in found.items() if one.group is group]
+        group: [(setting.name, value) for setting, value in found.items() if setting.group is group]
         for group in Group
     }
 
@@ -98,10 +98,10 @@ def _npus(npus: Npus | None) -> Iterator[Row]:
     yield Group.STACK, "driver by npu-smi", npus.driver_version, False
     yield Group.DEVICES, "npu-smi", npus.tool_version, False
     if npus.devices:
-        names = sorted({one.name for one in npus.devices})
+        names = sorted({device.name for device in npus.devices})
         yield Group.DEVICES, "NPUs", len(npus.devices), False
         yield Group.DEVICES, "chip", ", ".join(names), False
-        totals = sorted({one.hbm.total for one in npus.devices if one.hbm})
+        totals = sorted({device.hbm.total for device in npus.devices if device.hbm})
         yield Group.DEVICES, "HBM", ", ".join(map(str, totals)) or None, False
 
 
@@ -110,23 +110,27 @@ def _cann(cann: Cann | None) -> Iterator[Row]:
         return
     used = cann.in_use
     yield Group.STACK, "CANN", used.version if used else ABSENT, False
-    for one in used.components if used else ():
-        yield Group.STACK, f"CANN {one.name}", one.version, True
+    for component in used.components if used else ():
+        yield Group.STACK, f"CANN {component.name}", component.version, True
     if used:
         yield Group.STACK, "kernels", ", ".join(sorted(used.kernels)), False
         yield Group.STACK, "operator packages", ", ".join(sorted(used.ops_packages)), False
-    yield Group.STACK, "NNAL", ", ".join(str(one.version) for one in cann.nnal) or ABSENT, False
+    yield Group.STACK, "NNAL", ", ".join(str(nnal.version) for nnal in cann.nnal) or ABSENT, False
 
 
 def _python(python: Python | None, stack: frozenset[str]) -> Iterator[Row]:
     if python is None:
         return
     yield Group.STACK, "Python", python.version, False
-    for one in python.distributions:
-        if not one.shadowed:
-            group = Group.STACK if one.name in stack else Group.PACKAGES
-            told = f"{one.version} at {one.commit}" if one.commit else one.version
-            yield group, one.name, told, True
+    for distribution in python.distributions:
+        if not distribution.shadowed:
+            group = Group.STACK if distribution.name in stack else Group.PACKAGES
+            told = (
+                f"{distribution.version} at {distribution.commit}"
+                if distribution.commit
+                else distribution.version
+            )
+            yield group, distribution.name, told, True
 
 
 def _import_path(path: ImportPath | None) -> Iterator[Row]:
@@ -145,10 +149,10 @@ def _import_path(path: ImportPath | None) -> Iterator[Row]:
 def _hccn(hccn: Hccn | None) -> Iterator[Row]:
     if hccn is None:
         return
-    for one in hccn.devices:
-        yield Group.NETWORK, f"netmask of NPU {one.device}", one.netmask, False
-        yield Group.NETWORK, f"TLS of NPU {one.device}", one.tls, False
-        yield Group.NETWORK, f"link of NPU {one.device}", one.link, False
+    for device in hccn.devices:
+        yield Group.NETWORK, f"netmask of NPU {device.device}", device.netmask, False
+        yield Group.NETWORK, f"TLS of NPU {device.device}", device.tls, False
+        yield Group.NETWORK, f"link of NPU {device.device}", device.link, False
 
 
 def _environment(environment: Environment | None) -> Iterator[Row]:
@@ -161,7 +165,7 @@ def _environment(environment: Environment | None) -> Iterator[Row]:
         if name not in _OF_A_RANK:
             yield Group.ENVIRONMENT, name, "(set)", True
     if environment.interfaces is not None:
-        up = sorted(one.name for one in environment.interfaces if one.up)
+        up = sorted(interface.name for interface in environment.interfaces if interface.up)
         yield Group.NETWORK, "interfaces", ", ".join(up), False
 
 
@@ -192,5 +196,5 @@ def _host(host: Host | None) -> Iterator[Row]:
     }
     for name, value in rows.items():
         yield Group.HOST, name, value, False
-    for one in host.limits:
-        yield Group.HOST, f"limit {one.name}", one.soft, False
+    for limit in host.limits:
+        yield Group.HOST, f"limit {limit.name}", limit.soft, False

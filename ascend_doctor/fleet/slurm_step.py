@@ -149,7 +149,7 @@ class Step:
 
     def silent(self, states: Mapping[str, State]) -> tuple[Silent, ...]:
         """Nodes without a report, by what they and Slurm left behind. Raises DataError."""
-        said = _text(self.log).splitlines()
+        splitlines = _text(self.log).splitlines()
         if not self.nodes:
             self.nodes = tuple(
                 name.removesuffix(".log")
@@ -157,12 +157,12 @@ class Step:
                 if name.endswith(".log")
             )
         if not self.nodes or not (self.late or any(map(self._began, self.nodes))):
-            why = f"Slurm gave no nodes: {self.waiting_for}" if self.late else _last(said)
+            why = f"Slurm gave no nodes: {self.waiting_for}" if self.late else _last(splitlines)
             raise DataError("srun: " + why.removeprefix("srun: "))
         return tuple(
-            Silent(one, self._reason(one, states, said))
-            for one in self.nodes
-            if not os.path.exists(self._file(one, "json"))
+            Silent(node, self._reason(node, states, splitlines))
+            for node in self.nodes
+            if not os.path.exists(self._file(node, "json"))
         )
 
     def _file(self, node: str, ending: str) -> str:

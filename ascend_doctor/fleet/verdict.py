@@ -35,7 +35,7 @@ def judge(
 
     ``reasons`` say of nodes why they are silent, where what started the check knows it.
     """
-    names = [one.name for one in merged.nodes]
+    names = [node.name for node in merged.nodes]
     missing = _missing(expected, names)
     drift = tuple(_drifts(merged))
     rounds = tuple(merged.rounds.findings())
@@ -49,17 +49,19 @@ def judge(
         *_complaints(merged),
         *_outliers(merged),
     )
-    accused = {name for one in findings if one.level >= fail_on for name in one.nodes}
-    doubtful = {name for one in rounds if one.level is Level.UNKNOWN for name in one.nodes}
+    accused = {name for finding in findings if finding.level >= fail_on for name in finding.nodes}
+    doubtful = {
+        name for finding in rounds if finding.level is Level.UNKNOWN for name in finding.nodes
+    }
     ends = _ends(merged, accused, doubtful)
     findings = (*findings, *_summary(len(ends.passing), ends.untold))
     return Report(
         tool_version=__version__,
-        taken_at=max((one.taken_at for one in merged.nodes), default=""),
+        taken_at=max((node.taken_at for node in merged.nodes), default=""),
         host=counted(len(names), "node"),
         python="",
         device="fleet",
-        simulated=any(one.simulated for one in merged.nodes),
+        simulated=any(node.simulated for node in merged.nodes),
         redacted=merged.redacted > 0,
         levels=(),
         verdict=verdict(findings, fail_on=fail_on),
@@ -91,23 +93,23 @@ class _Ends(NamedTuple):
 def _ends(merged: Merged, accused: Collection[str], doubtful: Collection[str]) -> _Ends:
     """``accused`` and ``doubtful`` are so by what was compared, whatever their own reports say."""
     passing, failing, untold = [], [], []
-    for number, one in enumerate(merged.nodes):
-        code = merged.own_codes.get(number, one.exit_code)
-        if one.name in accused or code == EXIT_FINDINGS:
-            failing.append(one.name)
-        elif code == EXIT_OK and one.name not in doubtful:
-            passing.append(one.name)
+    for number, node in enumerate(merged.nodes):
+        code = merged.own_codes.get(number, node.exit_code)
+        if node.name in accused or code == EXIT_FINDINGS:
+            failing.append(node.name)
+        elif code == EXIT_OK and node.name not in doubtful:
+            passing.append(node.name)
         else:
-            untold.append(one.name)
+            untold.append(node.name)
     return _Ends(tuple(passing), tuple(failing), tuple(untold))
 
 
 def _nodes(merged: Merged, rounds: Sequence[Finding]) -> Iterator[Node]:
     """Every node with its worst level; of its pair rounds only what is about itself counts."""
     told: dict[str, Level] = defaultdict(lambda: Level.OK)
-    for one in rounds:
-        for name in one.nodes:
-            told[name] = max(told[name], one.level)
+    for finding in rounds:
+        for name in finding.nodes:
+            told[name] = max(told[name], finding.level)
     for number, node in enumerate(merged.nodes):
         own = merged.own_worst.get(number, node.worst)
         yield msgspec.structs.replace(node, worst=max(own, told[node.name]))
@@ -161,7 +163,9 @@ def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Fi
 
 def _about_files(merged: Merged) -> Iterator[Finding]:
     if merged.unreadable:
-        first = "; ".join(f"{one.file}: {one.reason}" for one in merged.unreadable[:_NAMED])
+        first = "; ".join(
+            f"{unreadable.file}: {unreadable.reason}" for unreadable in merged.unreadable[:_NAMED]
+        )
         yield Finding(
             check="fleet-unreadable",
             level=Level.UNKNOWN,
@@ -177,7 +181,7 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
             found=", ".join(merged.duplicates[:_NAMED]) + _more(len(merged.duplicates)),
             because="Two nodes with one name look the same; only the newer report counts.",
         )
-    simulated = tuple(one.name for one in merged.nodes if one.simulated)
+    simulated = tuple(node.name for node in merged.nodes if node.simulated)
     if simulated and len(simulated) < len(merged.nodes):
         yield Finding(
             check="fleet-nodes",
@@ -201,7 +205,7 @@ def _complaints(merged: Merged) -> Iterator[Finding]:
 
 
 def _names(merged: Merged, numbers: Iterable[int]) -> tuple[str, ...]:
-    return tuple(merged.nodes[one].name for one in numbers)
+    return tuple(merged.nodes[number].name for number in numbers)
 
 
 def _drifts(merged: Merged) -> Iterator[Drift]:
@@ -219,7 +223,7 @@ def _spread(
     spread: dict[str, Sequence[int]] = dict(values)
     if setting.listed:
         having = {number for numbers in values.values() for number in numbers}
-        lacking = [one for one in merged.sections[setting.section] if one not in having]
+        lacking = [section for section in merged.sections[setting.section] if section not in having]
         if lacking:
             spread[ABSENT] = lacking
     return spread
@@ -249,14 +253,15 @@ def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
     for drift in drifts:
         if drift.setting != DEVICE_FILES or drift.majority is None:
             continue
-        few = [one for one in drift.values if int(one.value) < int(drift.majority)]
+        few = [value for value in drift.values if int(value.value) < int(drift.majority)]
         if few:
             yield Finding(
                 check="fleet-npus",
                 level=Level.ERROR,
                 title="Nodes have fewer NPUs than most",
                 found="; ".join(
-                    f"{one.value} on {counted(one.count, 'node')}" for one in few[:_NAMED]
+                    f"{differing.value} on {counted(differing.count, 'node')}"
+                    for differing in few[:_NAMED]
                 )
                 + _more(len(few)),
                 wanted=f"{counted(int(drift.majority), 'NPU')}, as on most nodes",
@@ -265,16 +270,18 @@ def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
                     summary="See which cards are gone; merge nodes of another kind apart",
                     commands=("npu-smi info -l", "lspci -d 19e5: | grep -i accelerators"),
                 ),
-                nodes=tuple(name for one in few for name in one.nodes),
+                nodes=tuple(name for differing in few for name in differing.nodes),
             )
 
 
 def _drifted(drift: Drift) -> Finding:
     told = "; ".join(
-        f"{one.value} on {counted(one.count, 'node')}" for one in drift.values[:_NAMED]
+        f"{value.value} on {counted(value.count, 'node')}" for value in drift.values[:_NAMED]
     )
     stack = drift.group == Group.STACK.value
-    few = tuple(name for one in drift.values if one.value != drift.majority for name in one.nodes)
+    few = tuple(
+        name for value in drift.values if value.value != drift.majority for name in value.nodes
+    )
     return Finding(
         check="fleet-drift",
         level=Level.ERROR if stack else Level.WARNING,
@@ -308,11 +315,11 @@ def _outliers(merged: Merged) -> Iterator[Finding]:
     for name, measured in sorted(merged.figures.items()):
         by_node: dict[int, list[float]] = defaultdict(list)
         worse_above = bool(more_is_worse(name))
-        for one in measured:
-            by_node[one.node].append(one.value)
+        for figure in measured:
+            by_node[figure.node].append(figure.value)
         worst = max if worse_above else min
         numbers = list(by_node)
-        values = [worst(by_node[one]) for one in numbers]
+        values = [worst(by_node[number]) for number in numbers]
         for far in outliers(values, worse_above=worse_above):
             node = merged.nodes[numbers[far.place]].name
             yield Finding(

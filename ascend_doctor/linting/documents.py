@@ -32,7 +32,11 @@ def leaves(content: str) -> tuple[tuple[Leaf, ...], ...] | None:
     try:
         check_yaml(content, "")
         documents = list(yaml.compose_all(content, Loader=yaml.CSafeLoader))
-        return tuple(tuple(_walk(one, (), 0, [0], yaml)) for one in documents if one is not None)
+        return tuple(
+            tuple(_walk(document, (), 0, [0], yaml))
+            for document in documents
+            if document is not None
+        )
     except (yaml.YAMLError, RecursionError, ValueError, DataError):
         return None
 
@@ -63,13 +67,13 @@ def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
     """A configuration as the words of overrides: a.b.c=value; interpolations are untold."""
     return tuple(
         Word(
-            f"{'.'.join(one.path)}={UNTOLD if '${' in one.text else one.text}",
-            one.line,
-            one.column,
-            (Piece(UNTOLD, one.line, one.column, one.text),) if "${" in one.text else (),
+            f"{'.'.join(leaf.path)}={UNTOLD if '${' in leaf.text else leaf.text}",
+            leaf.line,
+            leaf.column,
+            (Piece(UNTOLD, leaf.line, leaf.column, leaf.text),) if "${" in leaf.text else (),
         )
-        for one in document
-        if one.path
+        for leaf in document
+        if leaf.path
     )
 
 
@@ -83,33 +87,33 @@ class Container(msgspec.Struct, frozen=True):
 
 def containers(document: tuple[Leaf, ...]) -> tuple[Container, ...]:
     """The containers of a workload of any kind; none where the document is no such thing."""
-    if not {"kind", "apiVersion"} <= {one.path[0] for one in document if one.path}:
+    if not {"kind", "apiVersion"} <= {leaf.path[0] for leaf in document if leaf.path}:
         return ()
     groups: dict[tuple[str, ...], list[Leaf]] = {}
-    for one in document:
-        for place, key in enumerate(one.path[:-1]):
-            if key in {"containers", "initContainers"} and one.path[place + 1].isdecimal():
-                groups.setdefault(one.path[: place + 2], []).append(one)
+    for leaf in document:
+        for place, key in enumerate(leaf.path[:-1]):
+            if key in {"containers", "initContainers"} and leaf.path[place + 1].isdecimal():
+                groups.setdefault(leaf.path[: place + 2], []).append(leaf)
                 break
-    return tuple(_container(path, found) for path, found in groups.items())
+    return tuple(_container(path, group) for path, group in groups.items())
 
 
-def _container(path: tuple[str, ...], found: list[Leaf]) -> Container:
+def _container(path: tuple[str, ...], leafs: list[Leaf]) -> Container:
     names: dict[str, Leaf] = {}
     values: dict[str, Leaf] = {}
     words: list[Word] = []
     scripts: list[Leaf] = []
-    for one in found:
-        match one.path[len(path) :]:
+    for leaf in leafs:
+        match leaf.path[len(path) :]:
             case ("env", place, "name"):
-                names[place] = one
+                names[place] = leaf
             case ("env", place, "value"):
-                values[place] = one
+                values[place] = leaf
             case ("command" | "args", _):
-                if "\n" in one.text or one.text.count(" ") > 1:
-                    scripts.append(one)
+                if "\n" in leaf.text or leaf.text.count(" ") > 1:
+                    scripts.append(leaf)
                 else:
-                    words.append(Word(one.text, one.line, one.column))
+                    words.append(Word(leaf.text, leaf.line, leaf.column))
             case _:
                 pass
     variables = {

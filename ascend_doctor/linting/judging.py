@@ -59,14 +59,16 @@ def findings(
         script=subject.script,
     )
     # A check that has no subject in this file says nothing about it.
-    mine = [one for one in chosen if _concerns(one, subject)]
+    mine = [check for check in chosen if _concerns(check, subject)]
     found = judge(Case(facts=facts, catalog=catalog), mine)
-    abstained = tuple(dict.fromkeys(one.check for one in found if one.needs == "values"))
+    abstained = tuple(
+        dict.fromkeys(finding.check for finding in found if finding.needs == "values")
+    )
     return tuple(
-        _unjudged(one, abstained, allowed=allow_unresolved)
-        if one.check == "launch-resolved"
-        else _placed(one, subject)
-        for one in found
+        _unjudged(finding, abstained, allowed=allow_unresolved)
+        if finding.check == "launch-resolved"
+        else _placed(finding, subject)
+        for finding in found
     )
 
 
@@ -125,11 +127,11 @@ def _names(finding: Finding) -> Iterator[str]:
 def unique(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Findings in the order of their places; several launches of a file repeat what they share."""
     seen = dict.fromkeys(found)
-    placed = [one for one in seen if one.place is not None]
-    rest = [one for one in seen if one.place is None]
+    placed = [finding for finding in seen if finding.place is not None]
+    rest = [finding for finding in seen if finding.place is None]
 
-    def key(one: Finding) -> tuple[str, int, int]:
-        place = one.place or Place(file="", line=0)
+    def key(finding: Finding) -> tuple[str, int, int]:
+        place = finding.place or Place(file="", line=0)
         return place.file, place.line, place.column
 
     return (*sorted(placed, key=key), *rest)

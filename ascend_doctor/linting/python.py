@@ -29,7 +29,7 @@ def script(content: str, file: str) -> Script | None:
             calls += _call(node, file)
         elif isinstance(node, ast.Assign):
             calls += _environment(node, file)
-    calls.sort(key=lambda one: (one.place.line, one.place.column))
+    calls.sort(key=lambda spot: (spot.place.line, spot.place.column))
     return Script(source=file, imports=tuple(imports[:_MOST]), calls=tuple(calls[:_MOST]))
 
 
@@ -53,9 +53,9 @@ def _top(body: list[ast.stmt]) -> list[ast.stmt]:
 def _imports(node: ast.stmt, file: str) -> list[Spot]:
     place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     if isinstance(node, ast.Import):
-        return [Spot(name=one.name, place=place) for one in node.names]
+        return [Spot(name=name.name, place=place) for name in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return [Spot(name=f"{node.module}.{one.name}", place=place) for one in node.names]
+        return [Spot(name=f"{node.module}.{name.name}", place=place) for name in node.names]
     return []
 
 
@@ -64,24 +64,24 @@ def _call(node: ast.Call, file: str) -> list[Spot]:
     if not name:
         return []
     place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
-    found = [Spot(name=name, place=place)]
+    spots = [Spot(name=name, place=place)]
     if node.args:
-        found = [Spot(name=name, argument=_shown(node.args[0]), place=place)]
+        spots = [Spot(name=name, argument=_shown(node.args[0]), place=place)]
     for keyword in node.keywords:
         if keyword.arg:
             spot = Place(file=file, line=keyword.value.lineno, column=keyword.value.col_offset + 1)
             shown = f"{keyword.arg}={_shown(keyword.value)}"
-            found.append(Spot(name=name, argument=shown, place=spot))
-    return found
+            spots.append(Spot(name=name, argument=shown, place=spot))
+    return spots
 
 
 def _environment(node: ast.Assign, file: str) -> list[Spot]:
     """os.environ["NAME"] = ... as a call of os.environ."""
     place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     return [
-        Spot(name="os.environ", argument=_shown(one.slice), place=place)
-        for one in node.targets
-        if isinstance(one, ast.Subscript) and _dotted(one.value) == "os.environ"
+        Spot(name="os.environ", argument=_shown(target.slice), place=place)
+        for target in node.targets
+        if isinstance(target, ast.Subscript) and _dotted(target.value) == "os.environ"
     ]
 
 

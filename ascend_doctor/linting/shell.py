@@ -73,19 +73,19 @@ class _State(msgspec.Struct):
 
     def merge(self, others: list[_State]) -> None:
         """What holds after one of several branches."""
-        names = set().union(*(one.values for one in others))
+        names = set().union(*(other.values for other in others))
         for name in names:
-            found = {text(one.values.get(name, untold(1, 1))) for one in others}
-            first = next(one.values[name] for one in others if name in one.values)
+            found = {text(other.values.get(name, untold(1, 1))) for other in others}
+            first = next(other.values[name] for other in others if name in other.values)
             self.values[name] = first if len(found) == 1 else (_differs(name, first),)
-        for name in set().union(*(one.arrays for one in others)):
-            same = {one.arrays.get(name) for one in others}
-            first_words = next(one.arrays[name] for one in others if name in one.arrays)
+        for name in set().union(*(other.arrays for other in others)):
+            same = {other.arrays.get(name) for other in others}
+            first_words = next(other.arrays[name] for other in others if name in other.arrays)
             cause = _differs(name, first_words)
             lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
             self.arrays[name] = first_words if len(same) == 1 else (lost,)
-        self.exported |= set().union(*(one.exported for one in others))
-        self.sourced = tuple(dict.fromkeys(piece for one in others for piece in one.sourced))
+        self.exported |= set().union(*(other.exported for other in others))
+        self.sourced = tuple(dict.fromkeys(piece for other in others for piece in other.sourced))
 
 
 def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
@@ -184,11 +184,11 @@ class _Walker:
             self._state.values.pop(name, None)
             return name
         start = self._place(value if value is not None else node)
-        found = self._value(value, 0) if value is not None else ()
+        pieces = self._value(value, 0) if value is not None else ()
         if more:
-            found = (*self._state.values.get(name, ()), *found)
+            pieces = (*self._state.values.get(name, ()), *pieces)
         self._state.arrays.pop(name, None)
-        self._state.values[name] = kept(found) or (self._piece("", *start),)
+        self._state.values[name] = kept(pieces) or (self._piece("", *start),)
         return name
 
     def _declare(self, node: Any) -> None:
@@ -231,7 +231,7 @@ class _Walker:
 
     def _case(self, node: Any, depth: int) -> None:
         items = [child for child in node.named_children if child.type == "case_item"]
-        self._branches([list(one.named_children) for one in items], depth, exhaustive=False)
+        self._branches([list(item.named_children) for item in items], depth, exhaustive=False)
 
     def _loop(self, node: Any, depth: int) -> None:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
@@ -349,10 +349,10 @@ class _Walker:
             inner = node.named_children[0]
         if inner.type != "expansion":
             return None
-        found = re.fullmatch(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", self._text(inner))
-        if found is None:
+        match = re.fullmatch(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", self._text(inner))
+        if match is None:
             return None
-        name = found.group(1)
+        name = match.group(1)
         if name in self._state.arrays:
             return self._state.arrays[name]
         return (self._many(inner),)
@@ -392,17 +392,17 @@ class _Walker:
 
     def _string(self, node: Any, depth: int) -> Value:
         """Between double quotes; blanks between parts stand in no node of their own."""
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         end = node.start_byte + 1
         point = (node.start_point[0], node.start_point[1] + 1)
         for child in node.named_children:
             if child.start_byte > end:
-                found.append(self._gap(node, end, child.start_byte, point))
-            found += self._value(child, depth + 1)
+                pieces.append(self._gap(node, end, child.start_byte, point))
+            pieces += self._value(child, depth + 1)
             end, point = child.end_byte, child.end_point
         if node.end_byte - 1 > end:
-            found.append(self._gap(node, end, node.end_byte - 1, point))
-        return kept(tuple(found))
+            pieces.append(self._gap(node, end, node.end_byte - 1, point))
+        return kept(tuple(pieces))
 
     def _gap(self, node: Any, start: int, end: int, point: Any) -> Piece:
         content: bytes = node.text[start - node.start_byte : end - node.start_byte]
@@ -430,12 +430,19 @@ class _Walker:
         """${NAME} and ${NAME:-default}; what else there is, only the shell knows."""
         if folder_of_script(self._text(node)):
             return (self._piece(".", *self._place(node)),)
-        name_node = next((one for one in node.named_children if one.type == "variable_name"), None)
+        name_node = next(
+            (
+                named_child
+                for named_child in node.named_children
+                if named_child.type == "variable_name"
+            ),
+            None,
+        )
         if name_node is None:
             return self._open(node)
         name = self._text(name_node)
         marks = [child.type for child in node.children if not child.is_named]
-        marks = [one for one in marks if one not in {"${", "}"}]
+        marks = [mark for mark in marks if mark not in {"${", "}"}]
         if not marks:
             return self._variable(name, node)
         if marks[0] in {":-", "-", ":=", "="}:
@@ -451,8 +458,8 @@ class _Walker:
         place = self._place(node)
         inner = re.sub(r"^\$\(\(|\)\)$|^\$\[|\]$", "", self._text(node))
 
-        def number(found: re.Match[str]) -> str:
-            value = self._state.values.get(found.group(1) or found.group(2))
+        def number(match: re.Match[str]) -> str:
+            value = self._state.values.get(match.group(1) or match.group(2))
             known = text(value) if value is not None else ""
             return known if known.isdecimal() and len(known) <= _MOST_DIGITS else UNTOLD
 
@@ -529,10 +536,10 @@ def _calculated(expression: str) -> int | None:
 
 def launches(found: tuple[Command, ...]) -> Iterator[Command]:
     """The commands that start a training, by their first words."""
-    for one in found:
-        start = " ".join(item.text for item in one.words[:40])
+    for command in found:
+        start = " ".join(item.text for item in command.words[:40])
         if _STARTS.search(start):
-            yield one
+            yield command
 
 
 _STARTS = re.compile(

@@ -53,9 +53,9 @@ def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[Subject, ...]
 def of_command(words: Iterable[str], catalog: Catalog) -> Subject:
     """A command that was given on the command line, as the shell has split it."""
     column, found = 1, []
-    for one in words:
-        found.append(Word(one, 1, column))
-        column += len(one) + 1
+    for word in words:
+        found.append(Word(word, 1, column))
+        column += len(word) + 1
     command = Command(tuple(found), {}, {}, open=False)
     return _subject("command", command, catalog, lambda line, column: (line, column))
 
@@ -74,23 +74,23 @@ def _shell(
     """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
     found = commands(content, follow)
     some = False
-    for one in launches(found):
+    for command in launches(found):
         some = True
-        yield _subject(file, one, catalog, moved, variables)
+        yield _subject(file, command, catalog, moved, variables)
     if not some and found:
         # A file that only sets variables is sourced by others.
-        last = max(found, key=lambda one: len(one.exported))
+        last = max(found, key=lambda command: len(command.exported))
         yield _subject(file, Command((), last.exported, {}, open=True), catalog, moved)
 
 
 def _documents(file: str, text: str, catalog: Catalog) -> Iterator[Subject]:
     for document in leaves(text) or ():
         pods = containers(document)
-        for one in pods:
-            if one.variables or one.words:
-                command = Command(one.words, one.variables, {}, open=not one.words)
+        for pod in pods:
+            if pod.variables or pod.words:
+                command = Command(pod.words, pod.variables, {}, open=not pod.words)
                 yield _subject(file, command, catalog, lambda line, column: (line, column))
-            for leaf in one.scripts:
+            for leaf in pod.scripts:
                 yield from _shell(
                     file,
                     leaf.text.encode("utf-8", "replace"),
@@ -99,7 +99,7 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[Subject]:
                     lambda line, column, leaf=leaf: (  # type: ignore[misc]
                         (leaf.line + line, column) if leaf.block else (leaf.line, leaf.column)
                     ),
-                    one.variables,
+                    pod.variables,
                 )
         if not pods:
             words = (Word("verl.config", 1, 1), *hydra(document))
@@ -120,31 +120,31 @@ def _subject(
     moved: Moved,
     outer: Mapping[str, Word] | None = None,
 ) -> Subject:
-    texts = [one.text for one in command.words]
+    texts = [word.text for word in command.words]
     told = launch(texts, partial=command.open) if texts else Launch(given=False)
     if not told.program and texts and texts[0] == "verl.config":
         told = msgspec.structs.replace(told, program="verl")
     places: dict[str, Place] = {}
 
-    def place(one: Word | Piece) -> Place:
-        if one.file:
-            return Place(file=one.file, line=one.line, column=one.column)
-        line, column = moved(one.line, one.column)
+    def place(piece: Word | Piece) -> Place:
+        if piece.file:
+            return Place(file=piece.file, line=piece.line, column=piece.column)
+        line, column = moved(piece.line, piece.column)
         return Place(file=file, line=line, column=column)
 
     given = said(texts)
     for name, option in given.items():
         places[name] = place(command.words[option.word])
-    for one in command.words:
-        if one.text.startswith("--"):
-            places[one.text.split("=")[0]] = place(one)
+    for word in command.words:
+        if word.text.startswith("--"):
+            places[word.text.split("=")[0]] = place(word)
     for name, value in command.exported.items():
         places[name] = place(value)
     exported = {**(outer or {}), **command.exported}
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
     path = exported.get("PYTHONPATH")
-    lost = {name: one for name, one in command.own.items() if name in _read_by_training(catalog)}
+    lost = {name: word for name, word in command.own.items() if name in _read_by_training(catalog)}
     for name, value in lost.items():
         places.setdefault(name, place(value))
     told = msgspec.structs.replace(
@@ -165,11 +165,11 @@ def _unresolved(
     options = {option.word: name for name, option in given.items()}
     lists = option_lists(command.words)
     asked: dict[Piece, str] = {}
-    for number, one in enumerate(command.words):
+    for number, word in enumerate(command.words):
         before = command.words[number - 1].text if number else ""
         name = options.get(number) or (options.get(number - 1, "") if takes_value(before) else "")
-        if name or one in lists:
-            asked |= {piece: name for piece in one.unresolved if piece not in asked}
+        if name or word in lists:
+            asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, place=place(piece))
@@ -178,21 +178,21 @@ def _unresolved(
 def _read_by_training(catalog: Catalog) -> set[str]:
     """The variables that scripts set for nothing but the training."""
     groups = {"hccl", "torch_npu", "cann", "visible_devices", "atb"}
-    return {one.name for one in catalog.variables.variables if one.group in groups}
+    return {variable.name for variable in catalog.variables.variables if variable.group in groups}
 
 
 def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> Environment:
     """The variables that the matrix knows; a value that only the shell knows is withheld."""
     table = catalog.variables
-    shown = {one.name for one in table.variables}
-    near = {one.wrong: one.right for one in table.near_misses}
+    shown = {variable.name for variable in table.variables}
+    near = {miss.wrong: miss.right for miss in table.near_misses}
     return Environment(
         source=file,
         variables={
-            name: one.text
-            for name, one in exported.items()
-            if name in shown and UNTOLD not in one.text
+            name: word.text
+            for name, word in exported.items()
+            if name in shown and UNTOLD not in word.text
         },
-        withheld=tuple(name for name, one in exported.items() if UNTOLD in one.text),
+        withheld=tuple(name for name, word in exported.items() if UNTOLD in word.text),
         misspelt=misspelt(tuple(exported), near),
     )

@@ -16,41 +16,41 @@ _RECOMPUTE = {
 }
 
 
-def _sizes(asked: Asked, one: Choice) -> dict[str, str]:
-    layout = one.layout
-    found = {
+def _sizes(asked: Asked, choice: Choice) -> dict[str, str]:
+    layout = choice.layout
+    sizes = {
         "tensor_model_parallel_size": str(layout.tp),
         "pipeline_model_parallel_size": str(layout.pp),
         "context_parallel_size": str(layout.cp),
     }
     if asked.model.experts:
-        found["expert_model_parallel_size"] = str(layout.ep)
-        found["expert_tensor_parallel_size"] = str(layout.expert_tensor)
+        sizes["expert_model_parallel_size"] = str(layout.ep)
+        sizes["expert_tensor_parallel_size"] = str(layout.expert_tensor)
     last = len(stages(asked.model, layout)[-1])
     if layout.pp > 1 and last * layout.pp != asked.model.layers:
-        found["decoder_last_pipeline_num_layers"] = str(last)
-    return found
+        sizes["decoder_last_pipeline_num_layers"] = str(last)
+    return sizes
 
 
-def megatron(asked: Asked, one: Choice) -> tuple[str, ...]:
+def megatron(asked: Asked, choice: Choice) -> tuple[str, ...]:
     """Options of Megatron-LM's pretrain_gpt.py, and of MindSpeed-LLM.
 
     Source: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py.
     """
-    found = [f"--{name.replace('_', '-')} {value}" for name, value in _sizes(asked, one).items()]
-    found += ["--sequence-parallel"] if one.layout.tp > 1 else []
+    found = [f"--{name.replace('_', '-')} {value}" for name, value in _sizes(asked, choice).items()]
+    found += ["--sequence-parallel"] if choice.layout.tp > 1 else []
     found += ["--use-distributed-optimizer", "--bf16"]
-    if one.memory.recompute:
+    if choice.memory.recompute:
         found += [f"--{name.replace('_', '-')} {value}" for name, value in _RECOMPUTE.items()]
     found += [f"--seq-length {asked.run.sequence}", f"--micro-batch-size {asked.run.micro_batch}"]
     return tuple(found)
 
 
-def ms_swift(asked: Asked, one: Choice) -> tuple[str, ...]:
+def ms_swift(asked: Asked, choice: Choice) -> tuple[str, ...]:
     """Options of ``megatron sft`` (modelscope/ms-swift@3602360a:swift/megatron/arguments)."""
-    found = [f"--{name} {value}" for name, value in _sizes(asked, one).items()]
-    found += ["--sequence_parallel true"] if one.layout.tp > 1 else []
-    if one.memory.recompute:
+    found = [f"--{name} {value}" for name, value in _sizes(asked, choice).items()]
+    found += ["--sequence_parallel true"] if choice.layout.tp > 1 else []
+    if choice.memory.recompute:
         found += [f"--{name} {value}" for name, value in _RECOMPUTE.items()]
     if asked.run.lora:
         found += ["--tuner_type lora", f"--lora_rank {asked.run.lora}"]
@@ -58,12 +58,12 @@ def ms_swift(asked: Asked, one: Choice) -> tuple[str, ...]:
     return tuple(found)
 
 
-def twinkle(asked: Asked, one: Choice) -> tuple[str, ...]:
+def twinkle(asked: Asked, choice: Choice) -> tuple[str, ...]:
     """The mesh of a Megatron model.
 
     Source: modelscope/twinkle@1a1d8845:src/twinkle/utils/device_mesh.py.
     """
-    layout = one.layout
+    layout = choice.layout
     sizes = {"dp": layout.dp, "tp": layout.tp, "pp": layout.pp, "cp": layout.cp}
     if asked.model.experts:
         sizes |= {"ep": layout.ep, "etp": layout.expert_tensor}
@@ -72,16 +72,16 @@ def twinkle(asked: Asked, one: Choice) -> tuple[str, ...]:
     return (f'DeviceMesh.from_sizes({words}, device_type="npu"{parallel})',)
 
 
-def verl(asked: Asked, one: Choice) -> tuple[str, ...]:
+def verl(asked: Asked, choice: Choice) -> tuple[str, ...]:
     """Overrides for the actor (verl-project/verl@1dda039b:verl/trainer/config/engine)."""
     where = "actor_rollout_ref.actor.megatron"
-    sizes = _sizes(asked, one)
+    sizes = _sizes(asked, choice)
     uneven = sizes.pop("decoder_last_pipeline_num_layers", None)
     found = [f"{where}.{name}={value}" for name, value in sizes.items()]
     inside = f"+{where}.override_transformer_config"
     if uneven:
         found.append(f"{inside}.num_layers_in_last_pipeline_stage={uneven}")
-    if one.memory.recompute:
+    if choice.memory.recompute:
         found += [f"{inside}.{name}={value}" for name, value in _RECOMPUTE.items()]
     found += [f"actor_rollout_ref.model.lora_rank={asked.run.lora}"] if asked.run.lora else []
     return (*found, "trainer.device=npu")

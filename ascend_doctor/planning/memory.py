@@ -54,7 +54,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 def estimate(model: Model, layout: Layout, run: Run, *, recompute: bool) -> Memory:
     """The memory of the pipeline stage that needs the most."""
     found = (_stage(model, layout, run, stage, recompute=recompute) for stage in range(layout.pp))
-    return max(found, key=lambda one: one.total)
+    return max(found, key=lambda memory: memory.total)
 
 
 def _stage(model: Model, layout: Layout, run: Run, stage: int, *, recompute: bool) -> Memory:

@@ -97,11 +97,11 @@ def find(catalog: Catalog, name: str) -> Model:
     if path.is_file():
         return _read(path)
     rows = every(catalog)
-    wanted = name.lower()
-    for one in rows:
-        if wanted in {one.id, *(known.lower() for known in one.names)}:
-            return one
-    known = ", ".join(one.id for one in rows)
+    lower = name.lower()
+    for row in rows:
+        if lower in {row.id, *(known.lower() for known in row.names)}:
+            return row
+    known = ", ".join(row.id for row in rows)
     raise DataError(f"no model is called {name}, and it is no config.json; known: {known}")
 
 
@@ -111,9 +111,9 @@ def every(catalog: Catalog) -> tuple[Model, ...]:
 
 
 def _read(path: Path) -> Model:
-    found = read_json(path, limit=_CONFIG_BYTES)
+    json = read_json(path, limit=_CONFIG_BYTES)
     try:
-        return from_config(found, title=str(path))
+        return from_config(json, title=str(path))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
 
@@ -169,10 +169,10 @@ class _Sizes:
         self._config = config
 
     def need(self, name: str) -> int:
-        found = self.first(name)
-        if not found:
+        first = self.first(name)
+        if not first:
             raise DataError(f"{name} is missing or no size")
-        return found
+        return first
 
     def first(self, *names: str) -> int:
         """The first of these that is a positive number, else 0."""

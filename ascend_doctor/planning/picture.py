@@ -24,9 +24,9 @@ TITLES = {
 }
 
 
-def picture(asked: Asked, one: Choice, per_node: int) -> Iterator[str]:
+def picture(asked: Asked, choice: Choice, per_node: int) -> Iterator[str]:
     """Every rank with its coordinates: TP, CP, DP and, with experts, EP and which experts."""
-    layout = one.layout
+    layout = choice.layout
     dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
     for stage, layers in enumerate(stages(asked.model, layout)):
         ranks = [rank for rank in range(layout.npus) if dense[rank]["pp"] == stage]
@@ -40,7 +40,7 @@ def picture(asked: Asked, one: Choice, per_node: int) -> Iterator[str]:
             yield _line("TP/CP/DP", [_cell(dense[rank], "tp", "cp", "dp") for rank in row])
             if asked.model.experts:
                 yield _line("EP/EDP", [_cell(expert[rank], "ep", "edp") for rank in row])
-                yield _line("experts", [held(one, expert[rank]["ep"]) for rank in row])
+                yield _line("experts", [held(choice, expert[rank]["ep"]) for rank in row])
         if len(ranks) > len(shown):
             yield f"  and {len(ranks) - len(shown)} more ranks of this stage"
 
@@ -53,9 +53,9 @@ def _cell(place: dict[str, int], *names: str) -> str:
     return "/".join(str(place[name]) for name in names)
 
 
-def held(one: Choice, place: int) -> str:
+def held(choice: Choice, place: int) -> str:
     """The experts of the ranks at this place of their expert parallel group."""
-    return f"{place * one.experts}-{(place + 1) * one.experts - 1}"
+    return f"{place * choice.experts}-{(place + 1) * choice.experts - 1}"
 
 
 def coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:

@@ -50,8 +50,8 @@ def place(family: Family | None, soc: Soc | None, per_node: int) -> Place:
 
 def choices(asked: Asked, npus: int, where: Place) -> tuple[Choice, ...]:
     """The legal layouts of this many NPUs, ranked."""
-    legal = (one for one in _all(asked, npus) if not any(broken(asked, one)))
-    return tuple(sorted((choice(asked, one, where) for one in legal), key=_key))
+    legal = (layout for layout in _all(asked, npus) if not any(broken(asked, layout)))
+    return tuple(sorted((choice(asked, layout, where) for layout in legal), key=_key))
 
 
 def choice(asked: Asked, layout: Layout, where: Place) -> Choice:
@@ -79,9 +79,9 @@ def _all(asked: Asked, npus: int) -> Iterator[Layout]:
                     continue
                 for ep in dividers if experts else (1,):
                     for etp in (0, 1) if experts and tp > 1 else (0,):
-                        one = Layout(npus=npus, tp=tp, pp=pp, cp=cp, ep=ep, etp=etp)
-                        if one.divides:
-                            yield one
+                        layout = Layout(npus=npus, tp=tp, pp=pp, cp=cp, ep=ep, etp=etp)
+                        if layout.divides:
+                            yield layout
 
 
 def _key(one: Choice) -> tuple[object, ...]:

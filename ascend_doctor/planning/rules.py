@@ -81,7 +81,7 @@ def _lora(asked: Asked, layout: Layout) -> str:
 
 
 def _layers(asked: Asked, layout: Layout) -> str:
-    few = min(len(one) for one in stages(asked.model, layout)) < 1
+    few = min(len(stage) for stage in stages(asked.model, layout)) < 1
     return f"{asked.model.layers} layers leave a stage of PP{layout.pp} empty" if few else ""
 
 

@@ -95,13 +95,13 @@ def _told_to_end() -> Iterator[None]:
         if threading.current_thread() is threading.main_thread()
         and signal.getsignal(one) is signal.SIG_DFL
     ]
-    for one in numbers:
-        signal.signal(one, signal.default_int_handler)
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        for one in numbers:
-            signal.signal(one, signal.SIG_DFL)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _environment(request: ProbeRequest, records: str) -> dict[str, str]:
@@ -134,7 +134,8 @@ class _Launch:
         self._end_of_all = end
         shared = len(requests) > 1
         self._parts = [
-            Part(one, os.path.join(records, one.probe) if shared else records) for one in requests
+            Part(request, os.path.join(records, request.probe) if shared else records)
+            for request in requests
         ]
         self._at = 0
         self._launcher = Tail(LAUNCHER_BYTES)
@@ -205,12 +206,12 @@ class _Launch:
             path = os.path.join(self._folder, f"rank-{rank}.out")
             os.mkfifo(path, 0o600)
             self._streams.append(
-                Stream({one.request.probe: one.tails[place] for one in self._parts})
+                Stream({part.request.probe: part.tails[place] for part in self._parts})
             )
             # Open for writing as well, so that the end of one writer is not the end of the pipe.
             self._listen(os.open(path, os.O_RDWR | os.O_NONBLOCK), self._streams[-1])
-        for one in self._parts:
-            os.makedirs(one.folder, exist_ok=True)
+        for part in self._parts:
+            os.makedirs(part.folder, exist_ok=True)
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._listen(reader, self._launcher)
@@ -234,8 +235,13 @@ class _Launch:
             return [*first.argv, "--deadline", str(self._part.request.deadline)]
         listed = [
             text
-            for one in self._parts
-            for text in ("--part", one.request.probe, one.request.script, str(one.request.deadline))
+            for part in self._parts
+            for text in (
+                "--part",
+                part.request.probe,
+                part.request.script,
+                str(part.request.deadline),
+            )
         ]
         return [*first.launcher, first.together, *first.options, *listed]
 
@@ -309,8 +315,8 @@ class _Launch:
         limit = time.monotonic() + DUMP_SECONDS
         while self._drain(0) and time.monotonic() < limit:
             pass
-        for one in self._streams:
-            one.end()
+        for stream in self._streams:
+            stream.end()
         self._look()
         return left_behind
 

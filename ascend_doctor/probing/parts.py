@@ -35,21 +35,21 @@ class Part:
 
     @property
     def started(self) -> bool:
-        return any(one.started for one in self._records)
+        return any(record.started for record in self._records)
 
     @property
     def ended(self) -> bool:
         """Whether every rank has written its result."""
-        return all(one.ended for one in self._records)
+        return all(record.ended for record in self._records)
 
     @property
     def well(self) -> bool:
         """Whether no rank failed; a failure ends the launch."""
-        return all(one.result(0.0).ok for one in self._records)
+        return all(record.result(0.0).ok for record in self._records)
 
     @property
     def pids(self) -> Iterator[int]:
-        return (one.pid for one in self._records if one.pid is not None)
+        return (record.pid for record in self._records if record.pid is not None)
 
     def begin(self, end_of_all: float) -> None:
         """Now it is its turn. Its deadline is cut where less time is left for all."""
@@ -67,7 +67,7 @@ class Part:
 
     def note_silence(self, now: float) -> None:
         """For how long each rank has been mute, before anybody touches it."""
-        self._silent = {one.rank: one.silent(now) for one in self._records}
+        self._silent = {record.rank: record.silent(now) for record in self._records}
 
     def run(
         self,
@@ -84,7 +84,7 @@ class Part:
             exit_code=exit_code,
             timed_out=timed_out,
             ranks=tuple(self._ranks(now, exit_code, launcher.text)),
-            missing=tuple(one.rank for one in self._records if not one.started),
+            missing=tuple(record.rank for record in self._records if not record.started),
             output=launcher.last_lines,
             seconds=round(time.monotonic() - self._start, 3),
             left_behind=left_behind,

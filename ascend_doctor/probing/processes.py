@@ -32,14 +32,14 @@ class Descendants:
         self._before = set(_children())
 
     def __iter__(self) -> Iterator[psutil.Process]:
-        return (one for one in _children() if one not in self._before)
+        return (child for child in _children() if child not in self._before)
 
     def signal(self, pid: int, number: signal.Signals) -> None:
         """Send a signal to one of them; a process id of another owner is left alone."""
-        for one in self:
-            if one.pid == pid:
+        for process in self:
+            if process.pid == pid:
                 with contextlib.suppress(psutil.Error):
-                    one.send_signal(number)
+                    process.send_signal(number)
 
     def end(self) -> tuple[int, ...]:
         """SIGKILL until none is left; the process ids of those that cannot be killed."""
@@ -47,14 +47,14 @@ class Descendants:
         while True:
             alive = list(self)
             if not alive or time.monotonic() > limit:
-                return tuple(sorted(one.pid for one in alive))
-            for one in alive:
+                return tuple(sorted(process.pid for process in alive))
+            for process in alive:
                 with contextlib.suppress(psutil.Error):
-                    one.kill()
+                    process.kill()
                 # An orphan that was handed to this process stays a zombie until it is waited
                 # for, and it can only be once its last thread has ended.
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(one.pid, os.WNOHANG)
+                    os.waitpid(process.pid, os.WNOHANG)
             time.sleep(0.01)
 
 

@@ -71,9 +71,9 @@ class _Noted:
 
 def _built(site: Site, plan: Plan, folder: Path) -> Lock:
     before = _finished(folder)
-    wanted = _pinned_before(plan.checkouts, before)
+    pinned_before = _pinned_before(plan.checkouts, before)
     checkouts = Checkouts(site, folder, finished=before is not None)
-    plan = plan.with_checkouts(checkouts.build(wanted))
+    plan = plan.with_checkouts(checkouts.build(pinned_before))
     environment = Environment(site, plan, folder)
     wheels = environment.build(before)
     compile_helpers(site, folder, environment.pip.python)
@@ -93,12 +93,12 @@ def _finished(folder: Path) -> Lock | None:
     return locks.read(folder) if (folder / locks.FILE).is_file() else None
 
 
-def _pinned_before(wanted: Sequence[Checkout], before: Lock | None) -> tuple[Checkout, ...]:
+def _pinned_before(checkouts: Sequence[Checkout], before: Lock | None) -> tuple[Checkout, ...]:
     """What names no commit yet keeps the one that it was pinned to."""
-    commits = {one.name: one.commit for one in before.checkouts} if before else {}
+    commits = {checkout.name: checkout.commit for checkout in before.checkouts} if before else {}
     return tuple(
-        msgspec.structs.replace(one, commit=one.commit or commits.get(one.name, ""))
-        for one in wanted
+        msgspec.structs.replace(checkout, commit=checkout.commit or commits.get(checkout.name, ""))
+        for checkout in checkouts
     )
 
 

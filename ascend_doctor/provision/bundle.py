@@ -33,9 +33,9 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
     (folder / "wheels").mkdir(exist_ok=True)
     (folder / SUMS).unlink(missing_ok=True)
     files = []
-    for one in lock.checkouts:
-        file = folder / "git" / f"{one.name}.bundle"
-        git.bundle(prefix.objects / f"{one.name}.git", one.commit, file.absolute())
+    for checkout in lock.checkouts:
+        file = folder / "git" / f"{checkout.name}.bundle"
+        git.bundle(prefix.objects / f"{checkout.name}.git", checkout.commit, file.absolute())
         files.append(file)
     for wheel in lock.wheels:
         file = folder / "wheels" / wheel.file
@@ -43,7 +43,7 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
         files.append(file)
     locks.write(folder / locks.FILE, lock)
     files.append(folder / locks.FILE)
-    lines = sorted(f"{hashed(one)}  {one.relative_to(folder)}\n" for one in files)
+    lines = sorted(f"{hashed(path)}  {path.relative_to(folder)}\n" for path in files)
     scratch = folder / f".{SUMS}"
     scratch.write_text("".join(lines), "utf-8")
     scratch.replace(folder / SUMS)
@@ -62,16 +62,16 @@ def read(folder: Path, *, signers: Signers | None = None) -> Lock:
         signers.verify(data, sums)
     told: set[str] = set()
     for line in data.decode("utf-8", "replace").splitlines():
-        found = _LINE.fullmatch(line)
-        if found is None or ".." in Path(found[2]).parts or os.path.isabs(found[2]):
+        match = _LINE.fullmatch(line)
+        if match is None or ".." in Path(match[2]).parts or os.path.isabs(match[2]):
             raise DataError(f"{sums}: {line!r} is no line of sha256sum")
-        _compare(folder / found[2], found[1])
-        told.add(found[2])
+        _compare(folder / match[2], match[1])
+        told.add(match[2])
     if locks.FILE not in told:
         raise DataError(f"{sums}: has no line for {locks.FILE}; write the bundle again")
     lock = locks.read(folder / locks.FILE)
-    wanted = {f"git/{one.name}.bundle" for one in lock.checkouts}
-    if missing := sorted((wanted | {f"wheels/{one.file}" for one in lock.wheels}) - told):
+    wanted = {f"git/{checkout.name}.bundle" for checkout in lock.checkouts}
+    if missing := sorted((wanted | {f"wheels/{wheel.file}" for wheel in lock.wheels}) - told):
         raise DataError(f"{sums}: has no line for {missing[0]}, which the lock names")
     return lock
 

@@ -85,7 +85,10 @@ def fronts(place: Place) -> dict[str, list[str]]:
     if place.cann is None:
         return {}
     root, atb = place.cann.root, _atb_home(place) or ""
-    libraries = [f"{one}/{place.arch}" if one == _TILING else one for one in (*_LIBRARIES, *_AML)]
+    libraries = [
+        f"{library}/{place.arch}" if library == _TILING else library
+        for library in (*_LIBRARIES, *_AML)
+    ]
     return {
         "PATH": [*_there(place, atb, ("bin",)), *_there(place, root, _PROGRAMS[place.cann.layout])],
         "LD_LIBRARY_PATH": [
@@ -113,8 +116,8 @@ def is_foreign(entry: str, place: Place) -> bool:
 
     Folders of operators of one's own in the toolkit in use stay.
     """
-    own = [f"{one}/devlib" for one in place.cann.spellings] if place.cann else []
-    spellings = [one for install in place.others for one in install.spellings]
+    own = [f"{spelling}/devlib" for spelling in place.cann.spellings] if place.cann else []
+    spellings = [spelling for install in place.others for spelling in install.spellings]
     return any(f"{entry}/".startswith(f"{one}/") for one in (*own, *spellings))
 
 
@@ -142,7 +145,7 @@ def _atb_home(place: Place) -> str | None:
 def _there(place: Place, root: str, parts: Iterable[str]) -> list[str]:
     if not root:
         return []
-    return [f"{root}/{one}" for one in parts if is_directory(place.machine, f"{root}/{one}")]
+    return [f"{root}/{part}" for part in parts if is_directory(place.machine, f"{root}/{part}")]
 
 
 def torch_abi(machine: Machine, environment: str | None) -> int:

@@ -47,8 +47,8 @@ class Environment:
 
     @property
     def pip(self) -> store.Pip:
-        place = self.folder / self.plan.venv
-        return store.Pip(place=place, base=self.plan.base.executable, runner=self.site.runner)
+        path = self.folder / self.plan.venv
+        return store.Pip(place=path, base=self.plan.base.executable, runner=self.site.runner)
 
     @property
     def _state(self) -> Path:
@@ -76,11 +76,11 @@ class Environment:
             if not self.pip.exists():
                 self.pip.make(beside=bool(self.plan.kept))
             known = self._wheels(before)
-            files = [*self._provided(), *(store.kept(self.site.prefix, one) for one in known)]
+            files = [*self._provided(), *(store.kept(self.site.prefix, wheel) for wheel in known)]
             self.pip.install(files, over=interrupted and not own)
-            for one in self.plan.checkouts:
-                if one.editable:
-                    self.pip.install_editable(self.folder / one.path, self._state / "linked")
+            for checkout in self.plan.checkouts:
+                if checkout.editable:
+                    self.pip.install_editable(self.folder / checkout.path, self._state / "linked")
             self._come_from_checkouts()
             for name in ("scratch", "pins"):
                 shutil.rmtree(self._state / name, ignore_errors=True)
@@ -92,18 +92,18 @@ class Environment:
         """Install again what left the environment since; where nothing did, no pip."""
         there = installed(LiveMachine({}), str(self.pip.place))
         gone = [
-            one
-            for one in known
-            if one.name not in there or not there[one.name].is_of(one.version, one.exact)
+            wheel
+            for wheel in known
+            if wheel.name not in there or not there[wheel.name].is_of(wheel.version, wheel.exact)
         ]
         if not gone:
             self.site.watch.ended(Outcome("environment", "skipped", f"{len(known)} wheels"))
             return
         with self.site.step("environment", self.pip.place) as done:
             again = self._obtain(gone)
-            self.pip.install((store.kept(self.site.prefix, one) for one in again), over=True)
+            self.pip.install((store.kept(self.site.prefix, wheel) for wheel in again), over=True)
             shutil.rmtree(self._state / "scratch", ignore_errors=True)
-            done("repaired", ", ".join(f"{one.name} {one.version}" for one in gone))
+            done("repaired", ", ".join(f"{wheel.name} {wheel.version}" for wheel in gone))
 
     def _wheels(self, before: Lock | None) -> tuple[Wheel, ...]:
         exact = before.wheels if before else self.plan.wheels
@@ -116,13 +116,13 @@ class Environment:
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = (self._state / "wheels.json").read_bytes()
             known = msgspec.json.decode(content, type=tuple[Wheel, ...])
-            if all(store.intact(self.site.prefix, one) for one in known):
+            if all(store.intact(self.site.prefix, wheel) for wheel in known):
                 return known
         return None
 
     def _resolve(self) -> tuple[Wheel, ...]:
         """Ask the indexes once, and keep what they gave."""
-        provided = {name for one in self.plan.checkouts for name in one.provides}
+        provided = {name for checkout in self.plan.checkouts for name in checkout.provides}
         provided |= set(self.plan.kept)
         pins = [line for line in self.plan.requirements if "==" in line]
         pinned = self.pip.pinned(self._state / "pins", pins, self.plan.indexes)
@@ -131,18 +131,20 @@ class Environment:
             *(line for line in self.plan.requirements if line not in pins),
             *(
                 line
-                for one in self.plan.checkouts
-                if one.editable
-                for line in store.asked_by(self.folder / one.path)
+                for checkout in self.plan.checkouts
+                if checkout.editable
+                for line in store.asked_by(self.folder / checkout.path)
             ),
             *(f"{store.distribution(file)} @ {file.as_uri()}" for file in here),
         ]
-        found = self._dated(dict.fromkeys(asked))
-        named = {one: store.named(one.file)[0] for one in found}
-        hazards = {one.name for one in self.site.catalog.hazards.hazards} & set(named.values())
+        downloads = self._dated(dict.fromkeys(asked))
+        named = {download: store.named(download.file)[0] for download in downloads}
+        hazards = {hazard.name for hazard in self.site.catalog.hazards.hazards} & set(
+            named.values()
+        )
         if hazards:
             raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
-        kept = [one for one, name in named.items() if name not in provided]
+        kept = [download for download, name in named.items() if name not in provided]
         known = store.keep(self.site.prefix, kept)
         fresh = self._state / "wheels.new"
         fresh.write_bytes(msgspec.json.encode(known))
@@ -166,37 +168,41 @@ class Environment:
         """There where the resolution is of the day on which it was made."""
         return self._state / "undated"
 
-    def _obtain(self, wanted: Sequence[Wheel]) -> tuple[Wheel, ...]:
+    def _obtain(self, wheels: Sequence[Wheel]) -> tuple[Wheel, ...]:
         """Have exactly these wheels, from the bundle or the indexes.
 
         What the indexes have as a source only is built again, and may be another file then.
         """
-        missing = [one for one in wanted if not store.intact(self.site.prefix, one)]
+        missing = [wheel for wheel in wheels if not store.intact(self.site.prefix, wheel)]
         if not missing:
-            return tuple(wanted)
+            return tuple(wheels)
         scratch = self._state / "scratch"
         if self.site.wheelhouse is None:
             files = self.pip.download(scratch, missing)
         else:
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(parents=True)
-            for one in missing:
-                shutil.copyfile(self.site.wheelhouse / one.file, scratch / one.file)
-            files = [store.Download(scratch / one.file, one.source) for one in missing]
-        found = {one.name: one for one in store.keep(self.site.prefix, files)}
+            for wheel in missing:
+                shutil.copyfile(self.site.wheelhouse / wheel.file, scratch / wheel.file)
+            files = [store.Download(scratch / wheel.file, wheel.source) for wheel in missing]
+        found = {wheel.name: wheel for wheel in store.keep(self.site.prefix, files)}
         again = self.site.wheelhouse is None
-        wrong = [one.file for one in missing if not _is_that(one, found.get(one.name), again=again)]
+        wrong = [
+            wheel.file
+            for wheel in missing
+            if not _is_that(wheel, found.get(wheel.name), again=again)
+        ]
         if wrong:
             raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
-        return tuple(found.get(one.name, one) for one in wanted)
+        return tuple(found.get(wheel.name, wheel) for wheel in wheels)
 
     def _provided(self) -> Iterator[Path]:
         """Wheels that stand for what comes with a checkout."""
-        for one in self.plan.checkouts:
-            for name, version in one.provides.items():
-                summary = f"{one.ref} at {one.commit}, in place"
-                place = self.folder / one.path
-                yield stand_in(self._state / "stand-ins", name, version, summary, place)
+        for checkout in self.plan.checkouts:
+            for name, version in checkout.provides.items():
+                summary = f"{checkout.ref} at {checkout.commit}, in place"
+                path = self.folder / checkout.path
+                yield stand_in(self._state / "stand-ins", name, version, summary, path)
 
     def _stays(self) -> Iterator[Path]:
         """Wheels that tell pip what is there already; they are never installed."""
@@ -213,29 +219,29 @@ class Environment:
             deadline=_PROVE,
             env={"PYTHONPATH": path} if path else None,
         )
-        for name, found in json.loads(answer).items():
+        for name, load in json.loads(answer).items():
             root = self.folder / trees[name]
-            if found is None or root not in Path(found).parents:
-                raise DataError(f"{name} is imported from {found or 'nowhere'}, not from {root}")
+            if load is None or root not in Path(load).parents:
+                raise DataError(f"{name} is imported from {load or 'nowhere'}, not from {root}")
 
 
-def _is_that(wanted: Wheel, found: Wheel | None, *, again: bool) -> bool:
+def _is_that(wheel: Wheel, found: Wheel | None, *, again: bool) -> bool:
     """The same file; or, where it may have been built ``again``, one of the same source."""
-    if found is None or found.sha256 == wanted.sha256:
+    if found is None or found.sha256 == wheel.sha256:
         return found is not None
-    same = found.version == wanted.version and found.source == wanted.source
-    return again and wanted.source is not None and same
+    same = found.version == wheel.version and found.source == wheel.source
+    return again and wheel.source is not None and same
 
 
 def _importable(plan: Plan, catalog: Catalog) -> Mapping[str, str]:
     """Import names and the checkout that each has to come from."""
     found: dict[str, str] = {}
-    for one in plan.checkouts:
-        for name in (one.name, *one.provides):
+    for checkout in plan.checkouts:
+        for name in (checkout.name, *checkout.provides):
             component = catalog.component(name)
             if component.import_name:
-                found[component.import_name] = one.path
-        if one.name == "megatron-lm":  # a namespace: its parts could come from two trees
-            found |= dict.fromkeys(("megatron.core", "megatron.training"), one.path)
+                found[component.import_name] = checkout.path
+        if checkout.name == "megatron-lm":  # a namespace: its parts could come from two trees
+            found |= dict.fromkeys(("megatron.core", "megatron.training"), checkout.path)
             found.pop("megatron", None)
     return found

@@ -35,21 +35,21 @@ class Git:
     def refs(self, source: Source) -> dict[str, str]:
         """Commits of a server by tag and branch name; a tag wins. Raises CommandError."""
         listed = self._run("ls-remote", "--", source.url, deadline=_ASK, source=source)
-        found: dict[str, str] = {}
+        refs: dict[str, str] = {}
         for kind in ("refs/heads/", "refs/tags/"):
             for line in listed.splitlines():
                 commit, _, ref = line.partition("\t")
                 if ref.startswith(kind):  # an annotated tag is followed by what it stands for
-                    found[ref.removeprefix(kind).removesuffix("^{}")] = commit
-        return found
+                    refs[ref.removeprefix(kind).removesuffix("^{}")] = commit
+        return refs
 
     def has(self, cache: Path, commit: str) -> bool:
         """Whether a commit was fetched to its end."""
         if not (cache / "HEAD").is_file():
             return False
         with contextlib.suppress(CommandError):
-            kept = self._run("rev-parse", "--verify", "-q", f"{_KEEP}{commit}^{{tree}}", at=cache)
-            return bool(kept.strip())
+            run = self._run("rev-parse", "--verify", "-q", f"{_KEEP}{commit}^{{tree}}", at=cache)
+            return bool(run.strip())
         return False
 
     def fetch(self, cache: Path, source: Source, commit: str, ref: str) -> None:
@@ -85,7 +85,7 @@ class Git:
             source=source,
         )
 
-    def place(self, cache: Path, folder: Path, wanted: Checkout) -> str:
+    def place(self, cache: Path, folder: Path, checkout: Checkout) -> str:
         """Check a commit out of the cache, whole or not at all; gives the hash of its tree.
 
         The checkout borrows its objects from the cache by a relative path. Raises CommandError.
@@ -99,10 +99,10 @@ class Git:
         (git / "objects/info/alternates").write_text(f"{up}objects/{cache.name}/objects\n", "utf-8")
         if (cache / "shallow").is_file():
             shutil.copyfile(cache / "shallow", git / "shallow")
-        kind = "remotes/origin" if wanted.moving else "tags"
-        self._run("update-ref", f"refs/{kind}/{wanted.ref}", wanted.commit, at=scratch)
-        self._run("config", "--", "remote.origin.url", wanted.url, at=scratch)
-        self._run("checkout", "-q", "--detach", wanted.commit, at=scratch, deadline=_LOCAL)
+        kind = "remotes/origin" if checkout.moving else "tags"
+        self._run("update-ref", f"refs/{kind}/{checkout.ref}", checkout.commit, at=scratch)
+        self._run("config", "--", "remote.origin.url", checkout.url, at=scratch)
+        self._run("checkout", "-q", "--detach", checkout.commit, at=scratch, deadline=_LOCAL)
         tree = self.tree(scratch)
         shutil.rmtree(folder, ignore_errors=True)
         scratch.replace(folder)
@@ -127,16 +127,16 @@ class Git:
             )
         return tuple(told.splitlines())
 
-    def renew(self, cache: Path, source: Source, wanted: Checkout) -> None:
+    def renew(self, cache: Path, source: Source, checkout: Checkout) -> None:
         """Fetch into a fresh cache what a damaged one held, as far as the server has it."""
         fresh = cache.with_name(f".{cache.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
-        self.fetch(fresh, source, wanted.commit, wanted.ref)
+        self.fetch(fresh, source, checkout.commit, checkout.ref)
         with contextlib.suppress(CommandError):
             held = self._run("for-each-ref", "--format=%(refname)", _KEEP, at=cache).split()
-            for commit in {one.removeprefix(_KEEP) for one in held} - {wanted.commit, "tip"}:
+            for commit in {one.removeprefix(_KEEP) for one in held} - {checkout.commit, "tip"}:
                 with contextlib.suppress(CommandError):
-                    self.fetch(fresh, source, commit, wanted.ref)
+                    self.fetch(fresh, source, commit, checkout.ref)
         shutil.rmtree(cache, ignore_errors=True)
         fresh.replace(cache)
 
@@ -153,7 +153,7 @@ class Git:
     ) -> str:
         place = () if at is None else ("-C", str(at))
         runner = self.runner.hiding(source.secrets if source else ())
-        named = next(one for one in arguments if not one.startswith("-"))
+        named = next(argument for argument in arguments if not argument.startswith("-"))
         return runner.run(
             ["git", *_OPTIONS, *place, *arguments],
             title=f"git {named}{f' {source.url}' if source else ''}",
@@ -181,25 +181,27 @@ def _clear_remains(cache: Path) -> None:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
 
 
-def commit_of(component: Component, wanted: Checkout, refs: Mapping[str, str], url: str) -> str:
+def commit_of(component: Component, checkout: Checkout, refs: Mapping[str, str], url: str) -> str:
     """The full commit to pin: the row's, where the server's ref agrees, else what the ref names.
 
     Raises DataError for a ref that the server does not have, and for a tag that was moved.
     """
-    found = refs.get(wanted.ref)
+    found = refs.get(checkout.ref)
     if found is None:
-        raise DataError(_no_ref(component, wanted.ref, refs, url))
-    if not wanted.commit or found == wanted.commit or wanted.moving:
-        return wanted.commit or found
+        raise DataError(_no_ref(component, checkout.ref, refs, url))
+    if not checkout.commit or found == checkout.commit or checkout.moving:
+        return checkout.commit or found
     raise DataError(
-        f"{url}: the tag {wanted.ref} names commit {found}, not {wanted.commit} as the matrix has "
-        f"it: it was moved, or this is another repository"
+        f"{url}: the tag {checkout.ref} names commit {found}, not {checkout.commit} as the "
+        f"matrix has it: it was moved, or this is another repository"
     )
 
 
 def _no_ref(component: Component, ref: str, refs: Mapping[str, str], url: str) -> str:
     """What to say of a missing ref: what documents mean by it, or which names are near."""
-    told = next((one for one in component.refs if one.ref == ref and one.use), None)
+    told = next(
+        (wrong_ref for wrong_ref in component.refs if wrong_ref.ref == ref and wrong_ref.use), None
+    )
     if told is not None:
         return f"{component.title} has no ref {ref}; use {told.use}. {told.note}".strip()
     near = difflib.get_close_matches(ref, refs, n=3)

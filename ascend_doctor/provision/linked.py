@@ -73,9 +73,9 @@ def linked(folder: Path, told: Declared, place: Path) -> Path:
     return _write(folder, told.stem, {"METADATA": told.metadata, **more}, {path: f"{place}\n"})
 
 
-def reference(place: Path) -> bytes:
+def reference(path: Path) -> bytes:
     """``direct_url.json`` of an editable install (PEP 610)."""
-    return msgspec.json.encode({"url": place.as_uri(), "dir_info": {"editable": True}})
+    return msgspec.json.encode({"url": path.as_uri(), "dir_info": {"editable": True}})
 
 
 def stand_in(folder: Path, name: str, version: str, summary: str, place: Path | None) -> Path:

@@ -86,12 +86,12 @@ def planned(catalog: Catalog, wanted: Wanted) -> Plan:
     """The plan for a solution. Raises DataError for a component of git without a ref."""
     versions = wanted.solution.versions
     parts = [catalog.component(name) for name in _in_order(catalog, versions)]
-    checkouts = tuple(_checkout(one, versions) for one in parts if one.obtain.kind == "git")
-    provided = {name for one in checkouts for name in one.provides}
+    checkouts = tuple(_checkout(part, versions) for part in parts if part.obtain.kind == "git")
+    provided = {name for checkout in checkouts for name in checkout.provides}
     pip = [
-        one
-        for one in parts
-        if one.obtain.kind == "pip" and one.id not in provided and one.id not in wanted.kept
+        part
+        for part in parts
+        if part.obtain.kind == "pip" and part.id not in provided and part.id not in wanted.kept
     ]
     stack = _nearest(catalog, wanted.solution, checkouts)
     plan = Plan(
@@ -105,7 +105,7 @@ def planned(catalog: Catalog, wanted: Wanted) -> Plan:
         pythonpath=_pythonpath(checkouts),
         rows=dict(versions),
         stacks=wanted.solution.stacks or ((stack.id,) if stack else ()),
-        system={one.id: versions[one.id] for one in parts if one.obtain.kind == "system"},
+        system={part.id: versions[part.id] for part in parts if part.obtain.kind == "system"},
         missing=tuple(_missing(catalog, parts, wanted)),
         doubts=tuple(_doubts(wanted.solution)),
         venv=wanted.venv,
@@ -133,7 +133,7 @@ def from_lock(lock: Lock, base: Base, venv: str, *, there: Lock | None = None) -
         wish=lock.wish,
         base=base,
         checkouts=lock.checkouts,
-        requirements=tuple(f"{one.name}=={one.version}" for one in lock.wheels),
+        requirements=tuple(f"{wheel.name}=={wheel.version}" for wheel in lock.wheels),
         constraints=(),
         wheels=lock.wheels,
         settings=lock.settings,
@@ -181,7 +181,10 @@ def _identity(plan: Plan) -> str:
     """A readable name with a digest of all that decides what is built."""
     ref = plan.checkouts[0].ref if plan.checkouts else "stack"
     decisive = (
-        *([one.name, one.ref, one.commit, one.editable, one.provides] for one in plan.checkouts),
+        *(
+            [checkout.name, checkout.ref, checkout.commit, checkout.editable, checkout.provides]
+            for checkout in plan.checkouts
+        ),
         *(plan.requirements, plan.constraints, plan.settings, plan.pythonpath, plan.venv),
         *(plan.base.facts.tag, plan.base.facts.arch, plan.wheels, plan.as_of, plan.kept),
     )
@@ -213,13 +216,15 @@ def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
         url=component.obtain.url,
         moving=row.moving,
         editable=component.obtain.editable or bool(component.obtain.distribution),
-        provides={name: one for name, one in row.provides.items() if versions.get(name) == one},
+        provides={
+            name: provide for name, provide in row.provides.items() if versions.get(name) == provide
+        },
     )
 
 
 def _requirements(catalog: Catalog, pip: Iterable[Component], wanted: Wanted) -> Iterator[str]:
-    for one in pip:
-        yield f"{one.obtain.distribution}=={wanted.solution.versions[one.id]}"
+    for component in pip:
+        yield f"{component.obtain.distribution}=={wanted.solution.versions[component.id]}"
     ranges = wanted.solution.ranges
     bounded = [catalog.component(name).obtain.distribution for name in ranges]
     yield from bounded
@@ -248,7 +253,7 @@ def _constraints(catalog: Catalog, pip: Iterable[Component], solution: Solution)
 
 def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]) -> Stack | None:
     """The documented stack of these checkouts, whose environment is theirs as well."""
-    pins = {one.name: one.version for one in checkouts}
+    pins = {checkout.name: checkout.version for checkout in checkouts}
     for stack in catalog.stacks:
         shared = [name for name in pins if name in stack.components]
         if stack.id in solution.stacks or (
@@ -271,23 +276,24 @@ def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
 
 def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
     """Megatron-LM and MindSpeed first; what is installed by reference is found without it."""
-    paths = {one.name: one.path for one in checkouts}
+    paths = {checkout.name: checkout.path for checkout in checkouts}
     return tuple(paths[name] for name in _PATH_FIRST if name in paths)
 
 
 def _missing(catalog: Catalog, parts: Iterable[Component], wanted: Wanted) -> Iterator[str]:
     """What an administrator has to get, exactly."""
     family = wanted.machine.get("soc")
-    for one in parts:
-        if one.obtain.kind != "system" or one.id in wanted.machine:
+    for part in parts:
+        if part.obtain.kind != "system" or part.id in wanted.machine:
             continue
-        told = f"{one.title} {wanted.solution.versions[one.id]} is not on this machine"
-        packages = catalog.family(family).ops_packages if family and one.id == "cann" else ()
+        told = f"{part.title} {wanted.solution.versions[part.id]} is not on this machine"
+        packages = catalog.family(family).ops_packages if family and part.id == "cann" else ()
         with_packages = f", with {' or '.join(packages)} of that version" if packages else ""
         yield f"{told}: have it installed{with_packages}; setup never does"
 
 
 def _doubts(solution: Solution) -> Iterator[str]:
-    for one in solution.doubts:
-        instead = f"got {one.version}" if one.version else "another range is needed"
-        yield f"{one.by} is documented with {one.need.component} {one.need.versions}; {instead}"
+    for doubt in solution.doubts:
+        instead = f"got {doubt.version}" if doubt.version else "another range is needed"
+        needed = f"{doubt.need.component} {doubt.need.versions}"
+        yield f"{doubt.by} is documented with {needed}; {instead}"

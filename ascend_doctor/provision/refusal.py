@@ -63,18 +63,18 @@ def _with_megatron(question: Question, smallest: Question) -> Question:
 
 def _reasons(catalog: Catalog, smallest: Question) -> Iterator[str]:
     """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
-    found = pinned(catalog, replace(smallest, doubts=True))
-    if not isinstance(found, dict):
-        yield from _ends(found)
+    demands = pinned(catalog, replace(smallest, doubts=True))
+    if not isinstance(demands, dict):
+        yield from _ends(demands)
         return
     doubtful = replace(smallest, doubts=True)
-    nearest = fewest_doubts(catalog, doubtful, solution(catalog, doubtful, found))
-    for one in nearest.doubts:
-        if not one.named:
-            name, wanted = one.need.component, spoken(allowed(one.need))
-            instead = one.version or " and ".join(_others(catalog, nearest, one))
-            told = f"{one.by} is documented with {name} {wanted}, not {instead}"
-            yield f"{told}. {one.need.because}".strip()
+    nearest = fewest_doubts(catalog, doubtful, solution(catalog, doubtful, demands))
+    for doubt in nearest.doubts:
+        if not doubt.named:
+            name, wanted = doubt.need.component, spoken(allowed(doubt.need))
+            instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
+            told = f"{doubt.by} is documented with {name} {wanted}, not {instead}"
+            yield f"{told}. {doubt.need.because}".strip()
 
 
 def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _without_fact(question: Question, name: str) -> Question:
 
 
 def _without_wish(question: Question, name: str) -> Question:
-    rest = {one: wanted for one, wanted in question.wishes.items() if one != name}
+    rest = {one: wish for one, wish in question.wishes.items() if one != name}
     return replace(question, wishes=rest)
 
 
@@ -112,11 +112,11 @@ def _parts(question: Question) -> Iterator[tuple[Callable[[Question, str], Quest
 def _ends(causes: Iterable[Demand]) -> Iterator[str]:
     """One line for all versions of a component that ask the same of another."""
     alike: dict[tuple[str, str, str], list[Demand]] = {}
-    for one in causes:
-        asker = one.by.partition(" ")[0] if one.need else one.by
-        same = alike.setdefault((asker, one.component, one.versions), [])
-        if all(one.by != other.by for other in same):
-            same.append(one)
+    for cause in causes:
+        asker = cause.by.partition(" ")[0] if cause.need else cause.by
+        same = alike.setdefault((asker, cause.component, cause.versions), [])
+        if all(cause.by != other.by for other in same):
+            same.append(cause)
     for (asker, component, versions), demands in alike.items():
         wanted = spoken(versions)
         need = demands[0].need
@@ -124,7 +124,7 @@ def _ends(causes: Iterable[Demand]) -> Iterator[str]:
             verb = {"you": "you want", "this machine": "this machine has"}.get(asker)
             yield f"{verb or f'{asker} provides'} {component} {wanted}"
             continue
-        askers = [one.by.partition(" ")[2] for one in demands]
+        askers = [demand.by.partition(" ")[2] for demand in demands]
         more = f" and {len(askers) - 2} more" if len(askers) > 2 else ""  # noqa: PLR2004
         verb = "excludes" if demands[0].negated else "needs" if need.hard else "is documented with"
         told = f"{asker} {', '.join(askers[:2])}{more} {verb} {component} {wanted}"
@@ -152,9 +152,9 @@ def _changes(catalog: Catalog, question: Question, smallest: Question) -> Iterat
         if found and name in found.versions:
             shown = (one for one in (name, *_TOLD) if one in found.versions)
             pins = (
-                f"{catalog.component(one).title} {found.versions[one]}"
-                for one in dict.fromkeys(shown)
-                if one not in question.machine
+                f"{catalog.component(fromkey).title} {found.versions[fromkey]}"
+                for fromkey in dict.fromkeys(shown)
+                if fromkey not in question.machine
             )
             yield ", ".join(pins)
         elif found:

@@ -85,7 +85,7 @@ class Runner:
 
     def hiding(self, texts: Iterable[str]) -> Runner:
         """The same runner with more to cut out."""
-        return replace(self, hidden=(*self.hidden, *(one for one in texts if one)))
+        return replace(self, hidden=(*self.hidden, *(text for text in texts if text)))
 
     def _told(self, code: int, output: bytes) -> str:
         text = output.decode("utf-8", "replace")
@@ -184,14 +184,14 @@ def _end_left_behind(name: str) -> None:
     """End the commands of a setup that was killed, and whatever they started."""
     if not name:
         return
-    found = []
-    for one in psutil.process_iter():
+    processes = []
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if one.environ().get(OWNER) == name:
-                one.kill()
-                found.append(one)
+            if process.environ().get(OWNER) == name:
+                process.kill()
+                processes.append(process)
     limit = time.monotonic() + _PATIENCE
-    while any(_runs(one) for one in found) and time.monotonic() < limit:
+    while any(_runs(process) for process in processes) and time.monotonic() < limit:
         time.sleep(0.05)
 
 

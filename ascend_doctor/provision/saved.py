@@ -53,9 +53,9 @@ def applied(environ: Mapping[str, str], wanted: Iterable[Change]) -> list[Change
     Applied again to what they make, they are the same. Raises DataError and DoctorError.
     """
     base, changes = before(environ), list(wanted)
-    names = {one.name for one in changes}
-    saved = {one.name: Was(base.get(one.name), one.value) for one in changes}
-    gone = [one for one in _restored(environ, base) if one.name not in names]
+    names = {change.name for change in changes}
+    saved = {change.name: Was(base.get(change.name), change.value) for change in changes}
+    gone = [change for change in _restored(environ, base) if change.name not in names]
     return [Change(NAME, _encoded(saved), "what --undo restores"), *gone, *changes]
 
 
@@ -80,7 +80,7 @@ def _without(current: str, was: Was) -> str | None:
             left = [*entries[:start], *old, *entries[start + len(new) :]]
             break
     else:
-        left = [one for one in entries if one in old or one not in new]
+        left = [entry for entry in entries if entry in old or entry not in new]
     return ":".join(left) if left else was.old
 
 

@@ -44,16 +44,18 @@ def _script(changes: Iterable[Change], shell: str) -> Iterator[str]:
     fish = shell == "fish"
     builtin = "builtin" if fish else "\\builtin"
     yield "begin" if fish else "{"
-    for one in changes:
-        yield f"# {one.because if one.because.isprintable() else ascii(one.because)}"
-        if fish and one.value is None:  # which it calls a failure where there is no such variable
-            yield f"begin; {builtin} set -e -g -- {one.name}; or {builtin} true; end &&"
+    for change in changes:
+        yield f"# {change.because if change.because.isprintable() else ascii(change.because)}"
+        if (
+            fish and change.value is None
+        ):  # which it calls a failure where there is no such variable
+            yield f"begin; {builtin} set -e -g -- {change.name}; or {builtin} true; end &&"
         elif fish:
-            yield f"{builtin} set -g -x -- {one.name} {_fish(one.value or '')} &&"
-        elif one.value is None:
-            yield f"{builtin} unset -v {one.name} &&"
+            yield f"{builtin} set -g -x -- {change.name} {_fish(change.value or '')} &&"
+        elif change.value is None:
+            yield f"{builtin} unset -v {change.name} &&"
         else:
-            yield f"{builtin} export {one.name}={_posix(one.value)} &&"
+            yield f"{builtin} export {change.name}={_posix(change.value)} &&"
     yield f"{builtin} true"
     yield "end" if fish else "}"
 
@@ -81,7 +83,7 @@ def _json(changes: Iterable[Change]) -> str:
     """``value`` is null for a variable that is to be taken out."""
     import json  # noqa: PLC0415 - a shell waits for the other forms
 
-    rows = [_utf8(one)._asdict() for one in changes]
+    rows = [_utf8(change)._asdict() for change in changes]
     return json.dumps({"schema": 1, "variables": rows}, indent=2) + "\n"
 
 
@@ -92,21 +94,21 @@ def _dotenv(changes: Iterable[Change]) -> Iterator[str]:
     (docs.docker.com/reference/cli/docker/container/run, kubernetes.io/docs/tasks/
     configure-pod-container/configure-pod-configmap).
     """
-    for one in map(_utf8, changes):
-        if one.value is None:
-            raise DoctorError(f"a dotenv file cannot take {one.name} out of an environment")
-        if not one.value.isprintable():
+    for change in map(_utf8, changes):
+        if change.value is None:
+            raise DoctorError(f"a dotenv file cannot take {change.name} out of an environment")
+        if not change.value.isprintable():
             raise DoctorError(
-                f"{one.name} has a character that a dotenv file cannot hold; use --shell json"
+                f"{change.name} has a character that a dotenv file cannot hold; use --shell json"
             )
-        yield f"# {one.because}\n{one.name}={one.value}\n"
+        yield f"# {change.because}\n{change.name}={change.value}\n"
 
 
-def _utf8(one: Change) -> Change:
+def _utf8(change: Change) -> Change:
     try:
-        (one.value or "").encode()
+        (change.value or "").encode()
     except UnicodeEncodeError as error:
         raise DoctorError(
-            f"{one.name} is no UTF-8 text, which JSON and dotenv files are; use a shell's form"
+            f"{change.name} is no UTF-8 text, which JSON and dotenv files are; use a shell's form"
         ) from error
-    return one
+    return change

@@ -162,7 +162,7 @@ def pinned(catalog: Catalog, question: Question) -> dict[str, str] | tuple[Deman
     provider = _Provider(catalog, question)
     search: Any = Resolution(provider, resolvelib.BaseReporter())
     demands = [
-        *(Demand(name, wanted, "you") for name, wanted in question.wishes.items()),
+        *(Demand(name, wish, "you") for name, wish in question.wishes.items()),
         *(
             Demand(name, f"=={version}", "this machine")
             for name, version in question.machine.items()
@@ -171,7 +171,7 @@ def pinned(catalog: Catalog, question: Question) -> dict[str, str] | tuple[Deman
     try:
         state = search.resolve(demands, max_rounds=_ROUNDS)
     except resolvelib.ResolutionImpossible as impossible:
-        return tuple(one.requirement for one in impossible.causes)
+        return tuple(cause.requirement for cause in impossible.causes)
     except resolvelib.ResolutionTooDeep as endless:
         raise DoctorError(f"no stack was found in {_ROUNDS} steps; narrow the wish") from endless
     return _wanted(provider, demands, {name: one.version for name, one in state.mapping.items()})
@@ -198,7 +198,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         self.catalog = catalog
         self.question = question
         self.stacks = tuple(
-            sorted(_stacks_near(catalog, question), key=lambda one: _RANK[one.status])
+            sorted(_stacks_near(catalog, question), key=lambda stack: _RANK[stack.status])
         )
         self.checkouts = {
             name
@@ -221,8 +221,8 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         """The machine first, then what the last dead end was about, then the least choice."""
         causes = {
             name
-            for one in backtrack_causes
-            for name in (one.requirement.component, one.parent and one.parent.component)
+            for cause in backtrack_causes
+            for name in (cause.requirement.component, cause.parent and cause.parent.component)
         }
         return (
             identifier not in self.question.machine,
@@ -238,12 +238,12 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         incompatibilities: Mapping[str, Iterator[Choice]],
     ) -> list[Choice]:
         demands = tuple(requirements[identifier])
-        bad = {one.version for one in incompatibilities[identifier]}
+        bad = {incompatibility.version for incompatibility in incompatibilities[identifier]}
         component = self.catalog.component(identifier)
         fitting = [
             version
             for version in self._versions(component, demands)
-            if version not in bad and all(self._met(one, version) for one in demands)
+            if version not in bad and all(self._met(demand, version) for demand in demands)
         ]
         if component.releases and identifier not in self.question.machine:
             fitting.sort(key=lambda version: self._order(component, version, demands))
@@ -263,9 +263,9 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     def _versions(self, component: Component, demands: tuple[Demand, ...]) -> list[str]:
         if component.id in self.question.machine:
             return [self.question.machine[component.id]]
-        every = candidates(component, [one.versions for one in demands])
+        every = candidates(component, [demand.versions for demand in demands])
         if component.releases:
-            covered = _covered(component, [one.versions for one in demands], every)
+            covered = _covered(component, [demand.versions for demand in demands], every)
             rows = (one for one in every if self._is_candidate(component, one, demands))
             every = (*covered, *rows)
         return [ABSENT, *every]
@@ -275,7 +275,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     ) -> bool:
         """Pre-releases, branch heads and rows without facts only where they are asked for."""
         shy = _never_by_itself(_row(component, version)) or version.startswith("0+")
-        return not shy or any(f"=={version}" in one.versions for one in demands)
+        return not shy or any(f"=={version}" in demand.versions for demand in demands)
 
     def _order(
         self, component: Component, version: str, demands: tuple[Demand, ...]
@@ -284,21 +284,23 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         if version == ABSENT:
             return -1, 0, False, 0
         matching = [
-            _RANK[one.status]
-            for one in self.stacks
-            if component.id in one.components
-            and satisfies(component.scheme, version, one.components[component.id])
+            _RANK[stack.status]
+            for stack in self.stacks
+            if component.id in stack.components
+            and satisfies(component.scheme, version, stack.components[component.id])
         ]
-        weak = sum(_strain(component, one, version) for one in demands) + sum(
+        weak = sum(_strain(component, demand, version) for demand in demands) + sum(
             _strain(
-                self.catalog.component(one.component), one, self.question.machine[one.component]
+                self.catalog.component(dependency.component),
+                dependency,
+                self.question.machine[dependency.component],
             )
-            for one in self._dependencies(component.id, version)
-            if one.component in self.question.machine
+            for dependency in self._dependencies(component.id, version)
+            if dependency.component in self.question.machine
         )
         row = _row(component, version)
-        place = component.releases.index(row)
-        return min(matching, default=_OUTSIDE_STACKS), weak, row.status == "end-of-life", place
+        index = component.releases.index(row)
+        return min(matching, default=_OUTSIDE_STACKS), weak, row.status == "end-of-life", index
 
     def get_dependencies(self, candidate: Choice) -> list[Demand]:
         if candidate.version == ABSENT:
@@ -411,7 +413,7 @@ def solution(catalog: Catalog, question: Question, pins: dict[str, str]) -> Solu
     doubts: list[Doubt] = []
     versions = dict(pins)
     demands = [
-        *(Demand(name, wanted, "you") for name, wanted in question.wishes.items()),
+        *(Demand(name, wish, "you") for name, wish in question.wishes.items()),
         *(
             demand
             for name, version in pins.items()
@@ -437,12 +439,12 @@ def solution(catalog: Catalog, question: Question, pins: dict[str, str]) -> Solu
         versions=versions,
         ranges={name: tuple(dict.fromkeys(one)) for name, one in ranges.items()},
         doubts=tuple(doubts),
-        stacks=tuple(one.id for one in provider.stacks if _is_within(catalog, one, pins)),
+        stacks=tuple(stack.id for stack in provider.stacks if _is_within(catalog, stack, pins)),
     )
 
 
 def _is_within(catalog: Catalog, stack: Stack, pins: Mapping[str, str]) -> bool:
     return all(
-        name not in pins or satisfies(catalog.component(name).scheme, pins[name], wanted)
-        for name, wanted in stack.components.items()
+        name not in pins or satisfies(catalog.component(name).scheme, pins[name], component)
+        for name, component in stack.components.items()
     )

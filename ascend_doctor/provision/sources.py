@@ -67,12 +67,12 @@ class Mirrors:
         if component in self._one:
             return source(self._one[component])
         last = upstream.rstrip("/").rpartition("/")[2].removesuffix(".git")
-        for place in self._places:
-            if "://" in place:
-                return source(f"{place.rstrip('/')}/{last}.git")
+        for spot in self._places:
+            if "://" in spot:
+                return source(f"{spot.rstrip('/')}/{last}.git")
             for name in (f"{last}.git", last, f"{component}.git", component):
-                if _is_repository(os.path.join(place, name)):
-                    return Source(url=os.path.join(place, name))
+                if _is_repository(os.path.join(spot, name)):
+                    return Source(url=os.path.join(spot, name))
         return source(upstream)
 
 

@@ -58,12 +58,12 @@ class Site:
     @contextlib.contextmanager
     def step(self, title: str, *folders: Path) -> Iterator[Done]:
         """A step; what it calls ``done`` with is told when it has ended, and so is a failure."""
-        told: list[Outcome] = []
+        outcomes: list[Outcome] = []
         try:
             with self.watch.step(title, folders):
-                yield lambda word, detail: told.append(Outcome(title, word, detail))
+                yield lambda word, detail: outcomes.append(Outcome(title, word, detail))
         except (DoctorError, OSError) as error:
             self.watch.ended(Outcome(title, "failed", str(error)))
             raise
-        for one in told:
-            self.watch.ended(one)
+        for outcome in outcomes:
+            self.watch.ended(outcome)

@@ -45,12 +45,14 @@ def stack_of(folder: Path, lock: Lock) -> Stack:
         return os.path.normpath(folder / path)
 
     return Stack(
-        checkouts={one.name: whole(one.path) for one in lock.checkouts},
+        checkouts={checkout.name: whole(checkout.path) for checkout in lock.checkouts},
         modules=tuple(whole(one) for one in lock.pythonpath),
         environment=os.path.normpath(environment_of(folder, lock)),
         settings=tuple(
-            Change(one.name, whole(one.value) if one.path else one.value, one.why)
-            for one in lock.settings
+            Change(
+                setting.name, whole(setting.value) if setting.path else setting.value, setting.why
+            )
+            for setting in lock.settings
         ),
     )
 
@@ -62,18 +64,18 @@ def variables(base: Mapping[str, str], stack: Stack, place: Place) -> list[Chang
     ATB. Raises DoctorError for a folder that no list of folders can hold.
     """
     found = {
-        one.name: one
+        change.name: change
         for part in (
             _lists(base, stack, place),
             _of_stack(base, stack, place),
             homes(base, place),
             _training(base, stack, place),
         )
-        for one in part
+        for change in part
     }
-    for one in stack.settings:
-        if one.name not in found or found[one.name].value != one.value:
-            found[one.name] = one
+    for setting in stack.settings:
+        if setting.name not in found or found[setting.name].value != setting.value:
+            found[setting.name] = setting
     return list(found.values())
 
 
@@ -84,9 +86,9 @@ def _lists(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Chan
     if stack.environment:
         front["PATH"] = [f"{stack.environment}/bin", *front.get("PATH", ())]
     for name, entries in front.items():
-        for one in entries:
-            if ":" in one:
-                raise DoctorError(f"{one}: {name} cannot hold a path with a colon")
+        for entry in entries:
+            if ":" in entry:
+                raise DoctorError(f"{entry}: {name} cannot hold a path with a colon")
         if entries:
             kept = _kept(base.get(name, ""), place)
             if name == "PYTHONPATH" and ours:
@@ -97,16 +99,16 @@ def _lists(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Chan
 
 def _joined(name: str, entries: Iterable[str]) -> str:
     """Each entry once. An empty one, the current folder, is left to PATH only."""
-    return ":".join(one for one in dict.fromkeys(entries) if one or name == "PATH")
+    return ":".join(fromkey for fromkey in dict.fromkeys(entries) if fromkey or name == "PATH")
 
 
 def _kept(value: str, place: Place) -> list[str]:
     entries: Sequence[str] = value.split(":") if value else ()
-    return [one for one in entries if not is_foreign(one, place)]
+    return [entry for entry in entries if not is_foreign(entry, place)]
 
 
 def _is_tree(entry: str, place: Place) -> bool:
-    return bool(entry) and any(is_directory(place.machine, f"{entry}/{one}") for one in _TREES)
+    return bool(entry) and any(is_directory(place.machine, f"{entry}/{tree}") for tree in _TREES)
 
 
 def _imported(stack: Stack) -> list[str]:

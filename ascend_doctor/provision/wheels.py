@@ -110,22 +110,22 @@ class Pip:
         """
         bounds = scratch / "constraints.txt"
         files = self._empty(scratch)
-        bounds.write_text("".join(f"{one}\n" for one in constraints), "utf-8")
+        bounds.write_text("".join(f"{constraint}\n" for constraint in constraints), "utf-8")
         try:
             self._download(scratch, requirements, ["-c", str(bounds), *self._dated(as_of)])
         except CommandError as error:
             if _NO_DATES in error.output:
                 raise UndatedError(error.output) from error
             raise
-        return [self._built(scratch, one) for one in sorted(files.iterdir())]
+        return [self._built(scratch, path) for path in sorted(files.iterdir())]
 
     def _dated(self, as_of: str) -> list[str]:
         """The option of pip for a day, and a pip that has it. Raises UndatedError."""
         if not as_of:
             return []
         told = self.runner.run([self.python, "-m", "pip", "--version"], title="pip", deadline=_MAKE)
-        found = re.match(r"pip (\d+)", told)
-        if found is None or int(found[1]) < _DATED_PIP:
+        match = re.match(r"pip (\d+)", told)
+        if match is None or int(match[1]) < _DATED_PIP:
             try:
                 self._pip(["install", "-q", "--upgrade", f"pip>={_DATED_PIP}"], "pip install pip")
             except CommandError as error:
@@ -139,12 +139,14 @@ class Pip:
         Raises CommandError where the indexes have others.
         """
         files = self._empty(scratch)
-        lines = [f"{one.name}=={one.version} --hash=sha256:{_archive(one)}" for one in missing]
+        lines = [
+            f"{wheel.name}=={wheel.version} --hash=sha256:{_archive(wheel)}" for wheel in missing
+        ]
         options = ["--no-deps", "--only-binary=:all:", "--require-hashes"]
-        if built := [one.name for one in missing if one.source]:
+        if built := [wheel.name for wheel in missing if wheel.source]:
             options += ["--no-binary", ",".join(built)]
         self._download(scratch, lines, options)
-        return [self._built(scratch, one) for one in sorted(files.iterdir())]
+        return [self._built(scratch, path) for path in sorted(files.iterdir())]
 
     def _empty(self, scratch: Path) -> Path:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -153,25 +155,25 @@ class Pip:
         return files
 
     def _download(self, scratch: Path, lines: Iterable[str], options: list[str]) -> None:
-        wanted = scratch / "requirements.txt"
-        wanted.write_text("".join(f"{one}\n" for one in lines), "utf-8")
-        arguments = ["download", "-q", *options, "-d", str(scratch / "files"), "-r", str(wanted)]
+        path = scratch / "requirements.txt"
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        arguments = ["download", "-q", *options, "-d", str(scratch / "files"), "-r", str(path)]
         self._pip(arguments, "pip download", _RESOLVE, scratch)
 
     def _built(self, scratch: Path, file: Path) -> Download:
         """A wheel as it is; of a source distribution its wheel."""
         if file.suffix == ".whl":
             return Download(file)
-        place = scratch / "built" / file.name
-        arguments = ["wheel", "-q", "--no-deps", "-w", str(place), str(file)]
+        path = scratch / "built" / file.name
+        arguments = ["wheel", "-q", "--no-deps", "-w", str(path), str(file)]
         self._pip(arguments, f"pip wheel {file.name}", _RESOLVE, scratch)
-        (wheel,) = place.glob("*.whl")
+        (wheel,) = path.glob("*.whl")
         return Download(wheel, Source(file=file.name, sha256=hashed(file)))
 
     def install(self, files: Iterable[Path], *, over: bool) -> None:
         """Install wheels and nothing else. ``over``: also where that version is there already."""
         forced = ["--force-reinstall"] if over else []
-        paths = [str(one) for one in files]
+        paths = [str(file) for file in files]
         self._pip(["install", "-q", "--no-index", "--no-deps", *forced, *paths], "pip install")
 
     def install_editable(self, folder: Path, scratch: Path) -> None:
@@ -242,26 +244,26 @@ def _archive(wheel: Wheel) -> str:
 
 def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:
     """Move wheel files into the prefix; gives what they are, by name. Raises OSError."""
-    found = []
+    wheels = []
     for file, source in files:
         wheel = described(file, source)
-        place = kept(prefix, wheel)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _move(file, place)
-        found.append(wheel)
-    return tuple(sorted(found, key=lambda one: one.name))
+        path = kept(prefix, wheel)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _move(file, path)
+        wheels.append(wheel)
+    return tuple(sorted(wheels, key=lambda one: one.name))
 
 
-def _move(file: Path, place: Path) -> None:
+def _move(file: Path, path: Path) -> None:
     """``wheels`` may lie on another disk."""
     try:
-        file.replace(place)
+        file.replace(path)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        scratch = place.with_name(f".{place.name}.{os.getpid()}")
+        scratch = path.with_name(f".{path.name}.{os.getpid()}")
         shutil.copyfile(file, scratch)
-        scratch.replace(place)
+        scratch.replace(path)
         file.unlink()
 
 

@@ -43,9 +43,13 @@ def added(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
 
     Raises DataError for one that is neither NAME nor NAME==VERSION.
     """
-    if wrong := next((one for one in additions if not _ADDITION.fullmatch(one)), None):
+    if wrong := next(
+        (addition for addition in additions if not _ADDITION.fullmatch(addition)), None
+    ):
         raise DataError(f"--with {wrong}: give NAME or NAME==VERSION")
-    return tuple(one for one in additions if not _component(catalog, one.partition("==")[0]))
+    return tuple(
+        addition for addition in additions if not _component(catalog, addition.partition("==")[0])
+    )
 
 
 def _component(catalog: Catalog, name: str) -> str | None:
@@ -58,15 +62,15 @@ def _component(catalog: Catalog, name: str) -> str | None:
 
 def _refs(catalog: Catalog, megatron: str) -> str:
     component = catalog.component("megatron-lm")
-    for one in component.refs:
-        if one.ref == megatron and not one.exists:
-            seen = f", although {one.seen_in} name it" if one.seen_in else ""
-            raise DataError(f"Megatron-LM has no ref {megatron}{seen}; use {one.use}. {one.note}")
-        if one.ref == megatron and one.use:
-            return f"=={one.use}"
-    if any(one.version == megatron for one in component.releases):
+    for ref in component.refs:
+        if ref.ref == megatron and not ref.exists:
+            seen = f", although {ref.seen_in} name it" if ref.seen_in else ""
+            raise DataError(f"Megatron-LM has no ref {megatron}{seen}; use {ref.use}. {ref.note}")
+        if ref.ref == megatron and ref.use:
+            return f"=={ref.use}"
+    if any(release.version == megatron for release in component.releases):
         return f"=={megatron}"
-    numbered = [one.version for one in component.releases if _is_release(one, megatron)]
+    numbered = [release.version for release in component.releases if _is_release(release, megatron)]
     if not numbered:
         raise DataError(
             f"no row of megatron-lm is Megatron {megatron}; see: matrix show megatron-lm"

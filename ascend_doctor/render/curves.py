@@ -52,7 +52,7 @@ class Chart(NamedTuple):
 def charts(facts: Snapshot, catalog: Catalog) -> Iterator[Chart]:
     """One for each run whose first rank has bus bandwidths by collective and size in bytes."""
     for run in facts.probes:
-        first = min(run.ranks, key=lambda one: one.rank, default=None)
+        first = min(run.ranks, key=lambda rank: rank.rank, default=None)
         rates = _rates(first.values.get("rates") if first else None)
         sizes = sorted({size for by_size in rates.values() for size in by_size})
         if len(sizes) > 1:
@@ -107,11 +107,11 @@ def _chart(
 
 def _link(run: ProbeRun, facts: Snapshot, catalog: Catalog) -> Link | None:
     """The one that the messages of this run go over, where the chip is known."""
-    named = [str(one.values["name"]) for one in run.ranks if one.values.get("name")]
-    named += [one.name for one in facts.npus.devices] if facts.npus else []
+    named = [str(rank.values["name"]) for rank in run.ranks if rank.values.get("name")]
+    named += [device.name for device in facts.npus.devices] if facts.npus else []
     family = catalog.family_of(named[0]) if named and run.device == "npu" else None
-    reach = "nodes" if len({one.host for one in run.ranks}) > 1 else "node"
-    return next((one for one in family.links if one.reach == reach), None) if family else None
+    reach = "nodes" if len({rank.host for rank in run.ranks}) > 1 else "node"
+    return next((link for link in family.links if link.reach == reach), None) if family else None
 
 
 def _limit(link: Link, ranks: int) -> float:

@@ -65,8 +65,8 @@ class _Page(Page):
         self._title(cause.severity, f"{word}: {cause.title}  [{cause.id}]")
         if diagnosis:
             self._guilty(diagnosis)
-        for number, one in enumerate(cause.evidence):
-            self.field("" if number else "seen", shown(one))
+        for number, evidence in enumerate(cause.evidence):
+            self.field("" if number else "seen", shown(evidence))
         self.field("why", cause.cause)
         self.field("do", cause.fix)
         if cause.caught_by:
@@ -87,13 +87,13 @@ class _Page(Page):
                 self.field("guilty", f"could not tell: {diagnosis.undecided}")
             return
         who = [f"rank {spans(guilty.ranks)}"] if guilty.ranks else []
-        who += [f"node {one}" for one in guilty.nodes]
-        who += [f"process {one}" for one in guilty.processes]
+        who += [f"node {node}" for node in guilty.nodes]
+        who += [f"process {process}" for process in guilty.processes]
         doubt = "" if guilty.sure else "probably "
         self.field("guilty", f"{doubt}{', '.join(who)}: {guilty.reason}")
-        told = [one.evidence for one in diagnosis.unexplained]
-        told += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
-        if guilty.evidence and guilty.evidence not in told:
+        evidences = [unexplained.evidence for unexplained in diagnosis.unexplained]
+        evidences += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
+        if guilty.evidence and guilty.evidence not in evidences:
             self.field("", shown(guilty.evidence))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
@@ -103,10 +103,10 @@ class _Page(Page):
             lines = counted(diagnosis.error_lines, "error line")
             self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
             self._guilty(diagnosis)
-        for number, one in enumerate(diagnosis.unexplained):
-            ranks = f" on ranks {spans(one.ranks)}" if one.ranks else ""
-            times = f" ({one.count} lines{ranks})" if one.count > 1 else ""
-            self.field("" if number else "error", shown(one.evidence) + times)
+        for number, unexplained in enumerate(diagnosis.unexplained):
+            ranks = f" on ranks {spans(unexplained.ranks)}" if unexplained.ranks else ""
+            times = f" ({unexplained.count} lines{ranks})" if unexplained.count > 1 else ""
+            self.field("" if number else "error", shown(unexplained.evidence) + times)
         if diagnosis.paste and not diagnosis.causes:
             self.rows += ["", self.styled("For a bug report:", dim=True)]
             self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
@@ -115,17 +115,17 @@ class _Page(Page):
         if not diagnosis.codes or (diagnosis.causes and not verbose):
             return
         self.rows += ["", self.styled("Codes", bold=True)]
-        for one in diagnosis.codes[:_CODES]:
-            self.field(one.code, meaning(one))
+        for code in diagnosis.codes[:_CODES]:
+            self.field(code.code, meaning(code))
 
     def now(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.now:
             return
         self.rows += ["", self.styled("This machine now", bold=True)]
-        for one in diagnosis.now:
-            self.field(one.level.value, f"{one.title}  [{one.check}]")
-            if one.found and one.level is not Level.OK:
-                self.field("", one.found)
+        for finding in diagnosis.now:
+            self.field(finding.level.value, f"{finding.title}  [{finding.check}]")
+            if finding.found and finding.level is not Level.OK:
+                self.field("", finding.found)
 
     def foot(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         self.rows.append("")
@@ -166,12 +166,20 @@ def spans(ranks: tuple[int, ...]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
 
 
-def shown(one: Evidence) -> str:
+def shown(evidence: Evidence) -> str:
     """A line with where it stands: file, line, who and when."""
-    who = [f"rank {one.rank}"] if one.rank is not None else []
-    who += [part for part in (one.node, one.process if one.rank is None else "", one.time) if part]
-    where = f"{one.file}:{one.line}" + (f" ({', '.join(who)})" if who else "")
-    return f"{where}: {one.text}"
+    who = [f"rank {evidence.rank}"] if evidence.rank is not None else []
+    who += [
+        part
+        for part in (
+            evidence.node,
+            evidence.process if evidence.rank is None else "",
+            evidence.time,
+        )
+        if part
+    ]
+    where = f"{evidence.file}:{evidence.line}" + (f" ({', '.join(who)})" if who else "")
+    return f"{where}: {evidence.text}"
 
 
 def meaning(code: Code) -> str:
@@ -191,16 +199,16 @@ def _pasted(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"logs: {diagnosis.logs}, lines: {diagnosis.lines}, ranks: {spans(diagnosis.ranks)}"
     if diagnosis.first_error:
         yield f"first: {shown(diagnosis.first_error)}"
-    for one in diagnosis.unexplained:
-        yield f"{one.kind} ({one.count} x): {shown(one.evidence)}"
+    for unexplained in diagnosis.unexplained:
+        yield f"{unexplained.kind} ({unexplained.count} x): {shown(unexplained.evidence)}"
     for code in diagnosis.codes[:_CODES]:
         yield f"code {code.code}: {meaning(code)}"
 
 
 def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
     """The same for the formats that know findings: JUnit, SARIF and the like."""
-    found = (*_findings(diagnosis), *diagnosis.now)
-    counted = verdict(found, fail_on=fail_on)
+    findings = (*_findings(diagnosis), *diagnosis.now)
+    counted = verdict(findings, fail_on=fail_on)
     return Report(
         tool_version=diagnosis.tool_version,
         taken_at="",
@@ -211,7 +219,7 @@ def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
         redacted=diagnosis.redacted,
         levels=(),
         verdict=counted,
-        findings=found,
+        findings=findings,
         snapshot=Snapshot(redacted=diagnosis.redacted),
         seconds=diagnosis.seconds,
     )
@@ -232,19 +240,19 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             check=cause.id,
             level=Level.ERROR if cause.severity == "fatal" else Level.WARNING,
             title=cause.title,
-            found="\n".join(shown(one) for one in cause.evidence),
+            found="\n".join(shown(evidence) for evidence in cause.evidence),
             because=cause.cause + _blame(diagnosis if number == 0 else None),
             remedy=Remedy(summary=cause.fix),
             refs=cause.sources,
             ranks=guilty.ranks if guilty else cause.ranks,
         )
-    for one in diagnosis.unexplained:
+    for unexplained in diagnosis.unexplained:
         yield Finding(
             check="unknown-error",
             level=Level.UNKNOWN,
             title="An error that is not in the catalogue",
-            found=shown(one.evidence),
-            ranks=one.ranks,
+            found=shown(unexplained.evidence),
+            ranks=unexplained.ranks,
         )
     if diagnosis.without_log:
         yield Finding(

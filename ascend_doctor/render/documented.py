@@ -53,14 +53,14 @@ def documented(facts: Snapshot, catalog: Catalog, device: str) -> Documented | N
         return None
     cells = {
         one.id: {
-            name: _cell(catalog, name, here[name], wanted)
-            for name, wanted in one.components.items()
+            name: _cell(catalog, name, here[name], component)
+            for name, component in one.components.items()
         }
         for one in catalog.stacks
     }
 
     def distance(stack: Stack) -> tuple[int, int]:
-        fits = [one.fits for one in cells[stack.id].values()]
+        fits = [cell.fits for cell in cells[stack.id].values()]
         return fits.count(False), fits.count(None)
 
     nearest = sorted(catalog.stacks, key=distance)[:_NEAREST]

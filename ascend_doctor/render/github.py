@@ -13,8 +13,10 @@ _COMMANDS = {Level.ERROR: "error", Level.UNKNOWN: "warning", Level.WARNING: "war
 def render(report: Report) -> str:
     """A workflow command a finding, and the verdict as a notice."""
     label = "ascend-doctor (simulated)" if report.simulated else "ascend-doctor"
-    rows = [f"::warning title={label}::{_data(one_line(one))}" for one in report.notices]
-    rows += [_annotation(one, label) for one in report.findings if one.level in _COMMANDS]
+    rows = [f"::warning title={label}::{_data(one_line(notice))}" for notice in report.notices]
+    rows += [
+        _annotation(finding, label) for finding in report.findings if finding.level in _COMMANDS
+    ]
     rows.append(f"::notice title={label}::{_data(report.verdict.text())}")
     return "\n".join(rows) + "\n"
 

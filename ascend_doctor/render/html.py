@@ -33,11 +33,11 @@ def render(report: Report) -> str:
     return page("report.html").render(
         report=report,
         groups=[
-            (level, found)
+            (level, findings)
             for level in _SHOWN
-            if (found := [one for one in report.findings if one.level is level])
+            if (findings := [finding for finding in report.findings if finding.level is level])
         ],
-        fine=[one for one in report.findings if one.level in {Level.OK, Level.SKIPPED}],
+        fine=[finding for finding in report.findings if finding.level in {Level.OK, Level.SKIPPED}],
         counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
         facts=_facts(report, catalog),
         documented=documented(report.snapshot, catalog, report.device),
@@ -111,16 +111,16 @@ class Timeline(NamedTuple):
 
 
 def _timeline(run: ProbeRun) -> Timeline:
-    longest = max((sum(one.stages.values()) for one in run.ranks), default=0.0) or 1.0
-    names = list(dict.fromkeys(stage for one in run.ranks for stage in one.stages))
+    longest = max((sum(rank.stages.values()) for rank in run.ranks), default=0.0) or 1.0
+    names = list(dict.fromkeys(stage for rank in run.ranks for stage in rank.stages))
     ranks = []
-    for one in sorted(run.ranks, key=lambda result: result.rank):
+    for rank in sorted(run.ranks, key=lambda result: result.rank):
         at, spans = 0.0, []
-        for stage, seconds in one.stages.items():
+        for stage, seconds in rank.stages.items():
             hue = names.index(stage) * 47 % 360
             width = max(100 * seconds / longest, 0.2)
             spans.append(Span(stage, seconds, 100 * at / longest, width, hue))
             at += seconds
-        ended = "skipped" if one.skipped else _ENDED[one.ok and not one.wrong]
-        ranks.append((one.rank, ended, one.stage, spans))
+        ended = "skipped" if rank.skipped else _ENDED[rank.ok and not rank.wrong]
+        ranks.append((rank.rank, ended, rank.stage, spans))
     return Timeline(run.probe, run.seconds, run.simulated, ranks)

@@ -41,12 +41,12 @@ def render(report: Report) -> str:
 def _parts(report: Report) -> Iterator[list[str]]:
     simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
     yield [f"### ascend-doctor {plain(report.tool_version)}{simulated}", ""]
-    yield [line for one in report.notices for line in (f"**{plain(one)}**", "")]
+    yield [line for notice in report.notices for line in (f"**{plain(notice)}**", "")]
     yield [f"**{plain(report.verdict.text())}**", ""]
     levels = "; ".join(
-        f"level {one.level} did not run: {one.reason}"
-        for one in report.levels
-        if one.asked and not one.ran
+        f"level {level_run.level} did not run: {level_run.reason}"
+        for level_run in report.levels
+        if level_run.asked and not level_run.ran
     )
     about_run = f"{report.device}, {report.taken_at}"
     yield [plain(f"{about_run}; {levels}" if levels else about_run), ""]
@@ -85,8 +85,8 @@ def _ended(run: ProbeRun) -> str:
 def _probe(run: ProbeRun) -> list[str]:
     """The command that repeats it, where its ranks came to, and what was printed last."""
     rows = [
-        (str(one.rank), one.stage, " ".join(one.error.split())[-200:] if one.error else "")
-        for one in run.ranks[:16]
+        (str(rank.rank), rank.stage, " ".join(rank.error.split())[-200:] if rank.error else "")
+        for rank in run.ranks[:16]
     ]
     told = table(("rank", "stage", "error"), rows) if run.blocks and rows else []
     again = fenced(" ".join(run.argv), "bash") if run.argv else []

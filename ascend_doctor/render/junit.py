@@ -15,8 +15,10 @@ _ELEMENTS = {Level.ERROR: "failure", Level.UNKNOWN: "error", Level.SKIPPED: "ski
 
 def render(report: Report) -> str:
     """One test suite. Warnings pass and stand in the case's output."""
-    cases = [(name, list(found)) for name, found in groupby(report.findings, lambda f: f.check)]
-    worst = [max(found, key=lambda f: f.level).level for _, found in cases]
+    cases = [
+        (name, list(findings)) for name, findings in groupby(report.findings, lambda f: f.check)
+    ]
+    worst = [max(findings, key=lambda f: f.level).level for _, findings in cases]
     suite = ET.Element(
         "testsuite",
         name="ascend-doctor (simulated)" if report.simulated else "ascend-doctor",
@@ -29,19 +31,21 @@ def render(report: Report) -> str:
         hostname=one_line(report.host),
     )
     if report.notices:
-        told = ET.SubElement(suite, "properties")
-        for number, one in enumerate(report.notices):
-            ET.SubElement(told, "property", name=f"notice {number}", value=one_line(one))
-    for name, found in cases:
+        properties = ET.SubElement(suite, "properties")
+        for number, notice in enumerate(report.notices):
+            ET.SubElement(properties, "property", name=f"notice {number}", value=one_line(notice))
+    for name, findings in cases:
         case = ET.SubElement(suite, "testcase", classname="ascend-doctor", name=name, time="0")
-        top = max(found, key=lambda f: f.level)
+        top = max(findings, key=lambda f: f.level)
         if top.level in _ELEMENTS:
             element = ET.SubElement(case, _ELEMENTS[top.level], message=one_line(top.title))
             if top.level is not Level.SKIPPED:
                 element.set("type", top.level.value)
-                element.text = "\n\n".join(details(one) for one in found)
+                element.text = "\n\n".join(details(finding) for finding in findings)
         elif top.level is Level.WARNING:
-            ET.SubElement(case, "system-out").text = "\n\n".join(details(one) for one in found)
+            ET.SubElement(case, "system-out").text = "\n\n".join(
+                details(finding) for finding in findings
+            )
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -61,6 +65,6 @@ def details(finding: Finding) -> str:
         "source": ", ".join(finding.refs),
         "do": remedy.summary if remedy else "",
     }
-    rows = [f"{label}: {one}" for label, text in parts.items() if text for one in lines(text)]
-    commands = [f"  {one}" for text in (remedy.commands if remedy else ()) for one in lines(text)]
+    rows = [f"{label}: {line}" for label, text in parts.items() if text for line in lines(text)]
+    commands = [f"  {line}" for text in (remedy.commands if remedy else ()) for line in lines(text)]
     return "\n".join([*rows, *commands])

@@ -50,11 +50,11 @@ def picture(
     starts = set(range(per_node, layout.npus, per_node)) if per_node else set()
     rows = []
     for kind, title in TITLES.items():
-        found = layout.groups(kind)
-        if len(found[0]) > 1 and (kind not in EXPERT or layout.ep > 1):
-            of = {rank: number for number, group in enumerate(found) for rank in group}
+        groups = layout.groups(kind)
+        if len(groups[0]) > 1 and (kind not in EXPERT or layout.ep > 1):
+            of = {rank: number for number, group in enumerate(groups) for rank in group}
             cells = [Cell(str(of[rank]), hue(of[rank])) for rank in ranks]
-            rows.append(Row(f"{title} ({kind.upper()} {len(found[0])})", cells))
+            rows.append(Row(f"{title} ({kind.upper()} {len(groups[0])})", cells))
     several = 0 < per_node < layout.npus
     nodes = [
         (f"node {first // per_node}", min(per_node, len(ranks) - first))
@@ -73,7 +73,7 @@ def hue(number: int) -> int:
 def _edged(row: Row, starts: set[int]) -> Row:
     sides = ("begins" if rank in starts else "" for rank in range(len(row.cells)))
     return Row(
-        row.title, [one._replace(side=side) for one, side in zip(row.cells, sides, strict=True)]
+        row.title, [cell._replace(side=side) for cell, side in zip(row.cells, sides, strict=True)]
     )
 
 
@@ -88,7 +88,7 @@ def layouts(runs: Sequence[ProbeRun]) -> Iterator[Picture]:
         if not 1 < run.world_size <= _MOST_NPUS:
             continue
         first = run.ranks[0].host
-        on_first = sum(one.host == first for one in run.ranks)
+        on_first = sum(rank.host == first for rank in run.ranks)
         hosts = on_first if on_first < len(run.ranks) else hosts
         for name in named:
             layout = _layout(str(name), run.world_size)

@@ -20,7 +20,7 @@ def render(report: Report) -> str:
     """Verdict, findings by severity, then the environment in a fold."""
     simulated = " (SIMULATED: no NPU was touched)" if report.simulated else ""
     parts = [f"## ascend-doctor {plain(report.tool_version)}{simulated}", ""]
-    parts += [line for one in report.notices for line in (f"**{plain(one)}**", "")]
+    parts += [line for notice in report.notices for line in (f"**{plain(notice)}**", "")]
     parts += [f"**{plain(report.verdict.text())}**", ""]
     for finding in report.complaints:
         parts += about(finding)
@@ -89,9 +89,9 @@ def _environment(report: Report) -> list[str]:
     if facts.python is not None:
         rows.append(("Python", facts.python.version))
         for name in ("torch", "torch-npu", "megatron-core", "mindspeed", "mcore-bridge"):
-            found = facts.python.find(name)
-            if found is not None:
-                rows.append((name, found.version))
+            distribution = facts.python.find(name)
+            if distribution is not None:
+                rows.append((name, distribution.version))
     return table(("", ""), rows)
 
 

@@ -30,9 +30,9 @@ class Cell(NamedTuple):
     @property
     def figures(self) -> str:
         """What was measured, if anything was."""
-        one = self.pair
-        lost = f", {one.lost:.1%} sent again" if one.lost else ""
-        return "" if one.gbps is None else f"{one.gbps:.3g} GB/s, {one.us or 0.0:.0f} us{lost}"
+        pair = self.pair
+        lost = f", {pair.lost:.1%} sent again" if pair.lost else ""
+        return "" if pair.gbps is None else f"{pair.gbps:.3g} GB/s, {pair.us or 0.0:.0f} us{lost}"
 
 
 class Matrix(NamedTuple):
@@ -61,12 +61,12 @@ def matrix_of(report: Report, *, most: int) -> Matrix | None:
     kept = set(list(dict.fromkeys((*_suspects(pairs), *pairs.nodes)))[: max(most, 2)])
     numbers = tuple(number for number, name in enumerate(pairs.nodes) if name in kept)
     names = tuple(pairs.nodes[one] for one in numbers)
-    best = max((one.gbps or 0.0 for one in pairs.pairs), default=0.0) or 1.0
+    best = max((pair.gbps or 0.0 for pair in pairs.pairs), default=0.0) or 1.0
     cells: dict[tuple[str, str], Cell] = {}
-    for one in pairs.pairs:
-        level = _LEVELS.get(one.outcome, Level.ERROR)
-        cell = Cell(one, level, round(100 * (one.gbps or 0.0) / best))
-        cells[one.nodes] = cells[one.nodes[::-1]] = cell
+    for pair in pairs.pairs:
+        level = _LEVELS.get(pair.outcome, Level.ERROR)
+        cell = Cell(pair, level, round(100 * (pair.gbps or 0.0) / best))
+        cells[pair.nodes] = cells[pair.nodes[::-1]] = cell
     rows = tuple(tuple(cells.get((one, two)) for two in names) for one in names)
     return Matrix(numbers, names, rows, len(pairs.nodes) - len(names))
 
@@ -74,15 +74,15 @@ def matrix_of(report: Report, *, most: int) -> Matrix | None:
 def _pairs(report: Report) -> Pairs | None:
     if report.fleet is not None:
         return report.fleet.pairs
-    return next((found for one in report.snapshot.probes if (found := pairs_of(one))), None)
+    return next((pairs for probe in report.snapshot.probes if (pairs := pairs_of(probe))), None)
 
 
 def _suspects(pairs: Pairs) -> Iterator[str]:
     """Nodes of pairs that are not fine, those with most of them first, each with its partners."""
     partners: dict[str, list[str]] = {}
-    for one in pairs.pairs:
-        if one.outcome != "fine":
-            for name, other in (one.nodes, one.nodes[::-1]):
+    for pair in pairs.pairs:
+        if pair.outcome != "fine":
+            for name, other in (pair.nodes, pair.nodes[::-1]):
                 partners.setdefault(name, []).append(other)
     for name in sorted(partners, key=lambda name: -len(partners[name])):
         yield name

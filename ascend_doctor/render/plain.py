@@ -27,7 +27,7 @@ def one_line(text: str) -> str:
 
 def without_command(line: str) -> str:
     """The line with a blank inside of what a CI system would obey."""
-    return _COMMAND.sub(lambda one: f"{one[1]}: {one[2]}" if one[2] else "# #", line)
+    return _COMMAND.sub(lambda match: f"{match[1]}: {match[2]}" if match[2] else "# #", line)
 
 
 def lines(text: str) -> list[str]:
@@ -35,13 +35,13 @@ def lines(text: str) -> list[str]:
     return [one_line(line) for line in text.split("\n")]
 
 
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def json_text(encoded: bytes) -> str:
     """JSON text in which every control character, C1 and reordering ones too, is escaped."""
-    text = _UNSAFE_IN_JSON.sub(lambda one: f"\\u{ord(one[0]):04x}", encoded.decode())
+    text = _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded.decode())
     return re.sub(r"##(?=\[|vso\[|teamcity\[)", r"#\\u0023", text) if "##" in text else text
 
 

@@ -26,32 +26,33 @@ class Shown(NamedTuple):
 
 
 def render(
-    asked: Asked, where: Place, found: Sequence[Choice], *, legal: int, frameworks: Sequence[str]
+    asked: Asked, where: Place, choices: Sequence[Choice], *, legal: int, frameworks: Sequence[str]
 ) -> str:
     """The layouts that were chosen of the ``legal`` ones, the best first."""
-    largest = max((one.memory.total for one in found), default=1.0)
+    largest = max((choice.memory.total for choice in choices), default=1.0)
     return page("plan.html").render(
         asked=asked,
         room=where.memory / GIB,
         nodes=bool(where.per_node),
         legal=legal,
-        shown=[_shown(asked, where, one, largest, frameworks) for one in found],
+        shown=[_shown(asked, where, choice, largest, frameworks) for choice in choices],
         rules=RULES,
         **parts(),
     )
 
 
 def _shown(
-    asked: Asked, where: Place, one: Choice, largest: float, frameworks: Sequence[str]
+    asked: Asked, where: Place, choice: Choice, largest: float, frameworks: Sequence[str]
 ) -> Shown:
     return Shown(
-        choice=one,
-        total=one.memory.total / GIB,
+        choice=choice,
+        total=choice.memory.total / GIB,
         memory=[
-            (what, size / GIB, 100 * size / largest) for what, size in _memory(one.memory).items()
+            (what, size / GIB, 100 * size / largest)
+            for what, size in _memory(choice.memory).items()
         ],
-        picture=picture(one.layout, per_node=where.per_node, further=_held(asked, one)),
-        flags=[(name, tuple(FRAMEWORKS[name](asked, one))) for name in frameworks],
+        picture=picture(choice.layout, per_node=where.per_node, further=_held(asked, choice)),
+        flags=[(name, tuple(FRAMEWORKS[name](asked, choice))) for name in frameworks],
     )
 
 
@@ -66,9 +67,9 @@ def _memory(memory: Memory) -> dict[str, float]:
     }
 
 
-def _held(asked: Asked, one: Choice) -> list[Row]:
+def _held(asked: Asked, choice: Choice) -> list[Row]:
     """Which layers and which experts every rank holds."""
-    layout = one.layout
+    layout = choice.layout
     ranks = range(min(layout.npus, MOST_RANKS))
     dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
     layers = [f"{found[0]}-{found[-1]}" for found in stages(asked.model, layout)]
@@ -78,5 +79,5 @@ def _held(asked: Asked, one: Choice) -> list[Row]:
         rows.append(Row("layers", [Cell(layers[at], hue(at)) for at in stage]))
     if asked.model.experts:
         places = [expert[rank]["ep"] for rank in ranks]
-        rows.append(Row("experts", [Cell(held(one, at), hue(at)) for at in places]))
+        rows.append(Row("experts", [Cell(held(choice, at), hue(at)) for at in places]))
     return rows

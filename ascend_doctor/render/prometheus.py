@@ -10,10 +10,10 @@ from ascend_doctor.report import Report
 
 def render(report: Report) -> str:
     """Gauges: findings by level, the worst level of each check, exit code, time of the run."""
-    counts = {level: sum(one.level is level for one in report.findings) for level in Level}
+    counts = {level: sum(finding.level is level for finding in report.findings) for level in Level}
     worst: dict[str, Level] = {}
-    for one in report.findings:
-        worst[one.check] = max(one.level, worst.get(one.check, Level.OK))
+    for finding in report.findings:
+        worst[finding.check] = max(finding.level, worst.get(finding.check, Level.OK))
     simulated = str(report.simulated).lower()
     taken = _seconds(report.taken_at)
     rows = [

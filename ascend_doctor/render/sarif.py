@@ -16,8 +16,8 @@ _LEVELS = {Level.ERROR: "error", Level.UNKNOWN: "note", Level.WARNING: "warning"
 
 def render(report: Report) -> str:
     """One run; a result a finding that is an error, a warning or unknown."""
-    found = [one for one in report.findings if one.level in _LEVELS]
-    rules = list(dict.fromkeys(one.check for one in found))
+    findings = [finding for finding in report.findings if finding.level in _LEVELS]
+    rules = list(dict.fromkeys(finding.check for finding in findings))
     run = {
         "tool": {
             "driver": {
@@ -28,7 +28,7 @@ def render(report: Report) -> str:
         },
         "invocations": [_invocation(report)],
         "properties": {"simulated": report.simulated},
-        "results": [_result(one, rules.index(one.check)) for one in found],
+        "results": [_result(finding, rules.index(finding.check)) for finding in findings],
     }
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -40,7 +40,9 @@ def render(report: Report) -> str:
 
 def _invocation(report: Report) -> dict[str, Any]:
     ended = {"executionSuccessful": not report.interrupted, "exitCode": report.verdict.exit_code}
-    notices = [{"level": "warning", "message": {"text": one_line(one)}} for one in report.notices]
+    notices = [
+        {"level": "warning", "message": {"text": one_line(notice)}} for notice in report.notices
+    ]
     return {**ended, "toolExecutionNotifications": notices} if notices else ended
 
 

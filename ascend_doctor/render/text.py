@@ -92,21 +92,21 @@ class _Page(Page):
         """What is well and what did not apply: lines with ``verbose``, else counts and notes."""
         self.rows.append("")
         for level in (Level.OK, Level.SKIPPED):
-            found = [one for one in report.findings if one.level is level]
-            if found and not verbose:
+            findings = [finding for finding in report.findings if finding.level is level]
+            if findings and not verbose:
                 shown = Level.SKIPPED if report.bare else level
-                self.rows.append(f"{self.mark(shown)} {len(found)} {level.value}")
-            for one in found:
-                if verbose or (level is Level.OK and one.found):
-                    tail = f": {one.found}" if one.found else ""
-                    first, *more = self.wrapped(f"{one.title}{tail}  [{one.check}]", 2)
+                self.rows.append(f"{self.mark(shown)} {len(findings)} {level.value}")
+            for finding in findings:
+                if verbose or (level is Level.OK and finding.found):
+                    tail = f": {finding.found}" if finding.found else ""
+                    first, *more = self.wrapped(f"{finding.title}{tail}  [{finding.check}]", 2)
                     self.rows += [f"{self.mark(level) if verbose else ' '} {first}", *more]
 
     def foot(self, report: Report) -> None:
-        for one in report.levels:
-            if not one.ran:
-                told = f"did not run: {one.reason}" if one.asked else f"would add {one.adds}"
-                self.dim(f"level {one.level} {told}", 8)
+        for level in report.levels:
+            if not level.ran:
+                told = f"did not run: {level.reason}" if level.asked else f"would add {level.adds}"
+                self.dim(f"level {level.level} {told}", 8)
         worst = report.verdict.worst
         if worst <= Level.SKIPPED:
             worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED
@@ -133,7 +133,7 @@ def _scope(report: Report) -> str:
         return ", ".join(f"{len(nodes)} {word}" for word, nodes in counts.items())
     if not report.levels:
         return ""
-    ran = ", ".join(str(one.level) for one in report.levels if one.ran)
+    ran = ", ".join(str(level.level) for level in report.levels if level.ran)
     device = "no NPU" if report.bare else f"device {one_line(report.device)}"
     return f"levels {ran}; {device}"
 

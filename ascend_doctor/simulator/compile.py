@@ -117,19 +117,19 @@ def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str
 
 def preloads(compiler: Compiler) -> tuple[Path, ...]:
     """What a process must preload for sanitized libraries; C++ exceptions need the second."""
-    found = []
+    paths = []
     for name in ("libasan.so", "libstdc++.so.6"):
         done = LiveMachine().run([compiler.path, f"-print-file-name={name}"])
-        found.append(Path(done.stdout.strip()).resolve())
-    return tuple(found)
+        paths.append(Path(done.stdout.strip()).resolve())
+    return tuple(paths)
 
 
 def _run(compiler: Compiler, *arguments: Sequence[str]) -> None:
     flat = [one for part in arguments for one in part]
     done = LiveMachine().run([compiler.path, *flat], deadline=120)
     if done.exit_code != 0:
-        said = done.stderr.strip().splitlines()
+        splitlines = done.stderr.strip().splitlines()
         raise DoctorError(
             f"{compiler.path} ({compiler.version}) cannot compile the simulated NPU: "
-            + "; ".join(said[:5])
+            + "; ".join(splitlines[:5])
         )

@@ -94,25 +94,25 @@ def add_python(cann: Path) -> None:
 
 
 def _versions(cann: Path, final: Path, *, version: str, machine: str) -> None:
-    place = cann / f"{machine}-linux"
+    path = cann / f"{machine}-linux"
     _properties(
-        place / "ascend_toolkit_install.info",
+        path / "ascend_toolkit_install.info",
         package_name="Ascend-cann-toolkit",
         version=version,
         innerversion=MARK,
         arch=machine,
         os="linux",
-        path=str(final / place.name),
+        path=str(final / path.name),
         note=MARK,
     )
     _properties(
-        place / "ascend_ops_install.info",
+        path / "ascend_ops_install.info",
         package_name=f"Ascend-cann-{MARK}-ops",
         version=version,
         innerversion=MARK,
         arch=machine,
         os="linux",
-        path=str(final / place.name),
+        path=str(final / path.name),
         note=MARK,
     )
     for name in COMPONENTS:

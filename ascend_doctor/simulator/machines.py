@@ -55,8 +55,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 KINDS = {
-    one.name: one
-    for one in (
+    kind.name: kind
+    for kind in (
         Kind(name="a2-8", soc="Ascend910B3", shown="910B3", cards=8, chips=1, pci="0xd802"),
         Kind(name="a3-16", soc="Ascend910_9391", shown="Ascend910", cards=8, chips=2, pci="0xd803"),
     )
@@ -84,11 +84,11 @@ class SimulatedMachine:
             soc=self.soc,
             devices=self.kind.devices,
             memory_bytes=self.memory,
-            faults=[one.line for one in faults if one.line],
+            faults=[fault.line for fault in faults if fault.line],
             haste=_HASTE if faults else 1.0,
         )
-        for one in faults:
-            env |= one.fault.environment
+        for fault in faults:
+            env |= fault.fault.environment
         return env
 
 
@@ -255,10 +255,10 @@ def _topology(kind: Kind) -> str:
     names = [f"{word}{n}" for n in range(kind.devices)]
     far = "HCCS_SW" if kind.chips > 1 else "HCCS"
     rows = ["\t" + "".join(f"{name:<11}" for name in names)]
-    for one in range(kind.devices):
+    for number in range(kind.devices):
         links = (
-            "X" if one == two else "SIO" if one // kind.chips == two // kind.chips else far
+            "X" if number == two else "SIO" if number // kind.chips == two // kind.chips else far
             for two in range(kind.devices)
         )
-        rows.append(f"{names[one]:<11}" + "".join(f"{link:<11}" for link in links))
+        rows.append(f"{names[number]:<11}" + "".join(f"{link:<11}" for link in links))
     return "\n".join(rows) + "\n"

@@ -33,6 +33,8 @@ def missing(python: str) -> tuple[str, ...]:
         return ()
     wanted = map(Requirement, importlib.metadata.requires("ascend-doctor") or ())
     names = [
-        one.name for one in wanted if one.marker and one.marker.evaluate({"extra": "rehearsal"})
+        requirement.name
+        for requirement in wanted
+        if requirement.marker and requirement.marker.evaluate({"extra": "rehearsal"})
     ]
     return tuple(name for name in names if canonicalize_name(name) not in there)

@@ -23,13 +23,13 @@ def folder_of(prefix: str | None, megatron: str | None) -> Path:
     place = Prefix.of(prefix)
     if megatron:
         locks = {file.parent: read(file) for file in place.root.glob(f"stacks/*/{FILE}")}
-        fitting = [one for one, lock in locks.items() if lock.wish.get("megatron") == megatron]
+        fitting = [path for path, lock in locks.items() if lock.wish.get("megatron") == megatron]
         if not fitting:
             raise DataError(
                 f"{place.root}: no stack with Megatron {megatron} was set up here; "
                 f"ascend-doctor setup --megatron {megatron} builds one"
             )
-        return max(fitting, key=lambda one: locks[one].created_at)
+        return max(fitting, key=lambda path: locks[path].created_at)
     current = place.current()
     if current is None:
         raise DataError(f"{place.root}: no setup has ended here; see ascend-doctor setup --help")
@@ -48,9 +48,9 @@ def environment(
     home = str(tree.home)
     place = Place(machine=machine, cann=Install(home, (home,)), driver=())
     env = dict(base)
-    for one in variables(base, stack_of(folder, read(folder)), place):
-        if one.value is None:
-            env.pop(one.name, None)
+    for variable in variables(base, stack_of(folder, read(folder)), place):
+        if variable.value is None:
+            env.pop(variable.name, None)
         else:
-            env[one.name] = one.value
+            env[variable.name] = variable.value
     return env

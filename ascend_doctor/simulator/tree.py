@@ -100,20 +100,20 @@ def build(
     """
     wheel = find_wheel(python)
     compiler = compiling.find_compiler()
-    place = cache or cache_folder() / "simulator"
+    path = cache or cache_folder() / "simulator"
     key = _key(wheel, compiler, cann, kernels, sanitize, without)
-    root = place / f"{wheel.version}-{key}"
+    root = path / f"{wheel.version}-{key}"
     preload = compiling.preloads(compiler) if sanitize else ()
     tree = Tree(root=root, cann=cann, kernels=kernels, preload=preload)
     try:
-        private_folder(place)
+        private_folder(path)
         trusted = not tree.root.exists() or is_mine(tree.root.lstat())
     except OSError as error:
-        raise DoctorError(f"{place}: {reason(error)}; name another with XDG_CACHE_HOME") from error
+        raise DoctorError(f"{path}: {reason(error)}; name another with XDG_CACHE_HOME") from error
     if not trusted:
         raise DoctorError(f"{tree.root}: others can write it, and it would be run; remove it")
     if not tree.root.is_dir():
-        with filelock.FileLock(place / f"{tree.root.name}.lock"):
+        with filelock.FileLock(path / f"{tree.root.name}.lock"):
             if not tree.root.is_dir():
                 _make(tree, wheel, compiler, without)
     return tree

@@ -145,8 +145,8 @@ def cann_symbols(folder: Path) -> frozenset[str]:
     """
     objects = [read_elf(path) for path in sorted(folder.rglob("*.so"))]
     own = frozenset().union(*(elf.defined for elf in objects))
-    wanted = frozenset().union(*(elf.undefined for elf in objects))
-    return frozenset(name for name in wanted - own if CANN_SYMBOL.match(name))
+    union = frozenset().union(*(elf.undefined for elf in objects))
+    return frozenset(name for name in union - own if CANN_SYMBOL.match(name))
 
 
 def operators(path: Path) -> frozenset[str]:

@@ -130,11 +130,9 @@ def backward(
             at_sink = (sink.float().view(-1, 1, 1) - top).exp() / total
             grads[4].append(-(at_sink * delta).sum((-2, -1)).view(-1, problem.head_num).sum(0))
     results = []
-    for found, like in zip(grads[:3], (q, k, v), strict=True):
-        if problem.layout == "TND":
-            joined = _padded(torch.cat(found, 1), like.shape[0])
-        else:
-            joined = found[0]
+    for grad, like in zip(grads[:3], (q, k, v), strict=True):
+        packed = problem.layout == "TND"
+        joined = _padded(torch.cat(grad, 1), like.shape[0]) if packed else grad[0]
         results.append(from_heads_first(joined.to(like.dtype), problem.layout))
     pse = extra[0]
     d_pse = None if pse is None else _whole(problem, grads[3]).sum_to_size(pse.shape).to(pse.dtype)

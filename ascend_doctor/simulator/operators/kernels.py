@@ -163,11 +163,11 @@ def _returned(
         return None
     values = (result,) if len(places) == 1 else result
     found = []
-    for place, value in zip(places, values, strict=True):
-        if place is None:
+    for spot, value in zip(places, values, strict=True):
+        if spot is None:
             found.append(raised(value, device or torch.device(DEVICE)))
         else:
-            found.append(args[place[1]] if place[0] == "position" else kwargs[place[1]])
+            found.append(args[spot[1]] if spot[0] == "position" else kwargs[spot[1]])
     return found[0] if len(found) == 1 else tuple(found)
 
 

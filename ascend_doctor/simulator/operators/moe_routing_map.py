@@ -143,16 +143,16 @@ def token_unpermute_with_routing_map_grad(
         count = restore_shape[0]
         tokens = torch.arange(count).repeat_interleave(out_index.numel() // count)
         columns = None
-    place = out_index.long()
+    long = out_index.long()
     d_rows = dy.float().index_select(0, tokens)
     d_probs = None
     if probs is not None and permuted_tokens is not None:
         if columns is None:
-            columns = place // (out_index.numel() // probs.shape[1])
-        rows = permuted_tokens.float().index_select(0, place)
+            columns = long // (out_index.numel() // probs.shape[1])
+        rows = permuted_tokens.float().index_select(0, long)
         d_probs = torch.zeros(probs.shape)
         d_probs.index_put_((tokens, columns), (d_rows * rows).sum(-1), accumulate=True)
         d_rows = d_rows * probs.float()[tokens, columns].unsqueeze(1)
         d_probs = d_probs.to(dy.dtype)
-    d_permuted = torch.zeros(out_index.numel(), dy.shape[1]).index_copy_(0, place, d_rows)
+    d_permuted = torch.zeros(out_index.numel(), dy.shape[1]).index_copy_(0, long, d_rows)
     return d_permuted.to(dy.dtype), d_probs
