@@ -9,10 +9,11 @@ import sys
 
 import click
 
-from ascend_doctor import __version__, streams, system, watchdog
+from ascend_doctor import __version__
 from ascend_doctor.commands.lazy import LazyGroup
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_UNKNOWN, EXIT_USAGE
+from ascend_doctor.machine import live, streams, watchdog
 from ascend_doctor.render.plain import lines, one_line
 
 _EXHAUSTED = {
@@ -75,7 +76,7 @@ def _watched() -> int:
     # A scheduler's SIGTERM and a lost terminal end a run as Ctrl-C does: children are ended, the
     # report is written.
     watchdog.start()
-    system.be_alone()
+    live.be_alone()
     # Facts are made once and kept: looking for garbage among them is a tenth of a level 0.
     gc.disable()
     code = run(sys.argv[1:])

@@ -11,12 +11,12 @@ from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy, counted
-from ascend_doctor.judge import Case, Check, judge
-from ascend_doctor.pairs import Pairs
-from ascend_doctor.patience import patience
+from ascend_doctor.judging.judge import Case, Check, judge
+from ascend_doctor.machine.patience import patience
+from ascend_doctor.probing.pair_bisection import Pairs
 
 if TYPE_CHECKING:
-    from ascend_doctor.acknowledged import Acknowledgement
+    from ascend_doctor.judging.acknowledged import Acknowledgement
 
 SCHEMA = 1
 
@@ -257,7 +257,7 @@ def assemble(  # noqa: PLR0913 - what a report is made of
     factor, because = patience()
     findings = judge(case, chosen)
     if acknowledged:
-        from ascend_doctor.acknowledged import acknowledge  # noqa: PLC0415 - seldom there
+        from ascend_doctor.judging.acknowledged import acknowledge  # noqa: PLC0415 - seldom there
 
         findings = acknowledge(findings, acknowledged, host=host)
     return Report(

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import yaml
 
-from ascend_doctor.data import Catalog
+from ascend_doctor.matrix.catalog import Catalog
 
 ROOT = Path(__file__).parent.parent
 RANKS = 64

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from ascend_doctor.data import folder
-from ascend_doctor.probe import plan, run_all
+from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.request import ProbeRequest
+from ascend_doctor.probing.schedule import plan, run_all
 
 PATIENCE = 900.0  # a loaded machine is slow on both sides
 SHARED = ("import", "device", "rendezvous", "megatron", "import the model", "teardown")

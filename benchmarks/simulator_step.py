@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from ascend_doctor.probe import plan, run_all
+from ascend_doctor.probing.schedule import plan, run_all
 from ascend_doctor.simulator import Tree, build
 
 MEASURED = Path(__file__).with_name("_simulator_step.py")

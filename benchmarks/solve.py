@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ascend_doctor.data import Catalog
-from ascend_doctor.provision.refusal import refusal
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.provision.conflict import refusal
+from ascend_doctor.provision.request_ranges import FRAMEWORKS, wishes
 from ascend_doctor.provision.solve import Question, Solution, solve
-from ascend_doctor.provision.wishes import FRAMEWORKS, wishes
 
 T = TypeVar("T")
 MACHINES = (

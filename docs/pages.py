@@ -16,10 +16,10 @@ import mkdocs_gen_files
 
 from ascend_doctor.checks import every
 from ascend_doctor.cli import COMMANDS
-from ascend_doctor.data import Catalog
-from ascend_doctor.fleet.topics import TOPICS
+from ascend_doctor.fleet.explain import TOPICS
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Component, KnownFailure, Source
 from ascend_doctor.report import LEVELS
-from ascend_doctor.stacks import Component, KnownFailure, Source
 
 ROOT = Path(__file__).parent.parent
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|])")

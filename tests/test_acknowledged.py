@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ascend_doctor.acknowledged import Acknowledgement, acknowledge, read_settings
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judging.acknowledged import Acknowledgement, acknowledge, read_settings
 
 TODAY = dt.date(2026, 11, 21)
 BAD = Finding(check="cann-installed", level=Level.ERROR, title="no CANN")

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
-from ascend_doctor.files import read_bytes
-from ascend_doctor.loading import Kept, load
-from ascend_doctor.stacks import Component, Hazards
+from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.loading import Kept, load
+from ascend_doctor.matrix.schema import Component, Hazards
 
 COMPONENT = """
 schema: 1
@@ -102,7 +102,7 @@ def test_components_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None
         read.append(path.name)
         return real(path, limit)
 
-    monkeypatch.setattr("ascend_doctor.loading.read_bytes", noted)
+    monkeypatch.setattr("ascend_doctor.matrix.loading.read_bytes", noted)
     catalog = Catalog()
     catalog.component("cann")
     catalog.component("cann")

@@ -4,7 +4,7 @@ import pytest
 
 from ascend_doctor.checks import every
 from ascend_doctor.errors import DataError
-from ascend_doctor.expectations import CHECKS, KEYS, Expectation, over, parse, parsed
+from ascend_doctor.judging.expectations import CHECKS, KEYS, Expectation, over, parse, parsed
 
 
 @pytest.mark.parametrize(

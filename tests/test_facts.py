@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import SCHEMA, SECTIONS, Snapshot, known
 from ascend_doctor.findings import Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render import text as text_format
 from ascend_doctor.report import assemble
 from tests.checks.machine import healthy

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor import files
 from ascend_doctor.errors import DataError
-from ascend_doctor.files import emptied, read_bytes, why_not_written, write_whole
+from ascend_doctor.machine import files
+from ascend_doctor.machine.files import emptied, read_bytes, why_not_written, write_whole
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import SECTIONS, Host, Npus, Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, Check, error, judge, note, unknown, warning
+from ascend_doctor.judging.judge import Case, Check, error, judge, note, unknown, warning
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 
 CATALOG = Catalog()

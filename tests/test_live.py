@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from ascend_doctor.live import Display
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.request import ProbeRequest
+from ascend_doctor.progress import Display
 
 HOSTILE = "\x1b[31m[red]\n\x07sum"
 

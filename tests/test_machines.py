@@ -28,12 +28,12 @@ from hypothesis import strategies as st
 from ascend_doctor.checks import every
 from ascend_doctor.cli import run
 from ascend_doctor.collect.snapshot import take
-from ascend_doctor.commands.examination import Examination
-from ascend_doctor.data import Catalog
+from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
-from ascend_doctor.recorded import RecordingMachine, ReplayMachine
-from ascend_doctor.system import Completed, FileStatus, NotRecorded, ProgramMissing
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.machine.live import Completed, FileStatus, NotRecorded, ProgramMissing
+from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
+from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
 from tests.machines.compose import MACHINES, build, names
 

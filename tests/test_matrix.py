@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
-from ascend_doctor.matrix import (
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.lint import lint
+from ascend_doctor.matrix.queries import (
     Bond,
     applies,
     candidates,
@@ -19,9 +20,8 @@ from ascend_doctor.matrix import (
     staleness,
     why,
 )
-from ascend_doctor.matrix_lint import lint
-from ascend_doctor.stacks import Need
-from ascend_doctor.versions import key
+from ascend_doctor.matrix.schema import Need
+from ascend_doctor.matrix.versions import key
 
 CATALOG = Catalog()
 SOURCE = 'sources: [{url: "our own wiki", date: "2026-12-01"}]'

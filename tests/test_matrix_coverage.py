@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ascend_doctor.data import Catalog
-from ascend_doctor.matrix import allowed, requirements
-from ascend_doctor.stacks import Need, Stack
-from ascend_doctor.versions import satisfies
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import allowed, requirements
+from ascend_doctor.matrix.schema import Need, Stack
+from ascend_doctor.matrix.versions import satisfies
 from tests.test_wrong_claims import CLAIMS
 
 CATALOG = Catalog()

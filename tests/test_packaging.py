@@ -96,8 +96,8 @@ def test_an_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
     code = (
-        "import sys; from ascend_doctor import data, cli; "
-        "print(data.folder('matrices'), data.folder('probes')); sys.exit(cli.run(['list']))"
+        "import sys; from ascend_doctor import cli; from ascend_doctor.matrix import catalog; "
+        "print(catalog.folder('matrices'), catalog.folder('probes')); sys.exit(cli.run(['list']))"
     )
     path = os.pathsep.join([str(site), sysconfig.get_paths()["purelib"]])
     done = subprocess.run(

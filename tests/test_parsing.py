@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.parsing import json_of, read_json, read_yaml, yaml_of
+from ascend_doctor.machine.parsing import json_of, read_json, read_yaml, yaml_of
 
 ALIASES = "\n".join(
     ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))]

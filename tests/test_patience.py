@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor import patience as subject
-from ascend_doctor.patience import EMULATED, VARIABLE, patience
-from ascend_doctor.probe import plan
+from ascend_doctor.machine import patience as subject
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.patience import EMULATED, VARIABLE, patience
 from ascend_doctor.probing.launching import NO_LOCALHOST, launch
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.probing.schedule import plan
 
 NOT_MINE = 183 if os.uname().machine == "x86_64" else 62
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.loading import Kept
-from ascend_doctor.private import private_folder, read_mine, write_mine
+from ascend_doctor.machine.private import private_folder, read_mine, write_mine
+from ascend_doctor.matrix.loading import Kept
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -61,8 +61,8 @@ def test_what_another_user_owns_is_not_read(no_real_home: Path) -> None:
 
 
 def test_a_file_of_the_same_time_and_size_is_another_one(tmp_path: Path) -> None:
-    from ascend_doctor.loading import load  # noqa: PLC0415 - only here
-    from ascend_doctor.stacks import Hazards  # noqa: PLC0415
+    from ascend_doctor.matrix.loading import load  # noqa: PLC0415 - only here
+    from ascend_doctor.matrix.schema import Hazards  # noqa: PLC0415
 
     path = tmp_path / "hazards.yaml"
     path.write_text("schema: 1\nhazards: []\n")

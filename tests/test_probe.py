@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ascend_doctor.probe import Extent, plan, run_all
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.processes import Tail
 from ascend_doctor.probing.records import RECORD_LIMIT, Record
 from ascend_doctor.probing.request import ProbeRequest, Unwatched
+from ascend_doctor.probing.schedule import Extent, plan, run_all
 
 PROBES = Path(__file__).parent.parent / "probes"
 MARK = "ASCEND_DOCTOR_TEST_MARK"

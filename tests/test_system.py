@@ -9,8 +9,14 @@ import psutil
 import pytest
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.recorded import OverlayMachine, RecordingMachine, ReplayMachine
-from ascend_doctor.system import OUTPUT_LIMIT, LiveMachine, NotRecorded, ProgramMissing, matches
+from ascend_doctor.machine.live import (
+    OUTPUT_LIMIT,
+    LiveMachine,
+    NotRecorded,
+    ProgramMissing,
+    matches,
+)
+from ascend_doctor.machine.recorded import OverlayMachine, RecordingMachine, ReplayMachine
 
 
 def python(code: str) -> list[str]:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.probe import run_all
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.processes import Stream, Tail
 from ascend_doctor.probing.request import ProbeRequest, Unwatched
+from ascend_doctor.probing.schedule import run_all
 
 PROBES = Path(__file__).parent.parent / "probes"
 
@@ -219,7 +219,7 @@ def test_two_nodes_meet(examined_python: Path) -> None:
         port = one.getsockname()[1]
     code = (
         "import sys\n"
-        "from ascend_doctor.probe import Extent, plan, run_all\n"
+        "from ascend_doctor.probing.schedule import Extent, plan, run_all\n"
         "from ascend_doctor.probing.request import Nodes\n"
         f"nodes = Nodes(count=2, rank=int(sys.argv[1]), endpoint='127.0.0.1:{port}')\n"
         f"several = plan(3, device='cpu', nproc=1, python={str(examined_python)!r},\n"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.utils import canonicalize_name
 
-from ascend_doctor.versions import (
+from ascend_doctor.matrix.versions import (
     Scheme,
     VersionError,
     check_range,

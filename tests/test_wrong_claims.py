@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import pytest
 
-from ascend_doctor.data import Catalog
-from ascend_doctor.matrix import choose, why
-from ascend_doctor.stacks import Release, WrongRef
-from ascend_doctor.versions import satisfies
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import choose, why
+from ascend_doctor.matrix.schema import Release, WrongRef
+from ascend_doctor.matrix.versions import satisfies
 
 CATALOG = Catalog()
 Test = TypeVar("Test", bound=Callable[..., None])

@@ -15,7 +15,7 @@ from ascend_doctor.collect.cann_shell import shell
 from ascend_doctor.collect.cann_tree import Tree, nnals, respelled, toolkits
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Nnal
-from ascend_doctor.system import Machine, exists, is_directory, matches, read_or_none
+from ascend_doctor.machine.live import Machine, exists, is_directory, matches, read_or_none
 
 _KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
 _PYTHON = ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe")

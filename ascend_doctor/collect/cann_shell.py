@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ascend_doctor.collect.cann_tree import Tree, respelled
 from ascend_doctor.collect.loader import library_path
 from ascend_doctor.facts import CannShell
-from ascend_doctor.system import Machine, exists, is_directory
+from ascend_doctor.machine.live import Machine, exists, is_directory
 
 _FOLDERS = (
     "ASCEND_HOME_PATH",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ascend_doctor.collect.loader import library_path
-from ascend_doctor.system import Machine, matches
+from ascend_doctor.machine.live import Machine, matches
 
 # One of these is in every toolkit. "latest" of the old layout is a folder of links to them.
 _COMPONENTS = ("runtime", "compiler", "opp", "toolkit")

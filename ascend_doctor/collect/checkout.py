@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from ascend_doctor.collect.package_copies import is_installed
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.facts import GitState
-from ascend_doctor.isolated_git import Checkout, converts
-from ascend_doctor.system import (
+from ascend_doctor.machine.isolated_git import Checkout, converts
+from ascend_doctor.machine.live import (
     Machine,
     NotRecorded,
     ProgramMissing,

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from ascend_doctor.facts import DeviceNode
-from ascend_doctor.system import Machine, NotRecorded, is_directory, matches
+from ascend_doctor.machine.live import Machine, NotRecorded, is_directory, matches
 
 _NUMBERED = re.compile(r"(v?)davinci([0-9]{1,6})$")
 

@@ -12,7 +12,7 @@ from ascend_doctor.collect.loader import find, places
 from ascend_doctor.collect.pci import pci_functions
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.facts import DockerRuntime, Driver, InstallInfo, Library
-from ascend_doctor.system import Machine, ProgramMissing, exists, is_directory, read_or_none
+from ascend_doctor.machine.live import Machine, ProgramMissing, exists, is_directory, read_or_none
 
 _ROOT = "/usr/local/Ascend"
 _INSTALL_INFO = "/etc/ascend_install.info"

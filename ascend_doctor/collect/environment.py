@@ -8,7 +8,7 @@ from typing import Any
 
 from ascend_doctor.collect.loader import find_library
 from ascend_doctor.facts import Environment, Interface, Library
-from ascend_doctor.system import Machine, exists, read_or_none
+from ascend_doctor.machine.live import Machine, exists, read_or_none
 
 _RELATED = re.compile(
     r"(ASCEND|HCCL|TORCH|NPU|CANN|ATB_|LCCL|MEGATRON|MINDSPEED|TWINKLE|SWIFT|RAY_EXPERIMENTAL|VLLM"

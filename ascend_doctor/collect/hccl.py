@@ -12,7 +12,7 @@ import msgspec
 
 from ascend_doctor.collect.vendor_text import whole
 from ascend_doctor.facts import RankEntry, RankTable
-from ascend_doctor.system import Machine
+from ascend_doctor.machine.live import Machine
 
 
 def rank_table(machine: Machine) -> RankTable:

@@ -21,7 +21,7 @@ from ascend_doctor.collect.hccn_answers import (
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.collect.vendor_tool import Tool, tool_path
 from ascend_doctor.facts import Driver, Hccn, HccnDevice, ToolError
-from ascend_doctor.system import Machine, read_or_none
+from ascend_doctor.machine.live import Machine, read_or_none
 
 _CONF = "/etc/hccn.conf"
 _CALL_DEADLINE = 10.0

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.facts import Holders
-from ascend_doctor.system import Machine
+from ascend_doctor.machine.live import Machine
 
 _DEVICE = re.compile(r"/dev/davinci([0-9]{1,6})$")
 _CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|crio|lxc")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ascend_doctor.collect.loader import find_library
 from ascend_doctor.facts import Container, Host, Limit
-from ascend_doctor.system import Machine, NotRecorded, exists, matches, read_or_none
+from ascend_doctor.machine.live import Machine, NotRecorded, exists, matches, read_or_none
 
 _LIMITS = ("NOFILE", "MEMLOCK", "NPROC", "STACK", "CORE")
 _CAPABILITIES = {

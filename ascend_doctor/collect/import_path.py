@@ -9,7 +9,7 @@ import msgspec
 from ascend_doctor.collect.checkout import checkout
 from ascend_doctor.collect.package_copies import copies, is_installed
 from ascend_doctor.facts import GitState, ImportName, ImportPath, PackageCopy, Python
-from ascend_doctor.system import Machine, exists, read_or_none
+from ascend_doctor.machine.live import Machine, exists, read_or_none
 
 NAMES = (
     *("megatron", "mindspeed", "megatron_adaptor", "mcore_bridge"),

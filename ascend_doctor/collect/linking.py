@@ -10,7 +10,7 @@ import msgspec
 
 from ascend_doctor.collect.elf import Elf, NotElf
 from ascend_doctor.collect.loader import configured, library_path
-from ascend_doctor.system import Machine, NotRecorded, exists
+from ascend_doctor.machine.live import Machine, NotRecorded, exists
 
 _INTERFACE = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})")
 

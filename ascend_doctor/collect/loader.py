@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ascend_doctor.system import Machine, exists, matches, read_or_none
+from ascend_doctor.machine.live import Machine, exists, matches, read_or_none
 
 _DEFAULTS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
 _INCLUDE = re.compile(r"^\s*include\s+(\S+)\s*$")

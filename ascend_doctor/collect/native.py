@@ -13,8 +13,8 @@ from ascend_doctor.collect.linking import Linker, newest
 from ascend_doctor.collect.package_copies import copies
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageCopy, Python
-from ascend_doctor.loading import Kept
-from ascend_doctor.system import Machine, matches
+from ascend_doctor.machine.live import Machine, matches
+from ascend_doctor.matrix.loading import Kept
 
 # Mangled names whose outermost namespace is one of torch's (Itanium C++ ABI), and its C names.
 _OF_TORCH = re.compile(

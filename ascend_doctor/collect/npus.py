@@ -14,7 +14,7 @@ from ascend_doctor.collect.npu_details import (
 from ascend_doctor.collect.npu_table import Table, parse_info
 from ascend_doctor.collect.vendor_tool import Tool, error_of, tool_path
 from ascend_doctor.facts import Npu, NpuProcess, Npus, ToolError
-from ascend_doctor.system import Completed, Machine, ProgramMissing
+from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
 
 # How long a healthy call takes on 16 devices is not published; all further calls share a sum.
 _INFO_DEADLINE = 30.0

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from ascend_doctor.facts import PackageCopy
-from ascend_doctor.system import Machine, exists, is_directory, read_or_none
+from ascend_doctor.machine.live import Machine, exists, is_directory, read_or_none
 
 _MODULE = re.compile(r"\.(?:py|pyc|so|[\w-]+\.so)")
 _INSTALLED = ("site-packages", "dist-packages")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ascend_doctor.facts import PciFunction
-from ascend_doctor.system import Machine, ProgramMissing, read_or_none
+from ascend_doctor.machine.live import Machine, ProgramMissing, read_or_none
 
 _FOLDER = "/sys/bus/pci/devices"
 _VENDOR = "0x19e5"

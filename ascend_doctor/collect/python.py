@@ -15,7 +15,7 @@ import msgspec
 from ascend_doctor.collect import interpreter_script
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import Doctor, Python
-from ascend_doctor.system import Completed, Machine, NotRecorded, ProgramMissing, is_directory
+from ascend_doctor.machine.live import Completed, Machine, NotRecorded, ProgramMissing, is_directory
 
 DEADLINE = 20.0
 # The second group is what the Python part of CANN imports; the third is CANN's own.

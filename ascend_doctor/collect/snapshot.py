@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from ascend_doctor import __version__
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DoctorError, Unknown
 from ascend_doctor.facts import SECTIONS, Gap, Section, Snapshot
-from ascend_doctor.system import Machine, NotRecorded
+from ascend_doctor.machine.live import Machine, NotRecorded
+from ascend_doctor.matrix.catalog import Catalog
 
 SECTION_DEADLINE = 60.0
 

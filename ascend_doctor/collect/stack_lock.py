@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ascend_doctor.collect.checkout import checkout
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
+from ascend_doctor.machine.live import Machine, exists
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.installed import installed
-from ascend_doctor.system import Machine, exists
 
 
 def stack_lock(machine: Machine, file: str) -> StackLock:

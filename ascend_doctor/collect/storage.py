@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.facts import FileSystem, Storage
-from ascend_doctor.system import Machine, NotRecorded
+from ascend_doctor.machine.live import Machine, NotRecorded
 
 # Variables that name the folders; a recording has to keep them.
 NAMED_BY = (

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ascend_doctor.facts import ToolError
-from ascend_doctor.system import Completed, Machine, ProgramMissing
+from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
 
 _TEXT_LIMIT = 500
 

@@ -10,27 +10,32 @@ from dataclasses import dataclass
 import click
 import msgspec
 
-from ascend_doctor import watchdog
 from ascend_doctor.checks import every
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE
-from ascend_doctor.commands.examination import Examination, examined_options
-from ascend_doctor.commands.expecting import expect_option, expected, preset
-from ascend_doctor.commands.extent import NOTHING_ASKED, Asked, layout_options, node_options
-from ascend_doctor.commands.launch_options import (
+from ascend_doctor.commands.options.check_filter import choose, selection_options
+from ascend_doctor.commands.options.expectations import expect_option, expected, preset
+from ascend_doctor.commands.options.launch import (
     device_option,
     level_option,
     nproc_option,
     patience_option,
     timeout_option,
 )
-from ascend_doctor.commands.output import Output, output_options
-from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.commands.options.probe_scope import (
+    NOTHING_ASKED,
+    Asked,
+    layout_options,
+    node_options,
+)
+from ascend_doctor.commands.options.target import Examination, examined_options
 from ascend_doctor.commands.so_far import SoFar
 from ascend_doctor.exits import EXIT_INTERRUPTED
-from ascend_doctor.expectations import Expectation
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.judge import Case, Check
-from ascend_doctor.patience import patience
+from ascend_doctor.judging.expectations import Expectation
+from ascend_doctor.judging.judge import Case, Check
+from ascend_doctor.machine import watchdog
+from ascend_doctor.machine.patience import patience
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.redact import Redactor
 from ascend_doctor.report import LEVELS, LevelRun, Report, assemble
@@ -283,8 +288,8 @@ class Probing:
         if not wanted or self.facts.python is None:
             return (), False
         gc.enable()  # probes take minutes
-        from ascend_doctor.live import Display  # noqa: PLC0415 - level 0 needs neither
-        from ascend_doctor.probe import plan, run_all  # noqa: PLC0415
+        from ascend_doctor.probing.schedule import plan, run_all  # noqa: PLC0415
+        from ascend_doctor.progress import Display  # noqa: PLC0415 - level 0 needs neither
 
         nproc = self.wish.ranks(self.facts)
         requests = [

@@ -8,8 +8,8 @@ import time
 import click
 import msgspec
 
-from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.output import Output, output_options
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.diagnosis.conclude import conclude
 from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import Skipped, find
@@ -18,8 +18,8 @@ from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
-from ascend_doctor.files import write_whole
 from ascend_doctor.findings import Finding
+from ascend_doctor.machine.files import write_whole
 from ascend_doctor.redact import ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.json import pretty
@@ -86,9 +86,9 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
 def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
     """What the static checks that look for the causes find on this machine."""
     from ascend_doctor.checks import every  # noqa: PLC0415 - all checks, only where asked for
-    from ascend_doctor.commands.examination import Examination  # noqa: PLC0415 - as above
-    from ascend_doctor.judge import Case, judge  # noqa: PLC0415 - as above
-    from ascend_doctor.system import LiveMachine  # noqa: PLC0415 - as above
+    from ascend_doctor.commands.options.target import Examination  # noqa: PLC0415 - as above
+    from ascend_doctor.judging.judge import Case, judge  # noqa: PLC0415 - as above
+    from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415 - as above
 
     wanted = {name for cause in diagnosis.causes for name in cause.caught_by}
     chosen = [check for check in every() if check.id in wanted and check.level == 0]

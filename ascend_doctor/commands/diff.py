@@ -7,11 +7,11 @@ from itertools import groupby
 import click
 import msgspec
 
-from ascend_doctor.commands.catalog import catalog, matrix_option
 from ascend_doctor.commands.judge import read_snapshot
-from ascend_doctor.commands.output import redact_option
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.output import redact_option
+from ascend_doctor.comparison.differences import differences
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
-from ascend_doctor.fleet.comparison import differences
 from ascend_doctor.redact import Redactor, local_key, redactor
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line

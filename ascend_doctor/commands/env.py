@@ -14,13 +14,20 @@ from ascend_doctor.collect.cann_tree import Tree, nnals, toolkits
 from ascend_doctor.collect.loader import find, places
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.machine.live import (
+    LiveMachine,
+    Machine,
+    exists,
+    is_directory,
+    matches,
+    read_or_none,
+)
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.cann_variables import Install, Place, torch_abi
-from ascend_doctor.provision.saved import NAME, applied, before, undone
-from ascend_doctor.provision.shell import FAILURE, FORMS, SHELLS, Change, text
-from ascend_doctor.provision.variables import Stack, stack_of, variables
+from ascend_doctor.provision.cann_env import Install, Place, torch_abi
+from ascend_doctor.provision.env_format import FAILURE, FORMS, SHELLS, Change, text
+from ascend_doctor.provision.env_undo import NAME, applied, before, undone
+from ascend_doctor.provision.stack_env import Stack, stack_of, variables
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.system import LiveMachine, Machine, exists, is_directory, matches, read_or_none
 
 _HAL = "libascend_hal.so"
 _GENERATIONS = 8

@@ -6,11 +6,11 @@ import inspect
 
 import click
 
-from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.selection import choose
-from ascend_doctor.fleet.topics import TOPICS
+from ascend_doctor.commands.options.check_filter import choose
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.fleet.explain import TOPICS
+from ascend_doctor.matrix.schema import KnownFailure
 from ascend_doctor.report import LEVELS
-from ascend_doctor.stacks import KnownFailure
 
 
 @click.command("explain")

@@ -12,8 +12,13 @@ from contextlib import contextmanager
 import click
 import msgspec
 
-from ascend_doctor.commands.merged import Wanted, expect_option, merged_options, read_hosts
-from ascend_doctor.commands.on_nodes import (
+from ascend_doctor.commands.options.merged_output import (
+    Wanted,
+    expect_option,
+    merged_options,
+    read_hosts,
+)
+from ascend_doctor.commands.options.node_check import (
     OnNodes,
     doctor_option,
     doctor_words,
@@ -24,7 +29,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.fleet.engine import Engine, Job, Silent
 from ascend_doctor.fleet.merge import merge, report_files
-from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.fleet.merged_report import judge
 
 
 @click.command("check")

@@ -11,8 +11,13 @@ import click
 import yaml
 
 from ascend_doctor import __version__
-from ascend_doctor.commands.on_nodes import OnNodes, doctor_words, gang_option, on_nodes_options
-from ascend_doctor.commands.output import file_option, put
+from ascend_doctor.commands.options.node_check import (
+    OnNodes,
+    doctor_words,
+    gang_option,
+    on_nodes_options,
+)
+from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.fleet.manifest import (
     FAMILIES,
     Toleration,

@@ -7,17 +7,17 @@ import shlex
 
 import click
 
-from ascend_doctor.commands.merged import expect_option, read_hosts
-from ascend_doctor.commands.on_nodes import (
+from ascend_doctor.commands.options.merged_output import expect_option, read_hosts
+from ascend_doctor.commands.options.node_check import (
     OnNodes,
     doctor_option,
     doctor_words,
     gang_option,
     on_nodes_options,
 )
-from ascend_doctor.commands.output import file_option, put
+from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.fleet.batch import script
-from ascend_doctor.fleet.hosts import compress
+from ascend_doctor.fleet.hostlist import compress
 
 
 @click.command("sbatch")

@@ -6,9 +6,9 @@ import shlex
 
 import click
 
-from ascend_doctor.commands.merged import read_hosts
-from ascend_doctor.commands.on_nodes import OnNodes, on_nodes_options
-from ascend_doctor.fleet.by_hand import lines
+from ascend_doctor.commands.options.merged_output import read_hosts
+from ascend_doctor.commands.options.node_check import OnNodes, on_nodes_options
+from ascend_doctor.fleet.torchrun_lines import lines
 from ascend_doctor.render.plain import one_line
 
 

@@ -7,15 +7,15 @@ import time
 import click
 import msgspec
 
-from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.expecting import expect_option, expected
-from ascend_doctor.commands.output import Output, output_options
-from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.commands.options.check_filter import choose, selection_options
+from ascend_doctor.commands.options.expectations import expect_option, expected
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
-from ascend_doctor.expectations import Expectation
 from ascend_doctor.facts import SCHEMA, Snapshot
-from ascend_doctor.judge import Case
-from ascend_doctor.parsing import read_json
+from ascend_doctor.judging.expectations import Expectation
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.machine.parsing import read_json
 from ascend_doctor.redact import local_key, redactor
 from ascend_doctor.report import LEVELS, LevelRun, assemble
 

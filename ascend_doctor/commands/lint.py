@@ -11,19 +11,19 @@ import click
 import msgspec
 
 from ascend_doctor import __version__
-from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.output import Output, output_options
-from ascend_doctor.commands.selection import choose, selection_options
+from ascend_doctor.commands.options.check_filter import choose, selection_options
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.judging import findings, machine, suits, unique
-from ascend_doctor.linting.subjects import MOST_BYTES, Subject, of_command, read, subjects
+from ascend_doctor.linting.inputs import MOST_BYTES, Subject, of_command, read, subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.redact import Redactor, local_key
 from ascend_doctor.report import Report, verdict
 
 if TYPE_CHECKING:
-    from ascend_doctor.data import Catalog
+    from ascend_doctor.matrix.catalog import Catalog
 
 
 @click.command("lint", context_settings={"ignore_unknown_options": False})
@@ -104,7 +104,7 @@ def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:
     if not here:
         return snapshot
     from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only for this machine
-    from ascend_doctor.system import LiveMachine  # noqa: PLC0415
+    from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415
 
     facts = take(LiveMachine(), rows)
     return msgspec.structs.replace(

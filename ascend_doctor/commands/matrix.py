@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
-from ascend_doctor.matrix import choose, is_version, staleness, why
-from ascend_doctor.matrix_lint import lint as lint_matrix
+from ascend_doctor.matrix.lint import lint as lint_matrix
+from ascend_doctor.matrix.queries import choose, is_version, staleness, why
+from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.stacks import Component, Need, Release, Source, Stack
 
 if TYPE_CHECKING:
-    from ascend_doctor.data import Catalog
     from ascend_doctor.facts import Snapshot
-    from ascend_doctor.provision.refusal import Refusal
+    from ascend_doctor.matrix.catalog import Catalog
+    from ascend_doctor.provision.conflict import Refusal
     from ascend_doctor.provision.solve import Question, Solution
 
 _shape = click.option(
@@ -140,9 +140,9 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
     shape: str,
 ) -> int:
     """Find the stack for a Megatron-LM on this machine, or say why there is none."""
-    from ascend_doctor.provision.refusal import refusal  # noqa: PLC0415 - resolvelib is slow
+    from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415 - resolvelib is slow
+    from ascend_doctor.provision.request_ranges import wishes  # noqa: PLC0415
     from ascend_doctor.provision.solve import Question, solve  # noqa: PLC0415
-    from ascend_doctor.provision.wishes import wishes  # noqa: PLC0415
 
     rows = catalog(overlays)
     machine = {} if anywhere else _this_machine(rows)
@@ -202,7 +202,7 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
 def _this_machine(rows: Catalog) -> dict[str, str]:
     """The live machine, as versions of components."""
     from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only to solve
-    from ascend_doctor.system import LiveMachine  # noqa: PLC0415
+    from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415
 
     return machine_of(take(LiveMachine(), rows), rows)
 

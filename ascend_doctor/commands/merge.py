@@ -7,10 +7,15 @@ import time
 
 import click
 
-from ascend_doctor.commands.merged import Wanted, expect_option, merged_options, read_hosts
+from ascend_doctor.commands.options.merged_output import (
+    Wanted,
+    expect_option,
+    merged_options,
+    read_hosts,
+)
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.merge import merge, report_files
-from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.fleet.merged_report import judge
 
 
 @click.command("merge")

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from ascend_doctor.commands.catalog import catalog, matrix_option
-from ascend_doctor.commands.output import file_option, put
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import counted
+from ascend_doctor.matrix.versions import VersionError
+from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, shown
 from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, Memory, Run
@@ -22,11 +24,9 @@ from ascend_doctor.planning.ranking import Choice, Place, choice, choices, place
 from ascend_doctor.planning.rules import RULES, Asked, broken
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.versions import VersionError
-from ascend_doctor.versions import parse as parse_version
 
 if TYPE_CHECKING:
-    from ascend_doctor.data import Catalog
+    from ascend_doctor.matrix.catalog import Catalog
 
 _MOST_NPUS = 4096
 _SCHEMA = 1

@@ -10,20 +10,20 @@ from typing import Any
 import click
 
 from ascend_doctor.commands.check import Wish, conduct
-from ascend_doctor.commands.examination import Examination
-from ascend_doctor.commands.extent import Asked, layout_options
-from ascend_doctor.commands.launch_options import (
+from ascend_doctor.commands.options.check_filter import selection_options
+from ascend_doctor.commands.options.launch import (
     level_option,
     nproc_option,
     patience_option,
     timeout_option,
 )
-from ascend_doctor.commands.output import Output, output_options
-from ascend_doctor.commands.selection import selection_options
-from ascend_doctor.data import Catalog
+from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.commands.options.probe_scope import Asked, layout_options
+from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.errors import DataError
-from ascend_doctor.recorded import OverlayMachine
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.recorded import OverlayMachine
+from ascend_doctor.matrix.catalog import Catalog
 
 
 @click.command("rehearse")

@@ -16,20 +16,20 @@ import click
 
 from ascend_doctor.commands.arming import armed
 from ascend_doctor.commands.check import Wish, reported
-from ascend_doctor.commands.examination import Examination, examined_options
-from ascend_doctor.commands.expecting import expect_option, expected
-from ascend_doctor.commands.launch_options import timeout_option
-from ascend_doctor.commands.output import Output, output_options
-from ascend_doctor.commands.selection import selection_options
+from ascend_doctor.commands.options.check_filter import selection_options
+from ascend_doctor.commands.options.expectations import expect_option, expected
+from ascend_doctor.commands.options.launch import timeout_option
+from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.commands.options.target import Examination, examined_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
-from ascend_doctor.expectations import CHECKS, Expectation
-from ascend_doctor.files import emptied, reason
 from ascend_doctor.findings import Level
+from ascend_doctor.judging.expectations import CHECKS, Expectation
+from ascend_doctor.machine.files import emptied, reason
+from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
 from ascend_doctor.report import Report
-from ascend_doctor.system import DOCTOR
 
 _BLOCK = 1 << 16
 _WAIT = 0.2

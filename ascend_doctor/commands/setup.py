@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ascend_doctor.commands.catalog import catalog, matrix_option
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:
     from ascend_doctor.commands.setup_proof import Prover
-    from ascend_doctor.data import Catalog
+    from ascend_doctor.matrix.catalog import Catalog
     from ascend_doctor.provision.lock import Lock, Prefix
     from ascend_doctor.provision.plan import Plan
     from ascend_doctor.provision.sources import Mirrors
@@ -251,7 +251,7 @@ def _site(
 
 def _build(options: SetupOptions, site: Site, plan: Plan, prover: Prover) -> int:
     from ascend_doctor.provision import bundle  # noqa: PLC0415 - as above
-    from ascend_doctor.provision.apply import apply  # noqa: PLC0415
+    from ascend_doctor.provision.build import apply  # noqa: PLC0415
     from ascend_doctor.provision.git import Git  # noqa: PLC0415
     from ascend_doctor.provision.running import CommandError, exclusively  # noqa: PLC0415
 

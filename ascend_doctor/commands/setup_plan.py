@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ascend_doctor.checks.cann_python import LISTED, STOPS
+from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.commands.matrix import machine_of, refusal_lines
 from ascend_doctor.errors import DataError
-from ascend_doctor.files import not_trusted
+from ascend_doctor.machine.files import not_trusted
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.lock import BasePython, Lock, Prefix
 from ascend_doctor.provision.plan import Base, Plan, Wanted, from_lock, planned
-from ascend_doctor.provision.refusal import refusal
+from ascend_doctor.provision.request_ranges import added, wishes
 from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.solve import Question, solve
-from ascend_doctor.provision.wishes import added, wishes
 from ascend_doctor.render.plain import one_line
-from ascend_doctor.system import LiveMachine
-from ascend_doctor.versions import normalised
 
 if TYPE_CHECKING:
     from ascend_doctor.commands.setup import SetupOptions
-    from ascend_doctor.data import Catalog
     from ascend_doctor.facts import Snapshot
+    from ascend_doctor.matrix.catalog import Catalog
 
 
 @dataclass(frozen=True, kw_only=True)

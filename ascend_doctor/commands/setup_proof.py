@@ -14,19 +14,19 @@ import msgspec
 from ascend_doctor.checks import every
 from ascend_doctor.commands.check import Wish, conduct, has_npu
 from ascend_doctor.commands.env import environment
-from ascend_doctor.commands.examination import Examination
-from ascend_doctor.commands.extent import NOTHING_ASKED, Asked
-from ascend_doctor.commands.output import Output
-from ascend_doctor.data import Catalog
+from ascend_doctor.commands.options.output import Output
+from ascend_doctor.commands.options.probe_scope import NOTHING_ASKED, Asked
+from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.recorded import OverlayMachine
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.lock import FILE, Lock, Proof, environment_of
-from ascend_doctor.recorded import OverlayMachine
 from ascend_doctor.redact import Redactor
 from ascend_doctor.report import Report
-from ascend_doctor.system import LiveMachine
 
 REHEARSE = "rehearse"
 _REHEARSED = 3

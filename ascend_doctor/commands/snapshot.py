@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from ascend_doctor.commands.examination import Examination, examined_options
-from ascend_doctor.commands.output import (
+from ascend_doctor.commands.options.output import (
     file_option,
     needs_terminal,
     put,
@@ -14,6 +13,7 @@ from ascend_doctor.commands.output import (
     show_hidden,
     show_redacted_option,
 )
+from ascend_doctor.commands.options.target import Examination, examined_options
 from ascend_doctor.render.json import pretty
 
 

@@ -11,13 +11,13 @@ import msgspec
 
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, Check
+from ascend_doctor.judging.judge import Case, Check
 from ascend_doctor.report import Report, assemble, verdict
 
 if TYPE_CHECKING:
     from ascend_doctor.commands.check import Wish
-    from ascend_doctor.commands.examination import Examination
-    from ascend_doctor.commands.output import Output
+    from ascend_doctor.commands.options.output import Output
+    from ascend_doctor.commands.options.target import Examination
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from ascend_doctor.diagnosis.result import (
 )
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Level
-from ascend_doctor.stacks import ErrorCodes, KnownFailure
+from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
 _LINES = 3
 _UNEXPLAINED = 5

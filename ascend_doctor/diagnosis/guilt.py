@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from ascend_doctor.diagnosis.ledger import Ended, Ledger, Report, Seen, Sighting, earliest
 from ascend_doctor.diagnosis.result import Evidence, Guilt
-from ascend_doctor.stacks import KnownFailure
+from ascend_doctor.matrix.schema import KnownFailure
 
 _TEXT = 400
 # Ranks that wait with the same time-out and began together report it within this many seconds;

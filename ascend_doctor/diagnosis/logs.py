@@ -19,7 +19,7 @@ import zstandard
 
 from ascend_doctor.diagnosis.origins import Origin
 from ascend_doctor.errors import DataError
-from ascend_doctor.files import opened, reason
+from ascend_doctor.machine.files import opened, reason
 
 BLOCK = 1 << 20
 

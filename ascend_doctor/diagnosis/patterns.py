@@ -16,8 +16,8 @@ import hyperscan
 
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS
 from ascend_doctor.errors import DataError
-from ascend_doctor.loading import Kept
-from ascend_doctor.stacks import KnownFailure
+from ascend_doctor.matrix.loading import Kept
+from ascend_doctor.matrix.schema import KnownFailure
 
 _LINES = hyperscan.HS_FLAG_MULTILINE
 _ONCE = hyperscan.HS_FLAG_SINGLEMATCH

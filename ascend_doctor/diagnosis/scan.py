@@ -14,7 +14,7 @@ from ascend_doctor.diagnosis.origins import Moment, moment, parted
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.signs import harmless
-from ascend_doctor.stacks import KnownFailure
+from ascend_doctor.matrix.schema import KnownFailure
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"

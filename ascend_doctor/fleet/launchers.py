@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.gang import Gang, Variables, checked
-from ascend_doctor.fleet.hosts import parse_hosts
+from ascend_doctor.fleet.hostlist import parse_hosts
 
 # DefaultPort of Volcano's plugin pytorch, see below.
 _VOLCANO_PORT = 23456

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ascend_doctor.checks.docker import host_paths
+from ascend_doctor.judging.container_fix import host_paths
 
 Mapping = dict[str, Any]
 

@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from ascend_doctor.checks.pair_rounds import PROBE
+from ascend_doctor.checks.probes.pair_rounds import PROBE
+from ascend_doctor.comparison.comparable import Setting, settings
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA as FACTS_SCHEMA
 from ascend_doctor.facts import Snapshot, Time
-from ascend_doctor.files import read_bytes
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.outliers import figures
 from ascend_doctor.fleet.rounds import Rounds, own_exit_code, own_worst
-from ascend_doctor.fleet.settings import Setting, settings
-from ascend_doctor.parsing import JSON_BYTES
+from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.parsing import JSON_BYTES
 from ascend_doctor.report import SCHEMA, Node, Unreadable, Verdict
 
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)

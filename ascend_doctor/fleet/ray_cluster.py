@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job
-from ascend_doctor.fleet.hosts import plain
+from ascend_doctor.fleet.hostlist import plain
 
 # Ray's name of the resource: ray-project/ray, python/ray/_private/accelerators/npu.py.
 NPU = "NPU"

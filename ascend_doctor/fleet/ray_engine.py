@@ -13,7 +13,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
-from ascend_doctor.system import MODULE, wait_for
+from ascend_doctor.machine.live import MODULE, wait_for
 
 # What Ray needs of the time to let go of its cluster; where it does not, it is killed in time.
 _MARGIN, _MARGIN_SHARE = 5.0, 0.1

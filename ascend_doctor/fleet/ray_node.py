@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from ascend_doctor.fleet.supervised import run_supervised
-from ascend_doctor.system import DOCTOR
+from ascend_doctor.machine.live import DOCTOR
 
 
 class OnNode:

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ascend_doctor.checks.pair_rounds import PROBE, Recorded, names_of, recorded_or_none, verdicts
+from ascend_doctor.checks.probes.pair_rounds import (
+    PROBE,
+    Recorded,
+    names_of,
+    recorded_or_none,
+    verdicts,
+)
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.pairs import Pairs, Row, Table, matrix
 from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.pair_bisection import Pairs, Row, Table, matrix
 
 
 @dataclass

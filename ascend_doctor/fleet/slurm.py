@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.fleet.hosts import parse_hosts
-from ascend_doctor.system import LiveMachine, ProgramMissing
+from ascend_doctor.fleet.hostlist import parse_hosts
+from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
 # States in which no job starts on a node (man sinfo, NODE STATE CODES); one that is draining still
 # runs the job that it has. "*" behind a state: the node does not answer.

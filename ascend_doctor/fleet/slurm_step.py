@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
-from ascend_doctor.fleet.hosts import compress, parse_hosts
+from ascend_doctor.fleet.hostlist import compress, parse_hosts
 from ascend_doctor.fleet.slurm import Slurm, State
-from ascend_doctor.system import wait_for
+from ascend_doctor.machine.live import wait_for
 
 # A node writes its report, what it printed, and its exit code, each called as Slurm calls the node:
 # several slurmd of one machine share its host name. The shell outlives Slurm's SIGTERM, so that the

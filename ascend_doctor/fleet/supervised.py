@@ -18,8 +18,8 @@ from typing import IO
 
 import msgspec
 
+from ascend_doctor.machine.live import MODULE
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
-from ascend_doctor.system import MODULE
 
 _POLL = 0.1
 # A check that is told to end ends its probes and writes what it has.

@@ -8,8 +8,8 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import UNTOLD
-from ascend_doctor.linting.words import Piece, Word
-from ascend_doctor.parsing import check_yaml
+from ascend_doctor.linting.positioned_text import Piece, Word
+from ascend_doctor.machine.parsing import check_yaml
 
 _MOST_NODES = 50_000
 _MOST_DEPTH = 60

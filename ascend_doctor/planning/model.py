@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
-from ascend_doctor.loading import load
-from ascend_doctor.parsing import read_json
-from ascend_doctor.stacks import Row, Source
+from ascend_doctor.machine.parsing import read_json
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.loading import load
+from ascend_doctor.matrix.schema import Row, Source
 
 _CONFIG_BYTES = 16 << 20
 # Layouts are tried for each divisor of these.

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ascend_doctor.matrix.schema import Family, Soc
 from ascend_doctor.planning.layout import Layout, crossing
 from ascend_doctor.planning.memory import GIB, Memory, estimate
 from ascend_doctor.planning.rules import Asked, broken
-from ascend_doctor.stacks import Family, Soc
 
 # Tensor parallelism moves every activation several times a layer: a node has at most this many
 # devices (16 on Atlas A3), and more are never tried.

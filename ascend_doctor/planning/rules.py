@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import Run
 from ascend_doctor.planning.model import Model
 from ascend_doctor.planning.weights import stages
-from ascend_doctor.versions import satisfies
 
 # MindSpeed's limit for an expert parallel group on NPUs, which mcore-bridge warns about.
 MOST_EXPERTS = 128

@@ -15,12 +15,12 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.patience import VARIABLE, patience
+from ascend_doctor.machine.patience import VARIABLE, patience
+from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.parts import Part
+from ascend_doctor.probing.probe_slot import Part
 from ascend_doctor.probing.processes import Descendants, Stream, Tail, adopting_orphans
 from ascend_doctor.probing.request import ProbeRequest, Unwatched, Watch, not_started
-from ascend_doctor.scratch import temporary
 
 POLL = 0.05
 DUMP_SECONDS = 0.5

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import psutil
 
+from ascend_doctor.machine.live import adopt
 from ascend_doctor.probing.warned import Warned
-from ascend_doctor.system import adopt
 
 PATIENCE = 3.0
 KEPT_BYTES = 16 << 10

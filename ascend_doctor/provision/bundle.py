@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.files import read_bytes, reason
+from ascend_doctor.machine.files import read_bytes, reason
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.lock import Checkout, Lock, Prefix

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import wheels as store
+from ascend_doctor.provision.editable_wheel import stand_in
 from ascend_doctor.provision.installed import installed
-from ascend_doctor.provision.linked import stand_in
 from ascend_doctor.provision.lock import Lock, Wheel
 from ascend_doctor.provision.plan import Plan
 from ascend_doctor.provision.steps import Outcome, Site
-from ascend_doctor.system import LiveMachine
 
 _PROVE = 120.0
 _WHERE = """

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ascend_doctor import isolated_git
 from ascend_doctor.errors import DataError
+from ascend_doctor.machine import isolated_git
+from ascend_doctor.matrix.schema import Component
 from ascend_doctor.provision.lock import Checkout
 from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import Source
-from ascend_doctor.stacks import Component
 
 _ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
 _KEEP = "refs/ascend-doctor/"

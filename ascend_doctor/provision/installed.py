@@ -8,8 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from ascend_doctor.system import Machine, matches, read_or_none
-from ascend_doctor.versions import VersionError, normalised, parse
+from ascend_doctor.machine.live import Machine, matches, read_or_none
+from ascend_doctor.matrix.versions import VersionError, normalised, parse
 
 _INFO = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._]*)-(?P<version>[^-/]+)\.dist-info$")
 

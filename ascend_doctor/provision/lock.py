@@ -21,10 +21,10 @@ from typing import Annotated
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.files import read_bytes
 from ascend_doctor.findings import counted
-from ascend_doctor.loading import data_folder, decoded
-from ascend_doctor.parsing import YAML_BYTES
+from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.parsing import YAML_BYTES
+from ascend_doctor.matrix.loading import data_folder, decoded
 from ascend_doctor.provision.signatures import Signers
 
 FILE = "ascend-doctor.lock"

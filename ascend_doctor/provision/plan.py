@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Component, Stack
+from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Setting, Wheel
 from ascend_doctor.provision.solve import Solution
-from ascend_doctor.stacks import Component, Stack
-from ascend_doctor.versions import satisfies
 
 _EXACT = re.compile(r"==[^|,*\s]+")
 _PATH_FIRST = ("megatron-lm", "mindspeed")

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.system import kill_group
+from ascend_doctor.machine.live import kill_group
 
 # In the environment of every command of a setup: a later one finds what a killed one left running.
 OWNER = "ASCEND_DOCTOR_SETUP_OWNER"

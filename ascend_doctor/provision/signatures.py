@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.files import read_bytes
+from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.provision.running import CommandError, Runner
-from ascend_doctor.scratch import temporary
 
 NAMESPACE = "ascend-doctor"
 SUFFIX = ".sig"

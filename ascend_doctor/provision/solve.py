@@ -14,11 +14,11 @@ from typing import Any
 import resolvelib
 from resolvelib.resolvers import Resolution
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.matrix import allowed, applies, candidates, is_version, requirements
-from ascend_doctor.stacks import Component, Need, Release, Stack
-from ascend_doctor.versions import satisfies
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import allowed, applies, candidates, is_version, requirements
+from ascend_doctor.matrix.schema import Component, Need, Release, Stack
+from ascend_doctor.matrix.versions import satisfies
 
 ABSENT = ""
 _ROUNDS = 5000

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.lock import Checkout, Prefix
 from ascend_doctor.provision.running import Runner
 from ascend_doctor.provision.sources import Source

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ascend_doctor.errors import DataError, DoctorError
-from ascend_doctor.files import open_regular
-from ascend_doctor.provision.linked import READ, Declared, declared, linked, reference
+from ascend_doctor.machine.files import open_regular
+from ascend_doctor.provision.editable_wheel import READ, Declared, declared, linked, reference
 from ascend_doctor.provision.lock import Prefix, Source, Wheel
 from ascend_doctor.provision.running import CommandError, Runner
 

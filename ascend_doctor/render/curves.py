@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Link
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.stacks import Link
 
 # The picture in its own units: the box of the lines, and room for what stands beside it.
 LEFT, TOP, WIDTH, HEIGHT = 64, 16, 620, 260

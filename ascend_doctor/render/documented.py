@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ascend_doctor.checks.fit import present, spoken
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.judge import Case
-from ascend_doctor.stacks import Stack
-from ascend_doctor.versions import VersionError, satisfies
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging.matrix_fit import present, spoken
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Stack
+from ascend_doctor.matrix.versions import VersionError, satisfies
 
 _NEAREST = 3
 # Without one of these there is no stack to compare.

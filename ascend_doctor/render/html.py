@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from ascend_doctor.data import Catalog
+from ascend_doctor.comparison.comparable import grouped
 from ascend_doctor.findings import Level
-from ascend_doctor.fleet.settings import grouped
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.curves import charts
 from ascend_doctor.render.documented import documented

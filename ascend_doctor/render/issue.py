@@ -6,9 +6,9 @@ import html
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.data import Catalog
+from ascend_doctor.comparison.comparable import Group, grouped
 from ascend_doctor.findings import Level, counted
-from ascend_doctor.fleet.settings import Group, grouped
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.markdown import about, fenced, plain, table
 from ascend_doctor.render.plain import one_line

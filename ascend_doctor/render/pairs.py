@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ascend_doctor.checks.pair_rounds import pairs_of
+from ascend_doctor.checks.probes.pair_rounds import pairs_of
 from ascend_doctor.findings import Level
-from ascend_doctor.pairs import Pair, Pairs
+from ascend_doctor.probing.pair_bisection import Pair, Pairs
 from ascend_doctor.report import Report
 
 _LEVELS = {"fine": Level.OK, "unsteady": Level.UNKNOWN, "untold": Level.UNKNOWN}

@@ -49,7 +49,7 @@ def shortened(nodes: tuple[str, ...]) -> str:
     """Names of machines as Slurm writes them, cut where nobody reads on."""
     if not nodes:
         return ""
-    from ascend_doctor.fleet.hosts import compress  # noqa: PLC0415 - only fleets have nodes
+    from ascend_doctor.fleet.hostlist import compress  # noqa: PLC0415 - only fleets have nodes
 
     told = compress(nodes)
     if len(told) <= _NODES_LONGEST:

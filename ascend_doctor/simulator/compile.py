@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.simulator import stubs
 from ascend_doctor.simulator.wheel import Needs, read_elf
-from ascend_doctor.system import LiveMachine
 
 SOURCES = Path(__file__).parent / "runtime"
 # Which of our files make which library; the rest of the runtime is libascendcl.so.

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from ascend_doctor.private import private_folder
-from ascend_doctor.scratch import new_folder
+from ascend_doctor.machine.private import private_folder
+from ascend_doctor.machine.scratch import new_folder
 
 SUFFIX = ".ledger"
 STALE_AFTER = 600.0  # seconds: a new machine's processes have long written into its ledger by then

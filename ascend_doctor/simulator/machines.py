@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from ascend_doctor import scratch
 from ascend_doctor.errors import DataError
-from ascend_doctor.recorded import Command, Recording, ReplayMachine
+from ascend_doctor.machine import scratch
+from ascend_doctor.machine.live import FileStatus
+from ascend_doctor.machine.recorded import Command, Recording, ReplayMachine
 from ascend_doctor.simulator.faults import Injection
 from ascend_doctor.simulator.soc import find
 from ascend_doctor.simulator.tree import Tree
-from ascend_doctor.system import FileStatus
 
 DRIVER = "25.5.1"
 FIRMWARE = "7.1.0.11.220"

@@ -9,7 +9,7 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ascend_doctor.system import LiveMachine, ProgramMissing
+from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 
 EXTRA = "ascend-doctor[rehearsal]"
 # Runs in the examined interpreter.

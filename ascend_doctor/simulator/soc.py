@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
-from ascend_doctor.stacks import Soc
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Soc
 
 
 def find(name: str) -> Soc:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.provision.cann_variables import Install, Place
+from ascend_doctor.machine.live import Machine
+from ascend_doctor.provision.cann_env import Install, Place
 from ascend_doctor.provision.lock import FILE, Prefix, environment_of, read
-from ascend_doctor.provision.variables import stack_of, variables
+from ascend_doctor.provision.stack_env import stack_of, variables
 from ascend_doctor.simulator.tree import Tree
-from ascend_doctor.system import Machine
 
 
 def folder_of(prefix: str | None, megatron: str | None) -> Path:

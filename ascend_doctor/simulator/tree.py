@@ -12,9 +12,9 @@ import filelock
 import msgspec
 
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.files import reason
-from ascend_doctor.loading import cache_folder
-from ascend_doctor.private import is_mine, private_folder
+from ascend_doctor.machine.files import reason
+from ascend_doctor.machine.private import is_mine, private_folder
+from ascend_doctor.matrix.loading import cache_folder
 from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator import layout
 from ascend_doctor.simulator.ledger import new_ledger

@@ -12,8 +12,8 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 from ascend_doctor.simulator import packages
-from ascend_doctor.system import LiveMachine, ProgramMissing
 
 # Runs in the examined interpreter. The C library and its companions are found by loading them.
 LOCATE = """

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import (
     Cann,
     CannComponent,
@@ -33,7 +32,8 @@ from ascend_doctor.facts import (
     Snapshot,
 )
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 
 CATALOG = Catalog()
 CHECKS = {one.id: one for one in every()}

@@ -30,7 +30,7 @@ from ascend_doctor.facts import (
     Usage,
 )
 from ascend_doctor.findings import Finding
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import CATALOG, CHECKS, having
 
 GIB = 1 << 30

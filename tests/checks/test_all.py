@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import ImportName, Snapshot
 from ascend_doctor.findings import Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import (
     CATALOG,
     CHECKS,

@@ -3,10 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ascend_doctor.expectations import parsed
 from ascend_doctor.facts import Driver, Hccn, HccnPort, Nnal, NpuBoard, Npus, Snapshot, ToolError
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.expectations import parsed
+from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import CATALOG, CHECKS, having, healthy, without
 from tests.checks.server import a2, a3, node, nodes, npu
 

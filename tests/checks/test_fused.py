@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 GOOD = {"value": 6e-3, "gradient": 5e-3, "seconds": 0.1}

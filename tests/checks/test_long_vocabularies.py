@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.checks.fp8 import alignment
-from ascend_doctor.checks.long_vocabularies import collectives
-from ascend_doctor.data import Catalog
+from ascend_doctor.checks.probes.fp8 import alignment
+from ascend_doctor.checks.probes.long_vocabularies import collectives
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 
 

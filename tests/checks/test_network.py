@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_doctor.checks.sockets import matching
-from ascend_doctor.checks.visible_devices import visible
+from ascend_doctor.checks.launch.visible_devices import visible
+from ascend_doctor.checks.network.sockets import matching
 from ascend_doctor.facts import (
     HccnDevice,
     HccnPort,

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks.noise import KNOWN, folded, known, known_warnings
-from ascend_doctor.data import Catalog
+from ascend_doctor.checks.python.known_warnings import KNOWN, folded, known, known_warnings
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge, registered
+from ascend_doctor.judging.judge import Case, judge, registered
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.warned import COLUMNS, DISTINCT, Warned
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import operators
-from ascend_doctor.data import Catalog
+from ascend_doctor.checks.cann import operators
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge, registered
+from ascend_doctor.judging.judge import Case, judge, registered
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 FINE = {"differ": 0, "first": "all elements", "seconds": 0.1}

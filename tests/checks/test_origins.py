@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks.origins import origin
+from ascend_doctor.checks.probes.nan_origin import origin
 
 
 def layout(*met: dict[str, Any] | None, stage: int = 0, place: str = "cpu") -> dict[str, Any]:

@@ -6,12 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from ascend_doctor.checks import culprits, every, imports, probes
-from ascend_doctor.checks.culprits import blame
-from ascend_doctor.data import Catalog
+from ascend_doctor.checks import every
+from ascend_doctor.checks.probes import probe_culprit, probes
+from ascend_doctor.checks.probes.probe_culprit import blame
+from ascend_doctor.checks.python import imports
 from ascend_doctor.facts import ImportName, ImportPath, PackageCopy, Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge, registered
+from ascend_doctor.judging.judge import Case, judge, registered
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 
 WAITING = """Thread 0x1 (most recent call first):
@@ -165,7 +167,7 @@ def test_nobody_is_guilty_of_a_good_run() -> None:
 
 def test_a_rank_that_failed_while_another_still_ran_behind() -> None:
     run = allreduce(waiting(0, "link"), rank(1, ok=False, error=CLOSED))
-    assert blame(run) == culprits.Blame(kind="hang", ranks=(0,), stage="link")
+    assert blame(run) == probe_culprit.Blame(kind="hang", ranks=(0,), stage="link")
 
 
 # ---------------------------------------------------------------- findings

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_doctor.checks.ray_devices import _NAME
+from ascend_doctor.checks.npu.ray_devices import _NAME
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
 from tests.checks.machine import dist, having, healthy, only, packages, run

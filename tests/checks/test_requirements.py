@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks.requirements import declared, requirements
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Level
+from ascend_doctor.judging.requirements import declared, requirements
 from tests.checks.machine import dist, having, healthy, only, packages, run
 
 # Requires-Dist of real wheels and, as the right answer, what torch/version.py says of CUDA.

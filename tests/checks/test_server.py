@@ -19,7 +19,7 @@ from ascend_doctor.facts import (
     Topology,
 )
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import CATALOG, CHECKS, having, run, without
 from tests.checks.server import LIBRARIES, a2, a3, inside, node, npu
 

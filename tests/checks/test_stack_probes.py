@@ -8,7 +8,7 @@ import pytest
 from ascend_doctor.checks import every
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 from tests.checks.machine import CATALOG, CHECKS, healthy
 

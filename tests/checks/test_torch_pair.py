@@ -4,7 +4,7 @@ import pytest
 
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from tests.checks.machine import CATALOG, CHECKS
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 
 EQUAL = {"dense tensor": 0.0, "dense data": 0.0, "expert tensor": 0.0, "expert data": 0.0}

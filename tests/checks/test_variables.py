@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks.bounds import described, fits, pairs, ports, unknown_keys, wanted
 from ascend_doctor.facts import Usage
 from ascend_doctor.findings import Level
-from ascend_doctor.judge import Case, judge
-from ascend_doctor.stacks import Bounds, Variable
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.judging.value_bounds import described, fits, pairs, ports, unknown_keys, wanted
+from ascend_doctor.matrix.schema import Bounds, Variable
 from tests.checks.machine import CATALOG, CHECKS, having, only, run
 from tests.checks.server import a2, a3, commands, npu
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ascend_doctor.recorded import ReplayMachine
+from ascend_doctor.machine.recorded import ReplayMachine
 
 
 def replayed(

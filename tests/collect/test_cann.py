@@ -14,7 +14,7 @@ from ascend_doctor.collect.cann_files import (
 )
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.facts import CannInstall
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.machine.live import LiveMachine
 
 SAMPLES = Path(__file__).parent.parent / "samples" / "cann"
 OPERATORS = "opp/built-in/op_impl/ai_core/tbe/kernel"

@@ -18,7 +18,7 @@ from ascend_doctor.collect.driver import (
 )
 from ascend_doctor.collect.pci import parse_lspci, pci_functions
 from ascend_doctor.facts import Driver
-from ascend_doctor.system import FileStatus, LiveMachine
+from ascend_doctor.machine.live import FileStatus, LiveMachine
 
 from .replayed import replayed
 

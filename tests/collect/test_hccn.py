@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ascend_doctor.collect import hccn_answers
 from ascend_doctor.collect.hccn import hccn
 from ascend_doctor.facts import DeviceNode, Driver, Hccn, PciFunction
-from ascend_doctor.recorded import ReplayMachine
-from ascend_doctor.system import Completed
+from ascend_doctor.machine.live import Completed
+from ascend_doctor.machine.recorded import ReplayMachine
 
 from .replayed import replayed
 

@@ -9,7 +9,7 @@ import pytest
 from ascend_doctor.collect import holders as module
 from ascend_doctor.collect.holders import holders, scan
 from ascend_doctor.facts import Holders
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.machine.live import LiveMachine
 
 from .replayed import replayed
 

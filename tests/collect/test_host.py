@@ -23,8 +23,8 @@ from ascend_doctor.collect.host import (
     parse_selected,
 )
 from ascend_doctor.collect.loader import configured, find_library, library_path, places
-from ascend_doctor.recorded import ReplayMachine
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.recorded import ReplayMachine
 
 TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

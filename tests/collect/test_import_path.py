@@ -16,8 +16,8 @@ from ascend_doctor.collect.import_path import import_path, parse_version
 from ascend_doctor.collect.package_copies import parse_finder
 from ascend_doctor.collect.python import python
 from ascend_doctor.facts import ImportPath, PackageCopy
-from ascend_doctor.recorded import RecordingMachine, ReplayMachine
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 
 PACKAGE_INFO = """
 MAJOR = 0

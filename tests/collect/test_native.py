@@ -16,9 +16,9 @@ from ascend_doctor.collect.native import native, owner
 from ascend_doctor.collect.python import python
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Native, Python
-from ascend_doctor.recorded import RecordingMachine, ReplayMachine
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.simulator import build
-from ascend_doctor.system import LiveMachine
 from tests.collect.elf_files import functions, shared_object
 
 CANN = ("aclInit", "HcclBroadcast")

@@ -27,8 +27,8 @@ from ascend_doctor.collect.vendor_text import (
 )
 from ascend_doctor.collect.vendor_tool import parse_error
 from ascend_doctor.facts import Npus
-from ascend_doctor.recorded import ReplayMachine
-from ascend_doctor.system import Completed, LiveMachine
+from ascend_doctor.machine.live import Completed, LiveMachine
+from ascend_doctor.machine.recorded import ReplayMachine
 
 from .replayed import replayed
 

@@ -24,8 +24,8 @@ from ascend_doctor.collect.interpreter_script import (
 from ascend_doctor.collect.python import TRAINING, active, parse_interpreter, python
 from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import Python
-from ascend_doctor.recorded import RecordingMachine, ReplayMachine
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 
 Program = Callable[[str], str]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ascend_doctor.collect.storage import folders, room, storage
-from ascend_doctor.system import LiveMachine
+from ascend_doctor.machine.live import LiveMachine
 
 
 def test_room_of_a_folder(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_doctor.commands.extent import Asked, ranks_of
+from ascend_doctor.commands.options.probe_scope import Asked, ranks_of
 from tests.conftest import Command
 
 

@@ -9,13 +9,13 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.diagnosis.conclude import conclude
 from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.diagnosis.scan import read
+from ascend_doctor.matrix.catalog import Catalog
 
 THREADS = Path(__file__).parent / "threads"
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.errors import DataError
-from ascend_doctor.stacks import KnownFailure
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import KnownFailure
 from tests.conftest import Command
 from tests.diagnosis.logs import answer, catalog, of_text
 

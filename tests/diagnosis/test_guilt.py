@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ascend_doctor.stacks import KnownFailure
+from ascend_doctor.matrix.schema import KnownFailure
 from tests.diagnosis.logs import catalog, of_files, of_text
 
 WAITED = (

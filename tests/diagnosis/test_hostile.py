@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.findings import Level
+from ascend_doctor.matrix.schema import KnownFailure
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render import FORMATS
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.json import pretty
-from ascend_doctor.stacks import KnownFailure
 from tests.diagnosis.logs import catalog, of_text, threads
 
 # Escape sequences, carriage returns, C1 controls, controls that reorder text.

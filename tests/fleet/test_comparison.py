@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ascend_doctor.cli import run
+from ascend_doctor.comparison.differences import Difference, differences
 from ascend_doctor.facts import Distribution, Snapshot
-from ascend_doctor.fleet.comparison import Difference, differences
 from tests.fleet.nodes import node, write
 
 EXTRA = (Distribution(name="tqdm", version="1"),)

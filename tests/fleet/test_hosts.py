@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.fleet.hosts import compress, expand, parse_hosts
+from ascend_doctor.fleet.hostlist import compress, expand, parse_hosts
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ascend_doctor.cli import run
 from ascend_doctor.facts import Distribution
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.fleet.merge import merge, report_files
-from ascend_doctor.fleet.topics import TOPICS
-from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.render import FORMATS
 from ascend_doctor.report import Fleet, Report
 from tests.fleet.nodes import node, write

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from ascend_doctor.checks.pair_rounds import _DOES, _LINK
+from ascend_doctor.checks.probes.pair_rounds import _DOES, _LINK
 from tests.fleet.namespaces import CONTROL, PORT, Lab, lab
 
 ROOT = Path(__file__).parent.parent.parent

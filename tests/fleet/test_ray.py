@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
+from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
-from ascend_doctor.system import DOCTOR
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 

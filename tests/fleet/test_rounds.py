@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.checks.pair_rounds import PROBE, pairs_of, recorded, verdicts
-from ascend_doctor.commands.output import Output
-from ascend_doctor.data import Catalog
+from ascend_doctor.checks.probes.pair_rounds import PROBE, pairs_of, recorded, verdicts
+from ascend_doctor.commands.options.output import Output
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.merge import merge, report_files
-from ascend_doctor.fleet.verdict import judge
-from ascend_doctor.judge import Case
-from ascend_doctor.judge import judge as judge_case
-from ascend_doctor.pairs import Row, Table, table_of
+from ascend_doctor.fleet.merged_report import judge
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging.judge import judge as judge_case
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
+from ascend_doctor.probing.pair_bisection import Row, Table, table_of
 from ascend_doctor.redact import redactor
 from ascend_doctor.render import FORMATS, html, markdown, text
 from ascend_doctor.render import json as json_format

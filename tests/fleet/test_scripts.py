@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ascend_doctor.cli import run
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.batch import directive, script
-from ascend_doctor.fleet.by_hand import lines
+from ascend_doctor.fleet.torchrun_lines import lines
 
 WORDS = st.text(
     st.characters(blacklist_categories=("Cs", "Cc"), min_codepoint=32), min_size=1, max_size=20

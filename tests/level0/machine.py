@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from ascend_doctor.recorded import Command, Recording, ReplayMachine
-from ascend_doctor.system import READ_LIMIT, FileStatus
+from ascend_doctor.machine.live import READ_LIMIT, FileStatus
+from ascend_doctor.machine.recorded import Command, Recording, ReplayMachine
 from tests.machines.compose import MACHINES, composed, merged, spec, spread
 
 _CHANGED = ("edit", "gone", "refused")

@@ -12,11 +12,11 @@ import msgspec
 
 from ascend_doctor.checks import every
 from ascend_doctor.collect.snapshot import take
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Launch, StackLock
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
-from ascend_doctor.recorded import Command, RecordingMachine
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.machine.recorded import Command, RecordingMachine
+from ascend_doctor.matrix.catalog import Catalog
 from tests.level0.machine import ChangedMachine, changed, machine, table
 
 MACHINES = ("healthy-a2", "healthy-a3")

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.judging import findings, machine, suits, unique
-from ascend_doctor.linting.subjects import subjects
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.matrix.catalog import Catalog
 
 CATALOG = Catalog()
 # Repository, the version of Megatron-LM that it names, files and launches that there are at least.

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import UNTOLD
-from ascend_doctor.linting.judging import findings, machine, suits, unique
-from ascend_doctor.linting.shell import commands
-from ascend_doctor.linting.subjects import subjects
+from ascend_doctor.linting.bash import commands
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render import FORMATS
 from tests.conftest import Command
 

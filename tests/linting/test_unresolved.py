@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.judging import findings, machine, suits, unique
+from ascend_doctor.linting.inputs import read, subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.sourcing import changes_nothing, folder_of_script
-from ascend_doctor.linting.subjects import read, subjects
+from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
 
 CATALOG = Catalog()

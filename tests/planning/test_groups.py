@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.data import folder
 from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.planning.layout import DENSE, EXPERT, Layout, communicators, crossing, parse
 from tests.planning.interpreters import each_megatron, requires_megatron, run
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ascend_doctor.data import Catalog, folder
+from ascend_doctor.matrix.catalog import Catalog, folder
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import Run, activations, estimate, per_token
 from ascend_doctor.planning.model import Model, every, find

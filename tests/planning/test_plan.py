@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.planning.flags import FRAMEWORKS
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import GIB, Run

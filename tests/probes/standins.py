@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding
-from ascend_doctor.judge import Case, judge
-from ascend_doctor.probe import plan
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.schedule import plan
 
 # megatron.core decides at import whether there is a Transformer Engine and which Adam it takes, and
 # other modules bind its functions by value. MindSpeed patches a function always and another one

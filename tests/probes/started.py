@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ascend_doctor.probe import Extent, plan
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.schedule import Extent, plan
 
 
 def started(  # noqa: PLR0913 - what a test may want otherwise

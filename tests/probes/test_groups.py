@@ -7,10 +7,10 @@ import pytest
 from packaging.version import Version
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from tests.probes.started import started
 

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
-from ascend_doctor.probe import Extent, plan
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
 from tests.probes.mutated import Mutation, mutated
 

@@ -13,12 +13,12 @@ import msgspec
 import psutil
 import pytest
 
-from ascend_doctor.checks.pair_rounds import PROBE, verdicts
+from ascend_doctor.checks.probes.pair_rounds import PROBE, verdicts
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.pairs import table_of
-from ascend_doctor.probe import Extent, plan
 from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.pair_bisection import table_of
 from ascend_doctor.probing.request import Nodes, ProbeRequest
+from ascend_doctor.probing.schedule import Extent, plan
 
 WRONG = """
 import torch.distributed as dist

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.pairs import Accused, Judged, Row, judged
+from ascend_doctor.probing.pair_bisection import Accused, Judged, Row, judged
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 if str(PROBES) not in sys.path:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.pairs import table_of
-from ascend_doctor.probe import Extent, plan
+from ascend_doctor.probing.pair_bisection import table_of
 from ascend_doctor.probing.request import Nodes
+from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
 
 

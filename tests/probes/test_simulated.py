@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
-from ascend_doctor.probe import Extent, plan, run_all
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.schedule import Extent, plan, run_all
 from ascend_doctor.simulator import build
 
 OURS = {

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from tests.probes.started import started
 

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.probe import plan
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import launch
+from ascend_doctor.probing.schedule import plan
 from ascend_doctor.simulator import Tree, build
 from tests.probes.standins import findings
 

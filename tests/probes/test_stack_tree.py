@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.versions import satisfies
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.versions import satisfies
 from tests.probes.standins import findings, ran, written
 
 PROBE = "megatron-tree"

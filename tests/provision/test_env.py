@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from ascend_doctor import cli
 from ascend_doctor.commands import env as command
-from ascend_doctor.data import Catalog
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.saved import NAME
-from ascend_doctor.provision.shell import SHELLS, Change, text
+from ascend_doctor.provision.env_format import SHELLS, Change, text
+from ascend_doctor.provision.env_undo import NAME
 from tests.provision.hostile import NAMES, VALUES
 from tests.provision.shells import environments, needed
 

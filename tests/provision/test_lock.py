@@ -16,16 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.checks import every
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.facts import LockedCheckout, LockedWheel, Snapshot, StackLock
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judge import Case, judge
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.editable_wheel import READ, declared, stand_in
 from ascend_doctor.provision.git import commit_of
 from ascend_doctor.provision.installed import Installed, installed, parse_origin
-from ascend_doctor.provision.linked import READ, declared, stand_in
 from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Prefix, Setting, Wheel
 from ascend_doctor.provision.plan import Base, Plan, from_lock
 from ascend_doctor.provision.running import CommandError, Runner, exclusively
@@ -40,7 +41,6 @@ from ascend_doctor.provision.wheels import (
     keep,
     kept,
 )
-from ascend_doctor.system import LiveMachine
 
 COMMIT, OTHER = "a" * 40, "b" * 40
 MEGATRON = Checkout(

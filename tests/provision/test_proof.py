@@ -12,23 +12,23 @@ import msgspec
 import pytest
 
 from ascend_doctor.commands import setup_proof
-from ascend_doctor.commands.output import Output
-from ascend_doctor.data import Catalog
+from ascend_doctor.commands.options.output import Output
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.helpers import compile_helpers
 from ascend_doctor.provision.lock import Prefix, Proof
 from ascend_doctor.provision.plan import Base, from_lock
+from ascend_doctor.provision.request_ranges import added, wishes
 from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import Source
 from ascend_doctor.provision.steps import Outcome, Site
 from ascend_doctor.provision.wheels import Pip
-from ascend_doctor.provision.wishes import added, wishes
 from ascend_doctor.redact import Redactor
 from ascend_doctor.report import LevelRun
-from ascend_doctor.system import LiveMachine
 from tests.fleet.nodes import node
 from tests.provision import small_world
 from tests.provision.small_world import World

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from ascend_doctor.commands.matrix import facts_on
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
-from ascend_doctor.matrix import choose
-from ascend_doctor.provision.refusal import refusal
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import choose
+from ascend_doctor.provision.conflict import refusal
+from ascend_doctor.provision.request_ranges import wishes
 from ascend_doctor.provision.solve import Question, Solution, solve
-from ascend_doctor.provision.wishes import wishes
 
 CATALOG = Catalog()
 QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ascend_doctor.errors import DataError, DoctorError
-from ascend_doctor.provision.saved import NAME, applied, before, undone
-from ascend_doctor.provision.shell import FAILURE, SHELLS, Change, text
+from ascend_doctor.provision.env_format import FAILURE, SHELLS, Change, text
+from ascend_doctor.provision.env_undo import NAME, applied, before, undone
 from tests.provision.hostile import TRAPS, VALUES
 from tests.provision.shells import environments, run
 

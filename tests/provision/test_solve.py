@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.errors import DataError
-from ascend_doctor.matrix import allowed
-from ascend_doctor.provision.refusal import refusal
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import allowed
+from ascend_doctor.matrix.schema import Component, Need, Obtain, Release, Source, Stack
+from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.provision.conflict import refusal
+from ascend_doctor.provision.request_ranges import wishes
 from ascend_doctor.provision.solve import Question, Solution, solve
-from ascend_doctor.provision.wishes import wishes
-from ascend_doctor.stacks import Component, Need, Obtain, Release, Source, Stack
-from ascend_doctor.versions import satisfies
 
 CATALOG = Catalog()
 A2 = {"arch": "x86_64", "soc": "ascend910b"}

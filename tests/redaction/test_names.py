@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ascend_doctor.commands import output
+from ascend_doctor.commands.options import output
 from ascend_doctor.facts import Environment, Host, Snapshot
 from ascend_doctor.redact import Redactor, local_key, ours, redactor
 from ascend_doctor.redact.shapes import SHAPES, Shape
@@ -144,7 +144,7 @@ def test_the_list_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = CliRunner().invoke(_show, ["--show-redacted"])
     assert refused.exit_code == 2
     assert "needs a terminal" in refused.output
-    monkeypatch.setattr("ascend_doctor.commands.output._stderr_is_a_terminal", lambda: True)
+    monkeypatch.setattr("ascend_doctor.commands.options.output._stderr_is_a_terminal", lambda: True)
     shown = CliRunner().invoke(_show, ["--show-redacted"])
     assert shown.exit_code == 0
     assert "node-7 -> host-" in shown.output

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from ascend_doctor import cli
-from ascend_doctor.commands.examination import Examination
-from ascend_doctor.commands.output import Output
+from ascend_doctor.commands.options.output import Output
+from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.commands.run import run_kept
 from ascend_doctor.findings import Level
-from ascend_doctor.recorded import ReplayMachine
+from ascend_doctor.machine.recorded import ReplayMachine
 from ascend_doctor.redact import Redactor, redactor
 from ascend_doctor.render import FORMATS
 from ascend_doctor.render.json import pretty

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.render.curves import HEIGHT, LEFT, TOP, WIDTH, Chart, charts
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from ascend_doctor.data import Catalog
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render import issue
 from ascend_doctor.render.documented import Documented, documented
 from ascend_doctor.render.html import render

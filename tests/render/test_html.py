@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.fleet.merge import merge, report_files
-from ascend_doctor.fleet.verdict import judge
+from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.render.html import render
 from ascend_doctor.report import Report

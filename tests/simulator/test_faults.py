@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from ascend_doctor.checks import every
-from ascend_doctor.probe import plan
+from ascend_doctor.probing.schedule import plan
 from ascend_doctor.simulator import FAULTS, parse
 from tests.conftest import Command
 

@@ -1,0 +1,291 @@
+"""CANN: installed, loaded into the environment, of one release, complete for this chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Cann, CannInstall, Driver
+from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import cann_in_use, distribution, installed, npu_only, source
+from ascend_doctor.judging.version_compare import leading
+
+_GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+_PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
+
+
+def _installs(case: Case) -> tuple[Cann, tuple[CannInstall, ...]]:
+    npu_only(case)
+    cann = case.need(Cann)
+    if not cann.installs:
+        raise NotApplicable("no CANN is installed")
+    return cann, cann.installs
+
+
+def _name(install: CannInstall) -> str:
+    return f"CANN {install.version or 'of unknown version'}"
+
+
+def _listed(installs: tuple[CannInstall, ...]) -> str:
+    return "; ".join(f"{_name(install)} in {install.root}" for install in installs)
+
+
+def _of(cann: Cann, path: str | None) -> CannInstall | None:
+    """The install that a path lies in."""
+    if not path:
+        return None
+    return next(
+        (
+            install
+            for install in sorted(cann.installs, key=lambda install: -len(install.root))
+            if f"{path}/".startswith(f"{install.root}/")
+        ),
+        None,
+    )
+
+
+def _meant(case: Case, cann: Cann) -> CannInstall | None:
+    """The CANN that the installed torch_npu is published for, else the one in use."""
+    try:
+        row = matrix_fit.release(case, "torch-npu", distribution(case, "torch-npu").version)
+    except (NotApplicable, Unknown):
+        row = None
+    return (matrix_fit.installed_cann(case, row) if row else None) or cann.in_use
+
+
+def _fresh(install: CannInstall | None) -> Remedy:
+    """Start over with one set_env.sh."""
+    return Remedy(
+        summary="Take every trace of CANN out of this shell and source one set_env.sh; then add "
+        "your own entries of PYTHONPATH and LD_LIBRARY_PATH again",
+        commands=(
+            "unset LD_LIBRARY_PATH PYTHONPATH ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP_PATH",
+            *((source(install.set_env),) if install and install.set_env else ()),
+        ),
+    )
+
+
+@check("cann-installed", "CANN is installed")
+def cann_installed(case: Case) -> Iterator[Finding]:
+    """CANN is the toolkit between torch_npu and the NPU: runtime, operators, communication.
+
+    The check looks in the places where its installers put it (/usr/local/Ascend, your home
+    folder, conda) and where ASCEND_HOME_PATH points. A training machine needs the toolkit, the
+    operator package of its chip family and NNAL, all of one release, which torch_npu's
+    compatibility table names.
+    """
+    npu_only(case)
+    cann = case.need(Cann)
+    if cann.installs:
+        return
+    driver = case.facts.driver
+    if installed(case, "torch-npu") is None and not (driver and driver.present):
+        raise NotApplicable("there is no trace of an NPU and no torch_npu on this machine")
+    yield error(
+        "CANN is not installed",
+        found="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
+        wanted="the toolkit and the operator package of the chip, of one release",
+        because="torch_npu cannot be imported without the libraries of CANN.",
+        remedy=Remedy(summary=f"Install {_published_for(case)}, or use an image that has it"),
+        refs=(_GUIDE,),
+    )
+
+
+def _published_for(case: Case) -> str:
+    """The CANN that the installed torch_npu is published for."""
+    found = installed(case, "torch-npu")
+    row = matrix_fit.release(case, "torch-npu", found.version) if found else None
+    cann = matrix_fit.documented(row, "cann") if row else ""
+    if found is None or not cann:
+        return "the CANN release that belongs to your torch_npu"
+    return f"CANN {cann}, which torch_npu {found.version} is published for"
+
+
+@check("cann-sourced", "The environment of CANN is loaded in this shell")
+def cann_sourced(case: Case) -> Iterator[Finding]:
+    """CANN works only in a shell that has sourced its set_env.sh.
+
+    The script sets ASCEND_HOME_PATH, ASCEND_OPP_PATH, LD_LIBRARY_PATH, PYTHONPATH and PATH.
+    Services, cron jobs, CI steps, ssh commands and Slurm jobs do not read .bashrc, so put the
+    line into the script that starts the training, on every node.
+    """
+    cann, installs = _installs(case)
+    if cann.shell.sourced:
+        if not cann.shell.opp:
+            yield warning(
+                "ASCEND_OPP_PATH is unset, though the environment of CANN is loaded",
+                found=f"ASCEND_HOME_PATH={cann.shell.home or cann.shell.toolkit_home}; "
+                "ASCEND_OPP_PATH unset",
+                wanted="the folder opp of the CANN in use",
+                because="Operators are looked for there; without it E30006 or 561103 may follow.",
+                remedy=_fresh(cann.in_use),
+                refs=("hicann/runtime@681ef761:docs/zh/env_vars",),
+            )
+        return
+    native = case.facts.native
+    fails = native is not None and "libhccl.so" in native.missing
+    script = next((install.set_env for install in installs if install.set_env), None)
+    yield (error if fails else warning)(
+        f"{_name(installs[0])} is installed, but its environment is not loaded",
+        found=f"ASCEND_HOME_PATH is unset; {_listed(installs)}",
+        wanted="set_env.sh sourced in the shell that starts Python",
+        because="torch_npu does not find the libraries of CANN."
+        if fails
+        else "Operators and the Python part of CANN are not found.",
+        remedy=Remedy(
+            summary="Source it, and put the line into the script that starts the training",
+            commands=(source(script),) if script else (),
+        ),
+        refs=(_GUIDE,),
+    )
+
+
+@check("cann-stale", "The environment names no CANN folder that is gone")
+def cann_stale(case: Case) -> Iterator[Finding]:
+    """An environment outlives the CANN that it was made for.
+
+    After an upgrade or in a copied job script, variables still name folders that do not exist
+    any more. The loader skips such folders silently, and libraries of another release, or none,
+    are found instead. Open a new shell and source the set_env.sh of the CANN that is there.
+    """
+    npu_only(case)
+    cann = case.need(Cann)
+    if not cann.shell.stale:
+        return
+    root = cann.shell.home or cann.shell.toolkit_home
+    gone = root is not None and any(f"{root}/".startswith(f"{one}/") for one in cann.shell.stale)
+    shown = ", ".join(cann.shell.stale[:4])
+    yield (error if gone else warning)(
+        "The environment was made for a CANN that is gone"
+        if gone
+        else f"The environment names {counted(len(cann.shell.stale), 'folder')} that CANN lacks",
+        found=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
+        wanted="only folders that exist",
+        because="Their libraries and operators cannot be loaded.",
+        remedy=_fresh(next(iter(cann.installs), None)),
+    )
+
+
+@check("cann-mixed", "The environment uses one release of CANN")
+def cann_mixed(case: Case) -> Iterator[Finding]:
+    """Libraries, operators and Python modules of CANN must come from the same release.
+
+    Sourcing the set_env.sh of a second CANN in the same shell, up to release 8.3, puts the new
+    folders in front and leaves the old ones behind. Where variables point to different releases,
+    symbols and operators are missing in ways that look like broken software. Source exactly one
+    set_env.sh in a new shell.
+    """
+    cann, _ = _installs(case)
+    shell = cann.shell
+    first = {
+        "ASCEND_HOME_PATH": _of(cann, shell.home or shell.toolkit_home),
+        "ASCEND_OPP_PATH": _of(cann, shell.opp),
+        "LD_LIBRARY_PATH": _of(cann, next(iter(shell.library_roots), None)),
+        "PYTHONPATH": _of(cann, next(iter(shell.python_roots), None)),
+    }
+    leading = {name: install for name, install in first.items() if install is not None}
+    behind = [_of(cann, root) for root in (*shell.library_roots, *shell.python_roots)]
+    if len({install.version for install in leading.values()}) > 1:
+        yield error(
+            "The environment mixes releases of CANN: "
+            + " and ".join(sorted({install.version or "unknown" for install in leading.values()})),
+            found="; ".join(
+                f"{name}: {_name(install)} ({install.root})" for name, install in leading.items()
+            ),
+            wanted="one release in all of them",
+            because="Libraries of one release meet operators or Python modules of another: "
+            "undefined symbols, operators that cannot be built.",
+            remedy=_fresh(_meant(case, cann)),
+            refs=("https://github.com/Ascend/samples/issues/21",),
+        )
+    elif len({install.version for install in behind if install}) > 1:
+        others = sorted(
+            {_name(install) for install in behind if install and install not in leading.values()}
+        )
+        yield warning(
+            f"A second CANN stands behind the one in use: {', '.join(others)}",
+            found="LD_LIBRARY_PATH or PYTHONPATH also lead into it",
+            wanted="one release",
+            because="A library that the first one lacks is taken from the other.",
+            remedy=_fresh(cann.in_use),
+            refs=("https://github.com/Ascend/samples/issues/21",),
+        )
+
+
+@check("cann-devlib", "The driver's library is the real one, not CANN's stand-in")
+def cann_devlib(case: Case) -> Iterator[Finding]:
+    """The devlib folder of CANN has an empty libascend_hal.so, for compiling without a driver.
+
+    From release 8.5 on, set_env.sh adds that folder when it finds no driver. With the stand-in in
+    front, torch imports without complaint and sees no device. On a machine with NPUs, source
+    set_env.sh after the driver is in place, and keep devlib out of LD_LIBRARY_PATH.
+    """
+    cann, _ = _installs(case)
+    if not cann.shell.devlib:
+        return
+    if not case.need(Driver).devices:
+        raise NotApplicable("there are no NPU devices here")
+    native = case.facts.native
+    hal = native.hal.path if native and native.hal else None
+    taken = hal is not None and "/devlib/" in hal
+    yield (error if taken else warning)(
+        "torch will see no NPU: CANN's stand-in of the driver library is loaded"
+        if taken
+        else "LD_LIBRARY_PATH has the devlib folder of CANN, whose driver library is a stand-in",
+        found=f"libascend_hal.so: {hal or 'could not tell which one is taken'}",
+        wanted="the driver's own libascend_hal.so",
+        because="The stand-in has no device behind it.",
+        remedy=_fresh(cann.in_use),
+    )
+
+
+@check("cann-versions", "It is clear which CANN is used")
+def cann_versions(case: Case) -> Iterator[Finding]:
+    """Several CANN releases can stand side by side; the environment chooses one.
+
+    That is no fault, but a job that sources another set_env.sh than your shell runs on another
+    release. Compare what this check shows between shell, job and nodes.
+    """
+    cann, installs = _installs(case)
+    if len(installs) == 1:
+        return
+    if cann.in_use is None:
+        yield warning(
+            f"{len(installs)} CANN installations are here and none is chosen",
+            found=_listed(installs),
+            wanted="one of them sourced",
+            because="What a job uses depends on the script that it happens to source.",
+            remedy=Remedy(
+                summary="Source the one that belongs to your torch_npu: "
+                + " or ".join(install.set_env for install in installs if install.set_env)
+            ),
+        )
+    else:
+        yield note(
+            f"{_name(cann.in_use)} is in use; {len(installs)} installations are here",
+            found=_listed(installs),
+        )
+
+
+@check("set-env-path", "The set_env.sh to source is known")
+def set_env_path(case: Case) -> Iterator[Finding]:
+    """Up to release 8.3 the script is ascend-toolkit/set_env.sh, from 8.5 on it is cann/set_env.sh.
+
+    Images of 8.5 and newer often keep the old path as a link, and many guides still name it. Both
+    can exist and lead to different releases, so source the one that this check shows.
+    """
+    npu_only(case)
+    install = cann_in_use(case)
+    if install.set_env is None or install.version is None:
+        raise Unknown(f"{install.root} has no set_env.sh or does not tell its version")
+    new = leading(install.version, 2, "ascend") >= (8, 5)
+    yield note(
+        f"{_name(install)}: source {install.set_env}",
+        because="From 8.5 on the script stands in the folder cann; a script below ascend-toolkit "
+        "may belong to an older release."
+        if new
+        else "",
+        refs=(_PATHS,),
+    )

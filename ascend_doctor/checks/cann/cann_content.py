@@ -1,0 +1,254 @@
+"""What is inside the CANN in use: its parts, its operators, and NNAL beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import (
+    cann_in_use,
+    distribution,
+    family,
+    npu_only,
+    source,
+)
+from ascend_doctor.judging.version_compare import held, leading
+
+_GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+# Numbered on its own, not by the release of the toolkit.
+_OWN_NUMBERS = ("mindstudio-toolkit",)
+# Operator packages, HCCL and HIXL are upgraded by themselves from 8.5.0 on; a toolkit goes with the
+# operators of its own major release and the two beside it.
+_ALONE = ("opp", "ops", "hccl", "hixl")
+_CANN_DOCUMENTS = "https://www.hiascend.com/document/detail"
+_ALONE_REF = f"{_CANN_DOCUMENTS}/en/canncommercial/850/releasenote/releasenote_0000.html"
+_WINDOW = f"{_CANN_DOCUMENTS}/en/CANNCommunityEdition/900/softwareinst/instg/instg_0030.html"
+
+
+def _name(version: str | None) -> str:
+    return f"CANN {version or 'of unknown version'}"
+
+
+@check("cann-components", "All parts of CANN are of one release")
+def cann_components(case: Case) -> Iterator[Finding]:
+    """The toolkit consists of parts (runtime, compiler, hccl, opp ...) with a version file each.
+
+    A partial upgrade leaves parts of two releases in one folder. Then libraries miss functions of
+    each other, or the operators are refused. Install the whole toolkit again. Operators, HCCL and
+    HIXL may be of another release: from CANN 8.5.0 on, of the same major release or the next one.
+    """
+    npu_only(case)
+    install = cann_in_use(case)
+    parts = [
+        component
+        for component in install.components
+        if component.public and component.name not in _OWN_NUMBERS
+    ]
+    if install.version is None or not parts:
+        raise Unknown(f"the parts of {install.root} do not tell their release")
+    release = install.version
+    odd = [part for part in parts if not _same(part.public or "", release)]
+    allowed = [part for part in odd if _upgraded_alone(part, release)]
+    mixed = [part for part in odd if part not in allowed]
+    if mixed:
+        yield warning(
+            f"Parts of {_name(release)} are of another release",
+            found=_releases(mixed),
+            wanted=f"{release} in all parts",
+            because="Parts of two releases were never tested together.",
+            remedy=Remedy(summary=f"Install the whole toolkit {release} again"),
+            refs=(_WINDOW,),
+        )
+    if allowed:
+        yield note(
+            f"Operators or communication of another release stand beside {_name(release)}",
+            found=_releases(allowed),
+            because="From CANN 8.5.0 on they are upgraded by themselves, within one major release.",
+            refs=(_WINDOW, _ALONE_REF),
+        )
+
+
+def _releases(parts: list[CannComponent]) -> str:
+    return ", ".join(f"{part.name} {part.public}" for part in parts)
+
+
+def _upgraded_alone(part: CannComponent, release: str) -> bool:
+    """Whether CANN's documents let this part be of another release than the toolkit."""
+    other = part.public or ""
+    if not part.name.startswith(_ALONE) or not (
+        held(other, ">=8.5.0", "ascend") and held(release, ">=8.5.0", "ascend")
+    ):
+        return False
+    return abs(leading(other, 1, "ascend")[0] - leading(release, 1, "ascend")[0]) <= 1
+
+
+def _same(one: str, other: str) -> bool:
+    return held(one, f"=={other}", "ascend") or held(other, f"=={one}", "ascend")
+
+
+@check("cann-arch", "CANN was made for this processor")
+def cann_arch(case: Case) -> Iterator[Finding]:
+    """CANN comes for aarch64 and for x86_64; libraries of the other one cannot be loaded.
+
+    The wrong one is usually a folder shared by machines of both kinds, or a copied image.
+    """
+    npu_only(case)
+    install, host = cann_in_use(case), case.need(Host)
+    if not install.arch or not host.arch:
+        raise Unknown("the processor type of CANN or of the host is not known")
+    if install.arch != host.arch:
+        yield error(
+            f"{_name(install.version)} is for {install.arch}, this machine is {host.arch}",
+            found=install.arch,
+            wanted=host.arch,
+            because="Its libraries cannot be loaded here.",
+            remedy=Remedy(summary=f"Install CANN for {host.arch}"),
+        )
+
+
+@check("ops-package", "The operator package of this chip is installed")
+def ops_package(case: Case) -> Iterator[Finding]:
+    """The toolkit alone has no compiled operators; they come in a package per chip family.
+
+    Up to release 8.3 it is called kernels, from 8.5 on ops. Without it, or with the package of
+    another family, the simplest operator on the NPU fails with error 561103 and a hint to check
+    the opp_kernel package. The check compares the folders of compiled operators with the chip.
+    """
+    npu_only(case)
+    install = cann_in_use(case)
+    if install.simulated:
+        raise NotApplicable("this CANN is a simulation")
+    chip = family(case)
+    if chip.id in install.kernels:
+        yield from _of_release(install)
+        return
+    package = " or ".join(chip.ops_packages) or f"the operator package for {chip.id}"
+    there = ", ".join(install.kernels)
+    yield error(
+        f"The operators of {_name(install.version)} are for {there}, the chip is {chip.id}"
+        if there
+        else f"{_name(install.version)} has no operator package",
+        found=f"compiled operators for: {there or 'no chip'}; packages: "
+        f"{', '.join(install.ops_packages) or 'none'}",
+        wanted=f"compiled operators for {chip.id} ({chip.title})",
+        because="Operators fail with error 561103 on this chip.",
+        remedy=Remedy(summary=f"Install {package} of release {install.version or 'this CANN'}"),
+        refs=(_GUIDE,),
+    )
+
+
+def _of_release(install: CannInstall) -> Iterator[Finding]:
+    """Operator packages name their release after their name."""
+    for package in install.ops_packages:
+        name, _, version = package.partition(" ")
+        if version and install.version and not _same(version, install.version):
+            yield warning(
+                f"The operator package {name} is of {version}, {_name(install.version)} is in use",
+                found=package,
+                wanted=f"{name} {install.version}",
+                because="Operators of one release were not tested with the runtime of another.",
+                remedy=Remedy(summary=f"Install {name} of release {install.version}"),
+                refs=(_GUIDE,),
+            )
+
+
+@check("nnal", "NNAL is installed, loaded and of the same release as CANN")
+def nnal(case: Case) -> Iterator[Finding]:
+    """NNAL brings ATB, a library of fused transformer operators, as a package of its own.
+
+    torch_npu and CANN start without it; ATB operators then fail later with "libatb.so: cannot
+    open shared object file", and older torch_npu fail at import. It has its own set_env.sh, to be
+    sourced after that of CANN, with bash or zsh. Its release must be that of CANN.
+    """
+    npu_only(case)
+    install = cann_in_use(case)
+    distribution(case, "torch-npu")
+    cann = case.need(Cann)
+    if not cann.nnal:
+        yield warning(
+            f"NNAL is not installed beside {_name(install.version)}",
+            found="no NNAL",
+            wanted=f"NNAL {install.version or 'of the same release'}",
+            because="Operators of ATB will fail: libatb.so cannot be loaded.",
+            remedy=Remedy(
+                summary="Install Ascend-cann-nnal of the same release, then source its set_env.sh"
+            ),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/152", _GUIDE),
+        )
+        return
+    used = _used(cann)
+    if used is None:
+        yield warning(
+            "NNAL is installed, but its environment is not loaded",
+            found=f"ATB_HOME_PATH is {cann.shell.atb or 'unset'}; NNAL in {cann.nnal[0].root}",
+            wanted="its set_env.sh sourced after that of CANN",
+            because="Operators of ATB will fail: libatb.so cannot be loaded.",
+            remedy=_source_nnal(cann.nnal[0]),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
+        )
+    one = used or cann.nnal[0]
+    if one.version and install.version and _other(one.version, install.version):
+        yield warning(
+            f"NNAL {one.version} stands beside {_name(install.version)}",
+            found=f"NNAL {one.version} in {one.root}",
+            wanted=f"NNAL {install.version}",
+            because="ATB of another release may lack functions that torch_npu calls.",
+            remedy=Remedy(summary=f"Install NNAL {install.version}"),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
+        )
+    yield from _atb_symbols(case, one)
+    native = case.need(Native)
+    if used is not None and native.atb is not None and native.atb.path is None:
+        yield warning(
+            "NNAL is loaded, and its libatb.so is not found",
+            found=f"ATB_HOME_PATH={cann.shell.atb}; libatb.so: not found",
+            wanted="lib/libatb.so below ATB_HOME_PATH, on LD_LIBRARY_PATH",
+            because="Operators of ATB will fail: libatb.so cannot be loaded.",
+            remedy=Remedy(
+                summary="Source its set_env.sh again; where the file is gone, install NNAL again",
+                commands=(source(one.set_env),) if one.set_env else (),
+            ),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
+        )
+    if one.version is None:
+        raise Unknown(f"{one.root} does not tell its version")
+
+
+def _used(cann: Cann) -> Nnal | None:
+    atb = cann.shell.atb
+    return next((one for one in cann.nnal if atb and f"{atb}/".startswith(f"{one.root}/")), None)
+
+
+def _source_nnal(one: Nnal) -> Remedy:
+    return Remedy(
+        summary="Source it after the set_env.sh of CANN, in bash or zsh",
+        commands=(source(one.set_env),) if one.set_env else (),
+    )
+
+
+def _other(version: str, cann: str) -> bool:
+    return not _same(version, cann)
+
+
+def _atb_symbols(case: Case, one: Nnal) -> Iterator[Finding]:
+    native = case.need(Native)
+    lacking = [
+        symbol
+        for symbol in native.missing_symbols
+        if symbol.owner == "nnal" or not symbol.at_import
+    ]
+    if lacking and native.atb and native.atb.path:
+        yield error(
+            f"torch_npu needs functions that the ATB of NNAL {one.version or ''} lacks".rstrip(),
+            found=f"{len(lacking)} undefined, the first is {lacking[0].name}; {native.atb.path}",
+            wanted="no undefined symbols",
+            because="ATB is older than the one torch_npu was built with, or for the other C++ ABI.",
+            remedy=Remedy(
+                summary="Install the NNAL of the CANN release that belongs to torch_npu and source "
+                "its set_env.sh last"
+            ),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
+        )

@@ -1,0 +1,162 @@
+"""The Python side of CANN: its modules, and the packages that they import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Cann, Python
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.packages import (
+    cann_in_use,
+    cann_version,
+    distribution,
+    installed,
+    npu_only,
+    pip,
+    source,
+)
+from ascend_doctor.judging.version_compare import held
+
+
+@check("tbe-python", "The Python modules of CANN can be imported")
+def tbe_python(case: Case) -> Iterator[Finding]:
+    """CANN compiles some operators with its Python modules tbe and te, in your interpreter.
+
+    set_env.sh puts their folder on PYTHONPATH. They are lost when PYTHONPATH is overwritten
+    instead of extended afterwards, or when a launcher starts Python with -I or -E. The first
+    operator that must be compiled then fails with "Failed to import Python module".
+    """
+    npu_only(case)
+    install = cann_in_use(case)
+    distribution(case, "torch-npu")
+    if not case.need(Cann).shell.sourced:
+        raise NotApplicable("the environment of CANN is not loaded")
+    importable = case.need(Python).importable
+    known = [name for name in ("tbe", "te", "acl") if name in importable]
+    if not known:
+        raise Unknown("it was not looked for them")
+    absent = [name for name in known if not importable[name]]
+    if absent:
+        yield error(
+            f"Python modules of CANN {install.version or ''} cannot be imported: "
+            f"{', '.join(absent)}".replace("  ", " "),
+            found=f"not on the path of {case.need(Python).executable}: {', '.join(absent)}",
+            wanted="PYTHONPATH leads to python/site-packages and to the tbe folder of CANN",
+            because="Operators that must be compiled fail.",
+            remedy=Remedy(
+                summary="Source set_env.sh again, and extend PYTHONPATH instead of replacing it",
+                commands=(source(install.set_env),) if install.set_env else (),
+            ),
+            refs=("https://github.com/hiyouga/LlamaFactory/issues/5638",),
+        )
+
+
+# What the Python part of CANN imports. The first group is named by reports of failed starts
+# (error 500001), the second only by CANN's list of requirements.
+STOPS = {
+    "decorator": "decorator",
+    "attr": "attrs",
+    "psutil": "psutil",
+    "scipy": "scipy",
+    "sympy": "sympy",
+    "numpy": "numpy",
+}
+LISTED = {
+    "cffi": "cffi",
+    "yaml": "pyyaml",
+    "google.protobuf": "protobuf",
+    "requests": "requests",
+    "absl": "absl-py",
+}
+
+
+@check("cann-python-packages", "The Python packages that CANN imports are installed")
+def cann_python_packages(case: Case) -> Iterator[Finding]:
+    """CANN's operator compiler is partly written in Python and runs in your interpreter.
+
+    Neither torch_npu nor CANN declares the packages that it imports, so pip does not install
+    them. Nothing shows at import; the first operator on the NPU fails with error 500001 or with
+    "Failed to import Python module". Packages that reports name as the cause are errors here;
+    packages that CANN only lists as required are a warning.
+    """
+    npu_only(case)
+    distribution(case, "torch-npu")
+    absent = [stop for stop in STOPS if not _can_import(case, stop, STOPS[stop])]
+    if absent:
+        names = [STOPS[one] for one in absent]
+        yield error(
+            f"Packages that CANN imports are not installed: {', '.join(names)}",
+            found=f"cannot be imported: {', '.join(absent)}",
+            wanted="they can be imported by the interpreter that trains",
+            because="CANN's operator compiler cannot start without them: the first operator on the "
+            "NPU fails, often with error 500001.",
+            remedy=Remedy(summary="Install them", commands=(pip(case, "install", *names),)),
+            refs=(
+                "https://github.com/hiyouga/LlamaFactory/issues/10333",
+                "https://github.com/vllm-project/vllm-ascend/issues/975",
+            ),
+        )
+    listed = [name for one, name in LISTED.items() if not _can_import(case, one, name)]
+    if listed:
+        yield warning(
+            f"Packages that CANN lists as required are not installed: {', '.join(listed)}",
+            found=f"not installed: {', '.join(listed)}",
+            because="Some operators and tools of CANN may fail without them.",
+            remedy=Remedy(summary="Install them", commands=(pip(case, "install", *listed),)),
+        )
+
+
+def _can_import(case: Case, module: str, name: str) -> bool:
+    importable = case.need(Python).importable
+    return importable[module] if module in importable else installed(case, name) is not None
+
+
+@check("numpy-torch", "torch was built with the NumPy that is installed")
+def numpy_torch(case: Case) -> Iterator[Finding]:
+    """Before release 2.3, torch was built with NumPy 1 and cannot pass arrays to NumPy 2.
+
+    `import torch` prints "A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
+    and later calls end with "Numpy is not available" or "Could not infer dtype of numpy.float32".
+    """
+    torch, numpy = distribution(case, "torch"), distribution(case, "numpy")
+    if held(torch.version, "<2.3.0.dev0") and held(numpy.version, ">=2.0.0.dev0"):
+        yield warning(
+            f"torch {torch.version} was built with NumPy 1, installed is {numpy.version}",
+            found=f"torch {torch.version}, numpy {numpy.version}",
+            wanted="numpy below 2, or torch 2.3 or newer",
+            because="Tensors cannot be made from arrays: RuntimeError: Numpy is not available.",
+            remedy=Remedy(
+                summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)
+            ),
+            refs=(
+                "https://github.com/pytorch/pytorch/issues/107302",
+                "https://github.com/securefederatedai/openfederatedlearning/issues/999",
+            ),
+        )
+
+
+@check("numpy-cann", "NumPy is one that this CANN's Python modules take")
+def numpy_cann(case: Case) -> Iterator[Finding]:
+    """The Python modules of older CANN use names that NumPy 2 removed.
+
+    Reports with CANN 8.1 and 8.2 under NumPy 2 show error 500001 at the start of the NPU, or
+    "was removed in the NumPy 2.0 release". Newer releases have no such reports.
+    """
+    npu_only(case)
+    numpy, cann = distribution(case, "numpy"), cann_version(case)
+    if held(numpy.version, ">=2.0.0.dev0") and held(cann, "<=8.2.X", "ascend"):
+        yield warning(
+            f"numpy {numpy.version} with CANN {cann}: reported to fail",
+            found=f"numpy {numpy.version}, CANN {cann}",
+            wanted="numpy below 2",
+            because="CANN's Python modules use names that NumPy 2 removed: error 500001.",
+            remedy=Remedy(
+                summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)
+            ),
+            refs=(
+                "https://github.com/vllm-project/vllm-ascend/issues/2210",
+                "https://github.com/vllm-project/vllm-ascend/issues/1875",
+            ),
+        )

@@ -1,0 +1,162 @@
+"""Operators that are known to crash or to be missing, judged by what their probes measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_results import ProbeRun
+
+Outcomes = Mapping[str, Mapping[str, Any]]
+
+# The fused softmax against a float64 one. bfloat16 keeps 8 bits: 2e-3 is seen for a good one.
+_TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
+
+
+def measured(run: ProbeRun, *, broken: bool) -> Outcomes:
+    """What was measured of each case. Raises Unknown where a run that is not broken has none."""
+    found = run.ranks[0].values.get("cases") if run.ranks else None
+    if isinstance(found, dict):
+        return found
+    if not broken:
+        raise Unknown("the probe recorded no case")
+    return {}
+
+
+@check("bool-index", "Boolean indexing works", level=2, probe="bool-index")
+def bool_index(case: Case) -> Iterator[Finding]:
+    """Elements are read and written through boolean masks on one device, by value.
+
+    torch_npu turns ``x[mask]`` and ``x[mask] = value`` into the operator NonzeroV2 first. On some
+    stacks it crashes, and one crash poisons the device for the whole process (507018), so that
+    something unrelated seems to fail next. Megatron itself indexes so in its vocabulary-parallel
+    embedding and cross entropy; MindSpeed replaces these at its optimization level 2, which a
+    repatch on MindSpeed 2.x undoes.
+
+    Each case that fails is repeated in a process of its own. ``torch.where(mask, value, x)`` and
+    ``masked_fill`` give the same values without NonzeroV2; the probe proves that here.
+    """
+    run = ran(case, "bool-index")
+    findings = [*failures(run)]
+    outcomes = measured(run, broken=bool(findings))
+    failed = {name: outcome for name, outcome in outcomes.items() if outcome.get("error")}
+    if failed:
+        name, first = next(iter(failed.items()))
+        works = "where" in outcomes and not failed.get("where") and not outcomes["where"]["differ"]
+        findings.append(
+            error(
+                f"bool-index: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}",
+                found=f"{name}: {story(first)}",
+                wanted="every masked read and write succeeds",
+                because="After one such crash the device refuses everything else that the process "
+                "asks of it (507018).",
+                remedy=_WHERE if works else None,
+                refs=("https://github.com/Ascend/pytorch/issues/153",),
+            )
+        )
+    yield from findings
+    if not findings:
+        yield note(
+            "Boolean indexing works",
+            found=f"{', '.join(outcomes)} on {run.device}",
+            because="A crash that needs more than this was not reproduced here."
+            if run.device == "npu"
+            else "",
+        )
+
+
+_WHERE = Remedy(
+    summary="Write torch.where(mask, value, x) or x.masked_fill(mask, value) instead of "
+    "x[mask] = value, and keep MindSpeed at --optimization-level 2"
+)
+
+
+@check("fused-softmax", "The fused masked softmax works", level=2, probe="fused-softmax")
+def fused_softmax(case: Case) -> Iterator[Finding]:
+    """MindSpeed's fused masked softmax is run on one device, by value and gradient.
+
+    ``masked_softmax_fusion`` (on by default in Megatron's command line, off in megatron.core) sends
+    float16 and bfloat16 scores to torch_npu.npu_scaled_masked_softmax. On chips before Ascend950 it
+    needs the operator package of the chip or a compilation by CANN's Python modules tbe and te,
+    which need further packages. A compilation that fails or never ends is reported here instead of
+    hours later. Flash attention does not use this operator.
+
+    On CUDA and the CPU there is no such operator, and the probe is skipped.
+    """
+    run = ran(case, "fused-softmax")
+    findings = [*failures(run)]
+    outcomes = measured(run, broken=bool(findings))
+    usable = "plain" in outcomes and not _problem(outcomes["plain"])
+    for name, outcome in outcomes.items():
+        problem = _problem(outcome)
+        if problem:
+            # MindSpeed fuses the 16-bit types only.
+            kind = warning if name == "fused float32" else error
+            findings.append(
+                kind(
+                    f"fused-softmax: {name} {_how(outcome)}",
+                    found=problem + _absent(run, outcome),
+                    wanted="a result within "
+                    + ", ".join(f"{key} {limit:g}" for key, limit in _TOLERANCES.items()),
+                    because=""
+                    if name == "plain"
+                    else "Training with masked_softmax_fusion stops or runs on with wrong numbers.",
+                    remedy=_UNFUSED if usable and name != "plain" else None,
+                )
+            )
+    yield from findings
+    if not findings:
+        slowest = max(
+            (float(outcome.get("seconds", 0.0)) for outcome in outcomes.values()), default=0.0
+        )
+        yield note(
+            "The fused masked softmax works",
+            found=f"{', '.join(outcomes)}; slowest {slowest:.1f} s",
+        )
+
+
+_UNFUSED = Remedy(
+    summary="Train with masked_softmax_fusion=False (--no-masked-softmax-fusion) and keep flash "
+    "attention, or install the operator package (kernels) of this chip and source set_env.sh again"
+)
+
+
+def _problem(outcome: Mapping[str, Any]) -> str:
+    """What is wrong with a case of the softmax, "" where nothing is."""
+    if outcome.get("error"):
+        return story(outcome)
+    off = [
+        f"{key} off by {outcome.get(key)}"
+        for key, limit in _TOLERANCES.items()
+        # NaN is a text, and greater than nothing.
+        if not isinstance(outcome.get(key), float) or outcome[key] > limit
+    ]
+    return ", ".join(off)
+
+
+# What CANN's Python says that compiles operators, and its error codes for a failed compilation
+# (E1... of the front end, EZ... of the operators).
+_COMPILING = re.compile(r"\btbe\b|\bte_fusion\b|No module named|\bE1\d{4}\b|\bEZ\d{4}\b")
+
+
+def _how(outcome: Mapping[str, Any]) -> str:
+    """How a case failed."""
+    if not outcome.get("error"):
+        return "is wrong"
+    if str(outcome["error"]).startswith("TimeoutError: no end"):
+        return "never ends; a first call compiles"
+    return "cannot be compiled" if _COMPILING.search(story(outcome)) else "fails"
+
+
+def _absent(run: ProbeRun, outcome: Mapping[str, Any]) -> str:
+    """What a compilation would import and cannot, where the case failed."""
+    packages = run.ranks[0].values.get("packages")
+    if not outcome.get("error") or not isinstance(packages, dict):
+        return ""
+    absent = [name for name, there in packages.items() if not there]
+    return f"\ncannot be imported: {', '.join(absent)}" if absent else ""

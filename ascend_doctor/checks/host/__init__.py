@@ -1,0 +1,1 @@
+"""Checks of the host that the NPUs are in."""

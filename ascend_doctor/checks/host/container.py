@@ -1,0 +1,232 @@
+"""Containers: the devices, libraries and files of the host that must be handed in."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import Container, Driver, Environment, Host
+from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.judging.chip import container, numbers
+from ascend_doctor.judging.container_fix import REF, managers, mounted, pci_devices, start_again
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import npu_only
+
+_RUNTIME = "Ascend/mind-cluster@22bb3d98:docs/en/scheduling"
+_HAL = "https://github.com/vllm-project/vllm-ascend/issues/1440"
+
+
+def _inside(case: Case) -> Container:
+    """The container, where its image or its host has to do with NPUs. Raises NotApplicable."""
+    npu_only(case)
+    inside = case.need(Host).container
+    if inside is None:
+        raise NotApplicable("this is no container")
+    driver, npus, cann = case.facts.driver, case.facts.npus, case.facts.cann
+    traces = (driver and driver.present, npus and npus.tool, cann and cann.installs)
+    if not any(traces) and not inside.ascend_docker_runtime:
+        raise NotApplicable("neither this container nor its image has to do with NPUs")
+    return inside
+
+
+@check("container-devices", "The container has the device files of its NPUs")
+def container_devices(case: Case) -> Iterator[Finding]:
+    """A container sees only the device files that it is given.
+
+    It needs /dev/davinciN for every NPU, and the shared ones: /dev/davinci_manager,
+    /dev/hisi_hdc and, but for the 950 family, /dev/devmm_svm. Without them npu-smi fails with
+    -8005 and torch counts no device. The numbers of the host are kept inside. A card can be in one
+    non-privileged container only.
+    """
+    inside = _inside(case)
+    driver = case.need(Driver)
+    present = {node.path for node in driver.nodes}
+    if driver.devices:
+        lacking = [path for path in managers(case) if path not in present]
+        if lacking:
+            yield error(
+                f"The container has devices, but not {', '.join(lacking)}",
+                found=f"/dev/davinci{numbers(device.number or 0 for device in driver.devices)}",
+                wanted=", ".join(managers(case)),
+                because="Every process needs them to open a device.",
+                remedy=start_again(case, "Start the container again with them"),
+                refs=(REF,),
+            )
+        return
+    if any(node.kind == "vdevice" for node in driver.nodes):
+        return
+    values = case.facts.environment.variables if case.facts.environment else {}
+    asked = values.get("ASCEND_VISIBLE_DEVICES")
+    count = pci_devices(case)
+    shown = "no /dev/davinciN"
+    shown += f"; the host has {count} devices" if count else ""
+    shown += f"; ASCEND_VISIBLE_DEVICES={asked!r}" if asked is not None else ""
+    yield (error if driver.present else warning)(
+        "The container was given no NPU",
+        found=shown,
+        wanted=f"/dev/davinciN and {', '.join(managers(case))}",
+        because=_why_none(inside, asked),
+        remedy=start_again(case, "Start the container again with the devices"),
+        refs=(REF, _RUNTIME),
+    )
+
+
+def _why_none(inside: Container, asked: str | None) -> str:
+    if inside.ascend_docker_runtime:
+        return "Ascend Docker Runtime mounts what ASCEND_VISIBLE_DEVICES names; empty is nothing."
+    if asked:
+        return "ASCEND_VISIBLE_DEVICES is read by Ascend Docker Runtime only, which was not used."
+    return "Without device files there is no NPU for npu-smi, HCCL and torch."
+
+
+@check("container-driver", "The container has the driver's libraries")
+def container_driver(case: Case) -> Iterator[Finding]:
+    """The driver lives on the host, and a container mounts its libraries.
+
+    libascend_hal.so and libc_sec.so are in /usr/local/Ascend/driver/lib64 and its folders common
+    and driver. Mount lib64 read-only at the same place; an image must not bring a driver of its
+    own. Where the folder is mounted, LD_LIBRARY_PATH or the loader's cache has to name it.
+    """
+    inside = _inside(case)
+    driver = case.need(Driver)
+    lacking = [library.name for library in driver.libraries if library.path is None]
+    if "libascend_hal.so" not in lacking:
+        return
+    if driver.path is not None:
+        yield error(
+            "The loader does not find the driver's libraries",
+            found=f"not found: {', '.join(lacking)}; {driver.path} exists",
+            wanted="driver/lib64, driver/lib64/common and driver/lib64/driver searched",
+            because="libascend_hal.so is what opens a device.",
+            remedy=Remedy(
+                summary="Name the folders; if they are empty, mount them from the host",
+                commands=(_search(driver.path),),
+            ),
+            refs=(_HAL,),
+        )
+        return
+    because = "libascend_hal.so is what opens a device."
+    if inside.ascend_docker_runtime:
+        because += " With ASCEND_RUNTIME_OPTIONS=NODRV the runtime leaves it out."
+    yield (error if driver.present else warning)(
+        "The driver's libraries are not in the container",
+        found=f"not found: {', '.join(lacking)}",
+        wanted="/usr/local/Ascend/driver/lib64 of the host, mounted at the same place",
+        because=because,
+        remedy=mounted(case, "Start the container again with the driver mounted"),
+        refs=(_HAL,),
+    )
+
+
+def _search(path: str) -> str:
+    folders = (f"{path}/lib64", f"{path}/lib64/common", f"{path}/lib64/driver")
+    before = '"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
+    return f"export LD_LIBRARY_PATH={shlex.quote(':'.join(folders))}{before}"
+
+
+@check("container-files", "The container has the files that tools and version checks read")
+def container_files(case: Case) -> Iterator[Finding]:
+    """Some files of the host are not needed to train, but to tell what is wrong.
+
+    npu-smi with /usr/local/dcmi shows health and processes. driver/version.info tells the driver,
+    which CANN and torch_npu check. /etc/hccn.conf and hccn_tool tell the network of the NPUs.
+    Ascend Docker Runtime mounts npu-smi, but none of the files. Where the host has no
+    /etc/ascend_install.info, docker makes a folder of that name, inside and on the host.
+    """
+    inside = _inside(case)
+    driver = case.need(Driver)
+    if not driver.nodes:
+        raise NotApplicable("the container has no device")
+    lacking = []
+    if case.facts.npus is not None and not case.facts.npus.tool:
+        lacking.append("npu-smi")
+    if driver.version is None:
+        lacking.append("/usr/local/Ascend/driver/version.info")
+    if driver.install_info is None:
+        lacking.append("/etc/ascend_install.info")
+    if case.facts.hccn is not None and case.facts.hccn.conf is None:
+        lacking.append("/etc/hccn.conf")
+    if driver.install_info is not None and driver.install_info.is_directory:
+        yield warning(
+            "/etc/ascend_install.info is a folder",
+            found="a folder",
+            wanted="the file that the driver's installer wrote",
+            because="Docker made it because the host had no such file. Tools take the driver for "
+            "incomplete.",
+            remedy=Remedy(
+                summary="On the host, remove the empty folder, start the container without that "
+                "mount, or install the driver again so that the file exists",
+                commands=("sudo rmdir /etc/ascend_install.info",),
+            ),
+            refs=(REF,),
+        )
+    if lacking:
+        yield warning(
+            f"The container lacks {', '.join(lacking)}",
+            found=f"not there: {', '.join(lacking)}"
+            + ("; Ascend Docker Runtime was used" if inside.ascend_docker_runtime else ""),
+            wanted="mounted from the host, read-only",
+            because="Health, versions and the network of the NPUs cannot be told.",
+            remedy=start_again(case, "Mount them when you start the container"),
+            refs=(REF, _RUNTIME),
+        )
+
+
+@check("container-privileges", "The container has its own NPUs to itself")
+def container_privileges(case: Case) -> Iterator[Finding]:
+    """A privileged container sees every NPU of the host, whoever uses it.
+
+    --privileged lifts the rule that a card is in one container only, so two jobs can take the
+    same card and disturb each other. Give a job the devices that it needs instead.
+    """
+    inside = _inside(case)
+    driver = case.need(Driver)
+    if inside.privileged and driver.devices:
+        yield note(
+            "The container is privileged and shares its NPUs with everybody",
+            found=f"it sees {counted(len(driver.devices), 'device')}",
+            refs=(REF,),
+        )
+
+
+@check("docker-runtime", "Ascend Docker Runtime, where installed, is used as meant")
+def docker_runtime(case: Case) -> Iterator[Finding]:
+    """Ascend Docker Runtime hands devices and driver libraries to containers by itself.
+
+    The host names it in /etc/docker/daemon.json and lists what it mounts in
+    /etc/ascend-docker-runtime.d/base.list. A container asks for devices with
+    `--runtime=ascend -e ASCEND_VISIBLE_DEVICES=0-7`.
+    """
+    npu_only(case)
+    if container(case) is not None:
+        environment = case.need(Environment)
+        if environment.variables.get("ASCEND_RUNTIME_OPTIONS"):
+            yield note(
+                "Ascend Docker Runtime was given options",
+                found=f"ASCEND_RUNTIME_OPTIONS={environment.variables['ASCEND_RUNTIME_OPTIONS']!r}",
+                refs=(_RUNTIME,),
+            )
+        return
+    driver = case.need(Driver)
+    if driver.docker is None:
+        raise NotApplicable("docker is not set up on this machine")
+    if driver.docker.path is None and driver.docker.mounts:
+        yield warning(
+            "Ascend Docker Runtime is installed, but docker does not know it",
+            found="base.list is there; /etc/docker/daemon.json has no runtime 'ascend'",
+            wanted="a runtime 'ascend' in /etc/docker/daemon.json",
+            because="`docker run --runtime=ascend` fails.",
+            remedy=Remedy(
+                summary="Run its installer again, or add the runtime, then restart docker",
+                commands=("sudo systemctl restart docker",),
+            ),
+            refs=(_RUNTIME,),
+        )
+    elif driver.docker.path is not None:
+        use = "by default" if driver.docker.default else "with --runtime=ascend"
+        yield note(
+            f"Ascend Docker Runtime is set up and used {use}",
+            found=driver.docker.path,
+            refs=(_RUNTIME,),
+        )

@@ -1,0 +1,125 @@
+"""What the operating system grants a training job: shared memory and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Host, known
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import ascend
+from ascend_doctor.judging.judge import Case, check, warning
+
+_GIB = 1 << 30
+_PLACE = "/dev/shm"  # noqa: S108 - the subject; nothing is put there
+# Docker gives 64 MB where nothing is said; data loaders and HCCL want several GB.
+_SHM_LITTLE = 4 * _GIB
+_FILES = 32768
+_POD = """cat <<'EOF'
+volumeMounts: [{name: shm, mountPath: /dev/shm}]
+volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 64Gi}}]
+EOF"""
+_SHM = "https://github.com/pytorch/pytorch/issues/26009"
+_DOCKER = "https://docs.docker.com/reference/cli/docker/container/run/"
+
+
+@check("shared-memory", f"{_PLACE} has room for data loaders and HCCL")
+def shared_memory(case: Case) -> Iterator[Finding]:
+    """Data loader workers and HCCL pass data between processes through /dev/shm.
+
+    Docker gives a container 64 MB where nothing is said. A worker that runs out of it is killed by
+    a bus error, and HCCL fails to share memory between ranks. Start the container with --shm-size
+    or --ipc=host; in Kubernetes mount an emptyDir with medium Memory at /dev/shm.
+    """
+    host = case.need(Host)
+    size = known(host.shm_size, "the size of /dev/shm")
+    free = host.shm_free
+    if size < _SHM_LITTLE:
+        yield warning(
+            f"{_PLACE} has {_size(size)} only",
+            found=f"{_size(size)}" + ("" if free is None else f", {_size(free)} free"),
+            wanted="several GB",
+            because="Data loader workers die of a bus error, and HCCL cannot share memory.",
+            remedy=_larger(host),
+            refs=(_SHM,),
+        )
+    elif free is not None and free < _GIB:
+        yield warning(
+            f"{_PLACE} is nearly full: {_size(free)} are free",
+            found=f"{_size(free)} of {_size(size)} free",
+            wanted="several GB free",
+            because="Files of jobs that were killed stay there until somebody removes them.",
+            remedy=Remedy(
+                summary="See what lies there, and remove what no running job owns",
+                commands=("ls -lS /dev/shm | head -n 20",),
+            ),
+            refs=(_SHM,),
+        )
+
+
+def _size(size: int) -> str:
+    return f"{size / _GIB:.1f} GB" if size >= _GIB else f"{size / (1 << 20):.0f} MB"
+
+
+def _larger(host: Host) -> Remedy:
+    if host.container is None:
+        return Remedy(
+            summary="Make it larger",
+            commands=("sudo mount -o remount,size=64G /dev/shm",),
+        )
+    if host.container.kind == "kubernetes":
+        return Remedy(
+            summary="Mount memory at /dev/shm: add this to the pod, with the volume mount in the "
+            "container",
+            commands=(_POD,),
+        )
+    return Remedy(summary="Start the container again with --shm-size=64g, or with --ipc=host")
+
+
+@check("resource-limits", "Limits on open files and locked memory are high enough")
+def resource_limits(case: Case) -> Iterator[Finding]:
+    """RDMA locks the memory that it sends from, and every rank holds many sockets and files.
+
+    Containers on Ascend hosts are meant to run with memlock unlimited and at least 32768 open
+    files. Lower limits show up late, with many ranks or with communication between nodes.
+    """
+    ascend(case)
+    host = case.need(Host)
+    limits = {limit.name: limit for limit in host.limits}
+    files, memory = limits.get("nofile"), limits.get("memlock")
+    silent = [name for name in ("nofile", "memlock") if name not in limits]
+    inside = host.container is not None
+    if files is not None and 0 <= files.soft < _FILES:
+        yield warning(
+            f"Only {files.soft} files may be open",
+            found=f"nofile: soft {files.soft}, hard {_limit(files.hard)}",
+            wanted=f"at least {_FILES}",
+            because="Many ranks and data loaders need more.",
+            remedy=Remedy(
+                summary=f"Start the container again with --ulimit nofile={_FILES}:{_FILES}"
+                if inside and 0 <= files.hard < _FILES
+                else "Raise it in the script that starts the training",
+                commands=() if 0 <= files.hard < _FILES else (f"ulimit -n {_FILES}",),
+            ),
+            refs=(_DOCKER,),
+        )
+    if memory is not None and memory.soft >= 0:
+        yield warning(
+            f"Locked memory is limited to {memory.soft // 1024} kB",
+            found=f"memlock: soft {memory.soft // 1024} kB, hard {_limit(memory.hard)}",
+            wanted="unlimited",
+            because="RDMA between nodes has to lock its buffers.",
+            remedy=Remedy(
+                summary="Start the container again with --ulimit memlock=-1"
+                if inside
+                else "Set memlock to unlimited in /etc/security/limits.conf and log in again; "
+                "for jobs of a service, set LimitMEMLOCK=infinity there",
+            ),
+            refs=(_DOCKER,),
+        )
+    if silent:
+        raise Unknown(f"the limits {' and '.join(silent)} were not told")
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value < 0 else str(value)

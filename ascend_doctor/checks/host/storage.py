@@ -1,0 +1,90 @@
+"""Room where jobs write: compiled operators, logs, caches, temporary files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import FileSystem, Storage
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import ascend
+from ascend_doctor.judging.judge import Case, check, error, warning
+
+_GIB = 1 << 30
+# No document says how much a job needs; a checkpoint or a core file takes more than this.
+_LITTLE = 1 * _GIB
+_FEW_FILES = 1000
+_USES = {
+    "operators": "operators that are compiled",
+    "logs": "logs of CANN",
+    "temporary": "temporary files",
+    "models": "models that are downloaded",
+}
+
+
+@check("disk-room", "There is room where operators, logs and caches are written")
+def disk_room(case: Case) -> Iterator[Finding]:
+    """A job writes even before the first checkpoint.
+
+    CANN compiles operators into kernel_meta of the current folder and below your home folder (or
+    ASCEND_CACHE_PATH), writes logs to ~/ascend/log (or ASCEND_PROCESS_LOG_PATH), and launchers
+    keep temporary files in TMPDIR. A full file system there ends a job with errors that do not
+    name it (500001, "compile failed", bus errors); one without free inodes does so with gigabytes
+    free. Full is an error, less than 1 GB or 1000 inodes a warning. Where only models are cached,
+    a full file system is a warning, for what is there can be read.
+    """
+    ascend(case)
+    storage = case.need(Storage)
+    for spot in storage.places:
+        yield from _judged(spot)
+    if storage.untold:
+        raise Unknown(f"the room in {', '.join(storage.untold)} could not be told")
+
+
+def _judged(system: FileSystem) -> Iterator[Finding]:
+    needed = any(use != "models" for use in system.uses)
+    what = ", ".join(dict.fromkeys(_USES.get(use, use) for use in system.uses))
+    full = system.free == 0 or (system.files > 0 and system.files_free == 0)
+    little = system.free < _LITTLE or 0 < system.files_free < _FEW_FILES
+    if system.read_only:
+        yield warning(
+            f"The file system of {_named(system)} is read-only",
+            found=f"for {what}",
+            wanted="a folder that can be written",
+            because="What cannot be written there is lost, or ends the job.",
+            remedy=Remedy(
+                summary="Name folders that can be written in ASCEND_WORK_PATH, "
+                "ASCEND_CACHE_PATH and TMPDIR"
+            ),
+        )
+    elif full or little:
+        yield (error if full and needed else warning)(
+            f"The file system of {_named(system)} {'is full' if full else 'is nearly full'}",
+            found=f"{_size(system.free)} of {_size(system.size)} free"
+            + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
+            + f"; for {what}",
+            wanted="some GB and inodes free",
+            because="Operators cannot be compiled, or logs and caches cannot be written."
+            if needed
+            else "Models cannot be downloaded; those that are there can be read.",
+            remedy=Remedy(
+                summary="See what takes the room, and remove what nobody needs",
+                commands=(
+                    f"df -h {_quoted(system)} && df -i {_quoted(system)}",
+                    "du -xsh ~/ascend/log ~/.cache kernel_meta 2>/dev/null",
+                ),
+            ),
+        )
+
+
+def _named(system: FileSystem) -> str:
+    return "the current folder" if system.path == "." else system.path
+
+
+def _quoted(system: FileSystem) -> str:
+    return shlex.quote(system.path)
+
+
+def _size(size: int) -> str:
+    return f"{size / _GIB:.1f} GB" if size >= _GIB else f"{size / (1 << 20):.0f} MB"

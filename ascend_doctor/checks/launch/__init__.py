@@ -1,0 +1,1 @@
+"""Checks of a launch: its options, sizes, exports and entry file."""

@@ -1,0 +1,135 @@
+"""A Python entry file: the order of imports, and which device a rank takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.options import version
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import Script, Spot
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.matrix.versions import satisfies
+
+_ADAPTOR = ("mindspeed.megatron_adaptor", "mindspeed_llm.megatron_adaptor")
+_MEGATRON = ("megatron.core", "megatron.training", "mcore_bridge", "swift.megatron")
+_SET_DEVICE = ("torch.npu.set_device", "torch_npu.npu.set_device", "torch.cuda.set_device")
+_VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
+
+
+def _script(case: Case) -> Script:
+    if case.facts.script is None:
+        raise NotApplicable("no Python file was given; `ascend-doctor lint FILE` reads one")
+    return case.facts.script
+
+
+def _imports(spots: tuple[Spot, ...], names: tuple[str, ...]) -> list[Spot]:
+    return [spot for spot in spots if any(f"{spot.name}.".startswith(f"{name}.") for name in names)]
+
+
+@check("entry-import-order", "The entry file imports MindSpeed before Megatron", scope="entry file")
+def entry_import_order(case: Case) -> Iterator[Finding]:
+    """mindspeed.megatron_adaptor comes before anything that imports megatron.core.
+
+    MindSpeed patches what is there and what comes later, but not what megatron.core decided when it
+    was imported: whether Transformer Engine is there, which optimizer it takes, what its compiler
+    wraps. A late import looks complete and is not.
+    """
+    script = _script(case)
+    adaptors, megatrons = (_imports(script.imports, names) for names in (_ADAPTOR, _MEGATRON))
+    if not adaptors:
+        return
+    first = adaptors[0].place.line
+    early = [megatron for megatron in megatrons if megatron.place.line < first]
+    if early:
+        yield error(
+            f"{early[0].name} is imported before {adaptors[0].name}",
+            found=f"line {early[0].place.line} before line {first}",
+            wanted=f"import {adaptors[0].name} above it",
+            because="What megatron.core decides at its import cannot be patched afterwards.",
+            remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
+            refs=("Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py",),
+            place=early[0].place,
+        )
+
+
+@check("entry-set-device", "The entry file does not put every rank on device 0", scope="entry file")
+def entry_set_device(case: Case) -> Iterator[Finding]:
+    """set_device(0) with all devices visible puts every rank of a node on NPU 0.
+
+    It is right only where ASCEND_RT_VISIBLE_DEVICES is set to one device for each rank, before
+    torch_npu is imported.
+    """
+    script = _script(case)
+    own = any(_VISIBLE in call.argument for call in script.calls)
+    for call in script.calls:
+        if call.name in _SET_DEVICE and call.argument in {"0", "'npu:0'", "'cuda:0'"} and not own:
+            yield warning(
+                f"{call.name}({call.argument}) is the same device for every rank",
+                found=call.argument,
+                wanted='int(os.environ["LOCAL_RANK"]), or one visible device for each rank',
+                because="With several ranks HCCL fails to initialise, or hangs.",
+                refs=("Ascend/pytorch@master:torch_npu/npu/__init__.py",),
+                place=call.place,
+            )
+
+
+@check(
+    "entry-optimizer-config", "The entry file uses fields that its Megatron has", scope="entry file"
+)
+def entry_optimizer_config(case: Case) -> Iterator[Finding]:
+    """OptimizerConfig has overlap_param_gather from megatron-core 0.14 on.
+
+    get_megatron_optimizer takes no_weight_decay_cond, scale_lr_cond and lr_mult up to 0.15, and
+    use_gloo_process_groups from 0.12 on.
+    """
+    script, newest = _script(case), version(case)
+    if not newest:
+        raise NotApplicable("no megatron-core is known; --megatron names its version")
+    for spot in script.calls:
+        call, name = spot.name.split(".")[-1], spot.argument.split("=")[0]
+        wanted = _RANGES.get((call, name))
+        if wanted and not satisfies("pep440", newest, wanted):
+            yield error(
+                f"{call} of megatron-core {newest} takes no {name}",
+                found=spot.argument,
+                wanted=f"megatron-core {wanted}",
+                because="The call raises TypeError.",
+                refs=("NVIDIA/Megatron-LM@core_v0.12.1 to core_v0.19.0:megatron/core/optimizer",),
+                place=spot.place,
+            )
+
+
+_RANGES = {
+    ("OptimizerConfig", "overlap_param_gather"): ">=0.14",
+    ("get_megatron_optimizer", "no_weight_decay_cond"): "<0.16",
+    ("get_megatron_optimizer", "scale_lr_cond"): "<0.16",
+    ("get_megatron_optimizer", "lr_mult"): "<0.16",
+    ("get_megatron_optimizer", "config_overrides"): ">=0.16",
+    ("get_megatron_optimizer", "use_gloo_process_groups"): ">=0.12",
+}
+
+
+@check("entry-gloo-bound-device", "Gloo groups are not bound to an NPU", scope="entry file")
+def entry_gloo_bound_device(case: Case) -> Iterator[Finding]:
+    """init_process_group with device_id binds later Gloo groups to the NPU, and they fail.
+
+    torch asks every new group for the backend of the bound device; Gloo registers cpu and cuda
+    only, so that a group with backend gloo raises "No backend type associated with device type
+    npu".
+    """
+    script = _script(case)
+    gloo = any(
+        call.argument == "backend='gloo'" for call in script.calls if "new_group" in call.name
+    )
+    inits = [call for call in script.calls if call.name.endswith("init_process_group")]
+    bound = [init for init in inits if init.argument.startswith("device_id=")]
+    hccl = any("hccl" in init.argument for init in inits)
+    if gloo and hccl and bound:
+        yield warning(
+            "A group that is bound to an NPU breaks the Gloo groups after it",
+            found="init_process_group(device_id=...), new_group(backend='gloo')",
+            wanted="init_process_group without device_id for hccl",
+            refs=("Ascend/pytorch@v2.7.1-7.3.0:torch_npu/distributed/distributed_c10d.py:429",),
+            place=bound[0].place,
+        )

@@ -1,0 +1,182 @@
+"""Settings of HCCL that go together or exclude each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.facts import Environment
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import family_or_none
+from ascend_doctor.judging.env_values import number, settings, shown, unset
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.value_bounds import ports
+
+_HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
+_TORCH_NPU = "Ascend/pytorch@9e73e708:docs/zh/api/environment_variable"
+_MEGATRON = "NVIDIA/Megatron-LM@d98e8a64:megatron/training/arguments.py"
+_EXEC_DEFAULT = 1836
+# Megatron's --distributed-timeout-minutes, and what HCCL adds to its own time-out.
+_GROUP_SECONDS, _HCCL_ADDS = 600, 20
+# Megatron makes about a dozen groups; each takes a send and a receive buffer.
+_GROUPS, _BUFFERS = 12, 2
+
+
+@check(
+    "variables-links",
+    "The links inside a server are chosen by an allowed pair of settings",
+    scope="launch",
+)
+def variables_links(case: Case) -> Iterator[Finding]:
+    """HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE choose the link between NPUs of one server.
+
+    They matter on servers without HCCS between all NPUs only (Atlas 200T A2 Box16, 300T Pro) and
+    are often copied from guides for those. HCCL refuses both on, and either of them alone at 0.
+    On 8-card A2 servers and on A3 leave both unset.
+    """
+    values = settings(case)
+    names = ("HCCL_INTRA_PCIE_ENABLE", "HCCL_INTRA_ROCE_ENABLE")
+    pair = (values.get(names[0]), values.get(names[1]))
+    if pair in {("1", "1"), ("0", None), (None, "0")}:
+        yield error(
+            "HCCL refuses this pair of link settings",
+            found=shown(values, *names),
+            wanted="both unset, or exactly one of them on",
+            because="Creating a process group fails.",
+            remedy=unset(*names),
+            refs=(
+                f"{_HCCL}/HCCL_INTRA_ROCE_ENABLE.md",
+                "hicann/hccl@09300b70:src/common/alg_env_config.cc",
+            ),
+        )
+    elif pair[1] == "1":
+        family = family_or_none(case)
+        if family is not None and family.id in {"ascend910b", "ascend910_93"}:
+            yield warning(
+                "HCCL_INTRA_ROCE_ENABLE=1 sends traffic inside a server over the network ports",
+                found=f"{shown(values, *names)} on {family.title}",
+                wanted="unset, unless this is an Atlas 200T A2 Box16",
+                because="Where the NPUs have HCCS between them, RoCE is slower, and a port that is "
+                "down then stops jobs of one server too.",
+                remedy=unset(*names),
+                refs=(f"{_HCCL}/HCCL_INTRA_ROCE_ENABLE.md",),
+            )
+
+
+@check(
+    "variables-timeouts", "Time-outs of HCCL and torch_npu are in a useful order", scope="launch"
+)
+def variables_timeouts(case: Case) -> Iterator[Finding]:
+    """The layer that knows most should give up first, so that its message is the one you read.
+
+    HCCL_EVENT_TIMEOUT of torch_npu must be above HCCL_EXEC_TIMEOUT of HCCL (1836 s where unset).
+    Left unset it is 30 s above. HCCL_CONNECT_TIMEOUT, to which HCCL adds 20 s, should be below the
+    time-out of the process group; Megatron sets that with --distributed-timeout-minutes (10 where
+    not given).
+    """
+    values = settings(case)
+    execute = number(values.get("HCCL_EXEC_TIMEOUT"), _EXEC_DEFAULT)
+    # Unset, it is the other plus 30 s (Ascend/pytorch:torch_npu/csrc/distributed/
+    # ProcessGroupHCCL.cpp:1174, kOpWaitTimeoutOffset).
+    event = number(values.get("HCCL_EVENT_TIMEOUT"), 0)
+    if execute and event and event <= execute:
+        yield warning(
+            "HCCL_EVENT_TIMEOUT is not above HCCL_EXEC_TIMEOUT",
+            found=f"event {event:g} s, execution {execute:g} s "
+            f"({shown(values, 'HCCL_EVENT_TIMEOUT', 'HCCL_EXEC_TIMEOUT')})",
+            wanted=f"HCCL_EVENT_TIMEOUT above {execute:g}",
+            because="torch_npu gives up first, and the message of HCCL that names ranks is lost.",
+            remedy=Remedy(
+                summary="Raise it above the other",
+                commands=(f"export HCCL_EVENT_TIMEOUT={int(execute) + 32}",),
+            ),
+            refs=(f"{_TORCH_NPU}/collective_communication/HCCL_EVENT_TIMEOUT.md",),
+        )
+    connect = number(values.get("HCCL_CONNECT_TIMEOUT"), 0)
+    if connect and connect + _HCCL_ADDS > _GROUP_SECONDS:
+        yield note(
+            f"HCCL waits up to {connect + _HCCL_ADDS:g} s for other ranks to connect",
+            found=shown(values, "HCCL_CONNECT_TIMEOUT"),
+            because="A Megatron job whose --distributed-timeout-minutes is below that (10 minutes "
+            "where not given) ends before HCCL says which rank is missing.",
+            refs=(f"{_HCCL}/HCCL_CONNECT_TIMEOUT.md", _MEGATRON),
+        )
+
+
+@check("variables-whitelist", "HCCL has a white list, or checks none", scope="launch")
+def variables_whitelist(case: Case) -> Iterator[Finding]:
+    """HCCL_WHITELIST_DISABLE=0 lets only addresses of HCCL_WHITELIST_FILE take part.
+
+    Without that file no rank can connect. Leave both unset unless your site demands a white list.
+    """
+    values = settings(case)
+    present = {*values, *case.need(Environment).withheld}
+    if values.get("HCCL_WHITELIST_DISABLE") == "0" and "HCCL_WHITELIST_FILE" not in present:
+        yield error(
+            "HCCL_WHITELIST_DISABLE=0 without HCCL_WHITELIST_FILE",
+            found=shown(values, "HCCL_WHITELIST_DISABLE"),
+            wanted="unset, or a white list",
+            because="HCCL lets no address of another rank in.",
+            remedy=unset("HCCL_WHITELIST_DISABLE"),
+            refs=(f"{_HCCL}/HCCL_WHITELIST_DISABLE.md",),
+        )
+
+
+@check("port-ranges", "The port ranges of HCCL are planned apart", scope="launch")
+def port_ranges(case: Case) -> Iterator[Finding]:
+    """HCCL_HOST_SOCKET_PORT_RANGE and HCCL_NPU_SOCKET_PORT_RANGE are for several jobs on one NPU.
+
+    Training and rollout on one card need both, on all ranks, and the ranges must not overlap.
+    """
+    values = settings(case)
+    names = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
+    refs = tuple(f"{_HCCL}/{name}.md" for name in names)
+    if names[0] in values and names[1] not in values:
+        yield note(
+            f"{names[0]} is set without {names[1]}",
+            found=shown(values, *names),
+            because="Several processes on one NPU need both.",
+            refs=refs,
+        )
+    host, npu = (ports(values.get(name, "")) or [] for name in names)
+    if any(set(one) & set(two) for one in host for two in npu):
+        yield warning(
+            "The port ranges of host and NPU overlap",
+            found=shown(values, *names),
+            wanted="ranges apart, for example 60000-60050 and 61000-61050",
+            because="The two are meant to be planned apart.",
+            remedy=Remedy(
+                summary="Set ranges apart, the same on all ranks",
+                commands=(
+                    f"export {names[0]}=60000-60050",
+                    f"export {names[1]}=61000-61050",
+                ),
+            ),
+            refs=refs,
+        )
+
+
+@check("variables-memory", "HCCL's buffers leave room for the model", scope="launch")
+def variables_memory(case: Case) -> Iterator[Finding]:
+    """Every communicator takes twice HCCL_BUFFSIZE (in MB, 200 where unset) on the device.
+
+    Megatron makes about a dozen groups, so the default costs about 5 GB. A large value set for
+    one big all-to-all is paid by each of them and can end in out of memory before the first step.
+    """
+    values = settings(case)
+    size = number(values.get("HCCL_BUFFSIZE"), 0)
+    npus = case.facts.npus
+    totals = (
+        [device.hbm.total for device in npus.devices if device.hbm and device.hbm.total]
+        if npus
+        else []
+    )
+    if not size or not totals:
+        return
+    taken = size * _BUFFERS * _GROUPS
+    if taken > min(totals) / 4:
+        yield note(
+            f"About {taken / 1024:.0f} GB of each device go to buffers of HCCL",
+            found=f"{shown(values, 'HCCL_BUFFSIZE')}: {size:g} MB x {_BUFFERS} x about {_GROUPS} "
+            f"groups of {min(totals)} MB",
+            refs=(f"{_HCCL}/HCCL_BUFFSIZE.md",),
+        )

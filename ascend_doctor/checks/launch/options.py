@@ -1,0 +1,214 @@
+"""A launch command against the machine and the stack: what the run itself would refuse."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
+from ascend_doctor.facts import UNTOLD, Launch, Spot
+from ascend_doctor.findings import Finding, Place, Remedy
+from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+from ascend_doctor.judging.packages import family
+from ascend_doctor.judging.source_trees import core_version
+
+_EXPERTS = 128
+_SHOWN_SPOTS = 6
+_OFF = {"false", "0", "none", "no", "null"}
+
+
+def options(case: Case) -> dict[str, str]:
+    """The options of the launch. Raises NotApplicable where there is none."""
+    launch = case.need(Launch)
+    if not launch.given:
+        raise NotApplicable("no launch command was given; put it behind --")
+    return launch.options
+
+
+def at(case: Case, *names: str) -> Place | None:
+    """Where the first of these options or variables stands, of those that the file has."""
+    places = case.need(Launch).places
+    return next((places[name] for name in names if name in places), None)
+
+
+def given(case: Case, name: str) -> bool:
+    """Whether an option is given. Raises Unresolved where not all options can be seen."""
+    launch = case.need(Launch)
+    if name not in launch.options and launch.partial:
+        raise Unresolved(f"whether {name} is given; the command takes options from elsewhere")
+    return name in launch.options
+
+
+def flag(case: Case, name: str) -> bool:
+    """Whether a switch is on. Raises Unresolved where its value is not known."""
+    if not given(case, name):
+        return False
+    value = case.need(Launch).options[name].lower()
+    if UNTOLD in value:
+        raise Unresolved(f"{name} is known when the launch runs")
+    return value not in _OFF
+
+
+def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -> int:
+    """A size, or ``unset`` where it is not given. Raises Unknown for what is no number."""
+    found = case.need(Launch).options
+    if not given(case, name):
+        if unset is None:
+            raise NotApplicable(f"the launch command does not give {name}")
+        return unset
+    text = found[name]
+    if text.lower() in {"null", "none"} and unset is not None:
+        return unset
+    if not text.isdecimal() or not int(text[:12]) >= least:
+        if UNTOLD in text:
+            raise Unresolved(f"{name} is known when the launch runs")
+        raise Unknown(f"{name} is {text!r}, which is no size")
+    return int(text[:12])
+
+
+def world(case: Case) -> int:
+    """The number of ranks. Raises Unknown or NotApplicable where the command does not tell."""
+    launch = case.need(Launch)
+    if launch.program == "verl":
+        return number(case, "trainer.n_gpus_per_node") * number(case, "trainer.nnodes", 1)
+    if "nproc_per_node" in launch.options:
+        return number(case, "nproc_per_node") * number(case, "nnodes", 1)
+    values = case.facts.environment.variables if case.facts.environment is not None else {}
+    ranks, nodes = values.get("NPROC_PER_NODE", ""), values.get("NNODES", "1")
+    if launch.partial or "NPROC_PER_NODE" in unseen(case):
+        raise Unresolved("how many ranks there are")
+    if not launch.program.endswith("swift") or not ranks:
+        raise NotApplicable("the launch command does not give the number of ranks")
+    if "NNODES" in unseen(case):
+        raise Unresolved("NNODES is known when the launch runs")
+    if not ranks.isdecimal() or not nodes.isdecimal() or not int(ranks[:6]) * int(nodes[:6]):
+        raise Unknown("NPROC_PER_NODE or NNODES is no number here")
+    return int(ranks[:6]) * int(nodes[:6])
+
+
+def unseen(case: Case) -> tuple[str, ...]:
+    """Variables that are set, to values that are not known."""
+    facts = case.facts.environment
+    return facts.withheld if facts is not None else ()
+
+
+def version(case: Case) -> str:
+    """The version of the megatron-core that would be imported; empty where there is none."""
+    with contextlib.suppress(NotApplicable, Unknown):
+        return core_version(case)
+    python = case.facts.python
+    distribution = python.find("megatron-core") if python is not None else None
+    return distribution.version if distribution is not None else ""
+
+
+def behaviour_refs(case: Case, component: str, identity: str) -> tuple[str, ...]:
+    rows = case.catalog.component(component).behaviours
+    return tuple(source.url for row in rows if row.id == identity for source in row.sources)
+
+
+@check("launch-resolved", "The values that a launch is judged by are known", scope="launch")
+def launch_resolved(case: Case) -> Iterator[Finding]:
+    """A launch script may leave sizes to its shell: `$TP` from outside, `"$@"`, a sourced file.
+
+    What depends on them is not judged, and a launch that is not judged is not well: lint ends with
+    3 and says which expressions at which lines kept which checks from judging. Give the variables
+    defaults in the script (`${TP:-8}`), keep the sourced file beside it, or accept the gap with
+    `--allow-unresolved`.
+    """
+    options(case)
+    spots = case.need(Launch).unresolved
+    if spots:
+        shown = [f"{_of(spot)} (line {spot.place.line})" for spot in spots[:_SHOWN_SPOTS]]
+        left = len(spots) - len(shown)
+        yield unknown(
+            "The launch takes values from elsewhere",
+            found="; ".join((*shown, *((f"and {left} more",) if left else ()))),
+            remedy=Remedy(
+                summary="Give them defaults in the script, such as ${TP:-8}, or accept with "
+                "--allow-unresolved that they are not judged"
+            ),
+            place=spots[0].place,
+        )
+
+
+def _of(spot: Spot) -> str:
+    return f"`{spot.name}` for {spot.argument}" if spot.argument else f"`{spot.name}`"
+
+
+@check("fp8-on-a2-a3", "FP8 is asked for only where the chip has it", scope="launch")
+def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
+    """FP8 options of Megatron-LM need a chip with FP8 matrix products.
+
+    The operator tables list FP8 types under Ascend 950 only; Atlas A2 and A3 have none. Give the
+    launch command behind `--` to have it judged.
+    """
+    told = options(case)
+    asked = {
+        name: value for name, value in told.items() if name.startswith("fp8") and flag(case, name)
+    }
+    if not asked:
+        given(case, "fp8")  # raises where not all options can be seen
+        return
+    chip = family(case)
+    if chip.fp8 is None:
+        raise Unknown(f"no source says whether {chip.title} has FP8")
+    if not chip.fp8:
+        shown = ", ".join(f"--{name} {value}".rstrip() for name, value in asked.items())
+        yield error(
+            f"{chip.title} has no FP8",
+            found=shown,
+            wanted="BF16 on this chip, or Ascend 950",
+            because="The operator tables list FP8 types under Ascend 950 only.",
+            remedy=Remedy(summary="Take the FP8 options out, and convert FP8 weights to BF16"),
+            refs=matrix_fit.refs(chip.sources),
+            place=at(case, *asked),
+        )
+
+
+@check("ep-expert-cap", "No rank holds more experts than MindSpeed takes", scope="launch")
+def ep_expert_cap(case: Case) -> Iterator[Finding]:
+    """MindSpeed takes at most 128 experts a rank of an expert parallel group on NPUs.
+
+    mcore-bridge warns where the number of experts divided by the expert parallel size is larger.
+    Give the launch command behind `--` to have it judged.
+    """
+    options(case)
+    if not given(case, "num_experts"):
+        raise NotApplicable("the launch command does not say how many experts there are")
+    experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
+    if experts > _EXPERTS * size:
+        yield warning(
+            f"Each rank would hold {-(-experts // size)} experts, more than {_EXPERTS}",
+            found=f"num_experts {experts}, expert_model_parallel_size {size}",
+            wanted=f"expert_model_parallel_size {-(-experts // _EXPERTS)} or more",
+            because="The limit of MindSpeed for an expert parallel group.",
+            remedy=Remedy(summary="Raise the expert parallel size"),
+            refs=behaviour_refs(case, "mcore-bridge", "expert-cap"),
+            place=at(case, "expert_model_parallel_size", "num_experts"),
+        )
+
+
+@check("lora-etp", "LoRA on experts goes without expert tensor parallel", scope="launch")
+def lora_etp(case: Case) -> Iterator[Finding]:
+    """LoRA on expert layers needs an expert tensor parallel size of 1.
+
+    mcore-bridge, which ms-swift and twinkle train with, raises otherwise. Give the launch command
+    behind `--` to have it judged.
+    """
+    told = options(case)
+    kinds = {told.get("train_type", ""), told.get("tuner_type", "")}
+    lora = "lora" in kinds
+    size = number(case, "expert_tensor_parallel_size", 1)
+    if size > 1 and not lora and any(UNTOLD in kind for kind in kinds):
+        raise Unresolved("whether it trains LoRA is known when the launch runs")
+    if lora and size > 1:
+        yield error(
+            f"LoRA with expert tensor parallel size {size} is refused",
+            found=f"LoRA, expert_tensor_parallel_size {size}",
+            wanted="expert_tensor_parallel_size 1",
+            because="mcore-bridge raises for LoRA on expert layers when the size is above 1.",
+            remedy=Remedy(summary="Set the size to 1; it defaults to the tensor parallel size"),
+            refs=behaviour_refs(case, "mcore-bridge", "lora-etp"),
+            place=at(case, "expert_tensor_parallel_size"),
+        )

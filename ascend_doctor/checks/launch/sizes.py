@@ -1,0 +1,510 @@
+"""A launch command by itself: sizes that do not divide, and options that exclude each other."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.options import (
+    at,
+    flag,
+    given,
+    number,
+    options,
+    unseen,
+    version,
+    world,
+)
+from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
+from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.matrix.versions import satisfies
+
+_ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
+_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
+_STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
+_MOE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/moe/moe_layer.py"
+_MEGATRON = frozenset({"megatron", "megatron-swift", "verl"})
+# A slip of a letter or a hyphen in an option; shorter ones are less alike.
+_ALIKE = 0.92
+# Each takes another way of giving layers to stages, so that they need not divide.
+_UNEVEN = (
+    *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers", "noop_layers"),
+    *("pipeline_model_parallel_layout", "num_layer_list", "spec"),
+    *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
+)
+
+
+def _told(case: Case) -> dict[str, str]:
+    """The options of a command that Megatron reads. Raises NotApplicable for another one."""
+    found = options(case)
+    if case.need(Launch).program not in _MEGATRON | {""}:
+        raise NotApplicable("the launch command does not start Megatron")
+    return found
+
+
+def _parts(case: Case) -> dict[str, int]:
+    """Sizes of parallelism by their short names."""
+    names = {"TP": "tensor", "PP": "pipeline", "EP": "expert"}
+    found = {short: number(case, f"{name}_model_parallel_size", 1) for short, name in names.items()}
+    return {**found, "CP": number(case, "context_parallel_size", 1)}
+
+
+def _must_divide(case: Case, name: str, size: int, what: str, place: str, ref: str) -> Finding:
+    whole = number(case, name)
+    return error(
+        f"{what} {size} does not divide {name.replace('_', ' ')} {whole}",
+        found=f"{name} {whole}, {place} {size}",
+        wanted=f"{name} as a multiple of {size}",
+        because="Megatron splits it evenly and stops otherwise.",
+        remedy=Remedy(summary=f"Change {place}"),
+        refs=(ref,),
+        place=at(case, place, name),
+    )
+
+
+@check("run-world-size", "The parallel sizes divide the number of ranks", scope="launch")
+def run_world_size(case: Case) -> Iterator[Finding]:
+    """Megatron spreads the ranks over TP·PP·CP, and those of the experts over ETP·EP·PP.
+
+    Both products must divide the number of ranks, which is nproc_per_node times nnodes of torchrun,
+    NPROC_PER_NODE times NNODES of ms-swift, or trainer.n_gpus_per_node times trainer.nnodes of
+    verl. Unset, the expert tensor parallel size is the tensor parallel size.
+    """
+    _told(case)
+    ranks = world(case)
+    yield from _too_many_parts(case, ranks)
+    size = _parts(case)
+    tensor = size["TP"]
+    if ranks % (tensor * size["PP"] * size["CP"]):
+        return
+    unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
+    experts = number(case, "expert_tensor_parallel_size", unset) * size["EP"] * size["PP"]
+    if size["EP"] > 1 and ranks % experts:
+        yield error(
+            f"ETP·EP·PP is {experts}, which does not divide {ranks} ranks",
+            found=f"EP {size['EP']}, PP {size['PP']}, ETP {experts // size['EP'] // size['PP']}",
+            wanted="sizes whose product divides the number of ranks",
+            because="Unset, the expert tensor parallel size is the tensor parallel size.",
+            remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
+            refs=(_STATE,),
+            place=at(case, "expert_model_parallel_size", "expert_tensor_parallel_size"),
+        )
+
+
+def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
+    """What the known sizes alone do not divide, whatever the others are."""
+    names = {"TP": "tensor_model", "PP": "pipeline_model", "CP": "context"}
+    size: dict[str, int] = {}
+    for short, name in names.items():
+        with contextlib.suppress(Unknown):
+            size[short] = number(case, f"{name}_parallel_size", 1)
+    product = math.prod(size.values())
+    if ranks % product:
+        yield error(
+            f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
+            found=", ".join(f"{name} {one}" for name, one in size.items()),
+            wanted="sizes whose product divides the number of ranks",
+            because="Megatron stops when it builds its groups.",
+            remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
+            refs=(_STATE,),
+            place=at(case, *(f"{name}_parallel_size" for name in names.values()), "nproc_per_node"),
+        )
+
+
+@check("run-node-rank", "The node rank is below the number of nodes", scope="launch")
+def run_node_rank(case: Case) -> Iterator[Finding]:
+    """Torchrun counts nodes from 0, so that the last one has the rank nnodes - 1.
+
+    With another rank the rendezvous waits for a node that never comes.
+    """
+    options(case)
+    rank, nodes = number(case, "node_rank", 0, least=0), number(case, "nnodes", 1)
+    if rank >= nodes:
+        yield error(
+            f"Node rank {rank} of {nodes} nodes",
+            found=f"node_rank {rank}, nnodes {nodes}",
+            wanted=f"0 to {nodes - 1}",
+            because="The rendezvous never completes.",
+            remedy=Remedy(summary="Count node ranks from 0"),
+            place=at(case, "node_rank", "nnodes"),
+        )
+
+
+@check("run-visible-devices", "Every rank of a node has a visible device", scope="launch")
+def run_visible_devices(case: Case) -> Iterator[Finding]:
+    """ASCEND_RT_VISIBLE_DEVICES lists at least as many devices as a node starts ranks.
+
+    A rank without a device stops at set_device (107001).
+    """
+    options(case)
+    values = case.facts.environment.variables if case.facts.environment is not None else {}
+    listed = values.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    if "ASCEND_RT_VISIBLE_DEVICES" in unseen(case):
+        raise Unresolved("ASCEND_RT_VISIBLE_DEVICES is known when the launch runs")
+    if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", listed):
+        raise NotApplicable("the launch lists no visible devices")
+    count, nodes = len(set(listed.split(","))), number(case, "nnodes", 1)
+    each = number(case, "nproc_per_node", 0) or world(case) // nodes
+    if each > count and count == len(listed.split(",")):
+        yield error(
+            f"{each} ranks on a node, and {count} visible devices",
+            found=f"ASCEND_RT_VISIBLE_DEVICES={listed}",
+            wanted=f"at least {each} devices, or fewer ranks",
+            because="A rank without a device stops at set_device (107001).",
+            place=at(case, "ASCEND_RT_VISIBLE_DEVICES", "nproc_per_node"),
+        )
+
+
+@check("run-experts-divide", "Expert parallelism fits the experts", scope="launch")
+def run_experts_divide(case: Case) -> Iterator[Finding]:
+    """The expert parallel size divides the experts, and there are experts to split.
+
+    Megatron-LM's scripts need --num-experts for an expert parallel size above 1, and a router that
+    chooses at most as many experts as there are.
+    """
+    _told(case)
+    size = _parts(case)["EP"]
+    if size > 1 and not given(case, "num_experts") and case.need(Launch).program == "megatron":
+        yield error(
+            f"Expert parallel size {size} without experts",
+            found=f"expert_model_parallel_size {size}, no num_experts",
+            wanted="--num-experts",
+            because="Megatron asserts it.",
+            refs=(f"{_ARGUMENTS}:1038",),
+            place=at(case, "expert_model_parallel_size"),
+        )
+    if not given(case, "num_experts"):
+        return
+    experts = number(case, "num_experts")
+    if experts % size:
+        place = "expert_model_parallel_size"
+        yield _must_divide(case, "num_experts", size, "EP", place, f"{_ARGUMENTS}:1039")
+    chosen = number(case, "moe_router_topk", 1)
+    if chosen > experts:
+        yield error(
+            f"The router chooses {chosen} of {experts} experts",
+            found=f"moe_router_topk {chosen}, num_experts {experts}",
+            wanted=f"at most {experts}",
+            place=at(case, "moe_router_topk"),
+        )
+
+
+@check("run-heads-divide", "Tensor parallelism divides the attention heads", scope="launch")
+def run_heads_divide(case: Case) -> Iterator[Finding]:
+    """TP divides the attention heads and the key and value heads.
+
+    From megatron-core 0.16 the key and value heads may divide TP instead. Without --kv-channels the
+    heads must divide the hidden size. MindSpeed's --unaligned-linear splits what does not divide.
+    """
+    _told(case)
+    if flag(case, "unaligned_linear"):
+        raise NotApplicable("--unaligned-linear splits heads that TP does not divide")
+    size = _parts(case)["TP"]
+    place = "tensor_model_parallel_size"
+    if given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
+        yield _must_divide(case, "num_attention_heads", size, "TP", place, f"{_CONFIG}:743")
+    elif given(case, "num_query_groups") and flag(case, "group_query_attention"):
+        groups, newest = number(case, "num_query_groups"), version(case)
+        if groups % size and not (
+            size % groups == 0 and (not newest or satisfies("pep440", newest, ">=0.16"))
+        ):
+            yield _must_divide(case, "num_query_groups", size, "TP", place, f"{_CONFIG}:758")
+    both = given(case, "num_attention_heads") and given(case, "hidden_size")
+    if both and not given(case, "kv_channels"):
+        heads = number(case, "num_attention_heads")
+        if number(case, "hidden_size") % heads and not flag(case, "multi_latent_attention"):
+            where = "num_attention_heads"
+            yield _must_divide(case, "hidden_size", heads, "heads", where, f"{_ARGUMENTS}:840")
+
+
+@check("run-layers-divide", "Pipeline stages get whole layers", scope="launch")
+def run_layers_divide(case: Case) -> Iterator[Finding]:
+    """The pipeline parallel size divides the layers, unless a layout of stages is given.
+
+    --decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers and
+    --pipeline-model-parallel-layout give stages different numbers of layers; virtual stages need a
+    pipeline of at least two.
+    """
+    found, size = _told(case), _parts(case)["PP"]
+    virtual = "num_layers_per_virtual_pipeline_stage"
+    if size == 1 and number(case, virtual, 0, least=0):
+        yield error(
+            "Virtual pipeline stages without a pipeline",
+            found=f"{virtual} {found[virtual]}, pipeline_model_parallel_size 1",
+            wanted="a pipeline parallel size of 2 or more",
+            refs=(f"{_ARGUMENTS}:604",),
+            place=at(case, virtual),
+        )
+    if not given(case, "num_layers") or any(given(case, one) for one in _UNEVEN):
+        return
+    if number(case, "num_layers") % size:
+        place = "pipeline_model_parallel_size"
+        yield _must_divide(case, "num_layers", size, "PP", place, f"{_ARGUMENTS}:572")
+
+
+@check("run-sequence-divides", "Sequences can be split", scope="launch")
+def run_sequence_divides(case: Case) -> Iterator[Finding]:
+    """Twice CP divides the sequence length, TP the part of a rank under sequence parallelism.
+
+    The position embeddings of a Megatron-LM script must reach as far as its sequences.
+    """
+    found, size = _told(case), _parts(case)
+    if not given(case, "seq_length") or case.need(Launch).program not in {"megatron", ""}:
+        return
+    length = number(case, "seq_length")
+    if size["CP"] > 1 and length % (2 * size["CP"]):
+        place = "context_parallel_size"
+        ref = f"{_ARGUMENTS}:844"
+        yield _must_divide(case, "seq_length", 2 * size["CP"], "2·CP", place, ref)
+    elif flag(case, "sequence_parallel") and length // size["CP"] % size["TP"]:
+        place = "tensor_model_parallel_size"
+        yield _must_divide(case, "seq_length", size["TP"], "TP", place, _CONFIG)
+    if given(case, "max_position_embeddings") and number(case, "max_position_embeddings") < length:
+        yield error(
+            f"Sequences of {length} are longer than the position embeddings",
+            found=f"max_position_embeddings {found['max_position_embeddings']}",
+            wanted=f"at least {length}",
+            refs=(f"{_ARGUMENTS}:856",),
+            place=at(case, "max_position_embeddings"),
+        )
+
+
+@check(
+    "run-batch-divides",
+    "The global batch is whole micro-batches on every data parallel rank",
+    scope="launch",
+)
+def run_batch_divides(case: Case) -> Iterator[Finding]:
+    """The global batch size is a multiple of the micro-batch size times the data parallel size."""
+    found, size = _told(case), _parts(case)
+    if not (given(case, "global_batch_size") and given(case, "micro_batch_size")):
+        raise NotApplicable("the launch command does not give both batch sizes")
+    plain, ranks = size["TP"] * size["PP"] * size["CP"], world(case)
+    each = number(case, "micro_batch_size") * (ranks // plain)
+    if ranks % plain == 0 and number(case, "global_batch_size") % each:
+        yield error(
+            f"The global batch is no multiple of {each}",
+            found=f"global_batch_size {found['global_batch_size']}, micro_batch_size "
+            f"{found['micro_batch_size']}, data parallel size {ranks // plain}",
+            wanted=f"a multiple of {each}",
+            because="Megatron's calculator of micro-batches asserts it.",
+            refs=("NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/num_microbatches_calculator.py",),
+            place=at(case, "global_batch_size", "micro_batch_size"),
+        )
+
+
+@check(
+    "run-moe-needs-sp",
+    "Experts with tensor parallelism train with sequence parallelism",
+    scope="launch",
+)
+def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
+    """Megatron-core 0.12 to 0.16 refuse to train experts with TP above 1 without it.
+
+    The layer of experts raises ValueError in its first forward pass.
+    """
+    found, size = _told(case), _parts(case)["TP"]
+    if case.need(Launch).program != "megatron" or not given(case, "num_experts") or size == 1:
+        return
+    if not flag(case, "sequence_parallel") and not given(case, "tp_2d"):
+        yield error(
+            "Experts with tensor parallelism need --sequence-parallel",
+            found=f"num_experts {found['num_experts']}, tensor_model_parallel_size {size}",
+            wanted="--sequence-parallel",
+            because="The layer raises ValueError in training.",
+            refs=(_MOE,),
+            place=at(case, "num_experts", "tensor_model_parallel_size"),
+        )
+
+
+@check("run-precision", "One precision is chosen", scope="launch")
+def run_precision(case: Case) -> Iterator[Finding]:
+    """FP16 and BF16 exclude each other, and Megatron-LM's experts are not trained in FP16."""
+    _told(case)
+    if flag(case, "fp16") and flag(case, "bf16"):
+        yield error(
+            "FP16 and BF16 exclude each other",
+            found="fp16 and bf16",
+            wanted="one of them; BF16 on Atlas A2 and later",
+            refs=(f"{_ARGUMENTS}:724",),
+            place=at(case, "fp16", "bf16"),
+        )
+    elif flag(case, "fp16") and _parts(case)["EP"] > 1:
+        yield error(
+            "Expert parallelism is refused in FP16",
+            found=f"fp16, expert_model_parallel_size {_parts(case)['EP']}",
+            wanted="bf16",
+            refs=(f"{_ARGUMENTS}:1041",),
+            place=at(case, "fp16"),
+        )
+
+
+@check("run-recompute", "Options of recomputation go together", scope="launch")
+def run_recompute(case: Case) -> Iterator[Finding]:
+    """Full recomputation needs a method and a number of layers.
+
+    Selective recomputation takes neither.
+    """
+    found = _told(case)
+    kind, method = found.get("recompute_granularity"), found.get("recompute_method")
+    if not given(case, "recompute_granularity") or kind is None:
+        return
+    if UNTOLD in kind + (method or ""):
+        raise Unresolved("how it recomputes is known when the launch runs")
+    if kind not in {"full", "selective", "none", "null"}:
+        yield error(
+            f"There is no recompute granularity {kind!r}",
+            found=f"recompute_granularity {kind}",
+            wanted="full or selective",
+            refs=(_ARGUMENTS,),
+            place=at(case, "recompute_granularity"),
+        )
+    elif kind == "full" and not given(case, "recompute_method"):
+        yield error(
+            "Full recomputation without a method",
+            found="recompute_granularity full",
+            wanted="recompute_method uniform or block, and recompute_num_layers",
+            refs=(_CONFIG,),
+            place=at(case, "recompute_granularity"),
+        )
+    elif kind == "selective" and method not in {None, "none", "null"}:
+        yield error(
+            "Selective recomputation takes no method",
+            found=f"recompute_granularity selective, recompute_method {method}",
+            wanted="no recompute_method",
+            refs=(f"{_ARGUMENTS}:915",),
+            place=at(case, "recompute_method"),
+        )
+
+
+@check("run-overlap", "Overlapped gathering has the optimizer that it needs", scope="launch")
+def run_overlap(case: Case) -> Iterator[Finding]:
+    """--overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce."""
+    _told(case)
+    if case.need(Launch).program != "megatron" or not flag(case, "overlap_param_gather"):
+        return
+    sharded = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
+    if any(given(case, one) for one in sharded):
+        return
+    missing = [
+        name
+        for name in ("use_distributed_optimizer", "overlap_grad_reduce")
+        if not flag(case, name)
+    ]
+    if missing:
+        yield error(
+            "--overlap-param-gather lacks what it needs",
+            found=f"no {', no '.join(missing)}",
+            wanted="--use-distributed-optimizer --overlap-grad-reduce",
+            refs=(f"{_ARGUMENTS}:626",),
+            place=at(case, "overlap_param_gather"),
+        )
+
+
+@check(
+    "run-swift-parallel", "Megatron's sizes are given to `megatron`, not to `swift`", scope="launch"
+)
+def run_swift_parallel(case: Case) -> Iterator[Finding]:
+    """`swift sft` trains with transformers and knows none of Megatron's parallel sizes."""
+    found = options(case)
+    if case.need(Launch).program != "swift":
+        raise NotApplicable("the launch command does not start swift")
+    wrong = [name for name in found if name.endswith("_model_parallel_size")]
+    if wrong:
+        yield error(
+            f"swift does not know {wrong[0]}",
+            found=", ".join(f"--{name}" for name in wrong),
+            wanted="`megatron sft` instead of `swift sft`",
+            refs=("modelscope/ms-swift@3602360a:swift/megatron/arguments/megatron_args.py",),
+            place=at(case, *wrong),
+        )
+
+
+@check("verl-on-npu", "verl's configuration suits NPUs", scope="launch")
+def verl_on_npu(case: Case) -> Iterator[Finding]:
+    """Verl's device, checkpoint engine and router replay on NPUs.
+
+    The HCCL checkpoint engine is registered as nccl; router replay needs symbols that megatron-core
+    has from 0.14 on; a device other than npu is overruled with a warning by newer releases only.
+    """
+    found = options(case)
+    if case.need(Launch).program not in {"verl", ""}:
+        raise NotApplicable("the launch command does not start verl")
+    if found.get("checkpoint_engine.backend") == "hccl":
+        yield error(
+            "verl has no checkpoint engine that is called hccl",
+            found="checkpoint_engine.backend hccl",
+            wanted="nccl, under which name the HCCL engine is registered on NPUs",
+            refs=(
+                "verl-project/verl@1dda039b:verl/checkpoint_engine/hccl_checkpoint_engine.py:103",
+            ),
+            place=at(case, "checkpoint_engine.backend"),
+        )
+    if found.get("trainer.device") in {"cuda", "gpu"}:
+        yield warning(
+            f"verl is told to train on {found['trainer.device']}",
+            found=f"trainer.device {found['trainer.device']}",
+            wanted="trainer.device=npu",
+            because="Newer releases take the NPU with a warning; older ones stop.",
+            refs=("verl-project/verl@1dda039b:verl/utils/device.py:150",),
+            place=at(case, "trainer.device"),
+        )
+    replay, newest = found.get("router_replay.mode", ""), version(case)
+    if replay in {"R2", "R3"} and newest and not satisfies("pep440", newest, ">=0.14"):
+        yield error(
+            f"Router replay needs megatron-core 0.14; this is {newest}",
+            found=f"router_replay.mode {replay}",
+            wanted="megatron-core 0.14 or newer, or no replay",
+            because="verl prints that NPUs do not support it, and trains without.",
+            refs=("verl-project/verl@main:verl/utils/megatron/router_replay_patch.py",),
+            place=at(case, "router_replay.mode"),
+        )
+
+
+@check("run-flags-known", "Megatron-LM has the options in the version that is used", scope="launch")
+def run_flags_known(case: Case) -> Iterator[Finding]:
+    """Options of Megatron-LM's scripts come and go between versions; argparse stops at them.
+
+    The options of each version are kept as data. An option that other versions have is an error;
+    one that none has, and that MindSpeed does not add, is reported where it looks like a known one.
+    """
+    options(case)
+    launch = case.need(Launch)
+    if launch.program != "megatron":
+        raise NotApplicable("the launch command does not start a script of Megatron-LM")
+    table, newest = case.catalog.flags, version(case)
+    if not newest:
+        raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
+    listed = table.listed(newest)
+    if not listed:
+        raise Unknown(f"no row has the options of Megatron-LM {newest}")
+    have, source = table.of(listed), table.read_in(listed)
+    for name in launch.flags:
+        if name in have or name in table.mindspeed or name in table.launcher:
+            continue
+        others = table.versions_with(name)
+        close = difflib.get_close_matches(name, have, n=1, cutoff=_ALIKE)
+        place = launch.places.get(f"--{name}")
+        if others:
+            yield error(
+                f"Megatron-LM {newest} has no option --{name}",
+                found=f"--{name}",
+                wanted=f"Megatron-LM {', '.join(others)}, or another option",
+                because="argparse stops at an option that it does not know.",
+                refs=source,
+                place=place,
+            )
+        elif close:
+            yield error(
+                f"No Megatron-LM has an option --{name}",
+                found=f"--{name}",
+                wanted=f"--{close[0]}",
+                because="argparse stops at an option that it does not know.",
+                refs=source,
+                place=place,
+            )

@@ -1,0 +1,1 @@
+"""Checks of interfaces, links, ports and HCCL."""

@@ -1,0 +1,47 @@
+"""The port at which ranks meet, tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, note, warning
+
+
+@check("port", "Rank 0 can listen where the other ranks look for it", level=1, probe="port")
+def port(case: Case) -> Iterator[Finding]:
+    """MASTER_PORT, or torchrun's 29500, is bound as rank 0 would bind it, and let go again.
+
+    Level 0 reads who listens; a bind also fails for a port that something holds without listening.
+    Two jobs on one node need different ports. Side groups, such as those that bring weights to
+    rollouts, need ports of their own; the report names three that were free.
+    """
+    run = ran(case, "port")
+    broken = [*failures(run)]
+    yield from broken
+    if broken:
+        return
+    values = run.ranks[0].values if run.ranks else {}
+    if "free" not in values:
+        raise Unknown("the probe port did not come as far")
+    if not values["here"]:
+        raise NotApplicable("MASTER_ADDR is another machine")
+    spare = ", ".join(map(str, values["free"]))
+    if values["error"]:
+        yield warning(
+            f"Port {values['port']} cannot be bound",
+            found=str(values["error"]),
+            wanted="a free port for rank 0",
+            because="torchrun ends with 'Address already in use'.",
+            remedy=Remedy(
+                summary="Choose another one, the same on all nodes",
+                commands=(f"export MASTER_PORT={values['free'][0]}",),
+            ),
+        )
+    else:
+        yield note(
+            "Rank 0 can listen where the other ranks look for it",
+            found=f"port {values['port']}; free as well: {spare}",
+        )

@@ -1,0 +1,352 @@
+"""The network ports inside the NPUs: their addresses, and what /etc/hccn.conf says of them."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+
+from ascend_doctor.checks.network.sockets import address
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Driver, Hccn, HccnDevice
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root, numbers
+from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
+
+_TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
+_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
+_STALE = "https://github.com/vllm-project/vllm-ascend/pull/16847"
+_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
+_FIRST_GENERATION = "ascend910"
+# Inside an A3 SuperPoD data goes over HCCS; the ports of 950 (UB) have no addresses of this kind.
+_WITHOUT_ADDRESSES = frozenset({"ascend910_93", "ascend950"})
+
+
+def answers(case: Case) -> tuple[HccnDevice, ...]:
+    """Devices that hccn_tool told of. Raises NotApplicable without; hccn-tool says why."""
+    ascend(case)
+    devices = tuple(device for device in case.need(Hccn).devices if device.error is None)
+    if not devices:
+        raise NotApplicable("hccn_tool told nothing (see hccn-tool)")
+    return devices
+
+
+def untold(
+    case: Case, what: str, question: str, told: Callable[[HccnDevice], bool]
+) -> Iterator[Finding]:
+    """Devices of which hccn_tool did not tell something, which is no proof that all is well.
+
+    A question that this product does not know is left out. Raises Unknown for devices that gave
+    no answer at all.
+    """
+    devices = answers(case)
+    silent = [
+        device.device
+        for device in devices
+        if question not in device.unsupported and not told(device)
+    ]
+    if silent:
+        yield unknown(
+            f"hccn_tool did not tell {what} of {_of(silent)}",
+            found=f"{len(silent)} of {len(devices)} devices",
+            because="What was not told may be wrong.",
+            remedy=Remedy(summary="Ask it by hand", commands=(each(question, tuple(silent)),)),
+        )
+    driver = case.facts.driver
+    lost = {device.device for device in case.need(Hccn).devices} - {
+        device.device for device in devices
+    }
+    if driver is not None and not is_950(case):
+        there = {device.number for device in driver.devices if device.number is not None}
+        lost |= there - {device.device for device in devices}
+    if lost:
+        raise Unknown(f"hccn_tool did not answer for {_of(lost)} (see hccn-tool)")
+
+
+def _of(devices: Iterable[int]) -> str:
+    listed = numbers(devices)
+    return f"device{'' if listed.isdecimal() else 's'} {listed}"
+
+
+def is_950(case: Case) -> bool:
+    """Whether the network of the NPUs is the ports of 950, which go by other numbers."""
+    family = family_or_none(case)
+    return family is not None and family.id == "ascend950"
+
+
+def needs_addresses(case: Case) -> bool:
+    """Whether jobs of several servers send their data over addresses and links of the NPUs."""
+    family = family_or_none(case)
+    return family is not None and family.id not in _WITHOUT_ADDRESSES
+
+
+def each(command: str, devices: tuple[int, ...]) -> str:
+    listed = " ".join(map(str, devices))
+    return f"for i in {listed}; do sudo {_TOOL} -i $i {command}; done"
+
+
+@check("hccn-tool", "The NPUs' own network can be examined")
+def hccn_tool(case: Case) -> Iterator[Finding]:
+    """Every NPU has a network port of its own, which the host does not show as an interface.
+
+    hccn_tool of the driver tells its address, link and health, and it is for root only. In a
+    container it has to be mounted. Jobs of one server whose NPUs are linked by HCCS do not need
+    that network; jobs of several servers do.
+    """
+    ascend(case)
+    hccn = case.need(Hccn)
+    if not hccn.tool:
+        driver = case.facts.driver
+        if driver is not None and not driver.devices:
+            raise NotApplicable("there is no device to ask")
+        raise Unknown("hccn_tool is not there" + (", mount it" if container(case) else ""))
+    if hccn.error is None and not hccn.devices and case.need(Driver).devices:
+        raise Unknown(f"{hccn.tool} could not be started")
+    if hccn.error is not None:
+        permission = hccn.error.kind == "permission"
+        yield unknown(
+            "hccn_tool is for root, so the NPUs' network was not examined"
+            if permission
+            else f"hccn_tool does not answer ({hccn.error.kind})",
+            needs="root" if permission and lacks_root(case) else "",
+            found=hccn.error.text,
+            because="Addresses and links of the NPUs matter for jobs of several servers.",
+            remedy=Remedy(
+                summary="Run the check as root, or let an administrator look",
+                commands=(each("-ip -g", (0,)), each("-link -g", (0,))),
+            ),
+        )
+    for device in hccn.devices:
+        if device.error is not None and device.error != hccn.error:
+            yield unknown(
+                f"hccn_tool did not answer for device {device.device}",
+                found=device.error.text,
+                because="Its network could not be examined.",
+            )
+
+
+@check("hccn-conf", "/etc/hccn.conf says what the devices have")
+def hccn_conf(case: Case) -> Iterator[Finding]:
+    """/etc/hccn.conf holds the addresses that NPUs get at boot; hccn_tool tells the active ones.
+
+    Where they differ, somebody changed one of the two. Rank tables made from the file then name an
+    address that no device has (EI0014), or the address changes with the next restart. One stale
+    line in the file of one node is enough to stop a job of many nodes. An address that stands in
+    the device alone is lost with the next restart.
+    """
+    devices = answers(case)
+    hccn = case.need(Hccn)
+    if hccn.conf is None and container(case) is not None:
+        raise NotApplicable("there is no /etc/hccn.conf (see container-files)")
+    yield from _unwritten(hccn.conf, devices)
+    if hccn.conf is None:
+        return
+    silent = [
+        device.device
+        for device in devices
+        if device.address is None and hccn.conf.get(f"address_{device.device}")
+    ]
+    for device in devices:
+        for key, active in (
+            ("address", device.address),
+            ("netmask", device.netmask),
+            ("gateway", device.gateway),
+            ("netdetect", device.detect),
+        ):
+            written = hccn.conf.get(f"{key}_{device.device}")
+            if written is None or active is None or _same(written, active):
+                continue
+            yield warning(
+                f"/etc/hccn.conf has another {key} for device {device.device} than the device",
+                found=f"{key}_{device.device}={written}; hccn_tool: {active or 'not set'}",
+                wanted="the same in both",
+                because="Rank tables made from the file name an address that the device has not."
+                if key == "address"
+                else "It changes with the next restart.",
+                remedy=_set_again(device, key, written),
+                refs=(_STALE, _VERIFY),
+                devices=(device.device,),
+            )
+    if silent:
+        raise Unknown(f"hccn_tool did not tell the addresses of {_of(silent)}")
+
+
+def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
+    """Addresses that devices have and the file has not; it is what is restored at boot."""
+    lost = [
+        device
+        for device in devices
+        if device.address and f"address_{device.device}" not in (conf or {})
+    ]
+    if lost:
+        yield warning(
+            "There is no /etc/hccn.conf, and the devices have addresses"
+            if conf is None
+            else f"/etc/hccn.conf has no address of {_of(device.device for device in lost)}",
+            found="; ".join(f"device {device.device}: {device.address}" for device in lost[:8]),
+            wanted="the address of every device in /etc/hccn.conf",
+            because="The file is what is restored at the next start; then these are gone. Rank "
+            "tables that are made from it lack the devices.",
+            remedy=Remedy(
+                summary="Set the addresses again, which writes the file as well",
+                commands=tuple(
+                    f"sudo {_TOOL} -i {device.device} -ip -s "
+                    f"address {shlex.quote(device.address or '')} "
+                    f"netmask {shlex.quote(device.netmask or '')}"
+                    for device in lost
+                    if device.netmask
+                ),
+            ),
+            refs=(_SOURCE,),
+            devices=tuple(device.device for device in lost),
+        )
+
+
+def _same(written: str, active: str) -> bool:
+    one, other = address(written), address(active)
+    return written == active if one is None or other is None else one == other
+
+
+def _set_again(device: HccnDevice, key: str, written: str) -> Remedy:
+    """hccn_tool -s writes the file as well, so it brings both into line."""
+    value, mask = shlex.quote(written), shlex.quote(device.netmask or "")
+    command = {
+        "address": f"-ip -s address {value} netmask {mask}",
+        "gateway": f"-gateway -s gateway {value}",
+        "netdetect": f"-netdetect -s address {value}",
+    }.get(key)
+    look = f"sudo {_TOOL} -i {device.device} -ip -g"
+    if command is None or (key == "address" and not device.netmask):
+        return Remedy(summary="Look which one is right, and set it", commands=(look,))
+    return Remedy(
+        summary="If the file is right, set the device to it; else correct the file",
+        commands=(look, f"sudo {_TOOL} -i {device.device} {command}"),
+    )
+
+
+@check("hccn-addresses", "The NPUs have network addresses of their own, each its own")
+def hccn_addresses(case: Case) -> Iterator[Finding]:
+    """Jobs of several servers send their data from NPU to NPU, so each needs an address.
+
+    All addresses of a cluster are different. On A2 the NPUs of a server may share a subnet; on the
+    first generation devices 0/4, 1/5, 2/6 and 3/7 share one each, and 0 to 3 are in different
+    ones. Inside one A3 SuperPoD data goes over HCCS and needs no addresses.
+    """
+    devices = answers(case)
+    family = family_or_none(case)
+    lacking = tuple(device.device for device in devices if device.address == "")
+    broken = error if needs_addresses(case) else warning
+    if lacking and any(device.address for device in devices):
+        yield broken(
+            f"{_of(lacking).capitalize()} {'has' if len(lacking) == 1 else 'have'} no network "
+            "address, and others have",
+            found=f"no address: {numbers(lacking)}",
+            wanted="an address on every NPU",
+            because="Jobs of several servers cannot use these devices.",
+            remedy=_give(lacking),
+            refs=(_SOURCE,),
+            devices=lacking,
+        )
+    elif lacking and family is not None and family.id == _FIRST_GENERATION:
+        yield warning(
+            "The NPUs have no network addresses",
+            found="none is set",
+            wanted="an address on every NPU",
+            because="The first generation needs them even inside one server.",
+            remedy=_give(lacking),
+            refs=(_SOURCE,),
+        )
+    elif lacking:
+        yield note(
+            "The NPUs have no network addresses",
+            found="jobs of one server work; those of several need addresses, but for one A3 "
+            "SuperPoD",
+            refs=(_SOURCE,),
+        )
+    yield from _twice(devices, broken)
+    if family is not None and family.id == _FIRST_GENERATION:
+        yield from _planes(devices)
+    if not is_950(case):
+        yield from untold(
+            case, "the network address", "-ip", lambda device: device.address is not None
+        )
+
+
+def _give(devices: tuple[int, ...]) -> Remedy:
+    return Remedy(
+        summary="Have the administrator set them: hccn_tool -i N -ip -s address A netmask M",
+        commands=(each("-ip -g", devices),),
+    )
+
+
+def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> Iterator[Finding]:
+    owners: dict[str, list[int]] = {}
+    for device in devices:
+        if device.address:
+            owners.setdefault(device.address, []).append(device.device)
+    for text, of in owners.items():
+        if len(of) > 1:
+            yield broken(
+                f"Devices {numbers(of)} have the same network address",
+                found=text,
+                wanted="every address once in the cluster",
+                because="Packets for one of them reach the other.",
+                remedy=_give(tuple(of)),
+                refs=(_SOURCE,),
+                devices=tuple(of),
+            )
+
+
+def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
+    """Devices N and N+4 of a first-generation server share a subnet, others do not."""
+    nets = {device.device: net for device in devices if (net := _network(device)) is not None}
+    for one, net in nets.items():
+        for other, far in nets.items():
+            if one < other and (net == far) != (one % 4 == other % 4) and one // 8 == other // 8:
+                yield warning(
+                    f"The subnets of devices {one} and {other} are not as this server wants them",
+                    found=f"{one}: {net}; {other}: {far}",
+                    wanted="one subnet for 0/4, 1/5, 2/6 and 3/7 each",
+                    because="Collectives inside the server run in four planes.",
+                    refs=(_SOURCE,),
+                    devices=(one, other),
+                )
+
+
+def _network(device: HccnDevice) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(f"{device.address}/{device.netmask}", strict=False)
+    except ValueError:
+        return None
+
+
+@check("hccn-gateway", "The NPUs' gateways are in their subnets")
+def hccn_gateway(case: Case) -> Iterator[Finding]:
+    """NPUs of servers in different subnets reach each other over a gateway.
+
+    It has to lie in the device's own subnet. Where all NPUs of a cluster share one subnet no
+    gateway is needed.
+    """
+    for answer in answers(case):
+        net, gateway = _network(answer), address(answer.gateway or "")
+        if net is None or gateway is None or gateway in net:
+            continue
+        yield warning(
+            f"The gateway of device {answer.device} is not in its subnet",
+            found=f"gateway {gateway}, subnet {net}",
+            wanted="a gateway inside the subnet",
+            because="NPUs of servers in other subnets cannot be reached.",
+            remedy=Remedy(
+                summary="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",
+                commands=(each("-gateway -g", (answer.device,)),),
+            ),
+            refs=(_SOURCE,),
+            devices=(answer.device,),
+        )
+    if not is_950(case):
+        yield from untold(
+            case,
+            "the gateway",
+            "-gateway",
+            lambda device: not device.address or device.gateway is not None,
+        )

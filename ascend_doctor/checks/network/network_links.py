@@ -1,0 +1,163 @@
+"""The network ports inside the NPUs: links, what they reach, and their TLS switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.network.network import answers, each, is_950, needs_addresses, untold
+from ascend_doctor.facts import HccnDevice
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import numbers
+from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
+
+_SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
+_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
+_DOWN = "https://github.com/vllm-project/vllm-ascend/issues/1815"
+_HEALTH = (
+    "hicann/driver@ef377e95:docs/en/Ascend_910B_DCMI_API/Ascend_910B_DCMI_API/"
+    "dcmi_get_device_network_health.md"
+)
+# Init: no address to probe is set, or no probe was made yet.
+_FINE = frozenset({"Success", "Init", "Detect ip set"})
+_FAILED = frozenset(
+    {
+        *("Socket fail", "Socket failed", "Receive timeout", "Unreachable"),
+        *("Time exceeded", "Fault", "Thread error"),
+    }
+)
+
+
+@check("hccn-link", "The NPUs' network links are up")
+def hccn_link(case: Case) -> Iterator[Finding]:
+    """A link that is down is a cable, an optical module, or a port of the switch.
+
+    A job of several servers then stops with EJ0002 ("The network port is down") or a time-out, and
+    so does one of a single server with HCCL_INTRA_ROCE_ENABLE=1. "not present" of the optics is
+    normal for copper.
+
+    A link that is down while others of the server are up is an error: the server is wired, and a
+    job that spans servers fails. Where all are down, the server may not be wired at all, and jobs
+    of this server alone run; inside an A3 SuperPoD data goes over HCCS. These are warnings. A
+    status that is neither UP nor DOWN is "could not tell".
+    """
+    devices = answers(case)
+    states = {hccn_device.device: _state(hccn_device) for hccn_device in devices}
+    down = tuple(device for device, state in states.items() if state == "DOWN")
+    if down:
+        wired = "UP" in states.values() and needs_addresses(case)
+        optics = "; ".join(
+            f"device {hccn_device.device}: "
+            + ", ".join(f"{k} {v}" for k, v in hccn_device.optical.items())
+            for hccn_device in devices
+            if hccn_device.device in down and hccn_device.optical
+        )
+        yield (error if wired else warning)(
+            f"The network link of devices {numbers(down)} is down",
+            found="link status: DOWN" + (f"; {optics}" if optics else ""),
+            wanted="link status: UP",
+            because="Jobs of several servers cannot use these devices; the others are wired."
+            if wired
+            else "Jobs of several servers cannot use these devices.",
+            remedy=Remedy(
+                summary="Check cable, optical module and switch port",
+                commands=(each("-link -g", down), each("-optical -g", down)),
+            ),
+            refs=(_DOWN, _SOURCE),
+            devices=down,
+        )
+    for hccn_device in devices:
+        ports = [
+            f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"
+        ]
+        if ports and len(ports) < len(hccn_device.ports):
+            yield note(
+                f"Some ports of device {hccn_device.device} are not up",
+                found=f"die/port: {', '.join(ports)}",
+                because="Ports that your server does not wire are never up.",
+                refs=(_SOURCE,),
+            )
+        if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
+            yield note(
+                f"The link of device {hccn_device.device} was down before",
+                found=f"it came up {hccn_device.link_ups or 'several'} times since the start",
+                because="A link that goes down again and again has a bad cable or module.",
+                refs=(_SOURCE,),
+            )
+    for device, state in states.items():
+        if state not in {None, "UP", "DOWN"}:
+            yield unknown(
+                f"The link of device {device} is neither up nor down",
+                found=f"link status: {state}",
+                because="No document says what this status means.",
+            )
+    yield from untold(
+        case, "the link", "-link", lambda hccn_device: states[hccn_device.device] is not None
+    )
+
+
+def _state(device: HccnDevice) -> str | None:
+    """Of 950 the best of its ports, for ports that a server does not wire are never up."""
+    links = [port.link for port in device.ports if port.link]
+    return ("UP" if "UP" in links else links[0]) if links else device.link
+
+
+@check("hccn-health", "The NPUs reach the address that they probe")
+def hccn_health(case: Case) -> Iterator[Finding]:
+    """Each NPU can probe an address (netdetect) and tells the outcome as its network health.
+
+    "Init" says only that no address is set or that no probe was made yet. Socket fail, Receive
+    timeout, Unreachable, Time exceeded and Fault mean that the probed address does not answer.
+    """
+    groups: dict[str, list[int]] = {}
+    for answer in answers(case):
+        if answer.health and answer.health not in _FINE:
+            groups.setdefault(answer.health, []).append(answer.device)
+    for state, of in groups.items():
+        if state not in _FAILED:
+            yield unknown(
+                f"Network health of devices {numbers(of)} could not be told",
+                found=f"net health status: {state}",
+            )
+            continue
+        yield warning(
+            f"Network health of devices {numbers(of)}: {state}",
+            found=f"net health status: {state}",
+            wanted="Success, or Init where no address is probed",
+            because="The address that they probe does not answer.",
+            remedy=Remedy(
+                summary="See whether link and probed address are right",
+                commands=(each("-netdetect -g", tuple(of)), each("-link -g", tuple(of))),
+            ),
+            refs=(_HEALTH,),
+            devices=tuple(of),
+        )
+    if not is_950(case):
+        yield from untold(
+            case, "the network health", "-net_health", lambda device: bool(device.health)
+        )
+
+
+@check("hccn-tls", "The TLS switch is the same on all NPUs")
+def hccn_tls(case: Case) -> Iterator[Finding]:
+    """TLS for connections between NPUs is on for all ranks of a job or for none.
+
+    Unequal switches stop a job with EI0016, on older drivers with a time-out (EI0006). Most guides
+    turn it off. Compare all nodes of a job; this check sees one.
+    """
+    devices = answers(case)
+    on = [device.device for device in devices if device.tls is True]
+    off = [device.device for device in devices if device.tls is False]
+    if on and off:
+        yield error(
+            "The TLS switch is on for some NPUs and off for others",
+            found=f"on: {numbers(on)}; off: {numbers(off)}",
+            wanted="the same on all NPUs of a job",
+            because="HCCL refuses to connect them (EI0016).",
+            remedy=Remedy(
+                summary="Turn it off on all, as most guides do, or on",
+                commands=(each("-tls -s enable 0", tuple(on)),),
+            ),
+            refs=(_VERIFY,),
+            devices=tuple(on),
+        )
+    yield from untold(case, "the TLS switch", "-tls", lambda device: device.tls is not None)

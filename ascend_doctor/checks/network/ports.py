@@ -1,0 +1,146 @@
+"""The ports of HCCL and torchrun on the host: free, and kept from other programs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.checks.network.sockets import address
+from ascend_doctor.facts import Environment, known
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import ascend
+from ascend_doctor.judging.env_values import settings, shown
+from ascend_doctor.judging.judge import Case, check, warning
+from ascend_doctor.judging.value_bounds import clean, ports
+
+_BASE_PORT = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env/HCCL_IF_BASE_PORT.md"
+_TORCH_PORTS = (
+    "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/user_guide/troubleshooting/"
+    "troubleshooting_cases/port_number_distributed_task_in_use.md"
+)
+_BOUND = "https://github.com/vllm-project/vllm-ascend/issues/405"
+_BASE, _COUNT = 60000, 32
+_TORCHRUN = 29500
+_DIGITS = 5
+
+
+def _hccl_ports(values: dict[str, str]) -> list[range]:
+    """The host ports that HCCL may listen on; none where the system chooses them."""
+    spec = clean(values.get("HCCL_HOST_SOCKET_PORT_RANGE", ""))
+    if spec:
+        return ports(spec) or []
+    base = clean(values.get("HCCL_IF_BASE_PORT", ""))
+    start = int(base) if base.isascii() and base.isdecimal() and len(base) <= _DIGITS else _BASE
+    return [range(start, start + _COUNT)]
+
+
+def _ranges(found: list[range]) -> str:
+    return ",".join(str(r.start) if len(r) == 1 else f"{r.start}-{r.stop - 1}" for r in found)
+
+
+@check("ports-free", "The ports of HCCL and torchrun are free")
+def ports_free(case: Case) -> Iterator[Finding]:
+    """HCCL listens on host ports 60000 to 60031, or on those that you set; rank 0 on MASTER_PORT.
+
+    A port that is taken ends a job with EJ0003, EI0019 or "Address already in use": by another job
+    on this node, or by processes that an ended one left behind. Two jobs on one node need
+    different ports (HCCL_IF_BASE_PORT, MASTER_PORT).
+    """
+    ascend(case)
+    environment = case.need(Environment)
+    listening = set(known(environment.listening, "which ports are in use"))
+    values = settings(case)
+    hccl_ports = _hccl_ports(values)
+    taken = sorted(port for one in hccl_ports for port in one if port in listening)
+    if taken:
+        yield warning(
+            f"Ports of HCCL are in use: {', '.join(map(str, taken[:8]))}",
+            found=f"listening: {', '.join(map(str, taken))}",
+            wanted=f"{_ranges(hccl_ports)} free",
+            because="A job that needs one of them ends with EJ0003.",
+            remedy=Remedy(
+                summary="End what is left over, or give this job other ports, the same on all "
+                "ranks",
+                commands=(
+                    f"ss -ltnp 'sport >= :{taken[0]} and sport <= :{taken[-1]}'",
+                    f"export HCCL_IF_BASE_PORT={_free_base(listening, environment)}",
+                ),
+            ),
+            refs=(_BOUND,),
+        )
+    yield from _master(values, listening, environment, hccl_ports)
+
+
+def _free_base(listening: set[int], environment: Environment) -> int:
+    """The first base whose 32 ports nobody listens on, outside the range for outgoing ports."""
+    low, high = environment.local_port_range or (0, -1)
+    bases = range(61000, 65520 - _COUNT, 100)
+    free = [b for b in bases if not listening & set(range(b, b + _COUNT))]
+    apart = [b for b in free if b > high or b + _COUNT <= low]
+    return next(iter((*apart, *free)), 61000)
+
+
+def _master(
+    values: dict[str, str], listening: set[int], environment: Environment, wanted: list[range]
+) -> Iterator[Finding]:
+    text = values.get("MASTER_PORT", str(_TORCHRUN))
+    master = address(values.get("MASTER_ADDR", ""))
+    own = {address(a) for interface in environment.interfaces or () for a in interface.addresses}
+    elsewhere = master is not None and not master.is_loopback and own and master not in own
+    port = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+    if port is None or elsewhere:
+        return
+    name = "MASTER_PORT" if "MASTER_PORT" in values else "torchrun's default"
+    if port in listening:
+        yield warning(
+            f"{name} {port} is in use",
+            found=f"something listens on {port}",
+            wanted="a free port on the host of rank 0",
+            because="torchrun ends with 'Address already in use'.",
+            remedy=Remedy(
+                summary="See who listens; choose another port, the same on all nodes",
+                commands=(f"ss -ltnp 'sport = :{port}'", f"export MASTER_PORT={port + 1}"),
+            ),
+            refs=(_TORCH_PORTS,),
+        )
+    if any(port in one for one in wanted):
+        yield warning(
+            f"MASTER_PORT {port} lies among the ports of HCCL",
+            found=f"{shown(values, 'MASTER_PORT')}; HCCL: {_ranges(wanted)}",
+            wanted="a port outside",
+            because="HCCL and torchrun take it from each other.",
+            remedy=Remedy(
+                summary="Choose another, the same on all nodes",
+                commands=(f"export MASTER_PORT={_TORCHRUN}",),
+            ),
+            refs=(_BASE_PORT,),
+        )
+
+
+@check("ports-reserved", "The ports of HCCL are kept from other programs")
+def ports_reserved(case: Case) -> Iterator[Finding]:
+    """Linux hands out ports for outgoing connections from ip_local_port_range, 32768 to 60999.
+
+    The ports of HCCL begin at 60000, so any connection can take one by chance, and then a job does
+    not start. HCCL's manual has them reserved with net.ipv4.ip_local_reserved_ports.
+    """
+    ascend(case)
+    environment = case.need(Environment)
+    low, high = known(environment.local_port_range, "the range of local ports")
+    reserved = known(environment.reserved_ports, "which ports are reserved")
+    kept = {port for one in ports(reserved) or [] for port in one}
+    hccl_ports = _hccl_ports(settings(case))
+    loose = sorted(p for one in hccl_ports for p in one if low <= p <= high and p not in kept)
+    if loose:
+        value = ",".join(one for one in (reserved, _ranges(hccl_ports)) if one)
+        yield warning(
+            f"{len(loose)} ports of HCCL are not reserved",
+            found=f"ip_local_port_range {low}-{high}, reserved: {reserved or 'none'}",
+            wanted=f"{_ranges(hccl_ports)} in net.ipv4.ip_local_reserved_ports",
+            because="Another program can take one of them by chance; then a job does not start.",
+            remedy=Remedy(
+                summary="Reserve them on the host; a line in /etc/sysctl.d keeps it",
+                commands=(f"sudo sysctl -w net.ipv4.ip_local_reserved_ports={shlex.quote(value)}",),
+            ),
+            refs=(_BASE_PORT,),
+        )

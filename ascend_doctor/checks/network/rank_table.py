@@ -1,0 +1,158 @@
+"""RANK_TABLE_FILE: whether it should be there, and whether it describes this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import Environment, RankEntry, RankTable
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import family_or_none, numbers
+from ascend_doctor.judging.env_values import unset
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.packages import npu_only
+
+_NAME = "RANK_TABLE_FILE"
+_VARIABLE = (
+    "Ascend/pytorch@9e73e708:docs/zh/api/environment_variable/collective_communication/"
+    "RANK_TABLE_FILE.md"
+)
+_LOAD = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/rank_table_load_fail.md"
+_VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
+# The version of the table by chip family; A3 outside a SuperPoD takes 1.0 as well.
+_VERSIONS = {
+    "ascend910": ("", "1.0"),
+    "ascend910b": ("1.0",),
+    "ascend910_93": ("1.0", "1.2"),
+    "ascend950": ("2.0",),
+}
+_A3_POD = "1.2"
+
+
+@check("rank-table", "No rank table is left over from another job")
+def rank_table(case: Case) -> Iterator[Finding]:
+    """RANK_TABLE_FILE describes a cluster to HCCL; torchrun jobs need none.
+
+    One that is left over from a MindSpore or MindIE job makes HCCL build its groups from a stale
+    description: wrong addresses (EI0014), wrong ranks, or a file that is gone (EI0004). Unset it
+    for torchrun.
+    """
+    npu_only(case)
+    environment = case.need(Environment)
+    if _NAME in {*environment.withheld, *environment.variables}:
+        yield warning(
+            f"{_NAME} is set",
+            found=f"{_NAME} is set",
+            wanted="unset for jobs that torchrun starts",
+            because="HCCL takes ranks and addresses from that file and not from the launcher.",
+            remedy=Remedy(
+                summary="Unset it, unless this job is described by that very file",
+                commands=(f"unset {_NAME}",),
+            ),
+            refs=(_VARIABLE,),
+        )
+
+
+@check("rank-table-content", "The rank table is whole and fits this machine")
+def rank_table_content(case: Case) -> Iterator[Finding]:
+    """HCCL reads the rank table when the first group is made, and stops at what is wrong in it.
+
+    It has to be JSON without comments, say "completed", number the ranks from 0 without gaps, and
+    name every address once. The addresses have to be those that the devices have now (`hccn_tool
+    -ip -g`), and a table of version 1.2 names the super_device_id of every A3 device.
+    """
+    npu_only(case)
+    table = case.need(RankTable)
+    if not table.path:
+        raise NotApplicable(f"{_NAME} is not set")
+    if table.problem is not None:
+        yield _refused("cannot be used", f"{table.path} {table.problem}", "a rank table")
+        return
+    for found, wanted in _faults(case, table):
+        yield _refused("is refused by HCCL", found, wanted)
+    stale = _stale(case, table)
+    if stale:
+        yield error(
+            "The rank table names addresses that the devices here do not have",
+            found=stale,
+            wanted="the addresses of hccn_tool -ip -g",
+            because="HCCL compares them and stops with EI0014.",
+            remedy=unset(_NAME),
+            refs=(_VERIFY,),
+        )
+
+
+def _refused(what: str, found: str, wanted: str) -> Finding:
+    return error(
+        f"The rank table {what}",
+        found=found,
+        wanted=wanted,
+        because="HCCL stops with EI0004 when the first group is made.",
+        remedy=unset(_NAME),
+        refs=(_LOAD,),
+    )
+
+
+def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
+    """(what is found, what is wanted) of every rule that the table breaks."""
+    family = family_or_none(case)
+    allowed = _VERSIONS.get(family.id if family else "")
+    if allowed is not None and family is not None and table.version not in allowed:
+        yield f"version {table.version!r} on {family.title}", f"version {' or '.join(allowed)}"
+    if table.version and table.status != "completed":
+        yield f"status {table.status!r}", "status completed"
+    ranks = [rank.rank for rank in table.ranks]
+    if table.version and sorted(rank or 0 for rank in ranks) != list(range(len(ranks))):
+        yield f"{len(ranks)} ranks: {_list(ranks)}", "rank ids from 0 on, each once"
+    twice = _twice([rank.address for rank in table.ranks if rank.address])
+    if twice:
+        yield f"more than once: {', '.join(twice)}", "every address once"
+    servers = {rank.server for rank in table.ranks}
+    if table.version in {"1.0", _A3_POD} and table.counted not in {None, len(servers)}:
+        yield f"server_count {table.counted}, {len(servers)} servers", "the same number"
+    if table.version == _A3_POD and any(rank.super_device is None for rank in table.ranks):
+        yield "a device without super_device_id", "super_device_id of every device"
+    if (
+        len(servers) > 1
+        and table.version == "1.0"
+        and any(not rank.address for rank in table.ranks)
+    ):
+        yield "a device without device_ip, and several servers", "device_ip of every device"
+
+
+def _list(ranks: list[int | None]) -> str:
+    """Rank ids in short; "none" stands for a device without one."""
+    told = numbers(rank for rank in ranks if rank is not None)
+    return f"{told or 'no ids'}" + (", some without id" if None in ranks else "")
+
+
+def _twice(texts: list[str]) -> list[str]:
+    return sorted({text for text in texts if texts.count(text) > 1})
+
+
+def _stale(case: Case, table: RankTable) -> str:
+    """Addresses of this machine's part of the table that its devices do not have.
+
+    The machine is the server that names most of its addresses; "" where nothing can be compared.
+    """
+    devices = case.facts.hccn.devices if case.facts.hccn else ()
+    active = {device.device: device.address for device in devices if device.address}
+    by_server: dict[str, list[RankEntry]] = {}
+    for rank in table.ranks:
+        if rank.address and rank.device in active:
+            by_server.setdefault(rank.server, []).append(rank)
+    if not by_server or table.version == "2.0":
+        return ""
+
+    def right(entries: list[RankEntry]) -> int:
+        return sum(active.get(entry.device or 0) == entry.address for entry in entries)
+
+    name, here = max(by_server.items(), key=lambda item: right(item[1]))
+    if not right(here):
+        return f"none of the addresses of device {numbers(active)} is in the table"
+    wrong = [entry for entry in here if active.get(entry.device or 0) != entry.address]
+    return "; ".join(
+        f"{name} device {entry.device}: {entry.address} in the table, "
+        f"{active[entry.device or 0]} here"
+        for entry in wrong
+    )

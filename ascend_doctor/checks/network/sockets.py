@@ -1,0 +1,186 @@
+"""The host's interfaces and addresses, as HCCL, gloo and tensorpipe choose them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import Environment, Interface, known
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import ascend
+from ascend_doctor.judging.env_values import settings, shown, unset
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.value_bounds import clean
+
+_HCCL = "hicann/hccl@09300b70:docs/zh/user_guide/hccl_env"
+_EI0001 = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/env_config_error_EI0001.md"
+
+
+def matching(value: str, interfaces: tuple[Interface, ...]) -> list[Interface]:
+    """Interfaces that HCCL_SOCKET_IFNAME lets through: eth, ^eth, =eth0 or ^=eth0."""
+    body = value.removeprefix("^")
+    exact = body.startswith("=")
+    names = body.removeprefix("=").split(",")
+
+    def named(interface: Interface) -> bool:
+        return (
+            interface.name in names if exact else any(interface.name.startswith(n) for n in names)
+        )
+
+    return [interface for interface in interfaces if named(interface) != value.startswith("^")]
+
+
+def _interfaces(case: Case) -> tuple[Interface, ...]:
+    return known(case.need(Environment).interfaces, "which network interfaces there are")
+
+
+def _listed(interfaces: tuple[Interface, ...]) -> str:
+    return ", ".join(
+        f"{interface.name} ({', '.join(interface.addresses) or 'no address'})"
+        for interface in interfaces
+    )
+
+
+@check("socket-interface", "HCCL, gloo and tensorpipe are pointed at an interface that is there")
+def socket_interface(case: Case) -> Iterator[Finding]:
+    """HCCL_SOCKET_IFNAME chooses the host interface over which ranks find each other.
+
+    It knows four forms: "eth" (names that begin so), "^eth" (others), "=eth0" (that name) and
+    "^=eth0" (not that name); in a shell the third is written with two equal signs. When nothing
+    matches, HCCL stops with EI0001. GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME take plain names.
+    Ports inside the NPU are no host interfaces. Names can differ between nodes, and a container
+    without --net=host has its own.
+    """
+    values = settings(case)
+    names = ("HCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+    if not any(one in values for one in names):
+        raise NotApplicable("no interface is chosen")
+    interfaces = _interfaces(case)
+    chosen: dict[str, set[str]] = {}
+    for name in names:
+        value = clean(values.get(name, ""))
+        if not value:
+            continue
+        exact = f"={value}" if name != names[0] else value
+        found = matching(exact, interfaces)
+        chosen[name] = {interface.name for interface in found}
+        if not found:
+            yield (warning if name == names[2] else error)(
+                f"{name} matches no interface of this machine",
+                found=f"{shown(values, name)}; there: {_listed(interfaces) or 'none'}",
+                wanted="the interface that carries this node's address",
+                because="HCCL stops with EI0001." if name == names[0] else "It cannot connect.",
+                remedy=_choose(name),
+                refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _EI0001),
+            )
+        elif not any(interface.addresses and interface.up is not False for interface in found):
+            yield warning(
+                f"{name} chooses an interface that is down or has no address",
+                found=f"{shown(values, name)}; {_listed(tuple(found))}",
+                wanted="an interface that is up and has an address",
+                because="Ranks cannot reach this node.",
+                remedy=_choose(name),
+                refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+            )
+    hccl, gloo = (chosen.get(one) for one in names[:2])
+    if hccl and gloo and not hccl & gloo and "HCCL_IF_IP" not in values:
+        yield warning(
+            "HCCL and gloo are pointed at different interfaces",
+            found=shown(values, *names[:2]),
+            wanted="the same interface",
+            because="One of them may have no way to the other nodes.",
+            remedy=_choose(names[1]),
+            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+        )
+
+
+def _choose(name: str) -> Remedy:
+    return Remedy(
+        summary="Choose the interface that reaches the other nodes, or unset it on a single node",
+        commands=("ip -br addr", f"unset {name}"),
+    )
+
+
+@check("socket-address", "HCCL_IF_IP is an address of this host")
+def socket_address(case: Case) -> Iterator[Finding]:
+    """HCCL_IF_IP is the host address under which the other ranks find this one.
+
+    It wins over HCCL_SOCKET_IFNAME and has to differ from node to node. The usual mistakes are one
+    address exported to all nodes and the address of a container bridge. Prefer
+    HCCL_SOCKET_IFNAME.
+    """
+    values = settings(case)
+    value = values.get("HCCL_IF_IP")
+    if value is None:
+        raise NotApplicable("HCCL_IF_IP is not set")
+    interfaces = _interfaces(case)
+    wanted = address(clean(value))
+    if wanted is None:
+        return
+    own = {
+        address(text): interface.name for interface in interfaces for text in interface.addresses
+    }
+    if wanted not in own:
+        yield error(
+            "HCCL_IF_IP is no address of this host",
+            found=f"{shown(values, 'HCCL_IF_IP')}; there: {_listed(interfaces) or 'none'}",
+            wanted="an address of this host, different on every node",
+            because="HCCL cannot listen there.",
+            remedy=unset("HCCL_IF_IP"),
+            refs=(f"{_HCCL}/HCCL_IF_IP.md",),
+        )
+    elif own[wanted] == "lo" or own[wanted].startswith(("docker", "virbr")):
+        yield warning(
+            f"HCCL_IF_IP is the address of {own[wanted]}, which other nodes cannot reach",
+            found=shown(values, "HCCL_IF_IP"),
+            wanted="an address that the other nodes reach",
+            because="Jobs of several nodes cannot connect.",
+            remedy=unset("HCCL_IF_IP"),
+            refs=(f"{_HCCL}/HCCL_IF_IP.md",),
+        )
+
+
+def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+
+
+@check("socket-default", "It is clear which interface HCCL takes")
+def socket_default(case: Case) -> Iterator[Finding]:
+    """Without HCCL_IF_IP and HCCL_SOCKET_IFNAME, HCCL takes the first interface by name.
+
+    Interfaces of docker come after all others, the loopback last. On a node with several networks
+    the first one may not reach the other nodes, or may be another network on each of them.
+    """
+    ascend(case)
+    values = settings(case)
+    if "HCCL_IF_IP" in values or "HCCL_SOCKET_IFNAME" in values:
+        raise NotApplicable("an interface is chosen")
+    usable = [
+        interface
+        for interface in sorted(_interfaces(case), key=lambda interface: interface.name)
+        if interface.addresses
+        and interface.up is not False
+        and not interface.name.startswith("docker")
+        and interface.name != "lo"
+    ]
+    if not usable:
+        yield warning(
+            "No network interface of this host can be used",
+            found=_listed(_interfaces(case)) or "none",
+            wanted="an interface that is up and has an address",
+            because="HCCL and torchrun of several nodes cannot connect; on a single node they "
+            "take the loopback.",
+            remedy=Remedy(summary="See which interface should be up", commands=("ip -br addr",)),
+            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+        )
+    if len(usable) > 1:
+        yield note(
+            f"HCCL takes {usable[0].name}, the first of {len(usable)} interfaces by name",
+            found=_listed(tuple(usable)),
+            because="For jobs of several nodes set HCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME.",
+            refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
+        )

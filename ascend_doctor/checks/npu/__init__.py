@@ -1,0 +1,1 @@
+"""Checks of NPUs, their driver and who uses them."""

@@ -1,0 +1,137 @@
+"""Cards that are gone: device files against the bus, npu-smi, /etc/hccn.conf and servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.npu.devices import SOURCE, with_devices
+from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, numbers
+from ascend_doctor.judging.container_fix import pci_devices
+from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+
+
+@check("device-files", "Every NPU of this machine has its device file")
+def device_files(case: Case) -> Iterator[Finding]:
+    """The driver makes /dev/davinciN for every NPU that it can talk to.
+
+    A card that fell off the bus takes its file with it: a number is missing, a line of lspci is
+    missing, npu-smi says "Invalid card id", and /etc/hccn.conf still has its address. The check
+    compares device files with the PCI bus, with what npu-smi lists, with /etc/hccn.conf, and with
+    the numbers of devices that servers have. A card that was there and is gone is an error. A
+    container, and a virtual machine, has the cards that it was given; there a card counts as gone
+    only if it has a file and npu-smi does not show it. On A3 one PCI function can stand for two
+    devices.
+    """
+    driver = with_devices(case)
+    present = sorted(device.number for device in driver.devices if device.number is not None)
+    if case.facts.host is None:
+        if traces := [*_on_bus(case, present), *_numbering(case, present)]:
+            yield unknown(
+                "Could not tell whether a device is missing, or was not given to this machine",
+                found="; ".join(traces),
+                because="It is not known whether this is a container or a virtual machine.",
+            )
+    elif container(case) is None:
+        gone = list(_on_bus(case, present))
+        if not _virtual(case):
+            gone += [*_numbering(case, present), *_number_of_servers(case, present)]
+        if gone:
+            yield _lost("; ".join(gone), present)
+            return
+    yield from _against_table(case, present)
+
+
+def _virtual(case: Case) -> bool:
+    """Whether this may be a virtual machine, which has the cards that it was given."""
+    return case.facts.host is None or case.facts.host.virtual_machine is not None
+
+
+def _on_bus(case: Case, present: list[int]) -> Iterator[str]:
+    """That the PCI bus shows another number of devices than /dev."""
+    on_bus, family = pci_devices(case), family_or_none(case)
+    if on_bus is None:
+        return
+    single = family is not None and family.devices_per_npu == 1
+    if on_bus > len(present) or (single and 0 < on_bus < len(present)):
+        yield (
+            f"{counted(on_bus, 'device')} on the PCI bus, {counted(len(present), 'device file')}"
+        )
+
+
+def _numbering(case: Case, present: list[int]) -> Iterator[str]:
+    """Numbers without a file: gaps, and devices that /etc/hccn.conf has an address for."""
+    last = max(present, default=-1)
+    gaps = set(range(last + 1)) - set(present)
+    if gaps:
+        yield f"no /dev/davinci{numbers(gaps)}"
+    conf = case.facts.hccn.conf if case.facts.hccn else None
+    named = {
+        int(number)
+        for key, value in (conf or {}).items()
+        if (number := key.removeprefix("address_")) != key and number.isdecimal() and value
+    }
+    if beyond := {one for one in named if last < one < MOST_DEVICES}:
+        yield (
+            f"/etc/hccn.conf has addresses of devices {numbers(named)}, and {numbers(beyond)} "
+            + ("is" if len(beyond) == 1 else "are")
+            + " not there"
+        )
+
+
+def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
+    """That no server has so many; of cards without links between them it can have any number."""
+    npus, chips = case.facts.npus, family_or_none(case)
+    if chips is None or not chips.servers or len(present) in chips.servers:
+        return
+    topology = npus.topology if npus is not None else None
+    codes = {code for row in topology.links for code in row} if topology is not None else set()
+    if codes and not any(code.startswith("HCCS") for code in codes):
+        return
+    usual = ", ".join(map(str, chips.servers))
+    yield f"{counted(len(present), 'device')}; servers of this kind have {usual}"
+
+
+def _lost(found: str, present: list[int]) -> Finding:
+    return error(
+        "A device is missing",
+        found=f"{found}; there: {numbers(present) or 'none'}",
+        wanted="a /dev/davinciN for every NPU of the server",
+        because="A card that the driver lost cannot be used until the host is restarted; if it "
+        "stays away, it is broken.",
+        remedy=Remedy(
+            summary="See which card is gone and why, then restart the host. Where a card was taken "
+            "out for good, take its lines out of /etc/hccn.conf",
+            commands=(
+                "lspci -d 19e5: | grep -i accelerators",
+                "npu-smi info -l",
+                "sudo dmesg | grep -iE 'davinci|devdrv|pcie' | tail -n 40",
+            ),
+        ),
+        refs=("Ascend/mind-cluster@22bb3d98:docs/en/faultdiag",),
+    )
+
+
+def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
+    npus = case.facts.npus
+    if npus is None or not npus.complete or not npus.devices:
+        return
+    known = [device.device for device in npus.devices if device.device is not None]
+    if len(known) != len(npus.devices) or sorted(known) == present:
+        return
+    only = sorted(set(known) ^ set(present))
+    # A container may see more in the table than it was given; a file without a card is dead.
+    given = container(case) is not None or _virtual(case)
+    yield (warning if given and set(present) <= set(known) else error)(
+        "npu-smi and /dev do not show the same devices",
+        found=f"npu-smi: {numbers(known)}; /dev: {numbers(present) or 'none'}",
+        wanted="the same numbers",
+        because="Device "
+        + numbers(only)
+        + " is in one of them only. npu-smi shows all cards of the container or host.",
+        remedy=Remedy(
+            summary="Look at both; in a container, hand in every device that you mean to use",
+            commands=("npu-smi info", "ls -l /dev/davinci*"),
+        ),
+        refs=(SOURCE,),
+    )

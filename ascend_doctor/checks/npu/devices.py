@@ -1,0 +1,149 @@
+"""Device files: the shared ones there, of the right kind, and open to this user."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import DeviceNode, Driver, Host
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import (
+    ascend,
+    container,
+)
+from ascend_doctor.judging.container_fix import managers
+from ascend_doctor.judging.judge import Case, check, error
+
+SOURCE = "hicann/driver@ef377e95"
+_ACCESS = "https://github.com/vllm-project/vllm-ascend/issues/9490"
+_CONTAINER_ACCESS = "https://github.com/Project-HAMi/ascend-device-plugin/issues/139"
+
+
+def with_devices(case: Case) -> Driver:
+    """The driver. Raises Unknown, and NotApplicable where /dev has nothing of NPUs."""
+    ascend(case)
+    driver = case.need(Driver)
+    if not driver.nodes:
+        raise NotApplicable("there are no device files of NPUs")
+    return driver
+
+
+@check("device-managers", "The shared device files of the driver are there")
+def device_managers(case: Case) -> Iterator[Finding]:
+    """Every process that uses an NPU also opens the driver's shared files.
+
+    These are /dev/davinci_manager, /dev/hisi_hdc, and /dev/devmm_svm, which the 950 family does
+    not have. On a host the driver makes them; in a container they are handed in with the devices
+    (see container-devices).
+    """
+    driver = with_devices(case)
+    if container(case) is not None:
+        raise NotApplicable("container-devices looks at them in a container")
+    present = {node.path for node in driver.nodes}
+    lacking = [path for path in managers(case) if path not in present]
+    if lacking and driver.devices:
+        yield error(
+            f"The driver's files {', '.join(lacking)} are missing",
+            found=f"there: {', '.join(sorted(present))}",
+            wanted=", ".join(managers(case)),
+            because="Every process needs them to open a device.",
+            remedy=Remedy(
+                summary="The driver is loaded in part only; restart the host, and read what the "
+                "kernel says if they stay away",
+                commands=("sudo dmesg | grep -iE 'ascend|devmm|hdc' | tail -n 40",),
+            ),
+            refs=(SOURCE,),
+        )
+
+
+@check("device-access", "This user may open the device files")
+def device_access(case: Case) -> Iterator[Finding]:
+    """A process needs read and write access to its devices and to the driver's shared files.
+
+    They belong to HwHiAiUser, mode 660, or 666 where the driver was installed with
+    --install-for-all. So the user has to be in their group, by name on a host and by number in a
+    container; a new group counts from the next login on. Root without the capability
+    DAC_OVERRIDE, and sandboxes, are refused as well. npu-smi then fails with -8005, and torch
+    counts no device.
+    """
+    driver = with_devices(case)
+    strange = [node.path for node in driver.nodes if not node.is_device]
+    if strange:
+        yield error(
+            f"{', '.join(strange)}: not a device file",
+            found="a file or folder of that name",
+            wanted="the character device of the host",
+            because="It was created by hand or by a mount of something that was not there.",
+            remedy=Remedy(
+                summary="Hand the devices in with --device, not with -v"
+                if container(case)
+                else "Remove it and restart the host",
+            ),
+            refs=(SOURCE,),
+        )
+    needed = {*managers(case), *(node.path for node in driver.nodes if node.kind != "manager")}
+    closed = [
+        node
+        for node in driver.nodes
+        if node.path in needed and node.is_device and False in {node.readable, node.writable}
+    ]
+    if not closed:
+        return
+    first = closed[0]
+    host = case.need(Host)
+    yield error(
+        "This user may not open "
+        + ", ".join(node.path for node in closed[:3])
+        + (f" and {len(closed) - 3} more" if len(closed) > 3 else ""),  # noqa: PLR2004 - as cut
+        found=f"{first.path} belongs to {_owner(first)}, mode {first.mode or 'not known'}; this "
+        f"is uid {host.uid} in groups {', '.join(map(str, host.gids)) or 'not known'}",
+        wanted="read and write access",
+        because="Without it npu-smi says -8005 and torch counts no device.",
+        remedy=_access(case, host, first),
+        refs=(_ACCESS, _CONTAINER_ACCESS),
+        devices=tuple(node.number for node in closed if node.number is not None),
+    )
+
+
+def _owner(node: DeviceNode) -> str:
+    return f"{node.owner or node.uid}:{node.group or node.gid}"
+
+
+def _access(case: Case, host: Host, node: DeviceNode) -> Remedy:
+    inside = container(case)
+    member = node.gid in host.gids
+    group_may = node.mode[-2:-1] in {"6", "7"}
+    if host.uid == 0:
+        return Remedy(
+            summary="Root is refused by what the container or sandbox takes away: start it with "
+            "the devices (--device) and, if capabilities were dropped, with "
+            "--cap-add=DAC_OVERRIDE",
+        )
+    if member and group_may:
+        return Remedy(
+            summary="The group is right, so a sandbox, a device rule of the container or a "
+            "session from before refuses it: log in again, or start the container with --device",
+            commands=("id", f"ls -l {shlex.quote(node.path)}"),
+        )
+    if not group_may:
+        return Remedy(
+            summary="Not even the group may open it; have the administrator install the driver "
+            "with --install-for-all",
+            commands=(f"ls -l {shlex.quote(node.path)}",),
+        )
+    if inside is not None and inside.kind == "kubernetes":
+        return Remedy(
+            summary="Add the group by number to the pod",
+            commands=(f"cat <<'EOF'\nsecurityContext: {{supplementalGroups: [{node.gid}]}}\nEOF",),
+        )
+    if inside is not None:
+        return Remedy(
+            summary=f"Start the container again with --group-add {node.gid}; names of the host's "
+            "groups may be missing inside"
+        )
+    group = shlex.quote(node.group or str(node.gid))
+    return Remedy(
+        summary="Join the group, then log in anew (running sessions keep their groups)",
+        commands=(f'sudo usermod -aG {group} "$USER"',),
+    )

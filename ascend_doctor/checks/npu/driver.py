@@ -1,0 +1,259 @@
+"""The kernel driver and the firmware: installed, loaded, complete, and made for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.npu.npus import shown
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Driver, known
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import ascend, container
+from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+from ascend_doctor.matrix.versions import VersionError, key, satisfies
+
+_SOURCE = "hicann/driver@ef377e95"
+_RESTART = Remedy(
+    summary="Restart the host, so that driver and firmware are loaded anew",
+    commands=("sudo reboot",),
+)
+
+
+def _on_host(case: Case) -> Driver:
+    """The driver of a host. Raises NotApplicable in a container, whose driver is the host's."""
+    ascend(case)
+    if container(case) is not None:
+        raise NotApplicable("the driver belongs to the host, not to this container")
+    return case.need(Driver)
+
+
+@check("driver-installed", "The NPU driver is installed")
+def driver_installed(case: Case) -> Iterator[Finding]:
+    """The driver (HDK) makes the device files and brings npu-smi and the libraries below CANN.
+
+    It is installed by an administrator, apart from CANN, with the firmware of the same release.
+    The check looks for its version file, normally /usr/local/Ascend/driver/version.info, on
+    machines whose PCI bus has NPUs or whose /dev has their files.
+    """
+    driver = _on_host(case)
+    if driver.version is not None:
+        return
+    if driver.path is not None:
+        raise Unknown(f"{driver.path}/version.info cannot be read")
+    cards = len(driver.pci or ())
+    yield error(
+        "The NPU driver is not installed",
+        found=f"{cards} NPUs on the PCI bus, no driver" if cards else "no driver/version.info",
+        wanted="the driver and firmware that go with your CANN",
+        because="Without it there are no device files and no libascend_hal.so.",
+        remedy=Remedy(
+            summary="Have the administrator install firmware and driver (Ascend-hdk-*.run, with "
+            "--install-for-all for all users) and restart the host; "
+            "`ascend-doctor matrix show driver` lists releases"
+        ),
+        refs=(_SOURCE,),
+    )
+
+
+@check("driver-loaded", "The NPU driver is loaded")
+def driver_loaded(case: Case) -> Iterator[Finding]:
+    """A loaded driver makes a device file for every NPU.
+
+    After an update of the kernel the modules may be missing for the new one, and after an update
+    of the driver the host has to be restarted. Then NPUs are on the PCI bus, and /dev has nothing.
+    """
+    driver = _on_host(case)
+    if driver.devices or any(node.kind == "vdevice" for node in driver.nodes):
+        if driver.modules == ():
+            yield warning(
+                "There are device files, but no kernel module of the driver is loaded",
+                found="/proc/modules names none of the driver's modules",
+                wanted="modules whose names begin with drv_, asdrv_ or ascend_",
+                because="Device files without a driver cannot be opened; they may be left over or "
+                "made by hand.",
+                remedy=Remedy(
+                    summary="See whether npu-smi answers; restart the host if it does not",
+                    commands=("lsmod | grep -E 'drv_|asdrv_|ascend_'", "npu-smi info"),
+                ),
+                refs=(_SOURCE,),
+            )
+        return
+    if driver.version is None and driver.path is None:
+        raise NotApplicable("the driver is not installed")
+    loaded = driver.modules
+    modules = "not known" if loaded is None else ", ".join(loaded) or "none of the driver"
+    yield error(
+        "The NPU driver is installed, but it has made no device",
+        found=f"no /dev/davinciN; kernel modules: {modules}; NPUs on the PCI bus: "
+        + ("not known" if driver.pci is None else str(len(driver.pci))),
+        wanted="a /dev/davinciN for every NPU",
+        because="The driver is not loaded, was built for another kernel, or met a fault.",
+        remedy=Remedy(
+            summary="Read what the kernel says; after an update of driver, firmware or kernel "
+            "restart the host, and install the driver again if its modules do not load",
+            commands=(
+                "sudo dmesg | grep -iE 'ascend|davinci|drv_|devdrv' | tail -n 40",
+                "lsmod | grep -E 'drv_|asdrv_|ascend_'",
+            ),
+        ),
+        refs=(_SOURCE,),
+    )
+
+
+@check("driver-complete", "The driver's installation was finished")
+def driver_complete(case: Case) -> Iterator[Finding]:
+    """The installer writes Driver_Install_Status=complete into /etc/ascend_install.info at its end.
+
+    Anything else there means that it was interrupted or failed half way. npu-smi then warns that
+    the driver package may not be completely installed.
+    """
+    driver = _on_host(case)
+    info = driver.install_info
+    said = [one for one in case.facts.npus.warnings if "complete" in one] if case.facts.npus else []
+    if info is not None and info.closed:
+        raise Unknown("/etc/ascend_install.info may not be read by this user")
+    if said:
+        yield _incomplete(f"npu-smi: {said[0]}")
+    elif info is not None and info.driver_status not in {None, "complete"}:
+        yield _incomplete(f"Driver_Install_Status={info.driver_status!r}")
+    elif driver.version is not None and (info is None or info.driver_status is None):
+        yield _incomplete(
+            "there is no /etc/ascend_install.info"
+            if info is None
+            else "/etc/ascend_install.info is a folder"
+            if info.is_directory
+            else "/etc/ascend_install.info has no Driver_Install_Status"
+        )
+
+
+def _incomplete(found: str) -> Finding:
+    return warning(
+        "The driver's installation is not complete",
+        found=found,
+        wanted="Driver_Install_Status=complete in /etc/ascend_install.info",
+        because="Parts of the driver may be missing or of another release.",
+        remedy=Remedy(
+            summary="Run the driver's installer again, and restart the host if it asks for it",
+        ),
+        refs=(f"{_SOURCE}:npucli/npu_smi.c",),
+    )
+
+
+@check("driver-firmware", "Driver and firmware are made for each other")
+def driver_firmware(case: Case) -> Iterator[Finding]:
+    """Driver and firmware name the range of each other that they work with.
+
+    The driver's version.info has compatible_version_fw, the firmware's has compatible_version_drv,
+    and npu-smi says OK or NOK for the two that run. They are released in pairs; install firmware
+    and driver of one release and restart the host.
+    """
+    ascend(case)
+    driver = case.need(Driver)
+    boards = case.facts.npus.boards if case.facts.npus else ()
+    refused = [board.npu_id for board in boards if board.compatibility == "NOK"]
+    if refused:
+        yield error(
+            "npu-smi says that driver and firmware do not fit",
+            found=f"Compatibility: NOK on NPU {', '.join(map(str, refused))}",
+            wanted="Compatibility: OK",
+            because="The driver itself refuses this firmware.",
+            remedy=_pair(),
+            refs=(_SOURCE,),
+        )
+    told = False
+    # Without a file of the firmware's own, the boards tell which firmware runs.
+    running = {board.firmware_version for board in boards if board.firmware_version}
+    firmware = (driver.firmware_version,) if driver.firmware_version else tuple(sorted(running))
+    for what, version, other, allowed in (
+        *(("firmware", one, driver.version, driver.compatible_firmware) for one in firmware),
+        ("driver", driver.version, driver.firmware_version, driver.compatible_drivers),
+    ):
+        if version is None or allowed is None:
+            continue
+        told = True
+        if not _inside(version, allowed) and not refused:
+            partner = "driver" if what == "firmware" else "firmware"
+            yield warning(
+                f"The {partner} does not name this {what} as one that it works with",
+                found=f"{what} {version}, {partner} {other or 'of unknown version'}",
+                wanted=f"{what} in {allowed}",
+                because="Another pair than the released one may fail in any way.",
+                remedy=_pair(),
+                refs=(_SOURCE,),
+            )
+    if not told and not any(board.compatibility in {"OK", "NOK"} for board in boards):
+        raise Unknown("driver or firmware version could not be told")
+    yield from _undecided(case)
+
+
+def _undecided(case: Case) -> Iterator[Finding]:
+    """Cards of which npu-smi does not say OK or NOK, though it was asked and does so elsewhere."""
+    npus = case.facts.npus
+    if npus is None:
+        return
+    told = {board.npu_id: board.compatibility for board in npus.boards if board.chip_name is None}
+    cards = dict.fromkeys(device.npu_id for device in npus.devices)
+    speaks = any(told.values())
+    for card in cards:
+        word = told.get(card)
+        if word not in {"OK", "NOK"} and (word or speaks):
+            yield unknown(
+                f"npu-smi does not say whether driver and firmware fit on NPU {card}",
+                found=f"Compatibility: {word or 'not told'}",
+                because="A card with other firmware may fail in any way.",
+            )
+
+
+def _pair() -> Remedy:
+    return Remedy(
+        summary="Have the administrator install firmware and driver of one release, firmware "
+        "first, and restart the host",
+        commands=("npu-smi info -t board -i 0",),
+    )
+
+
+def _inside(version: str, allowed: str) -> bool:
+    try:
+        return satisfies("ascend", version, allowed)
+    except VersionError as reason:
+        raise Unknown(str(reason)) from reason
+
+
+@check("driver-running", "The driver that runs is the one on disk")
+def driver_running(case: Case) -> Iterator[Finding]:
+    """npu-smi tells the driver that runs, version.info the one that is installed.
+
+    They differ after an update without a restart, and in a container whose driver folder is not
+    the host's. The libraries of one driver then talk to the kernel modules of another.
+    """
+    ascend(case)
+    driver, npus = case.need(Driver), shown(case)
+    running = known(npus.driver_version, "which driver runs")
+    versions = [one for one in (driver.version, driver.package_version) if one]
+    if not versions:
+        raise Unknown("could not tell which driver is on disk")
+    if any(_same(running, version) for version in versions):
+        return
+    inside = container(case) is not None
+    yield warning(
+        f"Driver {running} runs, and {versions[0]} is on disk",
+        found=f"npu-smi: {running}; {driver.path}/version.info: {', '.join(versions)}",
+        wanted="one release",
+        because="The container has the driver folder of another host or its own."
+        if inside
+        else "The driver was changed and the host was not restarted.",
+        remedy=Remedy(summary="Mount the host's own /usr/local/Ascend/driver into the container")
+        if inside
+        else _RESTART,
+        refs=(_SOURCE,),
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    """Equal, or equal but for a build that only one of them names (24.1.rc1.b030)."""
+    if one.startswith(f"{other}.") or other.startswith(f"{one}."):
+        return True
+    try:
+        return key("ascend", one) == key("ascend", other)
+    except VersionError:
+        return one == other

@@ -1,0 +1,133 @@
+"""The NPUs of one server beside each other: the same chip, memory, driver, firmware; not hot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ascend_doctor.checks.npu.npus import shown
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Npus, PciFunction
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import npu_name, npu_names
+from ascend_doctor.judging.judge import Case, check, error, warning
+
+_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
+# MindCluster ToolBox measures at less than this; no public source says where chips throttle.
+_HOT_C = 90
+_TOOLBOX = "hiascend.com MindCluster ToolBox guide 26.1 (toolboxug_0015)"
+
+
+def _groups(values: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Owners by value, the commonest value first."""
+    pairs = [(value, owner) for value, owner in values if value]
+    order = Counter(value for value, _ in pairs).most_common()
+    return {value: [owner for one, owner in pairs if one == value] for value, _ in order}
+
+
+def _told(groups: dict[str, list[str]]) -> str:
+    """The commonest value in short, the others with their owners."""
+    (usual, most), *odd = groups.items()
+    listed = [f"{usual} on {len(most)}"]
+    return "; ".join((*listed, *(f"{value} on {', '.join(of)}" for value, of in odd)))
+
+
+@check("npu-alike", "The NPUs of this server are alike")
+def npu_alike(case: Case) -> Iterator[Finding]:
+    """A server has NPUs of one chip, one memory size, one driver and one firmware.
+
+    A card that was replaced may be another bin of the chip (910B3 and 910B4) or carry older
+    firmware. Ranks of one job then differ in speed and memory, and all wait for the slowest; what
+    differs in firmware was never tested together. Chips of two families do not train together at
+    all: their operators come in packages of their own.
+    """
+    npus = shown(case)
+    families = {
+        family.id
+        for device in npus.devices
+        if (family := case.catalog.family_of(device.name)) is not None
+    }
+    chips = _groups((device.name, npu_name(device)) for device in npus.devices)
+    functions = _groups((function.device, function.address) for function in _functions(case))
+    if len(families) > 1 or len(functions) > 1:
+        yield error(
+            "The NPUs of this server are chips of several families",
+            found=_told(chips if len(chips) > 1 else functions),
+            wanted="one kind of chip",
+            because="Operators are compiled for one family; ranks on the other cannot run them.",
+            remedy=Remedy(
+                summary="See which card was replaced, and leave it out of jobs",
+                commands=("npu-smi info", "lspci -d 19e5:"),
+            ),
+            refs=(_SOURCE,),
+        )
+    elif len(chips) > 1:
+        yield _differ("chips", chips)
+    for what, values in _compared(npus).items():
+        if len(values) > 1:
+            yield _differ(what, values)
+    boards = {board.npu_id for board in npus.boards}
+    silent = [device for device in npus.devices if device.npu_id not in boards]
+    if silent:
+        raise Unknown(f"npu-smi told nothing of the board of {npu_names(silent)}")
+
+
+def _functions(case: Case) -> tuple[PciFunction, ...]:
+    return (case.facts.driver.pci or ()) if case.facts.driver else ()
+
+
+def _compared(npus: Npus) -> dict[str, dict[str, list[str]]]:
+    # The board of a chip (A3), which has a chip name, is no card.
+    cards = [board for board in npus.boards if board.chip_name is None]
+    return {
+        "memory sizes": _groups(
+            (f"{device.hbm.total} MB", npu_name(device)) for device in npus.devices if device.hbm
+        ),
+        "drivers": _groups((card.driver_version or "", f"NPU {card.npu_id}") for card in cards),
+        "firmware": _groups((card.firmware_version or "", f"NPU {card.npu_id}") for card in cards),
+    }
+
+
+def _differ(what: str, values: dict[str, list[str]]) -> Finding:
+    return warning(
+        f"The NPUs of this server have different {what}",
+        found=_told(values),
+        wanted="the same on all NPUs",
+        because="Ranks of one job differ in speed or memory, and all wait for the slowest."
+        if what in {"chips", "memory sizes"}
+        else "Cards of several releases were never tested together.",
+        remedy=Remedy(
+            summary="See which card was replaced; have its driver and firmware brought to the "
+            "release of the others, or leave it out of jobs",
+            commands=("npu-smi info", "npu-smi info -t board -i 0"),
+        ),
+        refs=(_SOURCE,),
+    )
+
+
+@check("npu-temperature", "The NPUs are not too hot")
+def npu_temperature(case: Case) -> Iterator[Finding]:
+    """Chips at full load are 60 to 71 °C warm in what users published.
+
+    At which temperature a chip slows down or switches off is not published. Huawei's own test of
+    a machine (ascend-dmi) asks for less than 90 °C, so that is where the warning begins.
+    """
+    npus = shown(case)
+    hot = [device for device in npus.devices if (device.temperature_c or 0) >= _HOT_C]
+    if hot:
+        yield warning(
+            f"{npu_names(hot).capitalize() if len(hot) > 1 else npu_name(hot[0])} "
+            f"{'are' if len(hot) > 1 else 'is'} at {max(npu.temperature_c or 0 for npu in hot)} °C",
+            found="; ".join(f"{npu_name(one)}: {one.temperature_c} °C" for one in hot),
+            wanted=f"below {_HOT_C} °C",
+            because="A hot chip slows down or switches off; when, is not published.",
+            remedy=Remedy(
+                summary="See whether fans, coolant and air flow are as they should be",
+                commands=("npu-smi info",),
+            ),
+            refs=(_TOOLBOX,),
+            devices=tuple(npu.device for npu in hot if npu.device is not None),
+        )
+    silent = [device for device in npus.devices if device.temperature_c is None]
+    if silent:
+        raise Unknown(f"npu-smi did not tell the temperature of {npu_names(silent)}")

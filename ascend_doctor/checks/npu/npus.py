@@ -1,0 +1,249 @@
+"""The NPUs themselves: healthy, without memory errors, linked as their server has it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Npu, Npus, Topology
+from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
+from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
+
+_SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
+_ECC = (
+    "https://github.com/hicann/runtime/blob/master/docs/en/error_code_ref/EZ2001-Execution_Error.md"
+)
+_TOPOLOGY = "hicann/driver@ef377e95"
+_CARDS_OF_A_GROUP = 8
+# The legend of `npu-smi info -t topo`: paths over PCIe.
+_SLOW = frozenset({"SYS", "PHB", "PIX", "PXB"})
+_SHOWN = 6
+
+
+def shown(case: Case) -> Npus:
+    """What npu-smi shows. Raises Unknown for no device, NotApplicable where that is explained."""
+    ascend(case)
+    npus = case.need(Npus)
+    if npus.devices:
+        return npus
+    if npus.error is not None:
+        raise NotApplicable("npu-smi shows no device (see npu-smi)")
+    driver = case.facts.driver
+    if not npus.tool and driver is not None and not driver.nodes:
+        raise NotApplicable("no device is here to look at")
+    raise Unknown("npu-smi is not there" if not npus.tool else "npu-smi shows no device")
+
+
+def _query(kind: str, npu: Npu, layout: str | None) -> str:
+    chip = "" if layout == "950" else f" -c {npu.chip_id}"
+    return f"npu-smi info -t {kind} -i {npu.npu_id}{chip}"
+
+
+@check("npu-table", "Every NPU that npu-smi counts is in its table")
+def npu_table(case: Case) -> Iterator[Finding]:
+    """npu-smi counts cards in one place (info -l) and shows them in another (info).
+
+    A card that is counted, or that has a row of chips (info -m), and is not shown was lost while
+    the machine ran: an error, but for containers, where the count may be that of the host. A table
+    that was cut is not judged.
+    """
+    npus = shown(case)
+    cards = {device.npu_id for device in npus.devices}
+    if not npus.complete:
+        raise Unknown(f"the table was cut after {counted(len(npus.devices), 'device')}")
+    counts = max(npus.listed or 0, len({mapping.npu_id for mapping in npus.mapping or ()} | cards))
+    if counts > len(cards):
+        yield (error if container(case) is None else warning)(
+            f"npu-smi counts {counts} cards and shows {len(cards)}",
+            found=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
+            wanted=f"{counts} cards",
+            because="A card that is not shown was lost, or does not answer.",
+            remedy=Remedy(
+                summary="See which one is missing, then restart the host",
+                commands=("npu-smi info -l", "npu-smi info -m"),
+            ),
+            refs=(_SOURCE,),
+        )
+
+
+@check("npu-health", "Every NPU is healthy")
+def npu_health(case: Case) -> Iterator[Finding]:
+    """The driver rates every NPU: OK, Warning, Alarm or Critical, with codes that say why.
+
+    A warning needs no stop, but an eye. With an alarm or a critical state the NPU may not compute,
+    may compute wrongly, or goes away under load; take it out of use and have the codes looked up
+    in the health documents of your product. UNKNOWN means that the card did not say.
+    """
+    npus = shown(case)
+    details = {(health.npu_id, health.chip_id): health for health in npus.health}
+    for npu in npus.devices:
+        if npu.health == "OK":
+            continue
+        detail = details.get((npu.npu_id, npu.chip_id))
+        codes = ", ".join(detail.codes) if detail else ""
+        found = f"{npu_name(npu)}: {npu.health or 'no state'}"
+        if codes:
+            found += f"; codes {codes}"
+        if detail and detail.texts:
+            found += f"; {'; '.join(detail.texts)}"
+        remedy = Remedy(
+            summary="Read the codes; keep the device out of jobs until it is OK again "
+            "(restart the host once, then have it serviced)",
+            commands=(_query("health", npu, npus.layout),),
+        )
+        devices = () if npu.device is None else (npu.device,)
+        if npu.health in {"Alarm", "Critical"}:
+            yield error(
+                f"{npu_name(npu)} is in state {npu.health}",
+                found=found,
+                wanted="OK",
+                because="It may fail under load, or compute wrongly.",
+                remedy=remedy,
+                refs=(_SOURCE,),
+                devices=devices,
+            )
+        elif npu.health == "Warning":
+            yield warning(
+                f"{npu_name(npu)} is in state Warning",
+                found=found,
+                wanted="OK",
+                because="It works, and something is not as it should be.",
+                remedy=remedy,
+                refs=(_SOURCE,),
+                devices=devices,
+            )
+        else:
+            yield unknown(
+                f"The health of {npu_name(npu)} could not be told",
+                found=found,
+                because="The card did not tell its state.",
+                remedy=remedy,
+            )
+
+
+@check("npu-ecc", "The NPUs' memory has no errors that were not corrected")
+def npu_ecc(case: Case) -> Iterator[Finding]:
+    """NPUs count errors of their memory and take bad pages out of use.
+
+    Single-bit errors are corrected; a few do no harm. A double-bit error is not: a job that meets
+    one ends, and its page is isolated at the next reset. Pages that wait for isolation mean that a
+    restart is due. Pages that were isolated after double-bit errors are out of use; no source
+    says how many are too many, so they are a warning. A device whose counters were not told is
+    "could not tell", however well the others are.
+    """
+    npus = shown(case)
+    if not npus.ecc:
+        raise Unknown("npu-smi told no error counters")
+    places = {(device.npu_id, device.chip_id): device for device in npus.devices}
+    for ecc in npus.ecc:
+        counted = {name: count for name, count in ecc.counters.items() if count}
+        due = [n for n in counted if "Double Bit Error" in n or "Next-Isolated" in n]
+        isolated = [n for n in counted if "Double Bit Isolated" in n]
+        npu = places.get((ecc.npu_id, ecc.chip_id), Npu(npu_id=ecc.npu_id, chip_id=ecc.chip_id))
+        found = "; ".join(f"{name}: {count}" for name, count in counted.items())
+        if due:
+            yield warning(
+                f"{npu_name(npu)} has memory errors that were not corrected",
+                found=found,
+                wanted="no double-bit errors, no pages waiting for isolation",
+                because="A job that meets such a page ends with an uncorrectable error.",
+                remedy=Remedy(
+                    summary="Restart the host, which isolates the pages; a card whose count goes "
+                    "on rising has to be replaced",
+                    commands=(_query("ecc", npu, npus.layout), "sudo reboot"),
+                ),
+                refs=(_ECC,),
+                devices=() if npu.device is None else (npu.device,),
+            )
+        elif isolated:
+            yield warning(
+                f"{npu_name(npu)} has isolated pages after memory errors that were not corrected",
+                found=found,
+                wanted="no double-bit errors",
+                because="The pages are out of use and do no harm; a card whose count goes on "
+                "rising fails sooner or later.",
+                remedy=Remedy(
+                    summary="Look again after some days of work; have a card whose count rises "
+                    "serviced",
+                    commands=(_query("ecc", npu, npus.layout),),
+                ),
+                refs=(_ECC,),
+                devices=() if npu.device is None else (npu.device,),
+            )
+        elif counted:
+            yield note(f"{npu_name(npu)} has a history of memory errors", found=found, refs=(_ECC,))
+    names = {name for one in npus.ecc for name in one.counters}
+    told = {(one.npu_id, one.chip_id) for one in npus.ecc if names <= one.counters.keys()}
+    silent = [device for device in npus.devices if (device.npu_id, device.chip_id) not in told]
+    if silent:
+        raise Unknown(f"npu-smi did not tell all error counters of {npu_names(silent)}")
+
+
+@check("npu-topology", "The NPUs are linked as their server has it")
+def npu_topology(case: Case) -> Iterator[Finding]:
+    """Collectives inside a server run over the links that `npu-smi info -t topo` shows.
+
+    In an 8-card A2 server every pair is HCCS; of 16 cards that holds inside 0 to 7 and 8 to 15. On
+    A3 the two dies of a card are SIO and all others HCCS or HCCS_SW. PIX, PXB, PHB or SYS between
+    them means a lost link, or a virtual machine without HCCS. NA, and a row that was not printed,
+    tell nothing. On 950 several products differ, and all are fine.
+    """
+    npus = shown(case)
+    family = family_or_none(case)
+    if family is None or family.id not in {"ascend910b", "ascend910_93"}:
+        raise NotApplicable("no topology is expected of this chip")
+    if npus.topology is None:
+        raise Unknown("npu-smi told no topology")
+    pairs = list(_pairs(npus.topology, a3=family.id == "ascend910_93"))
+    bad = [pair for pair in pairs if pair[2] in _SLOW]
+    if bad:
+        listed = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
+        inside = case.facts.host is not None and case.facts.host.virtual_machine is not None
+        yield warning(
+            f"{len(bad)} pairs of NPUs have no HCCS between them",
+            found=listed + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
+            wanted="SIO inside a card, HCCS or HCCS_SW to all others"
+            if family.id == "ascend910_93"
+            else "HCCS between all cards of a group of 8",
+            because="Their traffic takes the slow way"
+            + (", as it does in virtual machines without HCCS." if inside else "; a link is lost."),
+            remedy=Remedy(
+                summary="See whether the health of these cards has codes, and restart the host",
+                commands=("npu-smi info -t topo",),
+            ),
+            refs=(_TOPOLOGY,),
+        )
+    silent = [f"{a}-{b} {code}".rstrip() for a, b, code in pairs if code not in _SLOW]
+    if silent:
+        more = " and others" if len(silent) > _SHOWN else ""
+        raise Unknown(f"npu-smi did not tell the links {', '.join(silent[:_SHOWN])}{more}")
+    shown_numbers = {_number(name) for name in npus.topology.names}
+    lacking = [
+        device
+        for device in npus.devices
+        if (device.device if npus.layout == "a3" else device.npu_id) not in shown_numbers
+    ]
+    if lacking:
+        raise Unknown(f"the topology does not have {npu_names(lacking)}")
+
+
+def _pairs(topology: Topology, *, a3: bool) -> Iterator[tuple[str, str, str]]:
+    """Pairs of NPUs that are not known to be linked fast, each once: a slow code before others."""
+    fast = {"HCCS", "HCCS_SW", "SIO"} if a3 else {"HCCS"}
+    groups = [_number(name) // _CARDS_OF_A_GROUP for name in topology.names]
+    for (row, one), (column, other) in itertools.combinations(enumerate(topology.names), 2):
+        codes = (topology.links[row][column], topology.links[column][row])
+        if not a3 and groups[row] != groups[column]:
+            continue
+        code = next((code for code in codes if code in _SLOW), None)
+        if code is None:
+            code = next((code for code in codes if code not in fast), None)
+        if code is not None:
+            yield one, other, code
+
+
+def _number(name: str) -> int:
+    """The number at the end of NPU5 or Phy-ID12."""
+    return int("0" + name[len(name.rstrip("0123456789")) :][:9])

@@ -1,0 +1,214 @@
+"""Who uses the NPUs: processes, their owners, and memory that somebody holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from ascend_doctor.checks.npu.npus import shown
+from ascend_doctor.errors import NeedsRoot, Unknown
+from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import (
+    ascend,
+    container,
+    family_or_none,
+    lacks_root,
+    npu_name,
+    npu_names,
+    numbers,
+)
+from ascend_doctor.judging.judge import Case, check, warning
+
+_TABLE = "hicann/driver@ef377e95:npucli"
+_LEFT = "https://github.com/hiyouga/LlamaFactory/issues/3839"
+# Above the largest figure seen at idle; captures differ by some hundred MB.
+_MARGIN_MB = 1024
+_BUSY_PERCENT = 5
+
+
+@check("npu-free", "No process uses the NPUs")
+def npu_free(case: Case) -> Iterator[Finding]:
+    """A job needs its NPUs for itself.
+
+    A killed job can leave processes behind that keep device memory and HCCL's ports; the next job
+    then stops with "Failed to initialize the HCCP process" (EJ0001) or out of memory. The check
+    reads the process table of npu-smi and the open files in /proc, and says who the owner is. A
+    container cannot see processes of others, and the pid that npu-smi shows may be one of the
+    host. Look at the owner before you end anything.
+    """
+    ascend(case)
+    npus, holders = case.facts.npus, case.facts.holders
+    rows = _unheld(npus, set(_held(holders))) if npus else []
+    owners = list(holders.processes) if holders else []
+    busy = _busy(npus, holders) if npus else []
+    if owners or rows:
+        yield _used(owners, rows)
+    if busy:
+        yield _busy_alone(busy)
+    elif owners or rows:
+        return
+    elif (npus is None or npus.processes is None) and not (holders and holders.complete):
+        told = "neither npu-smi nor /proc tells all processes"
+        raise NeedsRoot(told) if lacks_root(case) else Unknown(told)
+
+
+def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
+    """NPUs that work although no process shows on them."""
+    held, listed = _held(holders), _listed(npus)
+    return [
+        npu
+        for npu in npus.devices
+        if (npu.utilisation or 0) > _BUSY_PERCENT
+        and npu.device not in held
+        and (npu.npu_id, npu.chip_id) not in listed
+    ]
+
+
+def _busy_alone(busy: list[Npu]) -> Finding:
+    return warning(
+        f"{len(busy)} NPU{'s are' if len(busy) > 1 else ' is'} busy, and no process shows",
+        found="; ".join(f"{npu_name(npu)}: {npu.utilisation} % busy" for npu in busy),
+        wanted="0 %, as idle chips show",
+        because="It is a job in another container or of another user, or one that hangs on the "
+        "device after its process was killed.",
+        remedy=Remedy(
+            summary="On the host, as root, see who has the devices open; where nobody has, restart "
+            "the host",
+            commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
+        ),
+        refs=(_TABLE, _LEFT),
+        devices=tuple(npu.device for npu in busy if npu.device is not None),
+    )
+
+
+def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
+    """Rows of npu-smi's table for devices of which /proc tells nothing."""
+    places = {(device.npu_id, device.chip_id): device for device in npus.devices}
+    found = []
+    for row in npus.processes or ():
+        place = (row.npu_id, row.chip_id)
+        npu = places.get(place, Npu(npu_id=row.npu_id, chip_id=row.chip_id))
+        if npu.device not in held:
+            found.append((npu, row))
+    return found
+
+
+def _held(holders: Holders | None) -> dict[int, list[Holder]]:
+    found: dict[int, list[Holder]] = {}
+    for process in holders.processes if holders else ():
+        for device in process.devices:
+            found.setdefault(device, []).append(process)
+    return found
+
+
+def _listed(npus: Npus | None) -> dict[tuple[int, int], list[NpuProcess]]:
+    found: dict[tuple[int, int], list[NpuProcess]] = {}
+    for process in (npus.processes or ()) if npus else ():
+        found.setdefault((process.npu_id, process.chip_id), []).append(process)
+    return found
+
+
+def _used(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
+    devices = {device for owner in owners for device in owner.devices}
+    devices |= {npu.device for npu, _ in rows if npu.device is not None}
+    pids = [str(owner.pid) for owner in owners]
+    return warning(
+        f"NPUs are in use: {_devices(devices)}" if devices else "NPUs are in use",
+        found="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
+        wanted="no process on the devices that you mean to use",
+        because="Two jobs on one NPU run out of memory or stop with EJ0001.",
+        remedy=Remedy(
+            summary="Wait for them, choose other devices with ASCEND_RT_VISIBLE_DEVICES, or, "
+            "where they are left over and yours, end them",
+            commands=(f"ps -o pid,user,etime,args -p {','.join(pids)}", f"kill {' '.join(pids)}")
+            if pids
+            else ("npu-smi info",),
+        ),
+        refs=(_TABLE, _LEFT),
+        devices=tuple(sorted(devices)),
+    )
+
+
+def _devices(found: Collection[int]) -> str:
+    return f"device{'s' if len(found) > 1 else ''} {numbers(found)}"
+
+
+def _owner(holder: Holder) -> str:
+    age = "" if holder.age is None else f", since {_span(holder.age)}"
+    inside = ", in a container" if holder.container else ""
+    who = f"pid {holder.pid} {holder.name or '(no name)'} of {holder.user or 'not known'}"
+    return f"{who}{age}{inside} on {numbers(holder.devices)}"
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _row(npu: Npu, process: NpuProcess) -> str:
+    memory = "" if process.memory_mb is None else f", {process.memory_mb} MB"
+    name = f" {process.name}" if process.name else ""
+    return f"{npu_name(npu)}: pid {process.pid}{name}{memory}"
+
+
+@check("npu-memory", "The NPUs' memory is free")
+def npu_memory(case: Case) -> Iterator[Finding]:
+    """An idle NPU has some memory in use all the same: about 3 GB on A2 and A3, 6 GB on 950.
+
+    The check compares with the largest figure seen on idle machines of the chip family, and
+    leaves a margin of 1 GB. More than that without a process in sight is a job in another
+    container, a process that was killed and has not let go, or one of another user.
+    """
+    ascend(case)
+    npus = shown(case)
+    family = family_or_none(case)
+    if family is None or family.idle_hbm_mb is None:
+        raise Unknown("what an idle chip of this kind uses is not known")
+    held = _held(case.facts.holders)
+    listed = _listed(npus)
+    full = [
+        npu
+        for npu in npus.devices
+        if (_used_mb(npu) or 0) > family.idle_hbm_mb + _MARGIN_MB
+        and npu.device not in held
+        and (npu.npu_id, npu.chip_id) not in listed
+    ]
+    if full:
+        places = "; ".join(
+            f"{npu_name(one)}: {_used_mb(one)} MB"
+            + (f", {one.utilisation} % busy" if (one.utilisation or 0) > _BUSY_PERCENT else "")
+            for one in full
+        )
+        devices = tuple(one.device for one in full if one.device is not None)
+        inside = container(case) is not None
+        yield warning(
+            "Memory is held, and no process shows"
+            + (f": {_devices(devices)}" if devices else f" on {len(full)} NPUs"),
+            found=places,
+            wanted=f"at most {family.idle_hbm_mb} MB, as idle chips of {family.title} use",
+            because="It belongs to a job in another container, to another user, or to a process "
+            "that was killed and has not ended.",
+            remedy=Remedy(
+                summary="On the host, as root, see who has the devices open"
+                if inside
+                else "See as root who has the devices open",
+                commands=("sudo fuser -v /dev/davinci[0-9]*", "npu-smi info"),
+            ),
+            refs=("npu-smi captures of idle machines in public reports", _LEFT),
+            devices=devices,
+        )
+
+    silent = [device for device in npus.devices if _used_mb(device) is None]
+    if silent:
+        raise Unknown(f"npu-smi did not tell the memory of {npu_names(silent)}")
+
+
+def _used_mb(npu: Npu) -> int | None:
+    """Memory in use: HBM, or the only memory where the table has no HBM column (310).
+
+    From 910B on the other memory is "0 / 0", which tells nothing.
+    """
+    usage = npu.hbm or npu.memory
+    return usage.used if usage and usage.total else None

@@ -1,0 +1,90 @@
+"""Ray: whether it chooses the devices of its actors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import distribution, installed, npu_only, variable
+
+_NAME = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
+# ray/_private/accelerators/npu.py of the wheels: ASCEND_VISIBLE_DEVICES and a variable of another
+# name in 2.9.3, the present ones in 2.10.0; os.environ.get in 2.53.0, env_bool in 2.54.0.
+_RUNTIME = Version("2.10.0")
+_BOOLEAN = Version("2.54.0")
+_PARSING = "https://github.com/ray-project/ray/pull/60577"
+_VERL = "verl-project/verl@1dda039b:verl/utils/ray_utils.py"
+_ADVICE = "verl-project/verl@1dda039b:docs/ascend_tutorial/get_start/install_guidance.rst"
+_ALL_DEVICES = "Every actor sees all devices, and code that takes device 0 puts all ranks on one."
+
+
+@check("ray-visible-devices", f"{_NAME} is 1 or unset")
+def ray_visible_devices(case: Case) -> Iterator[Finding]:
+    """Ray gives an actor that holds NPUs an ASCEND_RT_VISIBLE_DEVICES with just those.
+
+    RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1 keeps it from that: every actor then sees
+    all devices and has to choose its own. Other values are a trap. Before Ray 2.54 any text
+    counts as set, "0" and "false" too; from 2.54 on only 1 and true do. verl takes any text for
+    set: with "0" and a new Ray it sets a device number that is not visible in the actor (107001).
+    Ray reads the variable on each node, so it has to be the same there before `ray start`.
+
+    Ray before 2.10 sets ASCEND_VISIBLE_DEVICES, which only the container runtime reads: its actors
+    all see all devices.
+    """
+    npu_only(case)
+    release = distribution(case, "ray").version
+    value = variable(case, _NAME)
+    verl = installed(case, "verl")
+    if _is_before(_RUNTIME, release):
+        yield warning(
+            f"Ray {release} does not choose the devices of its actors",
+            found=f"Ray {release} sets ASCEND_VISIBLE_DEVICES, which processes do not read",
+            wanted="Ray 2.10 or newer",
+            because=_ALL_DEVICES,
+        )
+    elif not value:
+        if verl:
+            yield note(
+                "Ray chooses the devices of each actor",
+                found=f"{_NAME} is not set",
+                because="verl works with that, and its documents for Ascend set it to 1.",
+                refs=(_ADVICE,),
+            )
+    elif value.lower() not in {"1", "true"}:
+        yield from _neither(value, release, verl=verl is not None)
+
+
+def _neither(value: str, release: str, *, verl: bool) -> Iterator[Finding]:
+    boolean = not _is_before(_BOOLEAN, release)
+    because = _ALL_DEVICES
+    if boolean:
+        because = (
+            "Actors see only the devices that they hold, and verl takes the variable for set: it "
+            "sets a device number that is not visible (107001)."
+            if verl
+            else "Actors see only the devices that they hold, under numbers that begin at 0."
+        )
+    counts = "does not count as set" if boolean else "counts as set"
+    yield (error if boolean and verl else warning)(
+        f"{_NAME}={value} {counts} in Ray {release}",
+        found=f"{_NAME}={value!r}, Ray {release}",
+        wanted="1, or unset, the same on every node",
+        because=because,
+        remedy=Remedy(
+            summary="Set it to 1 where ranks choose their device, or unset it, on every node "
+            "before `ray start`",
+            commands=(f"export {_NAME}=1",),
+        ),
+        refs=(_PARSING, _VERL) if verl else (_PARSING,),
+    )
+
+
+def _is_before(first: Version, release: str) -> bool:
+    try:
+        return Version(release) < first
+    except InvalidVersion as broken:
+        raise Unknown(f"how Ray {release} chooses devices") from broken

@@ -1,0 +1,155 @@
+"""The chip: known to torch_npu, meant for training, and not mistaken for another."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import Npus
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import distribution, family, npu_only
+from ascend_doctor.judging.version_compare import held
+
+_ATC = (
+    "https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/83RC1/devaids/atctool/"
+    "atlasatcparam_16_0035.html"
+)
+_VARIABLES = "Ascend/pytorch@v26.1.0-pytorch2.7.1:torch_npu/csrc/core/npu/NpuVariables.cpp"
+_SUPPORTED = "Ascend/MindSpeed@26.1.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+
+
+def names(case: Case) -> tuple[str, ...]:
+    """The SoC names of this machine, as aclrtGetSocName would give them.
+
+    The word Ascend and npu-smi's name; on A3 chip name and NPU name of the board, joined by an
+    underscore. Raises Unknown, and NotApplicable where there is no trace of an NPU.
+    """
+    npus = case.need(Npus)
+    boards = [
+        f"{board.chip_name}_{board.npu_name}".replace(" ", "")
+        for board in npus.boards
+        if board.chip_name and board.npu_name
+    ]
+    plain = [
+        device.name if device.name.startswith("Ascend") else f"Ascend{device.name}"
+        for device in npus.devices
+        if device.name and device.name != "Ascend910"
+    ]
+    found = tuple(dict.fromkeys(board for board in (*boards, *plain) if board))
+    if not found:
+        family(case)
+        raise Unknown("the names of the chips could not be told")
+    return found
+
+
+@check("soc-unknown", "torch_npu knows this chip")
+def soc_unknown(case: Case) -> Iterator[Finding]:
+    """torch_npu has a table of chip names and refuses a chip that it does not find there.
+
+    Newer chips need a newer torch_npu: Ascend 950 is known from TorchNPU 26.0.0 on.
+    """
+    npu_only(case)
+    torch_npu, chip = distribution(case, "torch-npu"), family(case)
+    if not chip.first_torch_npu:
+        return
+    row = matrix_fit.release(case, "torch-npu", torch_npu.version)
+    train = row.attributes.get("train") if row else None
+    for name in names(case):
+        first = next(
+            (
+                train
+                for pattern, train in chip.first_torch_npu.items()
+                if fnmatch.fnmatchcase(name, pattern)
+            ),
+            None,
+        )
+        if first is None:
+            continue
+        if train is None:
+            raise Unknown(f"no table says which TorchNPU release {torch_npu.version} is")
+        known = held(train, f">={first}", "ascend")
+        if not known:
+            yield error(
+                f"torch_npu {torch_npu.version} does not know the chip {name}",
+                found=f"torch_npu {torch_npu.version} is of TorchNPU {train}",
+                wanted=f"TorchNPU {first} or newer",
+                because="It raises an error for a chip that is not in its table.",
+                remedy=Remedy(summary=f"Install a torch_npu of TorchNPU {first} or newer"),
+                refs=tuple(source.url for source in chip.sources),
+            )
+
+
+@check("vllm-ascend-chip", "vllm-ascend supports this chip")
+def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
+    """vllm-ascend lists the products that it supports: Atlas A2 and A3, and 300I Duo.
+
+    The first generation (910A, 910 Pro B) and 310B are not supported by any release; Atlas 950DT
+    is listed from 0.23.0 on. Where training and rollout share a machine, rollout then cannot run.
+    """
+    npu_only(case)
+    vllm, chip = distribution(case, "vllm-ascend"), family(case)
+    first = chip.first_vllm_ascend
+    if not first or (first != "none" and held(vllm.version, f">={first}.dev0")):
+        return
+    never = first == "none"
+    yield (error if never else warning)(
+        f"vllm-ascend {vllm.version} does not {'support' if never else 'list'} {chip.title}",
+        found=chip.title,
+        wanted="Atlas A2 or A3" if never else f"vllm-ascend {first} or newer for this chip",
+        because="Its operators are not made for this chip.",
+        refs=tuple(source.url for source in chip.sources if "vllm" in source.url),
+    )
+
+
+@check("soc-910b-confusion", "The chip is not mistaken for another one")
+def soc_910b_confusion(case: Case) -> Iterator[Finding]:
+    """People say 910B for Atlas A2; the chip whose name is just Ascend910B is an older one.
+
+    The chips of Atlas A2 carry a digit (910B1 to 910B4). Ascend910B without one is of the first
+    generation: it has no bfloat16 and needs other operator packages.
+    """
+    npu_only(case)
+    if family(case).id == "ascend910" and "Ascend910B" in names(case):
+        yield note(
+            "Ascend910B without a digit is a first-generation chip, not Atlas A2",
+            found="Ascend910B",
+            because="Guides for 910B mean Atlas A2, whose chips are called 910B1 to 910B4.",
+            refs=(_ATC, _VARIABLES),
+        )
+
+
+@check("soc-training", "MindSpeed trains on this chip")
+def soc_training(case: Case) -> Iterator[Finding]:
+    """MindSpeed documents Atlas A2, Atlas A3 and Ascend 950 as hardware for training.
+
+    Inference chips (310P, 310B) are not supported; documents disagree about the first generation.
+    """
+    npu_only(case)
+    chip = family(case)
+    if not chip.training:
+        yield warning(
+            f"MindSpeed does not support {chip.title}",
+            found=chip.title,
+            wanted="Atlas A2, Atlas A3 or Ascend 950",
+            because="Operators that training needs do not exist for this chip.",
+            refs=(_SUPPORTED,),
+        )
+    behaviour = case.catalog.component("mindspeed").behaviour("no-first-generation", "master")
+    if chip.id == "ascend910" and behaviour is not None:
+        yield warning(
+            "MindSpeed does not support the first generation of Ascend 910",
+            found=chip.title,
+            wanted="Atlas A2, Atlas A3 or Ascend 950",
+            because=behaviour.text,
+            refs=matrix_fit.refs(behaviour.sources),
+        )
+    if chip.bf16 is False:
+        yield note(
+            f"{chip.title} has no bfloat16",
+            found=chip.title,
+            because="Train with float16 and loss scaling; bf16 options fail.",
+            refs=(_VARIABLES,),
+        )

@@ -1,0 +1,255 @@
+"""Whether a training that was saved goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.numbers import against_reference
+from ascend_doctor.checks.probes.run_failures import ran
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+# Accelerators add up in an order that may change; the CPU does not.
+_CLOSE = 1e-6
+_CLOSE_NORM = 1e-4
+# Weights and moments after eight steps against plain torch. A moment of another weight, or of
+# another part of it, is off by more than a half; factors of 10 bits choose other experts, and those
+# are trained by other tokens.
+_EXACT_STATE = 1e-3
+_ROUNDED_STATE = 0.3
+_STEPS = "https://github.com/modelscope/ms-swift/pull/9460"
+
+
+@check("checkpoint", "A saved training goes on as before", level=3, probe="smoke-train")
+def checkpoint(case: Case) -> Iterator[Finding]:
+    """The tiny model is saved after eight of ten steps; fresh processes load it and go on.
+
+    Trainings of all weights are saved as Megatron's own trainer does: megatron.core's
+    dist_checkpointing with the distributed optimizer of your stack, once for each way that the
+    release has to shard the optimizer's state (distrib_optim_sharding_type). New processes, which
+    have never trained, load each into the same layout, and what allows it into another tensor and
+    pipeline parallel size. Every weight and every moment is compared with the same training in
+    plain torch. Trainings of adapters are saved a file a rank.
+
+    Then every bit of the weights must be what was saved; the loss on batches that were never
+    trained on must be the same number; and the last two steps, taken again, must have the losses
+    and the gradient norms that they had. The second of them is wrong if the optimizer was not
+    restored.
+
+    With MindSpeed core_r0.15.3 saving ends in "AssertionError: steps": its Adam keeps the step of
+    each group as a tensor on the NPU, and Megatron counts equal tensors as different numbers.
+
+    If only bits differ, look at the disk and at who else writes there. If only the steps differ,
+    the optimizer's state was lost, as it is when adapters alone are saved. Where the ranks are on
+    several hosts, Megatron's checkpoints need a file system that all share, and each rank keeps its
+    own file.
+    """
+    run = ran(case, "smoke-train")
+    unsaved = [*_unsaved(run)]
+    yield from unsaved
+    measured = [one for one in run.ranks if isinstance(one.values.get("resumed"), dict)]
+    if len(measured) < run.world_size:
+        if unsaved:
+            return
+        raise Unknown("the probe smoke-train did not come as far")
+    names = list(measured[0].values["layouts"])
+    exact = run.device == "cpu" or run.simulated
+    unloaded = [
+        found
+        for name in names
+        for one in measured
+        for found in _unloaded(one, name, exact, right=_right(run, name))
+    ]
+    # Other bits on one rank give other numbers on all.
+    findings = unloaded[:1] or [
+        *(found for one in measured for name in names for found in _bits(one, name)),
+        *(
+            found
+            for one in measured
+            for name in names
+            for found in _steps(one, name, exact=run.device == "cpu")
+        ),
+    ]
+    yield from findings[:1]
+    if not findings and not unsaved:
+        yield note("A saved training goes on as before", found=_well(run, names))
+
+
+def _well(run: ProbeRun, names: list[str]) -> str:
+    """What was saved how, and what was compared."""
+    resumed = run.ranks[0].values["resumed"]
+    ways = sorted({way for name in names for way in resumed[name].get("loaded") or {}})
+    text = f"{run.where}: {', '.join(names)}; every bit of the weights, the loss on unseen "
+    text += "batches, and two steps"
+    if ways:
+        text += f"; Megatron's checkpoints with the optimizer as {', '.join(ways)}"
+    others = sorted(
+        f"{name} as {one['layout']}"
+        for name in names
+        if (one := resumed.get(f"{name} elsewhere")) and one["loaded"]
+    )
+    return text + (f"; {', '.join(others)}" if others else "")
+
+
+# ------------------------------------------------------------------ saved and loaded
+
+
+def _unsaved(run: ProbeRun) -> Iterator[Finding]:
+    """Ways that cannot be saved, with the first reason for each layout."""
+    layouts = run.ranks[0].values.get("layouts") if run.ranks else None
+    for name, one in (layouts if isinstance(layouts, dict) else {}).items():
+        failed = (one.get("saved") or {}).get("failed") or {}
+        if failed:
+            text = next(iter(failed.values()))
+            yield error(
+                f"checkpoint: the distributed optimizer cannot be saved under {name}",
+                found=f"{text} ({', '.join(failed)})",
+                wanted="a checkpoint by megatron.core's dist_checkpointing",
+                because=_because(text),
+                remedy=_remedy(text),
+                refs=(_STEPS,) if _by_step(text) else (),
+            )
+            return
+
+
+def _by_step(text: str) -> bool:
+    return text.startswith("AssertionError: steps")
+
+
+def _because(text: str) -> str:
+    if _by_step(text):
+        return (
+            "MindSpeed's Adam keeps the step of each group of weights as a tensor on the NPU. "
+            "Megatron puts them into a set, where equal tensors are different, and finds more than "
+            "one. The training dies at its first checkpoint."
+        )
+    if "_write_item() missing" in text:
+        return (
+            "The writer of this torch takes an argument that this megatron.core does not give: it "
+            "is made for an older torch. The training dies at its first checkpoint."
+        )
+    return "The training dies at its first checkpoint, or goes on without its optimizer."
+
+
+def _remedy(text: str) -> Remedy | None:
+    if not _by_step(text):
+        return None
+    return Remedy(
+        summary="Use a framework that turns these steps into numbers while it saves, as ms-swift "
+        "does since that change, or save without the optimizer (--no-save-optim)"
+    )
+
+
+def _right(run: ProbeRun, name: str) -> bool:
+    """Whether what was trained is what the reference trained; else it is no measure."""
+    layouts = {one.rank: one.values["layouts"].get(name, {}) for one in run.ranks}
+    return not any(against_reference(run, name, layouts))
+
+
+def _unloaded(result: ProbeResult, name: str, exact: bool, *, right: bool) -> Iterator[Finding]:
+    """Ways that could be saved and do not give back what was trained."""
+    resumed = result.values["resumed"]
+    places = ((name, resumed.get(name)), (None, resumed.get(f"{name} elsewhere")))
+    for same, one in places:
+        where = name if same else f"{name}, loaded as {(one or {}).get('layout')}"
+        for way, loaded in ((one or {}).get("loaded") or {}).items():
+            if "error" in loaded:
+                yield error(
+                    f"checkpoint: what was saved cannot be loaded under {where}",
+                    found=f"{way}: {loaded['error']}",
+                    wanted="the training as it was",
+                    because="A checkpoint that cannot be read is found out when it is needed.",
+                )
+                return
+            if not right:
+                continue
+            off = {
+                what: float(loaded["off"][what])
+                for what in ("weights", "first", "second")
+                # Written so that a NaN is too much.
+                if not float(loaded["off"][what]) <= (_EXACT_STATE if exact else _ROUNDED_STATE)
+            }
+            if off:
+                yield error(
+                    f"checkpoint: what was loaded is not what was trained under {where}",
+                    found=f"{way}: "
+                    + ", ".join(f"{_WHAT[what]} off by {value:.1%}" for what, value in off.items())
+                    + f", on rank {result.rank}",
+                    wanted="the weights and moments of the same training in plain torch",
+                    because="Something of it was dropped, or went to another place.",
+                    ranks=(result.rank,),
+                )
+                return
+
+
+_WHAT = {
+    "weights": "weights",
+    "first": "the first moments of Adam",
+    "second": "the second moments of Adam",
+}
+
+
+# ------------------------------------------------------------------ goes on
+
+
+def _resumed(result: ProbeResult, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """What was before saving, and after loading; None where nothing could be loaded."""
+    before, after = result.values["layouts"][name], result.values["resumed"].get(name)
+    if not isinstance(after, dict) or "saved" not in before:
+        raise Unknown(f"rank {result.rank} did not resume {name}")
+    return (before, after) if "digest" in after else None
+
+
+def _bits(result: ProbeResult, name: str) -> Iterator[Finding]:
+    both = _resumed(result, name)
+    if both and both[1]["digest"] != both[0]["saved"]["digest"]:
+        yield error(
+            f"checkpoint: what was loaded is not what was saved under {name}",
+            found=f"the weights of rank {result.rank} differ in at least one bit",
+            wanted="the same bits",
+            because="Something changed the file, or the weights on their way to the device.",
+            ranks=(result.rank,),
+        )
+
+
+def _steps(result: ProbeResult, name: str, *, exact: bool) -> Iterator[Finding]:
+    both = _resumed(result, name)
+    if both is None:
+        return
+    before, after = both
+    for what, old, new, close in _pairs(before, after):
+        if old == new:
+            continue
+        # A NaN is never close.
+        say = warning if not exact and abs(old - new) <= close else error
+        yield say(
+            f"checkpoint: {what} is another one after loading under {name}",
+            found=f"{new!r} on rank {result.rank}",
+            wanted=f"{old!r}, as in the process that saved",
+            because="Training does not go on from where it was."
+            if say is error
+            else "Sums on this device depend on their order.",
+            ranks=(result.rank,),
+        )
+        return
+
+
+def _pairs(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[tuple[str, float, float, float]]:
+    """What must be equal: its name, before, after, and how much an accelerator may be off."""
+    pairs = [("the loss on unseen batches", before["saved"]["evaluated"], after["evaluated"], 0)]
+    again = len(after["losses"])
+    for key, what, kind in (("losses", "loss", 0), ("grad_norms", "gradient norm", 1)):
+        steps = zip(before[key][-again:], after[key], strict=True)
+        first = len(before[key]) - again + 1
+        pairs += [
+            (f"the {what} of step {number}", old, new, kind)
+            for number, (old, new) in enumerate(steps, first)
+        ]
+    for what, old, new, kind in pairs:
+        if old is not None and new is not None:
+            yield what, float(old), float(new), _CLOSE_NORM if kind else _CLOSE

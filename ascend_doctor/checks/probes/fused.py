@@ -1,0 +1,230 @@
+"""Fused operators, dtypes and Triton kernels, judged by what their probes measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.cann.operators import measured
+from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.probe_results import ProbeRun
+
+# All in bfloat16, which keeps 8 bits. Seen for good ones: 6e-3 of attention, 5e-3 of gradients,
+# 4e-3 of the fused operators.
+_ATTENTION = {"value": 2e-2, "gradient": 2e-2}
+_FUSED = {"value": 2e-2, "gradient": 2e-2, "sum": 2e-2, "arrived": 0.0}
+# A product of 64 x 64 matrices, relative to its largest element; seen: 2e-7, 2e-3, 2e-4, 0.
+# An NPU may round the factors of a float32 product to 10 bits (HF32).
+_PRODUCT = {"float32": 2e-3, "bfloat16": 3e-2, "float16": 5e-3, "float64": 1e-6}
+
+
+@check("flash-attention", "Fused attention is right", level=2, probe="flash-attention")
+def flash_attention(case: Case) -> Iterator[Finding]:
+    """Fused attention runs forwards and backwards and is compared with the plain one.
+
+    torch's scaled_dot_product_attention is tried everywhere; on NPUs also npu_fusion_attention, in
+    four layouts, with the masks that training hands it: none, dense ones with padding in them, the
+    compressed triangle of 2048 x 2048, and packed sequences. What sees padding or later tokens
+    trains on with a loss that even looks better.
+
+    If only a dense mask fails, let MindSpeed make the mask (``use_flash_attn`` and no mask). If the
+    compressed triangle alone is wrong, look whether a padding mask is put where it is expected:
+    mcore-bridge before 1.3.0 did so with ``padding_free=False``. If every case of
+    npu_fusion_attention fails, the operator package of this chip is missing or broken.
+    """
+    yield from _all(case, "flash-attention", _ATTENTION, "Fused attention is right", _DENSE)
+
+
+@check("fused-ops", "The fused operators are right", level=2, probe="fused-ops")
+def fused_ops(case: Case) -> Iterator[Finding]:
+    """The fused operators of torch_npu that Megatron calls through MindSpeed, by value.
+
+    Root mean square norm, rotary embedding, SwiGLU, the grouped matrix product of experts (one of
+    them without tokens) and the permutation of tokens to experts and back run forwards and, where
+    they can, backwards, in bfloat16. Each belongs to an option, so that training can do without the
+    one that fails: ``--use-fused-rmsnorm``, ``--use-fused-rotary-pos-emb``, ``--use-fused-swiglu``,
+    ``--moe-grouped-gemm``, ``--moe-permute-fusion``.
+
+    On CUDA and the CPU there are no such operators, and the probe is skipped.
+    """
+    yield from _all(case, "fused-ops", _FUSED, "The fused operators are right", _PLAIN)
+
+
+_DENSE = Remedy(
+    summary="Train without flash attention until this works (--use-flash-attn off), or install the "
+    "operator package (kernels) of this chip and source set_env.sh again"
+)
+_PLAIN = Remedy(
+    summary="Switch the option of this operator off, or install the operator package (kernels) of "
+    "this chip and source set_env.sh again"
+)
+
+
+def _all(
+    case: Case, probe: str, limits: Mapping[str, float], title: str, remedy: Remedy
+) -> Iterator[Finding]:
+    """Every case of a probe must stay within the limits."""
+
+    def problem(outcome: Mapping[str, Any]) -> str:
+        off = [
+            f"{key} off by {outcome[key]}"
+            for key, limit in limits.items()
+            # NaN is a text.
+            if key in outcome and not (isinstance(outcome[key], float) and outcome[key] <= limit)
+        ]
+        return ", ".join(off) or ("" if "value" in outcome else "nothing was measured")
+
+    wanted = ", ".join(f"{key} within {limit:g}" for key, limit in limits.items())
+    run = ran(case, probe)
+    findings = [*failures(run), *_failed(run, problem, wanted, remedy)]
+    yield from findings
+    if not findings:
+        yield note(title, found=f"{', '.join(measured(run, broken=False))} on {run.device}")
+
+
+def _failed(
+    run: ProbeRun, problem: Callable[[Mapping[str, Any]], str], wanted: str, remedy: Remedy
+) -> Iterator[Finding]:
+    """One finding for all cases that fail in the same way, the first of them told in full."""
+    outcomes = measured(run, broken=any(not rank.ok for rank in run.ranks))
+    texts = {
+        name: story(outcome) if outcome.get("error") else problem(outcome)
+        for name, outcome in outcomes.items()
+    }
+    for how, failed in (
+        ("fails", [name for name in texts if outcomes[name].get("error")]),
+        ("is wrong", [name for name in texts if texts[name] and not outcomes[name].get("error")]),
+    ):
+        if failed:
+            verb = how if len(failed) == 1 else {"fails": "fail", "is wrong": "are wrong"}[how]
+            yield error(
+                f"{run.probe}: {', '.join(failed)} {verb}",
+                found=f"{failed[0]}: {texts[failed[0]]}",
+                wanted=wanted,
+                because="Training stops there, or runs on with wrong numbers.",
+                remedy=remedy if run.device == "npu" else None,
+            )
+
+
+@check("dtype", "The device has the dtypes that it should have", level=2, probe="dtype")
+def dtype(case: Case) -> Iterator[Finding]:
+    """Each dtype is converted to and from, added and multiplied in, on one device.
+
+    What a chip has depends on its generation: the first one has no bfloat16, and FP8 comes with
+    Ascend950. What it should have and fails is an error; what it need not have is listed. A float64
+    product that is refused is no fault of a training device, but code that computes in float64
+    stops there.
+    """
+    run = ran(case, "dtype")
+    findings = [*failures(run)]
+    outcomes = measured(run, broken=bool(findings))
+    optional = _optional(case)
+    absent: list[str] = []
+    for name, outcome in outcomes.items():
+        problem = _off(name, outcome)
+        if not problem:
+            continue
+        refused = bool(outcome.get("error") or outcome.get("product_error"))
+        if refused and name in optional:
+            absent.append(name)
+            continue
+        findings.append(
+            error(
+                f"dtype: {name} {'fails' if refused else 'is wrong'}",
+                found=problem,
+                wanted="conversions as on the CPU, exact sums of whole numbers, and products within"
+                f" {_PRODUCT.get(name, 0):g}",
+                because="Training in this dtype stops, or runs on with wrong numbers.",
+                remedy=_PACKAGE if run.device == "npu" and refused else None,
+            )
+        )
+    yield from findings
+    if not findings:
+        have = [name for name in outcomes if name not in absent]
+        yield note(
+            "The device has the dtypes that it should have",
+            found=", ".join(have) + (f"; not {', '.join(absent)}" if absent else ""),
+        )
+
+
+_PACKAGE = Remedy(
+    summary="Install the operator package (kernels) of this chip and source set_env.sh again"
+)
+
+
+def _optional(case: Case) -> set[str]:
+    """Dtypes that this device need not have: what is not said to be there."""
+    if case.device != "npu":
+        return {"float8_e4m3fn", "float8_e5m2"}
+    names = [
+        str(name)
+        for run in case.facts.probes
+        for rank in run.ranks
+        if (name := rank.values.get("name"))
+    ]
+    family = case.catalog.family_of(names[0]) if names else None
+    found = {"float64"}
+    if family is None or family.fp8 is not True:
+        found |= {"float8_e4m3fn", "float8_e5m2"}
+    if family is not None and family.bf16 is False:
+        found.add("bfloat16")
+    return found
+
+
+def _off(name: str, outcome: Mapping[str, Any]) -> str:
+    """What is wrong with a dtype, "" where nothing is."""
+    if outcome.get("error"):
+        return story(outcome)
+    parts = []
+    if outcome.get("differ") != 0:
+        parts.append(f"{outcome.get('differ')} elements are converted otherwise than on the CPU")
+    if outcome.get("sum") is False:
+        parts.append("a sum of whole numbers is wrong")
+    if outcome.get("product_error"):
+        parts.append(f"a product is refused: {outcome['product_error']}")
+    off = outcome.get("product", 0.0)
+    if not isinstance(off, float) or off > _PRODUCT.get(name, 0.0):
+        parts.append(f"a product is off by {off}")
+    return "; ".join(parts)
+
+
+@check("triton-kernel", "Triton kernels compile and are right", level=2, probe="triton-kernel")
+def triton(case: Case) -> Iterator[Finding]:
+    """Two small Triton kernels are compiled for one device and compared by value.
+
+    MindSpeed from core_r0.16.0 on and flash-linear-attention bring kernels for triton-ascend. An
+    upstream triton in its place fails at the import or at the first launch; both bring the module
+    ``triton``, and whichever was installed last has won: uninstall both and install triton-ascend.
+
+    There is no compiler for the CPU. Where triton is installed, its interpreter runs the kernels.
+    """
+    run = ran(case, "triton-kernel")
+    findings = [*failures(run)]
+    outcomes = measured(run, broken=bool(findings))
+    values = run.ranks[0].values if run.ranks else {}
+    listed = values.get("distributions")
+    owners = [str(one) for one in listed] if isinstance(listed, list) else []
+    for name, outcome in outcomes.items():
+        if outcome.get("error") or outcome.get("differ") != 0:
+            findings.append(
+                error(
+                    f"triton: the kernel {name} {'fails' if outcome.get('error') else 'is wrong'}",
+                    found=story(outcome)
+                    if outcome.get("error")
+                    else f"{outcome.get('differ')} wrong elements",
+                    wanted="exact whole numbers",
+                    because=f"The module triton comes from {', '.join(owners) or 'no package'}.",
+                    remedy=Remedy(
+                        summary="Uninstall triton and triton-ascend, then install triton-ascend "
+                        "alone"
+                    )
+                    if run.device == "npu"
+                    else None,
+                )
+            )
+    yield from findings
+    if not findings:
+        how = "by its interpreter" if values.get("interpreted") else f"on {run.device}"
+        yield note("Triton kernels are right", found=f"{', '.join(owners)}, {how}")

@@ -1,0 +1,315 @@
+"""Devices of ranks, and what groups are made of, judged by what their probes measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.probe_culprit import suffers
+from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text, story
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+_LINE = "\n"
+_OPTIMIZER = "NVIDIA/Megatron-LM@core_v0.14.0:megatron/core/optimizer/__init__.py"
+_CURRENT = "https://github.com/pytorch/pytorch/issues/75619"
+_BINDING = (
+    "Ascend/pytorch@v2.7.1-7.3.0:torch_npu/distributed/distributed_c10d.py:646",
+    "https://github.com/modelscope/twinkle/pull/153",
+)
+_VARIABLES = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "cuda": "CUDA_VISIBLE_DEVICES"}
+
+
+@check("device-per-rank", "Each rank drives a device of its own", level=3, probe="device-per-rank")
+def device_per_rank(case: Case) -> Iterator[Finding]:
+    """Every rank names the device that it drives; no two ranks of a node may share one.
+
+    There are two ways that work: all devices are visible and each rank calls
+    ``set_device(LOCAL_RANK)``, or each rank sees one device and calls ``set_device(0)``. Mixed
+    forms fail: with all visible and ``set_device(0)`` every rank drives device 0, and HCCL fails or
+    hangs. ``ASCEND_RT_VISIBLE_DEVICES=$LOCAL_RANK`` also overwrites the list that a scheduler gave:
+    started with 4,5,6,7 such a job runs on 0 to 3. Take the LOCAL_RANK-th element of the list. The
+    variable must be set before torch_npu is imported; a later change has no effect.
+
+    Ranks on the CPU have no devices of their own, and the probe is skipped there.
+    """
+    run = ran(case, "device-per-rank")
+    findings = [*failures(run)]
+    owners: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for rank in run.ranks:
+        if (device := _physical(rank)) is not None:
+            owners[rank.host, device].append(rank.rank)
+        findings += _changed(run, rank)
+    for (_, device), ranks in owners.items():
+        if len(ranks) > 1:
+            findings.append(
+                error(
+                    f"device-per-rank: {ranks_text(ranks)} drive one device",
+                    found=f"device {device}",
+                    wanted="a device of its own for every rank of a node",
+                    because="HCCL cannot build a group on it, and whoever owns the other devices "
+                    "of the allocation pays for them.",
+                    remedy=Remedy(
+                        summary="Let all devices of the allocation be visible and call "
+                        "torch.npu.set_device(int(os.environ['LOCAL_RANK'])) first"
+                    ),
+                    ranks=tuple(ranks),
+                )
+            )
+    yield from findings
+    if not findings:
+        yield note(
+            "Each rank drives a device of its own",
+            found=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items()),
+        )
+
+
+def _physical(result: ProbeResult) -> str | None:
+    """Identifier of the device of a rank, else its place in the list of visible ones."""
+    if result.values.get("identity"):
+        return str(result.values["identity"])
+    index, listed = result.values.get("index"), result.values.get("variable")
+    if not isinstance(index, int):
+        return None
+    parts = listed.split(",") if isinstance(listed, str) and listed else []
+    return parts[index] if index < len(parts) else str(index)
+
+
+def _changed(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
+    """A list that is another one than the process was started with."""
+    values = probe_result.values
+    if "variable" in values and values["variable"] != values.get("started_with"):
+        yield warning(
+            f"device-per-rank: {_VARIABLES.get(run.device)} is changed while rank "
+            f"{probe_result.rank} runs",
+            found=str(values["variable"]),
+            wanted=str(values.get("started_with")),
+            because="Once torch_npu is imported a change has no effect.",
+            ranks=(probe_result.rank,),
+        )
+
+
+@check(
+    "object-collectives",
+    "Python objects travel between ranks",
+    level=3,
+    probe="object-collectives",
+)
+def object_collectives(case: Case) -> Iterator[Finding]:
+    """Metrics are gathered as Python objects; over a Gloo group that must work.
+
+    all_gather_object, gather_object and broadcast_object_list are compared by value over a Gloo
+    group and over Megatron's Gloo data parallel group. Over the backend of the device child
+    processes do the same, since it may never end there: torch moves the bytes through tensors on
+    the current device. On a rank that never called set_device that is device 0, the same for all.
+
+    If only the group of the device fails, pass ``group=`` with a Gloo group (Megatron has one:
+    get_data_parallel_group_gloo), and keep MindSpeed's ``--disable-gloo-group`` off, which puts an
+    HCCL group in its place.
+    """
+    run = ran(case, "object-collectives")
+    findings = [*failures(run)]
+    backends = {rank.values["metrics_backend"] for rank in run.ranks if _metrics(rank)}
+    if backends - {"gloo"}:
+        findings.append(
+            error(
+                "object-collectives: Megatron's Gloo group is none",
+                found=f"its backend is {', '.join(sorted(backends))}",
+                wanted="gloo",
+                because="Objects then go through the device, where gathering them may hang.",
+                remedy=Remedy(summary="Leave --disable-gloo-group out"),
+            )
+        )
+    findings += _peers(run, "set")
+    yield from findings
+    if not findings:
+        yield note(
+            "Python objects travel between ranks",
+            found=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
+            because=_unset(run),
+        )
+
+
+def _metrics(result: ProbeResult) -> bool:
+    return "metrics_backend" in result.values
+
+
+def _peer(result: ProbeResult, name: str) -> Mapping[str, Any]:
+    peers = result.values.get("peers")
+    found = peers.get(name) if isinstance(peers, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
+    failed = {
+        probe_result.rank: peer
+        for probe_result in run.ranks
+        if (peer := _peer(probe_result, name)).get("error")
+    }
+    if not failed:
+        return
+    least = min(map(_innocence, failed.values()))
+    guilty = [rank for rank, found in failed.items() if _innocence(found) == least]
+    earliest = min(guilty, key=lambda rank: _reached(failed[rank]))
+    first = failed[earliest]
+    told = [
+        f"\nrank {rank}: {str(found['error']).partition(_LINE)[0]}"
+        for rank, found in failed.items()
+        if _innocence(found) == _SUFFERS > least
+    ]
+    devices = {
+        probe_result.rank: _peer(probe_result, name).get("device") for probe_result in run.ranks
+    }
+    table = "\ncurrent devices: " + ", ".join(f"rank {one}: {at}" for one, at in devices.items())
+    yield warning(
+        f"object-collectives: over the group of the device {_ends(first)}",
+        found=f"rank {earliest} in step {first.get('step')}: {story(first)}{''.join(told[:1])}"
+        + (table if any(at is not None for at in devices.values()) else ""),
+        wanted="the objects of all ranks, as over Gloo",
+        because="Jobs that gather metrics this way stand still. From 0.14.0 on Megatron's own "
+        "optimizer gathers its parameter groups so, and no training starts.",
+        remedy=Remedy(
+            summary="Pass group= with a Gloo group (Megatron: get_data_parallel_group_gloo), and "
+            "call set_device before the first collective"
+        ),
+        refs=(_CURRENT, _OPTIMIZER),
+        ranks=tuple(guilty),
+    )
+
+
+_STEPS = ("import", "rendezvous", "objects")
+
+
+def _reached(outcome: Mapping[str, Any]) -> int:
+    """How far a child came; who stopped first is guilty."""
+    step = outcome.get("step")
+    return _STEPS.index(step) if step in _STEPS else len(_STEPS)
+
+
+_FAILED, _WAITED, _SUFFERS = range(3)
+
+
+def _innocence(outcome: Mapping[str, Any]) -> int:
+    """Who was still there at the end may only have waited for another; who suffers did so.
+
+    Of a process that its watchdog aborted, what it printed tells.
+    """
+    if _waited(outcome):
+        return _WAITED
+    error = str(outcome["error"])
+    told = outcome.get("output", "") if error.endswith("SIGABRT") else error
+    return _SUFFERS if suffers(str(told)) else _FAILED
+
+
+def _waited(outcome: Mapping[str, Any]) -> bool:
+    """Whether a child was still there at the end; then it may only have waited for another."""
+    return str(outcome.get("error", "")).startswith("TimeoutError: no end")
+
+
+def _ends(outcome: Mapping[str, Any]) -> str:
+    return "they never arrive" if _waited(outcome) else "moving them fails"
+
+
+def _unset(run: ProbeRun) -> str:
+    """What becomes of ranks that never call set_device, where that was tried."""
+    failed = [peer for rank in run.ranks if (peer := _peer(rank, "unset")).get("error")]
+    if not failed:
+        return ""
+    return f"Where no rank calls set_device {_ends(failed[0])}: all drive device 0."
+
+
+@check(
+    "bound-device-id",
+    "Gloo groups can be made beside a bound default group",
+    level=3,
+    probe="bound-device-id",
+)
+def bound_device_id(case: Case) -> Iterator[Finding]:
+    """``init_process_group(device_id=...)`` binds the default group, and all groups inherit that.
+
+    torch then asks each new group for a backend of the type of that device. Gloo has one for the
+    CPU and for CUDA, so that on NPUs every Gloo group, and with it initialize_model_parallel of
+    Megatron, fails: "No backend type associated with device type npu". Leave ``device_id`` out with
+    hccl. If you cannot, set ``bound_device_id`` of the default group to None before
+    initialize_model_parallel. This probe proves that here.
+
+    On the CPU the default group is bound to a foreign type of device, which shows torch's part.
+    """
+    run = ran(case, "bound-device-id")
+    findings = [*failures(run)]
+    for key, state in (("unbound", "that is not bound"), ("cleared", "whose binding was cleared")):
+        for rank in run.ranks:
+            if rank.values.get(key):
+                findings.append(
+                    error(
+                        f"bound-device-id: no Gloo group beside a default group {state}",
+                        found=f"rank {rank.rank}: {rank.values[key]}",
+                        wanted="a Gloo group of all ranks that adds up",
+                        because="Megatron makes such groups, and every framework gathers metrics "
+                        "over them.",
+                        ranks=(rank.rank,),
+                    )
+                )
+                break
+    if not findings and not run.ranks:
+        raise Unknown("the probe recorded nothing")
+    refused = [str(rank.values["bound"]) for rank in run.ranks if rank.values.get("bound")]
+    yield from findings
+    if not findings:
+        bound = f"bound to {run.ranks[0].values.get('bound_to')} "
+        # Torch is so on every machine: what is known, and avoided, is no fault of this one.
+        yield note(
+            "Gloo groups can be made unless the default group is bound"
+            if refused
+            else "Gloo groups can be made beside a bound default group",
+            found=bound + (f"torch refuses: {refused[0]}" if refused else "they work"),
+            because=_UNBIND if refused else "",
+            refs=_BINDING if refused else (),
+        )
+
+
+_UNBIND = (
+    "Leave device_id out of init_process_group, or set bound_device_id of the default group to "
+    "None right after it; both were seen to work here."
+)
+
+
+@check("single-process", "Megatron's groups work in one process", level=2, probe="single-process")
+def single_process(case: Case) -> Iterator[Finding]:
+    """One process on one device, without torchrun, still needs a default group.
+
+    ``initialize_model_parallel()`` fails with an empty message without one, and
+    ``init_process_group`` outside torchrun with "environment variable RANK expected". What works is
+    ``init_process_group(backend, init_method="tcp://127.0.0.1:PORT", rank=0, world_size=1)`` first;
+    the probe proves that here, with groups of one member and a sum.
+    """
+    run = ran(case, "single-process")
+    findings = [*failures(run)]
+    yield from findings
+    if not findings:
+        values = run.ranks[0].values
+        yield note(
+            "Megatron's groups work in one process",
+            found=f"megatron.core {values.get('megatron')} on {run.device}, at a tcp:// address",
+        )
+
+
+@check("large-groups", "Megatron's groups are right in large worlds", level=3, probe="large-groups")
+def large_groups(case: Case) -> Iterator[Finding]:
+    """The members of Megatron's groups in worlds of 16 to 256 ranks, without these ranks.
+
+    One process takes the place of the first, a middle and the last rank over torch's fake backend,
+    and the members of ten kinds of groups are compared with lists computed without Megatron. With
+    ``--tp``, ``--pp``, ``--cp``, ``--ep`` and ``--etp`` your own layout is tried, for as many ranks
+    as it needs and four times as many. No device is used and nothing is sent.
+    """
+    run = ran(case, "large-groups")
+    findings = [*failures(run)]
+    yield from findings
+    if not findings:
+        layouts = run.ranks[0].values.get("layouts")
+        listed = ", ".join(str(layout) for layout in layouts) if isinstance(layouts, list) else ""
+        yield note("Megatron's groups are right in large worlds", found=f"{listed} ranks")

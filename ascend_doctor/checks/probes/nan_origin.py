@@ -1,0 +1,67 @@
+"""On which rank, and where in the model, the first number that is not finite appeared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ascend_doctor.checks.probes.run_failures import ranks_text
+
+_HOW = {
+    "result": "it began on {who}, in {module}",
+    "sent": "it began on {who}, in what {module} gives to the other ranks",
+    "between": "it began on {who}, in {module}, between the modules that it calls",
+    "weight": "it began on {who}, in a weight of {module}, before the step",
+    "received": "it came to {who} from the stage before, which shows none",
+}
+_BECAUSE = {
+    "weight": "The optimizer has written it in the step before, or the memory has changed.",
+    "received": "What was sent between the stages is not what arrived.",
+}
+
+
+class Origin(NamedTuple):
+    """``ranks`` are empty where no forward pass shows it: then it began behind them."""
+
+    ranks: tuple[int, ...]
+    text: str
+    because: str
+
+
+def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> Origin | None:
+    """From what each rank has recorded of one layout; None where too little was recorded.
+
+    Ranks of a stage go through the same events, and those of later stages go through a forward
+    pass after them. Whoever meets it later has got it from the earliest.
+    """
+    seen = {
+        rank: layout["not_finite"][step - 1]
+        for rank, layout in layouts.items()
+        if len(layout.get("not_finite", ())) >= step
+    }
+    met = {rank: one for rank, one in seen.items() if one}
+    if not met:
+        complete = len(seen) == len(layouts)
+        text = "the forward passes were finite: it began in the backward pass"
+        return Origin((), text, "") if complete else None
+    place = {
+        rank: (one["forward"], layouts[rank]["stage"], one["event"]) for rank, one in met.items()
+    }
+    ranks = tuple(rank for rank in met if place[rank] == min(place.values()))
+    first = met[ranks[0]]
+    text = _HOW[first["how"]].format(who=_who(ranks, layouts), module=first["module"])
+    return Origin(ranks, f"{text}, in forward pass {first['forward']}", _because(ranks, first))
+
+
+def _who(ranks: tuple[int, ...], layouts: Mapping[int, Mapping[str, Any]]) -> str:
+    """Ranks, and their devices as their processes count them, where they have some."""
+    devices = [layouts[rank]["place"] for rank in ranks if layouts[rank]["place"] != "cpu"]
+    return ranks_text(ranks) + (f" ({', '.join(devices)})" if devices else "")
+
+
+def _because(ranks: tuple[int, ...], first: Mapping[str, Any]) -> str:
+    if first["how"] in _BECAUSE:
+        return _BECAUSE[first["how"]]
+    if len(ranks) == 1:
+        return "The other ranks get it from there; the loss does not tell where it began."
+    return "All of them meet it first at this place: an operator there, or a collective inside."

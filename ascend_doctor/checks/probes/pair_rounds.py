@@ -1,0 +1,253 @@
+"""Which node or which link makes a collective fail or slow, by pairs of nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probing.pair_bisection import (
+    Accused,
+    Judged,
+    Kind,
+    Pairs,
+    Row,
+    Table,
+    judged,
+    matrix,
+    table_of,
+)
+
+PROBE = "pair-rounds"
+_TOLD = 4
+
+_DOES: dict[Kind, str] = {
+    "failed": "has no link to the others",
+    "wrong": "adds up wrongly with the others",
+    "lossy": "loses messages with the others",
+    "slow": "is slow with the others",
+}
+_LINK: dict[Kind, str] = {
+    "failed": "do not reach each other",
+    "wrong": "add up wrongly with each other",
+    "lossy": "lose messages between them",
+    "slow": "are slow with each other",
+}
+_WANTED: dict[Kind, str] = {
+    "failed": "a group of both nodes",
+    "wrong": "the exact sum",
+    "lossy": "nothing sent again while small messages go to and fro",
+    "slow": "about {gbps:.3g} GB/s and {us:.0f} us, as is usual among the nodes",
+}
+_ON_NPU = (
+    "for i in $(seq 0 7); do hccn_tool -i $i -link -g; hccn_tool -i $i -net_health -g; done",
+    "for i in $(seq 0 7); do hccn_tool -i $i -stat -g; done",
+)
+
+
+@check(PROBE, "All nodes reach each other, equally fast and without loss", level=3, probe=PROBE)
+def pair_rounds(case: Case) -> Iterator[Finding]:
+    """Nodes measure in pairs, so that a collective that hangs or is slow names its culprit.
+
+    Every pair makes a group of its own of all ranks of both nodes, adds up by value, and measures
+    200 small and some large all-reduces. Up to eight nodes meet all others; more begin with two
+    partners each, and whatever stands out is measured again with nodes that do well.
+
+    A node is accused if it does well with none, and badly with more than half of the others (of
+    more than eight nodes: with three) that do well with each other. A link is accused if it does
+    badly twice and both ends do well with others. All else could not be told, and the pairs are
+    shown. Badly is:
+
+    * no group or no sum in time, or a wrong sum;
+    * loss: at least two small messages took more than 0.1 s and, where TCP carries the data, at
+      least 4 segments (and 0.2 %) were sent again meanwhile;
+    * less than half (on the CPU: a quarter) of the bandwidth that half of the nodes reach at their
+      best (of more than eight: a quarter), or five times their time and 2 ms more.
+
+    A node that does not come to the meeting point, or that cannot start its ranks, is no fault of
+    its links: that could not be told, and the node is named. The probes of all ranks are not
+    started then, nor where two nodes do not reach each other, for they would only hang.
+    """
+    run = ran(case, PROBE)
+    found = recorded(run)
+    yield from failures(run)
+    if found is not None:
+        yield from verdicts(found.table, found.names, device=run.device, simulated=run.simulated)
+
+
+class Recorded(NamedTuple):
+    """A table, what its nodes are called, and the number of the node that recorded it."""
+
+    table: Table
+    names: tuple[str, ...]
+    node: int
+
+
+def recorded(run: ProbeRun) -> Recorded | None:
+    """What the agent of this node has recorded, None where it did not even import torch.
+
+    Raises Unknown where nobody met, or where the agent did not come to its end.
+    """
+    done = next((rank for rank in run.ranks if rank.ok and not rank.skipped), None)
+    if done is None:
+        stages = [rank.stage for rank in run.ranks if rank.stage not in {"", "import"}]
+        errors = [rank.error for rank in run.ranks if rank.error] or ["no end in time"]
+        if stages:
+            raise Unknown(f"the agent of this node did not end in stage {stages[0]}: {errors[0]}")
+        return None
+    if (reason := done.values.get("untold")) and not done.values.get("pairs"):
+        raise Unknown(f"the nodes did not meet, which is no fault of a node: {reason}")
+    try:
+        table = table_of(done.values)
+    except ValueError as damaged:
+        raise Unknown(f"the record is damaged: {damaged}") from damaged
+    return Recorded(table, names_of(table), done.rank)
+
+
+def recorded_or_none(run: ProbeRun) -> Recorded | None:
+    """The same, None also where it could not be told."""
+    try:
+        return recorded(run)
+    except Unknown:
+        return None
+
+
+def names_of(table: Table) -> tuple[str, ...]:
+    """Hosts by number; the number stands for unknown ones, and with those that come twice."""
+    times = Counter(table.hosts.values())
+    return tuple(
+        f"node {number}"
+        if not (host := table.hosts.get(number))
+        else f"{host} (node {number})"
+        if times[host] > 1
+        else host
+        for number in range(table.count)
+    )
+
+
+def pairs_of(run: ProbeRun) -> Pairs | None:
+    """The matrix of a single report, None where there is none."""
+    none = recorded_or_none(run)
+    if none is None or not none.table.pairs:
+        return None
+    return matrix(none.table, none.names, device=run.device, simulated=run.simulated)
+
+
+def verdicts(
+    table: Table, names: Sequence[str], *, device: str, simulated: bool = False
+) -> Iterator[Finding]:
+    """Findings about nodes and links; ``names`` are the nodes by number."""
+    found = judged(table.pairs, device=device, simulated=simulated)
+    for accused in found.accused:
+        yield _accusation(accused, found, table.pairs, names, device)
+    yield from _untold(table, found, names)
+    if not found.accused and not found.doubts and table.pairs:
+        measured = matrix(table, names, device=device, simulated=simulated).pairs
+        rates = [pair.gbps for pair in measured if pair.gbps is not None]
+        times = [pair.us for pair in measured if pair.us is not None]
+        if rates and times:
+            where = f"a simulated {device}; these figures say nothing" if simulated else device
+            yield note(
+                "All pairs of nodes that were measured do well",
+                found=f"{counted(len(measured), 'pair')} on {where}, "
+                f"{min(rates):.3g} to {max(rates):.3g} GB/s, "
+                f"{min(times):.0f} to {max(times):.0f} us",
+            )
+
+
+def _accusation(
+    accused: Accused, found: Judged, rows: Sequence[Row], names: Sequence[str], device: str
+) -> Finding:
+    guilty = tuple(names[node] for node in accused.guilty)
+    who = " and ".join(guilty)
+    told = [
+        _told(row, names) for row in rows if row.pair in accused.pairs and row.outcome != "untold"
+    ]
+    node = len(guilty) == 1
+    return error(
+        f"{PROBE}: {who} {(_DOES if node else _LINK)[accused.kind]}",
+        found="\n".join(told[:_TOLD]),
+        wanted=_WANTED[accused.kind].format(gbps=found.gbps, us=found.us),
+        because="Its partners do well with other nodes."
+        if node
+        else "Both do well with other nodes, so it is what lies between them.",
+        remedy=_look(device, node=node),
+        nodes=guilty,
+    )
+
+
+def _told(row: Row, names: Sequence[str]) -> str:
+    return f"{names[row.pair[0]]} with {names[row.pair[1]]}: {_figures(row)}"
+
+
+def _figures(row: Row) -> str:
+    if row.outcome == "wrong":
+        return f"{row.wrong} elements of the sum are wrong"
+    if row.outcome != "ok":
+        return row.why
+    again = f", {row.retransmitted} of {row.sent} segments sent again" if row.sent else ""
+    return (
+        f"{row.gbps:.3g} GB/s, {row.us:.0f} us, at worst {row.worst_us / 1000:.0f} ms, "
+        f"{row.stalls} of {row.messages} stalled{again}"
+    )
+
+
+def _look(device: str, *, node: bool) -> Remedy:
+    what = "the network of that node" if node else "the cables, ports and routes between them"
+    if device == "npu":
+        return Remedy(summary=f"Look at {what}, on the node itself", commands=_ON_NPU)
+    return Remedy(summary=f"Look at {what}: errors, drops and speed of the interface that is used")
+
+
+def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Finding]:
+    if table.missing:
+        who = ", ".join(names[one] for one in table.missing)
+        yield unknown(
+            f"{PROBE}: {who} did not come to the meeting point",
+            because="A node that does not come may be down, busy, or cut off from it; its links "
+            "were not tried, and it is not accused.",
+            remedy=Remedy(summary="See what its own report says"),
+            # Of who came alone nothing is known, either.
+            nodes=tuple(names[one] for one in table.missing) if table.pairs else tuple(names),
+        )
+    if found.doubts:
+        some = [f"{names[one]} with {names[two]}" for one, two in found.doubts]
+        alone = len(found.doubts) == len({row.pair for row in table.pairs})
+        yield unknown(
+            f"{PROBE}: {counted(len(some), 'pair')} did badly, and whose fault that is cannot be "
+            "told",
+            found="\n".join(_told(row, names) for row in table.pairs if row.pair in found.doubts),
+            because="No pair does well, so that there is nobody to compare with."
+            if alone
+            else "Measurements disagree, or there are too few nodes that do well.",
+            remedy=Remedy(
+                summary="See that GLOO_SOCKET_IFNAME or HCCL_SOCKET_IFNAME names the interface "
+                "that all nodes share, and add nodes that are known to do well"
+            ),
+            nodes=_named(found.doubts, names),
+        )
+    lost = [row for row in table.pairs if row.outcome == "untold"]
+    if lost:
+        met = _named((row.pair for row in table.pairs if row.outcome != "untold"), names)
+        yield unknown(
+            f"{PROBE}: {counted(len(lost), 'pair')} could not be measured",
+            found="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
+            because="An agent or a rank did not start or ended early, which says nothing about "
+            "links.",
+            nodes=tuple(
+                name for name in _named((row.pair for row in lost), names) if name not in met
+            ),
+        )
+    if table.unfinished:
+        yield unknown(
+            f"{PROBE}: not all rounds were run", found=table.unfinished, nodes=tuple(names)
+        )
+
+
+def _named(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(names[one] for one in sorted({one for pair in pairs for one in pair}))

@@ -1,0 +1,131 @@
+"""What the probes measured, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.findings import Finding
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_results import ProbeResult
+
+# Largest difference of a 256 x 256 product relative to its largest element. Seen on a CPU:
+# 4e-7, 4e-4 and 3e-3. An NPU may round the factors of a float32 product to 10 bits (HF32).
+_TOLERANCE = {"float32": 2e-3, "float16": 5e-3, "bfloat16": 3e-2}
+_SLOW_FIRST = 60.0
+_SLOW_STEADY = 1.0
+
+
+@check("device", "A device computes and copies correctly", level=2, probe="device")
+def device(case: Case) -> Iterator[Finding]:
+    """One process takes one device, allocates, copies both ways, multiplies, and frees.
+
+    Copies are compared element by element; products of matrices in float32, float16 and bfloat16
+    with a float64 product on the CPU. A first call compiles or loads kernels and may take long.
+    Where one dtype fails and others work, the kernels of that operator are missing or broken:
+    reinstall the operator package for your chip.
+    """
+    run = ran(case, "device")
+    findings = [*failures(run)]
+    for result in run.ranks:
+        products = result.values.get("matmul")
+        if isinstance(products, dict):
+            absent = _lacking(case, result)
+            findings += [
+                one
+                for name in products
+                if name not in absent
+                for one in _product(name, products[name])
+            ]
+        leaked = result.values.get("leaked_bytes")
+        if isinstance(leaked, int) and leaked > 0:
+            findings.append(
+                warning("Device memory is not given back", found=f"{leaked} bytes still allocated")
+            )
+    yield from findings
+    if not findings and run.ranks:
+        name = run.ranks[0].values.get("name") or case.device
+        yield note("A device computes and copies correctly", found=str(name))
+
+
+def _lacking(case: Case, result: ProbeResult) -> set[str]:
+    """Dtypes that this chip does not have."""
+    family = case.catalog.family_of(str(result.values.get("name", "")))
+    return {"bfloat16"} if family is not None and family.bf16 is False else set()
+
+
+def _product(dtype: str, measured: object) -> Iterator[Finding]:
+    if not isinstance(measured, dict):
+        return
+    if measured.get("error"):
+        yield error(
+            f"device: a {dtype} matrix product fails",
+            found=str(measured["error"]),
+            wanted="a result",
+        )
+        return
+    off = measured.get("error_relative")
+    tolerance = _TOLERANCE.get(dtype, 0.0)
+    if measured.get("finite") is not True or not isinstance(off, float) or off > tolerance:
+        yield error(
+            f"device: a {dtype} matrix product is wrong",
+            found=f"relative difference {off}, all finite: {measured.get('finite')}",
+            wanted=f"at most {tolerance:g} from the float64 product on the CPU",
+            because="Training runs on with wrong numbers, and nothing says so.",
+        )
+
+
+@check("allreduce", "All ranks add up correctly", level=3, probe="allreduce")
+def allreduce(case: Case) -> Iterator[Finding]:
+    """Every rank gives numbers of its own; after an all-reduce each compares each element.
+
+    The backend is hccl on NPUs, nccl on CUDA and gloo on the CPU; there is no fall-back from one
+    to another. Several dtypes and sizes are tried, then a barrier and a second group.
+
+    If a rank crashes, hangs or never comes, the report names it, not those that waited for it.
+    If ranks do not even find each other, that is no fault of a device, and the result is "could
+    not tell". If the links cannot be built, look at the network of the NPUs (hccn), the
+    interface that HCCL uses (HCCL_SOCKET_IFNAME) and the firewall; then read HCCL's log.
+    """
+    run = ran(case, "allreduce")
+    findings = [*failures(run)]
+    first = max((_seconds(one, "first_call_s") for one in run.ranks), default=0.0)
+    steady = max((_seconds(one, "steady_s") for one in run.ranks), default=0.0)
+    if first > _SLOW_FIRST or steady > _SLOW_STEADY:
+        findings.append(
+            warning(
+                "allreduce: adding up one element is slow",
+                found=f"first call {first:.1f} s, then {steady:.3f} s",
+                wanted=f"at most {_SLOW_FIRST:.0f} s and {_SLOW_STEADY:.0f} s",
+            )
+        )
+    yield from findings
+    if not findings:
+        yield note("All ranks add up correctly", found=f"{run.where}, {run.compared} sums compared")
+
+
+@check("collectives", "Every collective moves the right values", level=3, probe="collectives")
+def collectives(case: Case) -> Iterator[Finding]:
+    """Every collective of a training step, with values that tell rank, receiver and position apart.
+
+    All-gather, reduce-scatter, minimum and maximum, broadcast, all-to-all with even, uneven and
+    empty pieces, a ring of sends and receives, and a barrier, in three dtypes and two lengths.
+    Tensor parallelism lives from the first two, experts from all-to-all, pipelines from sends.
+
+    If all-reduce works and one of these does not, the links are sound: look at the version of
+    HCCL, that is, of CANN, and at the settings that choose its algorithms (HCCL_ALGO,
+    HCCL_OP_EXPANSION_MODE).
+    """
+    run = ran(case, "collectives")
+    findings = [*failures(run)]
+    yield from findings
+    if not findings:
+        yield note(
+            "Every collective moves the right values",
+            found=f"{run.where}, {run.compared} results compared",
+        )
+
+
+def _seconds(result: ProbeResult, key: str) -> float:
+    value = result.values.get(key)
+    return value if isinstance(value, float) else 0.0

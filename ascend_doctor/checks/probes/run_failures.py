@@ -1,0 +1,277 @@
+"""Ranks that did not end well, and values that are wrong, as findings of any probe."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.probe_culprit import Blame, blame, by_torchrun, frames, signal_name
+from ascend_doctor.checks.python.known_warnings import folded
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, error, warning
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+_LINES = 6
+# A run that --timeout cut short may only have been slow, unless it stood still for this long.
+_STANDSTILL = 5.0
+_STANDSTILL_SHARE = 0.25
+# The package without which a probe of the stack has no subject.
+_ABOUT = {
+    "megatron-tree": "megatron",
+    "megatron-calls": "megatron",
+    "entry-points": "megatron",
+    "mindspeed-patches": "mindspeed",
+    "mindspeed-forward": "mindspeed",
+}
+
+
+def ran(case: Case, name: str) -> ProbeRun:
+    """The run of a probe.
+
+    Raises Unknown where it could not start, NotApplicable if it was skipped, or if what it is
+    about is not there to start with.
+    """
+    try:
+        run = case.probe(name)
+    except Unknown:
+        _is_there(case, _ABOUT.get(name, ""))
+        raise
+    if by_torchrun(run):
+        _launched(run)
+    reasons = {rank.skipped for rank in run.ranks if rank.skipped}
+    if reasons and not run.missing and all(rank.skipped for rank in run.ranks):
+        raise NotApplicable("; ".join(sorted(reasons)))
+    return run
+
+
+def _is_there(case: Case, package: str) -> None:
+    """Raises NotApplicable where the import path was looked through and has no such package."""
+    path = case.facts.import_path
+    if package and path is not None:
+        copies = [name.copies for name in path.names if name.name == package]
+        if not any(copies):
+            raise NotApplicable(f"{package} is not on the import path")
+
+
+def _launched(run: ProbeRun) -> None:
+    """Raises Unknown where torchrun itself failed: that is no fault of a device."""
+    if run.exit_code is not None and run.exit_code < 0:
+        raise Unknown(f"torchrun was ended by {signal_name(run.exit_code)}")
+    if not run.ranks:
+        how = f"within {run.deadline:.0f} s" if run.timed_out else "before torchrun ended"
+        raise Unknown(f"no rank started {how}: {_last(run.output)}")
+
+
+def failures(run: ProbeRun) -> Iterator[Finding]:
+    """Findings about ranks that did not end well, and about wrong values.
+
+    Raises Unknown where the infrastructure failed, or where it may only have been slow.
+    """
+    cause = blame(run)
+    if cause is not None:
+        yield _blamed(run, cause)
+    wrong = [rank for rank in run.ranks if rank.wrong]
+    if wrong:
+        yield _wrong(run, wrong)
+    if cause is None and run.timed_out:
+        yield warning(
+            f"{run.probe}: hangs when it ends, after good results",
+            found=_places(run),
+            because="Jobs then hold their devices until they are killed.",
+        )
+    if cause is None and not run.timed_out:
+        yield from _take_down(run)
+    if run.failed_after:
+        yield warning(
+            f"{run.probe}: fails in processes that other probes have used",
+            found=run.failed_after,
+            wanted="the same as in processes of its own, where it does well",
+            because="What ran before leaves a state behind, as it does in a training job.",
+        )
+    if run.left_behind:
+        pids = ", ".join(str(one) for one in run.left_behind)
+        yield warning(
+            f"{run.probe}: processes that cannot be killed",
+            found=f"process {pids} survived SIGKILL",
+            because="They stand in the kernel, usually in the driver, and hold their device.",
+        )
+
+
+def _take_down(run: ProbeRun) -> Iterator[Finding]:
+    """Ranks that could not leave the group, after good results."""
+    failed = {
+        probe_result.rank: probe_result.values["teardown_error"]
+        for probe_result in run.ranks
+        if _left_badly(probe_result)
+    }
+    if failed:
+        rank, text = next(iter(failed.items()))
+        yield warning(
+            f"{run.probe}: {ranks_text(failed)} cannot leave the group, after good results",
+            found=f"rank {rank}: {text}",
+            because="Usually a peer left first. Jobs may end with an error although all went well.",
+            ranks=tuple(failed),
+        )
+
+
+def _left_badly(probe_result: ProbeResult) -> bool:
+    return bool(probe_result.values.get("teardown_error"))
+
+
+def _blamed(run: ProbeRun, cause: Blame) -> Finding:
+    guilty = [rank for rank in run.ranks if rank.rank in cause.ranks]
+    who = ranks_text(cause.ranks)
+    stage = f" in stage {cause.stage}" if cause.stage else ""
+    if cause.kind == "lost" and cause.stage == "rendezvous":
+        raise Unknown(f"the ranks did not find each other: {cause.text}")
+    if cause.kind == "hang":
+        return _hang(run, cause, guilty)
+    if cause.kind == "missing" and not by_torchrun(run):
+        who = f"the interpreter {_ending(run)} and"
+    verb = {
+        "crash": f"{who} crashed with {cause.text}{stage}",
+        "exit": f"{who} ended with {cause.text}{stage}",
+        "missing": f"{who} never started" if by_torchrun(run) else f"{who} the probe never started",
+        "exception": f"{who} failed{stage}",
+        "lost": f"all ranks lost each other{stage}",
+    }[cause.kind]
+    return error(
+        f"{run.probe}: {verb}",
+        found=_found(run, guilty, cause.text if cause.kind in {"exception", "lost"} else ""),
+        wanted="every rank ends with a result",
+        because=_BECAUSE.get(cause.text, ""),
+        remedy=_again(run),
+        ranks=cause.ranks,
+    )
+
+
+def _ending(run: ProbeRun) -> str:
+    if run.exit_code is None:
+        return f"did nothing for {run.deadline:.0f} s"
+    if run.exit_code < 0:
+        return f"crashed with {signal_name(run.exit_code)}"
+    return f"ended with exit code {run.exit_code}"
+
+
+_BECAUSE = {
+    "SIGKILL": "Nothing in the program does that; most often it is the kernel, out of memory.",
+    "SIGBUS": "Often /dev/shm or the disk is full.",
+}
+
+
+def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
+    stood = [
+        probe_result.stages.get(probe_result.stage, 0.0) for probe_result in guilty or run.ranks
+    ]
+    still = max(_STANDSTILL, _STANDSTILL_SHARE * run.deadline)
+    who = ranks_text(cause.ranks) if cause.ranks else "every rank"
+    advancing = min(stood) < still
+    if advancing and not run.shortened:
+        return _slow(run, who, cause)
+    if run.shortened and (not cause.ranks or advancing):
+        raise Unknown(
+            f"--timeout left it {run.deadline:.0f} s, and it was not done: {who} in stage "
+            f"{cause.stage}"
+        )
+    return error(
+        f"{run.probe}: {who} {'hang' if len(cause.ranks) > 1 else 'hangs'} in stage {cause.stage}",
+        found=_found(run, guilty, _places(run)),
+        wanted=f"an end within {run.deadline:.0f} s",
+        because="The other ranks wait for it in a collective; a time-out there names only them."
+        if cause.ranks
+        else "All ranks wait at the same place, for each other or for the link between them.",
+        remedy=_again(run),
+        ranks=cause.ranks,
+    )
+
+
+def _slow(run: ProbeRun, who: str, cause: Blame) -> Finding:
+    """Whoever entered a stage a moment before the deadline is late, and does not hang."""
+    longest = {
+        stage: max(rank.stages.get(stage, 0.0) for rank in run.ranks)
+        for stage in dict.fromkeys(stage for rank in run.ranks for stage in rank.stages)
+    }
+    slowest = sorted(longest, key=lambda stage: -longest[stage])[:3]
+    given_up = "" if run.timed_out else "; the others waited no longer"
+    after = run.deadline if run.timed_out else run.seconds
+    return warning(
+        f"{run.probe}: not done after {after:.0f} s, and still advancing{given_up}",
+        found=f"{who} in stage {cause.stage}; longest: "
+        + ", ".join(f"{stage} {longest[stage]:.0f} s" for stage in slowest),
+        wanted=f"an end within {run.deadline:.0f} s",
+        because="The machine is busy, or first calls compile for long; nothing stood still.",
+        remedy=_again(run),
+        ranks=cause.ranks,
+    )
+
+
+def _wrong(run: ProbeRun, wrong: list[ProbeResult]) -> Finding:
+    first = wrong[0].wrong[0]
+    ranks = tuple(probe_result.rank for probe_result in wrong)
+    return error(
+        f"{run.probe}: wrong values on {ranks_text(ranks)}",
+        found=f"rank {ranks[0]}: {first.what}: {first.got}",
+        wanted=first.wanted,
+        because="Training runs on with wrong numbers, and nothing says so.",
+        remedy=_again(run),
+        ranks=ranks,
+    )
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """One rank, or several: ranks 1, 2."""
+    numbers = [str(rank) for rank in ranks]
+    return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(numbers)}"
+
+
+def _places(run: ProbeRun) -> str:
+    """Who stands where, in the order of the ranks; who never came, too."""
+    stages: dict[str, list[int]] = {}
+    for rank in run.ranks:
+        stages.setdefault(rank.stage or "the start", []).append(rank.rank)
+    texts = [f"{ranks_text(ranks)} in {stage}" for stage, ranks in stages.items()]
+    texts += [f"{ranks_text(run.missing)} without a record"] if run.missing else []
+    return "; ".join(texts)
+
+
+def _found(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
+    """The statement, how long the rank was mute, and its last lines."""
+    parts = [text] if text else []
+    for probe_result in guilty[:1]:
+        if probe_result.silent is not None and probe_result.silent > _STANDSTILL:
+            parts.append(
+                f"rank {probe_result.rank} gave no sign of life for {probe_result.silent:.0f} s"
+            )
+        if probe_result.stack and not probe_result.error:
+            parts += [
+                f"rank {probe_result.rank} stood at {frame}"
+                for frame in frames(probe_result.stack)[:1]
+            ]
+        if probe_result.output:
+            parts.append(f"rank {probe_result.rank} printed last: {_last(probe_result.output)}")
+    if not guilty and run.output:
+        parts.append(_last(run.output))
+    return "\n".join(parts)
+
+
+def story(outcome: Mapping[str, Any]) -> str:
+    """The error of a probe's child process, and what it printed last."""
+    printed = [line for line in str(outcome.get("output", "")).splitlines() if line.strip()]
+    return "\n".join([str(outcome["error"]), *printed[-4:]])
+
+
+def _last(output: str) -> str:
+    lines = folded([line for line in output.splitlines() if line.strip()])
+    return "\n".join(lines[-_LINES:])
+
+
+def _again(run: ProbeRun) -> Remedy | None:
+    if not run.argv:
+        return None
+    prefix = "TORCH_DEVICE_BACKEND_AUTOLOAD=0 " if run.device == "cpu" else ""
+    return Remedy(
+        summary="Run this probe by itself to see all that it prints",
+        commands=(prefix + shlex.join(run.argv),),
+    )

@@ -1,0 +1,256 @@
+"""How fast devices are: against each other as a verdict, against their family as a hint."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.matrix.schema import Family
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+# Devices of one host run the same work; more than a tenth below their median is not noise.
+_SLOW = 0.9
+# A device at half speed halves the whole job.
+_BROKEN = 0.5
+# The last tenth of a soak against its best one; a throttled device gets slower.
+_THROTTLED = 0.9
+_TENTHS = 3
+# Far below what a healthy card does, and no more than hints: there are no public baselines.
+_PEAK_SHARE = 0.5
+_COPY = {"ascend910b": 800.0, "ascend910_93": 800.0, "ascend950": 800.0}  # GB/s, read and written
+_BUS = {("ascend910b", 8): 60.0, ("ascend910_93", 16): 80.0}  # GB/s of all-reduce in one node
+_LARGE = 1 << 28
+
+_BUSY = Remedy(
+    summary="See who else uses the slow device, its temperature and clock, and its links",
+    commands=("npu-smi info", "npu-smi info -t common -i 0"),
+)
+
+
+@check("bandwidth", "Collectives are as fast as their links", level=4, probe="bandwidth")
+def bandwidth(case: Case) -> Iterator[Finding]:
+    """All-reduce, all-gather, reduce-scatter, all-to-all and broadcast from 1 KiB up.
+
+    The sizes, the algorithm bandwidth (size over time) and the bus bandwidth are those of
+    nccl-tests, in 10^9 bytes a second; hccl_test prints the algorithm bandwidth. All ranks of a
+    collective take the same time, so that there is nothing to compare it with in this run. For
+    eight 910B or sixteen 910_93 devices of a node a hint is given where a large all-reduce is far
+    below what such nodes are known to do; it is no verdict, since there is no public baseline.
+
+    HCCL gets slower where a message is larger than HCCL_BUFFSIZE (200 MB unless it is set).
+    """
+    run = ran(case, "bandwidth")
+    findings = [*failures(run)]
+    yield from findings
+    if findings:
+        return
+    rates = run.ranks[0].values.get("rates")
+    best = {
+        name: max(_busses(sizes).values(), default=0.0)
+        for name, sizes in (rates.items() if isinstance(rates, dict) else ())
+    }
+    shown = ", ".join(f"{name} {one:.3g}" for name, one in best.items())
+    yield note(
+        "Collectives were measured",
+        found=f"bus bandwidth in GB/s at best, {run.world_size} ranks on {_where(run)}: {shown}",
+        because=_hint_bus(case, run, rates),
+    )
+
+
+def _busses(sizes: Any) -> dict[int, float]:
+    """Bus bandwidth by size in bytes."""
+    if not isinstance(sizes, dict):
+        return {}
+    return {
+        int(size): float(one["busbw"])
+        for size, one in sizes.items()
+        if isinstance(one, dict) and isinstance(one.get("busbw"), float) and size.isdecimal()
+    }
+
+
+def _hint_bus(case: Case, run: ProbeRun, rates: Any) -> str:
+    family = _family(case, run)
+    limit = _BUS.get((family.id, run.world_size)) if family is not None else None
+    busses = _busses(rates.get("all-reduce")) if isinstance(rates, dict) else {}
+    large = [rate for size, rate in busses.items() if size >= _LARGE]
+    if limit is None or not large or max(large) >= limit or run.simulated:
+        return ""
+    return f"Hint: all-reduce of 256 MiB is expected above {limit:.0f} GB/s in such a node."
+
+
+@check("gemm", "All devices multiply at the same speed", level=4, probe="gemm")
+def gemm(case: Case) -> Iterator[Finding]:
+    """Large matrix products in three dtypes on all devices at once, in TFLOPS.
+
+    Devices of one run are compared with their median: whoever is a tenth slower slows the whole
+    job, since all wait for the last. The usual reasons are another process on the device, heat, a
+    limited clock, or a host that feeds it late. A hint is given below half of the chip's peak. On
+    the CPU all ranks share the cores, and nothing is compared.
+    """
+    yield from _compared(case, "gemm", "TFLOPS")
+
+
+@check("hbm", "All devices copy in memory at the same speed", level=4, probe="hbm")
+def hbm(case: Case) -> Iterator[Finding]:
+    """Copies inside the memory of all devices at once; read and written bytes both count.
+
+    Devices of one run are compared with their median. A slow one shares its memory with another
+    process, or its memory isolates pages after errors: see its ECC counters.
+    """
+    yield from _compared(case, "hbm", "GB/s")
+
+
+@check("h2d", "All devices are reached by the host at the same speed", level=4, probe="h2d")
+def h2d(case: Case) -> Iterator[Finding]:
+    """Copies between pinned memory of the host and all devices at once, both ways.
+
+    Devices of one run are compared with their median. A slow one is on a bus of lower width or
+    speed, or on the other socket than its process: bind processes to the cores that are near.
+    """
+    yield from _compared(case, "h2d", "GB/s")
+
+
+def _compared(case: Case, probe: str, unit: str) -> Iterator[Finding]:
+    """Rates of all ranks against their median."""
+    run = ran(case, probe)
+    findings = [*failures(run)]
+    rates = {one.rank: _rates(one) for one in run.ranks}
+    names = list(dict.fromkeys(name for one in rates.values() for name in one))
+    for name in names:
+        series = {rank: one[name] for rank, one in rates.items() if name in one}
+        findings += _slow(run, name, unit, series)
+    yield from findings
+    if findings:
+        return
+    parts = []
+    for name in names:
+        series = {rank: one[name] for rank, one in rates.items() if name in one}
+        low, high = min(series.values()), max(series.values())
+        parts.append(f"{name} {low:.4g} to {high:.4g} {unit}")
+    yield note(
+        f"{probe} was measured",
+        found=f"{len(rates)} ranks on {_where(run)}: {'; '.join(parts)}",
+        because=_hint(case, run, rates),
+    )
+
+
+def _rates(result: ProbeResult) -> dict[str, float]:
+    rates = result.values.get("rates")
+    found = rates if isinstance(rates, dict) else {}
+    return {str(name): one for name, one in found.items() if isinstance(one, float)}
+
+
+def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> Iterator[Finding]:
+    """Whoever is slower than the median of its host."""
+    if run.device == "cpu" or run.simulated:
+        return
+    hosts: defaultdict[str, list[int]] = defaultdict(list)
+    for one in run.ranks:
+        if one.rank in series:
+            hosts[one.host].append(one.rank)
+    for ranks in hosts.values():
+        median = _median(series[one] for one in ranks)
+        for rank in ranks:
+            if series[rank] >= _SLOW * median:
+                continue
+            kind = error if series[rank] < _BROKEN * median else warning
+            yield kind(
+                f"{run.probe}: rank {rank} is slower than the others in {name}",
+                found=f"{series[rank]:.4g} {unit}",
+                wanted=f"at least {_SLOW:.0%} of the median of this host, {median:.4g} {unit}",
+                because="All ranks of a job wait for the slowest one.",
+                remedy=_BUSY if run.device == "npu" else None,
+                ranks=(rank,),
+            )
+
+
+def _where(run: ProbeRun) -> str:
+    return f"a simulated {run.device}; these figures say nothing" if run.simulated else run.device
+
+
+def _family(case: Case, run: ProbeRun) -> Family | None:
+    for one in (run, *case.facts.probes):
+        for rank in one.ranks:
+            if rank.values.get("name"):
+                return case.catalog.family_of(str(rank.values["name"]))
+    return None
+
+
+def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -> str:
+    """What the family of the chip is expected to do, where less was seen."""
+    family = _family(case, run)
+    if family is None or run.simulated or not rates:
+        return ""
+    lowest = {
+        name: min(one[name] for one in rates.values() if name in one)
+        for name in {name for one in rates.values() for name in one}
+    }
+    if run.probe == "hbm" and family.id in _COPY and lowest.get("copy", 0.0) < _COPY[family.id]:
+        return f"Hint: copies are expected above {_COPY[family.id]:.0f} GB/s on {family.id}."
+    name = str(run.ranks[0].values.get("name"))
+    peak = next((one.peak_tflops for one in family.socs if one.soc == name), None)
+    half = [lowest[one] for one in ("bfloat16", "float16") if one in lowest]
+    if run.probe == "gemm" and peak and half and min(half) < _PEAK_SHARE * peak:
+        return f"Hint: 16-bit products are expected above half of {name}'s peak, {peak:.0f} TFLOPS."
+    return ""
+
+
+@check("soak", "Devices stay right and fast for minutes", level=4, probe="soak")
+def soak(case: Case) -> Iterator[Finding]:
+    """All devices multiply and add up for the minutes of ``--soak``, and every result is compared.
+
+    A wrong product or sum is an error even if it comes once in a thousand. A device that is a tenth
+    slower at the end than at its best is throttled: look at its temperature and power. Devices
+    are also compared with the median of their host.
+    """
+    run = ran(case, "soak")
+    findings = [*failures(run)]
+    last: dict[int, float] = {}
+    for one in run.ranks:
+        rates = one.values.get("rates")
+        if not isinstance(rates, list) or not rates:
+            continue
+        series = [float(rate) for rate in rates]
+        last[one.rank] = _mean(series[-_TENTHS:])
+        findings += _throttled(run, one.rank, series)
+    findings += _slow(run, "the last third of the time", "TFLOPS", last)
+    yield from findings
+    if not findings and run.ranks:
+        rounds = max(int(one.values.get("rounds", 0)) for one in run.ranks)
+        shown = f"{min(last.values()):.4g} to {max(last.values()):.4g} TFLOPS" if last else "none"
+        yield note(
+            "Devices stay right and fast for minutes",
+            found=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}",
+        )
+
+
+def _throttled(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Finding]:
+    if run.device == "cpu" or run.simulated or len(series) <= _TENTHS:
+        return
+    end, best = _mean(series[-_TENTHS:]), max(series)
+    if end < _THROTTLED * best:
+        yield warning(
+            f"soak: rank {rank} gets slower while it works",
+            found=f"{end:.4g} TFLOPS at the end",
+            wanted=f"at least {_THROTTLED:.0%} of its best tenth, {best:.4g} TFLOPS",
+            because="A device that is too hot, or that may draw less power, lowers its clock.",
+            remedy=_BUSY if run.device == "npu" else None,
+            ranks=(rank,),
+        )
+
+
+# statistics imports fractions and decimal, which every level 0 would wait for.
+
+
+def _mean(values: Collection[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _median(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else _mean(ordered[half - 1 : half + 1])

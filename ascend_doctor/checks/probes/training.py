@@ -1,0 +1,248 @@
+"""Parallel groups and training steps of the real megatron.core, judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.nan_origin import origin
+from ascend_doctor.checks.probes.numbers import against_reference
+from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+_MIB = 1 << 20
+_DOUBLE = "Ascend/MindSpeed@core_r0.15.3:mindspeed/core/megatron_basic/requirements_basic.py:73"
+
+
+@check("parallel-groups", "Megatron's parallel groups are right", level=3, probe="parallel-groups")
+def parallel_groups(case: Case) -> Iterator[Finding]:
+    """Megatron builds its groups for several layouts; members and a sum in each are compared.
+
+    The groups of tensor, context, data, pipeline, model, expert, expert tensor and expert data
+    parallelism are made by the initialize_model_parallel of the installed megatron.core, through
+    MindSpeed where it is installed. Their members are compared with lists computed without it, and
+    every group adds up numbers that tell its ranks apart.
+
+    If you leave the expert tensor parallel size out, Megatron takes the tensor parallel size for
+    it, and every expert group has other members than with 1. Give it both to
+    initialize_model_parallel and to the TransformerConfig, or to neither.
+    """
+    run = ran(case, "parallel-groups")
+    findings = [*failures(run)]
+    yield from findings
+    if findings:
+        return
+    layouts = _layouts(run.ranks[0])
+    several = sum(one.get("groups", 0) for one in layouts.values())
+    text = f"{run.where}: {', '.join(layouts)}; {_stack(run)}"
+    used = sum(one.get("bytes", 0) for one in layouts.values())
+    if used > 0 and several:
+        text += f"; {used / several / _MIB:.0f} MiB of device memory for a group"
+    further = run.ranks[0].values.get("group_bytes")
+    if isinstance(further, list) and further:
+        taken = ", ".join(f"{one / _MIB:.0f}" for one in further)
+        text += f"; {taken} MiB for each further group of all ranks (HCCL_BUFFSIZE)"
+    yield note("Megatron's parallel groups are right", found=text)
+
+
+@check("float64-allreduce", "Sums of float64 reach all ranks", level=3, probe="parallel-groups")
+def float64_allreduce(case: Case) -> Iterator[Finding]:
+    """A float64 tensor is summed over all ranks with the stack that trains.
+
+    MindSpeed replaces torch.distributed.all_reduce, because HCCL has no float64: the tensor is
+    copied to float32, the copy is summed, and the sum is never written back. Every rank keeps its
+    own number, on any backend, Gloo included, and no error shows. Metrics and token counts that are
+    summed as float64 are then wrong. float32 and integers are not touched.
+    """
+    run = ran(case, "parallel-groups")
+    sums = {one.rank: one.values.get("float64_sum") for one in run.ranks}
+    if not sums or None in sums.values():
+        raise Unknown("the probe parallel-groups did not come as far")
+    wanted = sum(range(1, run.world_size + 1))
+    lost = tuple(rank for rank, value in sums.items() if value != wanted)
+    if lost:
+        yield warning(
+            "An all-reduce of float64 is lost",
+            found=f"sum of rank + 1: {', '.join(f'{sums[one]:g} on rank {one}' for one in lost)}",
+            wanted=f"{wanted} on every rank",
+            because="Metrics and counts that are summed as float64 stay what each rank had, and "
+            "nothing says so.",
+            remedy=Remedy(summary="Sum float32 or int64 tensors instead of float64 ones"),
+            refs=(_DOUBLE,),
+            ranks=lost,
+        )
+
+
+_STEPS = 10
+_UNEQUAL = 1e-4
+_SLOW_STEP = 5.0
+
+
+@check("smoke-train", "A tiny model trains as it should", level=3, probe="smoke-train")
+def smoke_train(case: Case) -> Iterator[Finding]:
+    """A tiny GPT of the real megatron.core trains ten steps, and must do what plain torch does.
+
+    Megatron's distributed optimizer, its schedules and its parallelism run under layouts that fit
+    the number of ranks: LoRA (r=8, alpha=32) on experts with tensor parallelism, all weights in a
+    pipeline with a tied embedding, and all weights of a dense model with data parallelism. The same
+    model is written once more in plain torch, without Megatron, and trained on the CPU in float64.
+    Compared are the loss of every step, what each module gives in the first forward pass, the
+    gradient of each weight after it was reduced, and the gradient norm. So a wrong scale of
+    gradients shows, which Adam hides, and ranks that train apart.
+
+    A difference gets a name where there is one: the module that parts first, ranks whose gradients
+    were summed and not averaged, or not reduced at all, micro-batches that were not counted, a tied
+    embedding whose two gradients were not added up, clipping or decay that is off. If only one
+    layout is wrong, its parallelism is; if all are, an operator is, or Megatron itself.
+
+    Gradient norms must also be equal on all ranks, and so must weights that ranks have in common. A
+    number that is not finite is followed to the rank and the module where it began: every module
+    is watched, and what it gives to collectives, because they spread it over the ranks.
+
+    If you ask for a layout (--tp and so on), it is trained first, by a larger model where it takes
+    more heads, layers or experts.
+    """
+    run = ran(case, "smoke-train")
+    findings = [*failures(run), *_left_out(run)]
+    for name in dict.fromkeys(name for one in run.ranks for name in _layouts(one)):
+        findings += _judged(run, name)
+    yield from findings
+    if findings:
+        return
+    layouts = list(_layouts(run.ranks[0]))
+    if not layouts:
+        raise Unknown("the probe recorded no layout")
+    yield note(
+        "A tiny model trains as it should",
+        found=f"{run.where}: {', '.join(layouts)}; losses, modules and gradients as in plain "
+        f"torch, {_STEPS} steps each; {_stack(run)}",
+    )
+
+
+def _layouts(result: ProbeResult) -> Mapping[str, Mapping[str, Any]]:
+    found = result.values.get("layouts")
+    return found if isinstance(found, dict) else {}
+
+
+def _stack(run: ProbeRun) -> str:
+    values = run.ranks[0].values
+    return f"megatron.core {values.get('megatron')}, through {values.get('through')}"
+
+
+def _series(run: ProbeRun, name: str, key: str) -> dict[int, list[float]]:
+    """A series of each rank that has one; a NaN or an infinity was recorded as text."""
+    found: dict[int, list[float]] = {}
+    for one in run.ranks:
+        values = _layouts(one).get(name, {}).get(key)
+        if isinstance(values, list) and values and None not in values:
+            found[one.rank] = [float(value) for value in values]
+    return found
+
+
+def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
+    if bad := _not_finite(run, name):
+        yield bad
+        return
+    yield from _silent(run, name)
+    yield from against_reference(
+        run, name, {one.rank: _layouts(one).get(name, {}) for one in run.ranks}
+    )
+    yield from _unequal(run, name, "losses", "mean loss")
+    yield from _unequal(run, name, "grad_norms", "gradient norm")
+    yield from _apart(run, name)
+    slowest = max(
+        (max(one[1:], default=0.0) for one in _series(run, name, "seconds").values()), default=0
+    )
+    if slowest > _SLOW_STEP:
+        yield warning(
+            f"smoke-train: a step of a tiny model under {name} takes {slowest:.1f} s",
+            found=f"slowest step after the first: {slowest:.1f} s",
+            wanted=f"at most {_SLOW_STEP:.0f} s",
+        )
+
+
+def _not_finite(run: ProbeRun, name: str) -> Finding | None:
+    """The first step in which a loss or a gradient norm is no number, and where it began."""
+    found: dict[tuple[int, str], list[int]] = {}
+    for key, what in (("losses", "loss"), ("grad_norms", "gradient norm")):
+        for rank, values in _series(run, name, key).items():
+            steps = [number for number, one in enumerate(values, 1) if not math.isfinite(one)]
+            if steps:
+                found.setdefault((steps[0], what), []).append(rank)
+    if not found:
+        return None
+    (step, what), ranks = min(found.items(), key=lambda item: item[0][0])
+    began = origin({one.rank: _layouts(one).get(name, {}) for one in run.ranks}, step)
+    where = [] if began and began.ranks else [ranks_text(ranks)]
+    where += [began.text] if began else []
+    reason = "The same operators and collectives turn a real training into NaN."
+    return error(
+        f"smoke-train: the {what} is not finite under {name}",
+        found=f"from step {step} on, {'; '.join(where)}",
+        wanted="a finite loss and gradient norm in every step",
+        because=f"{began.because} {reason}".strip() if began else reason,
+        ranks=(began and began.ranks) or tuple(ranks),
+    )
+
+
+def _left_out(run: ProbeRun) -> Iterator[Finding]:
+    """A layout that was asked for and could not be trained."""
+    for name, reason in (run.ranks[0].values.get("left_out") or {}).items() if run.ranks else ():
+        yield warning(
+            f"smoke-train: {name} was asked for and not trained",
+            found=str(reason),
+            wanted="a layout that can be trained here",
+        )
+
+
+def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
+    """Ranks that ended well and have no metrics for some step."""
+    for one in run.ranks:
+        steps = len(_layouts(one).get(name, {}).get("grad_norms", []))
+        if one.ok and steps < _STEPS:
+            yield error(
+                f"smoke-train: {steps} of {_STEPS} steps have metrics under {name}",
+                found=f"loss and gradient norm of {steps} steps on rank {one.rank}",
+                wanted=f"a loss and a gradient norm in each of {_STEPS} steps",
+                ranks=(one.rank,),
+            )
+            return
+
+
+def _unequal(run: ProbeRun, name: str, key: str, what: str) -> Iterator[Finding]:
+    """Whether ranks disagree about a number that they have in common."""
+    series = _series(run, name, key)
+    for number, values in enumerate(zip(*series.values(), strict=False), 1):
+        if max(values) - min(values) > _UNEQUAL * max(values):
+            by_rank = ", ".join(
+                f"rank {one} {value:.5f}" for one, value in zip(series, values, strict=True)
+            )
+            yield error(
+                f"smoke-train: ranks disagree about the {what} of step {number} under {name}",
+                found=by_rank,
+                wanted="the same number on every rank",
+                because="Ranks that should train one model train different ones.",
+            )
+            return
+
+
+def _apart(run: ProbeRun, name: str) -> Iterator[Finding]:
+    for one in run.ranks:
+        found = _layouts(one).get(name, {}).get("differences") or {}
+        worst = {group: value for group, value in found.items() if float(value) > _UNEQUAL}
+        if worst:
+            group, value = max(worst.items(), key=lambda item: float(item[1]))
+            yield error(
+                f"smoke-train: {group} parallel ranks hold different weights under {name}",
+                found=f"they differ by {float(value):.3g}, seen on rank {one.rank}",
+                wanted="equal weights: what is not sharded over tensor parallel ranks, and all "
+                "over data parallel ranks",
+                because="Their gradients were not reduced over the group. The loss may even look "
+                "better.",
+                ranks=(one.rank,),
+            )
+            return

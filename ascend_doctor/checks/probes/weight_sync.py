@@ -1,0 +1,44 @@
+"""Weights that go from a trainer to its rollouts, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.findings import Finding
+from ascend_doctor.judging.judge import Case, check, note
+
+_THROUGH = {
+    "plain": "torch's stores and backend",
+    "vllm": "vllm-ascend's StatelessProcessGroup and PyHcclCommunicator",
+}
+
+
+@check("weight-sync", "Weights reach the rollouts", level=3, probe="weight-sync")
+def weight_sync(case: Case) -> Iterator[Finding]:
+    """Rank 0 sends weights to all other ranks through a group beside the default one.
+
+    Asynchronous trainers send new weights to rollouts that belong to no common process group: both
+    sides meet at a store of their own. Receivers hold something else before, so that weights that
+    never came show; both sides are tried as the first to come, and all ranks must agree whether
+    they have NPUs.
+
+    Four things are told about this, and two are true. True: vllm-ascend's PyHcclCommunicator
+    swallows a missing HCCL library, sets disabled, and its broadcast then returns without doing
+    anything, so that receivers keep whatever was in their memory. True: if one side looks at the
+    configuration and the other at what is installed, one makes no group, and the other fails. Not
+    true: that a rollout that comes before the actor fails; a client of the store waits until its
+    time-out, 300 s. Not true: that stripping brackets breaks addresses; they are those of IPv6.
+    What does hang is an actor whose futures nobody awaits: its error is lost, and the rollouts
+    wait. verl had this code from 2026-01-27 to 2026-02-26; its checkpoint engines replace it.
+    """
+    run = ran(case, "weight-sync")
+    findings = [*failures(run)]
+    yield from findings
+    if not findings:
+        through = _THROUGH.get(str(run.ranks[0].values.get("through")), "an unknown way")
+        yield note(
+            "Weights reach the rollouts",
+            found=f"{run.world_size - 1} receivers on {run.device}, through {through}, with "
+            "either side first",
+        )

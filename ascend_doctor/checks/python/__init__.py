@@ -1,0 +1,1 @@
+"""Checks of the examined Python, torch and torch_npu."""

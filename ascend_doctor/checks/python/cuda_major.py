@@ -1,0 +1,65 @@
+"""Packages for CUDA, and the CUDA of torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Distribution, Python
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging.packages import distribution, pip
+from ascend_doctor.judging.requirements import requirements
+
+# nvidia-nvshmem-cu12, transformer-engine-cu13, cupy-cuda12x.
+_SUFFIX = re.compile(r"^(?P<name>.+)-cu(?:da)?(?P<major>\d{2})x?$")
+_LOCAL = re.compile(r"\+cu(?P<major>\d{2})\d")
+_UPSTREAM = "https://github.com/NovaSky-AI/SkyRL/pull/1543"
+
+
+def _major(python: Python, torch: Distribution) -> str:
+    """The major release of the CUDA that torch was built for.
+
+    Raises NotApplicable for a build without CUDA, and Unknown where metadata names two.
+    """
+    if match := _LOCAL.search(torch.version):
+        return match["major"]
+    names = (requirement.name for requirement in requirements(python, torch))
+    majors = {match["major"] for name in names if (match := _SUFFIX.match(name))}
+    if "+" in torch.version or not majors:
+        raise NotApplicable(f"torch {torch.version} is no build for CUDA")
+    if len(majors) > 1:
+        raise Unknown(f"torch {torch.version} asks for packages of several releases of CUDA")
+    return majors.pop()
+
+
+@check("cuda-major", "Packages for CUDA are for the CUDA of torch")
+def cuda_major(case: Case) -> Iterator[Finding]:
+    """nvidia-nvshmem-cu12, transformer-engine-cu13 and cupy-cuda12x name the CUDA they are for.
+
+    It must be the one of torch; there is no right number by itself. cu13 is no typing error: builds
+    of torch for CUDA 13 exist. Both can be installed side by side without a word, and the library
+    that is loaded first wins. On NPUs torch has no CUDA, and this is skipped.
+    """
+    torch = distribution(case, "torch")
+    python = case.need(Python)
+    major = _major(python, torch)
+    for one in python.distributions:
+        match = _SUFFIX.match(one.name)
+        if match and match["major"] != major:
+            right = one.name.replace(match["major"], major)
+            yield error(
+                f"{one.name} is for CUDA {match['major']}, torch is for CUDA {major}",
+                found=f"{one.name} {one.version}, torch {torch.version}",
+                wanted=right,
+                because="Libraries of two releases of CUDA in one process end in missing symbols.",
+                remedy=Remedy(
+                    summary="Install the package for the CUDA of torch",
+                    commands=(
+                        pip(case, "uninstall", "-y", one.name),
+                        pip(case, "install", right),
+                    ),
+                ),
+                refs=(_UPSTREAM,),
+            )

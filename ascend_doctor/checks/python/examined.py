@@ -1,0 +1,47 @@
+"""The interpreter that is examined: the one that trains."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import ImportPath, Python
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+
+
+@check("examined-python", "The examined Python is one that trains")
+def examined_python(case: Case) -> Iterator[Finding]:
+    """Without --python the doctor examines the active environment, else the python3 of PATH.
+
+    Slurm prologs, cron jobs, services and ssh commands activate none, so they examine the Python of
+    the system, in which nothing is installed and nothing is wrong. Where the doctor's own
+    environment has torch_npu and the examined one has no torch, torch_npu, Megatron or MindSpeed,
+    a verdict on it says nothing about training: an error where nobody chose that interpreter, a
+    warning where --python or an active environment did.
+    """
+    python = case.need(Python)
+    if python.own:
+        return
+    if python.doctor is None or "torch_npu" not in python.doctor.packages:
+        raise NotApplicable("the doctor's own environment has no torch_npu")
+    path = case.need(ImportPath)
+    if any(python.importable.get(name) for name in ("torch", "torch_npu")) or any(
+        path.find(name).copies for name in ("megatron", "mindspeed")
+    ):
+        return
+    chosen = python.by != "PATH"
+    own = shlex.quote(python.doctor.executable)
+    yield (warning if chosen else error)(
+        f"{python.executable} has no training package, and the doctor's own environment has",
+        found=f"examined {python.executable}, which "
+        + (f"{python.by} names" if chosen else "PATH has first, for no environment is active")
+        + f"; {', '.join(python.doctor.packages)} in the environment of {python.doctor.executable}",
+        wanted="the interpreter that starts the training",
+        because="A verdict on a Python that trains nothing says nothing about the training.",
+        remedy=Remedy(
+            summary="Name the interpreter that trains",
+            commands=(f"ascend-doctor check --python {own}",),
+        ),
+    )

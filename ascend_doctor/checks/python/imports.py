@@ -1,0 +1,167 @@
+"""What the examined interpreter really imports, judged."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.checks.python.torch_import import OF_CANN, load_cann
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, unknown
+
+_LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
+_MODULE = re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_SYMBOL = re.compile(r"undefined symbol: (?P<name>\S+)")
+_WITHOUT = "torch without autoload"
+_AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
+
+
+@check("inspect-env", "The packages of the stack can be imported", level=1, probe="inspect-env")
+def inspect_env(case: Case) -> Iterator[Finding]:
+    """Each package of the stack is imported by the examined interpreter, in a fresh process.
+
+    Since torch 2.5, ``import torch`` imports torch_npu as well. If torch_npu cannot be loaded,
+    torch itself fails with "Failed to load the backend extension", and so does everything that
+    imports torch, torchrun included. The report names the innermost error, which is the reason.
+    The loader names only the first library that it misses; level 0 lists all of them.
+
+    TORCH_DEVICE_BACKEND_AUTOLOAD=0 lets torch start without the NPU; it repairs nothing.
+    """
+    run = ran(case, "inspect-env")
+    broken = [*failures(run)]
+    yield from broken
+    values: dict[str, Any] = run.ranks[0].values if run.ranks else {}
+    modules = values.get("modules")
+    if not isinstance(modules, dict):
+        if not broken:
+            yield error(str(values.get("blocks") or "The interpreter imports nothing"))
+        return
+    failed = {name: module for name, module in modules.items() if module.get("ok") is not True}
+    yield from _torch(case, failed)
+    told = {one.get("error") for name, one in failed.items() if name.startswith("torch")}
+    for name, one in failed.items():
+        if not name.startswith("torch") and one.get("error") not in told:
+            yield _failure(case, name, one)
+    yield from _devices(case, modules)
+    if not failed and not broken:
+        versions = [
+            f"{name} {module.get('version') or ''}".strip() for name, module in modules.items()
+        ]
+        yield note("The packages of the stack can be imported", found=", ".join(versions))
+
+
+def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    """Torch and torch_npu: the trap of the autoload, or one broken by itself."""
+    torch, without = failed.get("torch"), failed.get(_WITHOUT)
+    if torch is not None and without is None and _late(torch):
+        yield _unended("torch", torch)
+    elif torch is not None and without is None:
+        yield error(
+            f"`import torch` fails, because torch loads its extension and {_reason(torch)}",
+            found=f"{torch.get('outermost')}\ncaused by {torch.get('error')}",
+            wanted="import torch succeeds with the extension it loads",
+            because="Everything that imports torch fails with it, torchrun included. With "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch imports, but there is no NPU.",
+            remedy=_remedy(case, torch),
+            refs=(_AUTOLOAD_REF,),
+        )
+    elif without is not None:
+        yield _failure(case, "torch", without)
+    if "torch_npu" in failed and torch is None:
+        finding = _failure(case, "torch_npu", failed["torch_npu"])
+        if case.device == "npu":
+            yield finding
+        else:
+            yield msgspec.structs.replace(
+                finding, level=Level.WARNING, because=f"On {case.device} it is not used."
+            )
+
+
+def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+    found = modules.get("torch_npu", {})
+    if case.device == "npu" and found.get("ok") is True and found.get("devices") == 0:
+        yield error(
+            "torch_npu sees no device",
+            found="torch.npu.device_count() is 0",
+            wanted="the devices of this machine",
+            because="The driver is absent or not mounted here, or ASCEND_RT_VISIBLE_DEVICES is "
+            "empty or not ascending.",
+        )
+
+
+def _failure(case: Case, name: str, one: dict[str, Any]) -> Finding:
+    if _late(one):
+        return _unended(name, one)
+    return error(
+        f"`import {name}` fails: {_reason(one)}",
+        found="\n".join(str(one[key]) for key in ("error", "output") if one.get(key)),
+        wanted=f"import {name} succeeds",
+        because="What is installed but cannot be imported stops a job, or silently switches off "
+        "what depends on it.",
+        remedy=_remedy(case, one),
+    )
+
+
+def _late(one: dict[str, Any]) -> bool:
+    return str(one.get("error")).startswith("TimeoutError: no end")
+
+
+def _unended(name: str, one: dict[str, Any]) -> Finding:
+    """An import that took too long: of a busy machine or a slow file system it says nothing bad."""
+    return unknown(
+        f"Could not tell whether `import {name}` succeeds: it did not end in time",
+        found=str(one.get("error")),
+        because="A busy machine, a slow file system and a hanging import look alike.",
+        remedy=Remedy(
+            summary="Try again with longer deadlines; if it hangs still, see where",
+            commands=(
+                "ascend-doctor check -l 1 --patience 4",
+                f"python3 -X importtime -c 'import {name}'",
+            ),
+        ),
+    )
+
+
+def _reason(one: dict[str, Any]) -> str:
+    """The innermost error in few words."""
+    text = str(one.get("error"))
+    if match := _LIBRARY.search(text):
+        return f"{match['name']} is not found"
+    if match := _MODULE.search(text):
+        return f"the module {match['name']} is missing"
+    if match := _SYMBOL.search(text):
+        return f"the symbol {match['name']} is missing"
+    return text.splitlines()[0][:200]
+
+
+def _remedy(case: Case, one: dict[str, Any]) -> Remedy | None:
+    text = str(one.get("error"))
+    if (match := _LIBRARY.search(text)) and match["name"] in OF_CANN:
+        try:
+            return load_cann(case)
+        except Unknown:
+            return Remedy(
+                summary="Source the set_env.sh of CANN in the shell that starts Python; if there "
+                "is none, install CANN"
+            )
+    if match := _MODULE.search(text):
+        top = match["name"].partition(".")[0]
+        if top == "transformer_engine" and case.device == "npu":
+            return Remedy(
+                summary="Import mindspeed.megatron_adaptor first, which brings what stands in for "
+                "Transformer Engine on NPUs; installing NVIDIA's breaks MindSpeed"
+            )
+        package = {**STOPS, **LISTED}.get(top)
+        python = case.facts.python.executable if case.facts.python else "python"
+        return Remedy(
+            summary=f"Install what brings the module {top} into this environment",
+            commands=(shlex.join([python, "-m", "pip", "install", package]),) if package else (),
+        )
+    return None

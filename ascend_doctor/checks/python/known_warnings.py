@@ -1,0 +1,167 @@
+"""Warnings of the stack that are known: harmless ones are folded and counted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.probe_results import ProbeResult, ProbeRun
+
+_SHOWN = 8
+
+
+class Known(NamedTuple):
+    """A warning that is known. ``symptom``: harmless only where MindSpeed is not at work."""
+
+    id: str
+    pattern: str
+    meaning: str
+    symptom: bool = False
+
+
+# By the texts of torch_npu, Megatron-LM, MindSpeed, verl and torch.
+KNOWN = (
+    Known(
+        "transfer-to-npu",
+        r"ImportWarning|replaced with torch\.npu|cuda\.nccl|^\s*\*{20,}",
+        "transfer_to_npu lists what it redirects, at each import",
+    ),
+    Known(
+        "jit-script",
+        r"Warning: `?torch\.jit\.script",
+        "torch_npu switches torch.jit.script off, and torch gives it up",
+    ),
+    Known(
+        "dynamic-context",
+        r"imports from `dynamic_context\.py` will be removed",
+        "Megatron announces that it moves names",
+    ),
+    Known(
+        "torch-optimizers",
+        r"Transformer Engine and Apex are not installed\. Falling back to Torch optimizers",
+        "Megatron takes torch's optimizers",
+        symptom=True,
+    ),
+    Known(
+        "torch-norm",
+        r"Apex is not installed\. Falling back to Torch Norm",
+        "Megatron takes torch's norm",
+        symptom=True,
+    ),
+    Known(
+        "local-multi-tensor",
+        r"Falling back to local implementations of multi_tensor",
+        "Megatron's FSDP takes its own loops over tensors",
+    ),
+    Known(
+        "memory-pool",
+        r"Failed to create unified memory mempool",
+        "inference of Megatron would want CUDA's unified memory",
+    ),
+    Known(
+        "modelopt",
+        r"Failed to import (transformer engine|megatron) plugin",
+        "of modelopt; not used",
+    ),
+    Known(
+        "device-capability",
+        r"get_device_capability",
+        "NPUs have no compute capability; torch_npu answers for compatibility",
+    ),
+    Known(
+        "router-replay",
+        r"NPU not support router replay for now",
+        "verl's replay of the router is off on NPUs",
+    ),
+    Known(
+        "core-only",
+        r"Failed from megatron\.training import get_args, use mindspeed arguments",
+        "MindSpeed works without megatron.training",
+    ),
+    Known(
+        "multihot",
+        r"fused_indices_to_multihot has reached end of life",
+        "Megatron announces the end of an experimental function",
+    ),
+    Known(
+        "renamed-collectives",
+        r"FutureWarning: `torch\.distributed\.\w+` is deprecated",
+        "torch has renamed collectives and keeps the old names",
+    ),
+)
+
+
+def known(line: str) -> Known | None:
+    """The warning that a line is, None where it is not known."""
+    return next((one for one in KNOWN if re.search(one.pattern, line)), None)
+
+
+def folded(lines: list[str]) -> list[str]:
+    """The lines without warnings that are known to be harmless, and how many these were."""
+    kept = [line for line in lines if not ((one := known(line)) and not one.symptom)]
+    count = len(lines) - len(kept)
+    return kept + ([f"({count} known harmless warning{'s' * (count > 1)})"] if count else [])
+
+
+@check("known-warnings", "What the stack warns of is known to be harmless", level=1)
+def known_warnings(case: Case) -> Iterator[Finding]:
+    """Libraries of this stack warn of much that means nothing on NPUs. It is counted, not shown.
+
+    Counted are the lines of all probes that warn. Some are harmless only in a plain Megatron: where
+    MindSpeed is at work, "Transformer Engine and Apex are not installed" says that megatron.core
+    was imported before ``mindspeed.megatron_adaptor``, and lost its replacements. What is not known
+    is listed and never hidden.
+    """
+    if not any(run.ranks for run in case.facts.probes):
+        raise NotApplicable("no probe has run")
+    harmless: Counter[str] = Counter()
+    strange: Counter[str] = Counter()
+    symptoms: dict[str, tuple[ProbeRun, str]] = {}
+    for run in case.facts.probes:
+        for rank in run.ranks:
+            for line, count in rank.warnings.items():
+                one = known(line)
+                if one is None:
+                    strange[line] += count
+                elif one.symptom and _patched(rank):
+                    symptoms.setdefault(one.id, (run, line))
+                else:
+                    harmless[one.id] += count
+    for run, line in symptoms.values():
+        yield _late(run, line)
+    if not symptoms:
+        yield note(
+            "Known harmless warnings are folded" if harmless else "Nothing known is warned of",
+            found=", ".join(f"{name} {count}x" for name, count in harmless.most_common()),
+            because=_listed(strange),
+        )
+
+
+def _patched(rank: ProbeResult) -> bool:
+    return rank.values.get("through") == "mindspeed.megatron_adaptor"
+
+
+def _late(run: ProbeRun, line: str) -> Finding:
+    return warning(
+        "MindSpeed is at work, and Megatron warns as if it were not",
+        found=f"{run.probe}: {line}",
+        wanted="MindSpeed's stand-ins for apex and Transformer Engine",
+        because="megatron.core was imported before MindSpeed could replace these.",
+        remedy=Remedy(
+            summary="Import mindspeed.megatron_adaptor right after torch_npu, before anything of "
+            "megatron, mcore_bridge or transformer_engine"
+        ),
+    )
+
+
+def _listed(strange: Counter[str]) -> str:
+    if not strange:
+        return ""
+    lines = [f"{line} ({count}x)" for line, count in strange.most_common(_SHOWN)]
+    more = len(strange) - len(lines)
+    return "\n".join(["Not known:", *lines, *([f"and {more} more"] if more > 0 else [])])

@@ -1,0 +1,120 @@
+"""Whether the packages that training stands on are there in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Distribution, ImportPath, Python
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.chip import ascend
+from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging.packages import npu_only, pip, torch_wanted
+
+# The record of an installed package (PEP 376, PEP 427).
+_RECORD = "https://packaging.python.org/en/latest/specifications/recording-installed-packages/"
+_MODULES = {"torch": "torch", "torch-npu": "torch_npu"}
+_SHOWN = 4
+
+
+@check("torch-importable", "Python finds torch and torch_npu where they are needed")
+def torch_importable(case: Case) -> Iterator[Finding]:
+    """torch_npu needs torch, and MindSpeed needs both.
+
+    What pip lists is not always there: a package that was removed half way leaves its metadata
+    behind, and a folder without __init__.py is imported as an empty namespace. A machine with none
+    of these packages, for instance a host that trains in containers, is left alone.
+    """
+    npu_only(case)
+    python = case.need(Python)
+    torch_npu, torch = python.find("torch-npu"), python.find("torch")
+    if torch_npu is None:
+        if python.find("mindspeed") is None:
+            raise NotApplicable("neither torch_npu nor MindSpeed is installed")
+        ascend(case)
+        yield error(
+            "MindSpeed is installed, and torch_npu is not",
+            found="no torch-npu among the installed packages",
+            wanted="the torch_npu that the CANN of this machine is published for",
+            because="MindSpeed imports torch_npu; without it nothing runs on an NPU.",
+            remedy=Remedy(
+                summary="Install the torch_npu for your torch and CANN; the matrix lists the pairs",
+                commands=("ascend-doctor matrix show torch-npu",),
+            ),
+        )
+        return
+    if torch is None:
+        wanted = torch_wanted(python, torch_npu)
+        yield error(
+            "torch_npu is installed, and torch is not",
+            found=f"torch_npu {torch_npu.version}, no torch",
+            wanted=wanted,
+            because="`import torch_npu` ends with: No module named 'torch'.",
+            remedy=Remedy(
+                summary="Install the torch of the same number",
+                commands=(pip(case, "install", wanted),),
+            ),
+        )
+    for distribution in (torch, torch_npu):
+        if distribution is not None:
+            yield from _found(case, distribution)
+
+
+def _found(case: Case, distribution: Distribution) -> Iterator[Finding]:
+    module = _MODULES[distribution.name]
+    path = case.facts.import_path or ImportPath()
+    kinds = [copy.kind for copy in path.find(module).copies[:1]]
+    importable = case.need(Python).importable.get(module)
+    if importable is None and not kinds:
+        raise Unknown(f"it was not looked for the module {module}")
+    if importable is False or kinds == ["namespace"]:
+        yield error(
+            f"{distribution.name} {distribution.version} is listed as installed, and "
+            f"`import {module}` cannot work",
+            found=f"{distribution.location}/{module} has no __init__.py"
+            if kinds
+            else f"no module {module} on the path of {case.need(Python).executable}",
+            wanted=f"the package {module}",
+            because="Its metadata are there and its files are not.",
+            remedy=_install_again(case, distribution),
+        )
+
+
+@check("package-files", "No file of torch, torch_npu, triton-ascend or MindSpeed is missing")
+def package_files(case: Case) -> Iterator[Finding]:
+    """Installers write down every file that they put there, and nothing keeps it there.
+
+    Packages that share a folder (triton and triton-ascend) take files of each other away when one
+    is removed; disks run full in the middle of an installation; images are slimmed by deleting.
+    The check looks for the modules and libraries of these packages. Tests are left out.
+    """
+    python = case.need(Python)
+    looked = [
+        distribution
+        for distribution in python.distributions
+        if distribution.files_listed is not None
+    ]
+    if not looked:
+        raise NotApplicable("no list of files was compared")
+    for distribution in looked:
+        if distribution.shadowed or not distribution.files_missing:
+            continue
+        shown = ", ".join(distribution.files_missing[:_SHOWN])
+        more = len(distribution.files_missing) - _SHOWN
+        yield error(
+            f"Files of {distribution.name} {distribution.version} are missing",
+            found=f"gone from {distribution.location}: {shown}"
+            + (f" and {more} more" if more > 0 else ""),
+            wanted=f"the {distribution.files_listed} modules and libraries of its RECORD",
+            because="An import or a call ends with ModuleNotFoundError or an attribute error.",
+            remedy=_install_again(case, distribution),
+            refs=(_RECORD,),
+        )
+
+
+def _install_again(case: Case, package: Distribution) -> Remedy:
+    wanted = f"{package.name}=={package.version}"
+    return Remedy(
+        summary="Install it again, the same version and build",
+        commands=(pip(case, "install", "--force-reinstall", "--no-deps", wanted),),
+    )

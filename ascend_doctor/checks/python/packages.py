@@ -1,0 +1,255 @@
+"""Python packages that are not what they seem, or that disturb each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.requirements import Requirement
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Distribution, Python
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.packages import installed, npu_only, pip
+from ascend_doctor.judging.requirements import requirements
+from ascend_doctor.judging.version_compare import held
+from ascend_doctor.matrix.schema import Hazard
+from ascend_doctor.matrix.versions import normalised
+
+# Where CANN's own modules lie below its root, which may go by another name than the listed one.
+_OF_CANN = "/python/site-packages"
+_MINDSPEED = ("mindspeed", "mindspeed-llm", "mindspeed-rl")
+
+
+def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
+    """Installed distributions that are on the list of stand-ins and namesakes.
+
+    A checkout, a wheel from elsewhere and CANN's own modules are none, whatever their name.
+    """
+    roots = _cann_roots(case)
+    for hazard in case.catalog.hazards.hazards:
+        distribution = installed(case, hazard.name)
+        if distribution is None or distribution.direct_url or distribution.editable:
+            continue
+        if distribution.location.startswith(roots) or distribution.location.endswith(_OF_CANN):
+            continue
+        if held(distribution.version, hazard.versions):
+            yield hazard, distribution
+
+
+def _cann_roots(case: Case) -> tuple[str, ...]:
+    """Folders that CANN lies in; more than one where links give one a second name."""
+    cann = case.facts.cann
+    return tuple(f"{install.root}/" for install in cann.installs) if cann else ()
+
+
+@check("mindspeed-placeholder", "MindSpeed is the real one")
+def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
+    """MindSpeed, MindSpeed-LLM and MindSpeed-RL are installed from their git repositories.
+
+    The packages of those names on PyPI are placeholders (0.0.1.dev1) without the code. pip
+    installs them without complaint, and the import or the training fails later.
+    """
+    for hazard, distribution in hazards(case):
+        if hazard.name in _MINDSPEED:
+            yield error(
+                f"{distribution.name} {distribution.version} is a placeholder without the code",
+                found=f"{distribution.name} {distribution.version} in {distribution.location}",
+                wanted="an installation from the git repository",
+                because="pip takes it for the real one, and there is nothing in it to import.",
+                remedy=Remedy(
+                    summary=f"Remove it, then install {hazard.want or 'the checkout'} at the "
+                    "branch that fits your Megatron-LM",
+                    commands=(pip(case, "uninstall", "-y", distribution.name),),
+                ),
+                refs=tuple(source.url for source in hazard.sources),
+            )
+
+
+@check("package-namesakes", "No installed package is a namesake of the one that was meant")
+def package_namesakes(case: Case) -> Iterator[Finding]:
+    """Some names that guides abbreviate belong to quite different projects on PyPI.
+
+    `pip install twinkle` brings a Twitter tool, `swift` a part of OpenStack, `apex` a web
+    toolkit, `acl` a parser. Some of them hide the module that CANN brings under the same name.
+    """
+    for hazard, distribution in hazards(case):
+        if hazard.name not in _MINDSPEED:
+            want = f"; what you need is {hazard.want}" if hazard.want else ""
+            yield warning(
+                f"{distribution.name} {distribution.version} is not what its name suggests",
+                found=f"{distribution.name} {distribution.version}: {hazard.what}{want}",
+                wanted=hazard.want or "not installed",
+                because="It can hide the module that is meant, and it does not do its work.",
+                remedy=Remedy(
+                    summary="Remove it", commands=(pip(case, "uninstall", "-y", distribution.name),)
+                ),
+                refs=tuple(source.url for source in hazard.sources),
+            )
+
+
+@check("nvidia-te-present", "NVIDIA's Transformer Engine is not installed")
+def nvidia_te_present(case: Case) -> Iterator[Finding]:
+    """Megatron-LM imports transformer_engine where it finds it; on NPUs MindSpeed stands in.
+
+    With NVIDIA's package installed, importing MindSpeed fails while Transformer Engine looks for
+    CUDA libraries. From the 0.17 line on, TransformerEngineNPU uses the same module name; the two
+    must not be installed together. Extras such as `twinkle-kit[megatron]` bring NVIDIA's.
+    """
+    npu_only(case)
+    distributions = [
+        distribution
+        for distribution in case.need(Python).distributions
+        if distribution.name == "transformer-engine"
+        or distribution.name.startswith("transformer-engine-")
+    ]
+    if not distributions:
+        return
+    names = [distribution.name for distribution in distributions]
+    titled = ", ".join(
+        f"{distribution.name} {distribution.version}" for distribution in distributions
+    )
+    certain = any(
+        name.startswith(("transformer-engine-cu", "transformer-engine-torch")) for name in names
+    ) or all(
+        distribution.direct_url is None and not distribution.editable
+        for distribution in distributions
+    )
+    yield (error if certain else warning)(
+        f"NVIDIA's Transformer Engine is installed: {titled}"
+        if certain
+        else f"A Transformer Engine is installed, and whose it is could not be told: {titled}",
+        found="; ".join(
+            f"{distribution.name} {distribution.version} in {distribution.location}"
+            for distribution in distributions
+        ),
+        wanted="not installed, or TransformerEngineNPU alone",
+        because="Importing MindSpeed fails while it looks for CUDA libraries.",
+        remedy=Remedy(
+            summary="Remove it" if certain else "Remove it if it is NVIDIA's",
+            commands=(pip(case, "uninstall", "-y", *names),),
+        ),
+        refs=(
+            "https://github.com/modelscope/ms-swift/issues/6968",
+            "Ascend/MindSpeed@core_r0.17.0:README.md",
+        ),
+    )
+
+
+@check("cuda-packages", "No packages for CUDA are in the way")
+def cuda_packages(case: Case) -> Iterator[Finding]:
+    """Apex and flash-attn are CUDA packages; Megatron-LM and others use them where they are.
+
+    On NPUs MindSpeed brings fused versions, and "Apex is not installed" is a harmless message.
+    Installing them as a remedy does harm. An apex that was built for Ascend is left alone.
+    """
+    npu_only(case)
+    for name in ("apex", "flash-attn"):
+        distribution = installed(case, name)
+        if distribution is None or "ascend" in distribution.version.lower():
+            continue
+        if name != "apex" or distribution.version.startswith("0.1"):
+            yield warning(
+                f"{name} {distribution.version} is a package for CUDA",
+                found=f"{name} {distribution.version} in {distribution.location}",
+                wanted="not installed",
+                because="Programs that find it call CUDA code, which an NPU does not run.",
+                remedy=Remedy(summary="Remove it", commands=(pip(case, "uninstall", "-y", name),)),
+                refs=("https://github.com/modelscope/ms-swift/issues/6968",),
+            )
+
+
+_DECISIVE = frozenset({"torch", "torch-npu", "numpy", "transformers"})
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+# Pairs that have a check of their own.
+_JUDGED = {
+    ("torch-npu", "torch"),
+    ("vllm-ascend", "torch"),
+    ("vllm-ascend", "torch-npu"),
+    ("mcore-bridge", "megatron-core"),
+    ("mindspeed", "numpy"),
+    ("twinkle-kit", "numpy"),
+}
+
+
+@check("declared-requirements", "Installed packages satisfy what the training packages declare")
+def declared_requirements(case: Case) -> Iterator[Finding]:
+    """Packages declare which versions of others they need; pip does not keep that true later.
+
+    The check compares the declarations of the packages that a training stack consists of (torch,
+    MindSpeed, mcore-bridge, ms-swift, verl and so on), and of any other package that asks for
+    torch, torch_npu, NumPy or transformers, with what is installed: torchvision for another torch,
+    for instance. Packages that are missing are not reported: stacks for NPUs are often installed
+    without dependencies on purpose.
+    """
+    python = case.need(Python)
+    known = case.catalog.distributions
+    names = [
+        distribution
+        for distribution in python.distributions
+        if not distribution.shadowed
+        and (distribution.name in known or any(map(_stands_on, distribution.requires)))
+    ]
+    if not names:
+        raise NotApplicable("no package of a training stack is installed")
+    for name in names:
+        broken = [asked for asked in requirements(python, name) if _broken(python, name, asked)]
+        if broken:
+            here = ", ".join(_here(python, asked) for asked in broken)
+            yield warning(
+                f"{name.name} {name.version} declares other versions than those installed: {here}",
+                found=here,
+                wanted="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
+                because=f"{name.name} was not made for these versions.",
+                remedy=Remedy(
+                    summary="Choose versions that both sides allow; pip shows all conflicts",
+                    commands=(pip(case, "check"),),
+                ),
+            )
+
+
+def _stands_on(requirement: str) -> bool:
+    """Whether a requirement is on a package that decides a training stack."""
+    name = _NAME.match(requirement)
+    return name is not None and normalised(name[0]) in _DECISIVE
+
+
+def _broken(python: Python, distribution: Distribution, requirement: Requirement) -> bool:
+    name = normalised(requirement.name)
+    find = python.find(name)
+    if find is None or not requirement.specifier or (distribution.name, name) in _JUDGED:
+        return False
+    try:
+        return not held(find.version, str(requirement.specifier))
+    except Unknown:
+        return False
+
+
+def _here(python: Python, requirement: Requirement) -> str:
+    name = normalised(requirement.name)
+    distribution = python.find(name)
+    return f"{name} {distribution.version if distribution else ''}".rstrip()
+
+
+@check("python-requires", "This Python is one that the training packages take")
+def python_requires(case: Case) -> Iterator[Finding]:
+    """Packages declare the Python releases that they run on; pip refuses others.
+
+    A copied environment, or packages installed with --ignore-requires-python, gets around that.
+    """
+    python = case.need(Python)
+    for distribution in python.distributions:
+        if distribution.shadowed or not distribution.requires_python:
+            continue
+        try:
+            taken = held(python.version, distribution.requires_python)
+        except Unknown:
+            continue
+        if not taken:
+            yield warning(
+                f"{distribution.name} {distribution.version} does not take Python {python.version}",
+                found=f"Python {python.version}",
+                wanted=f"Python {distribution.requires_python}",
+                because="It was not made for this Python and may fail at import.",
+            )

@@ -1,0 +1,246 @@
+"""Whether torch and torch_npu can be imported, told from files alone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.packages import (
+    distribution,
+    npu_only,
+    source,
+    torch_pair,
+    variable,
+)
+from ascend_doctor.judging.version_compare import held
+
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+# NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
+OF_CANN = (
+    "libhccl.so",
+    "libascendcl.so",
+    "libacl_op_compiler.so",
+    "libge_runner.so",
+    "libgraph.so",
+    "libacl_tdt_channel.so",
+)
+_OF_TORCH = ("libtorch", "libc10", "libshm")
+# CANN's libraries load the driver's; npu-smi needs libc_sec.so from the same folders.
+_C_SEC = "libc_sec.so"
+_OF_DRIVER = ("libascend_hal.so", _C_SEC)
+_FAQ = "https://gitcode.com/Ascend/pytorch/blob/master/docs/zh/installation_guide/faq.md"
+_AUTOLOAD_REF = "https://github.com/pytorch/pytorch/pull/127074"
+
+
+def native_of(case: Case) -> Native:
+    """The ELF facts of torch_npu. Raises Unknown, and NotApplicable without torch_npu."""
+    distribution(case, "torch-npu")
+    return case.need(Native)
+
+
+def absent(native: Native) -> tuple[Needed, ...]:
+    """Libraries that are not found and without which the import itself fails, CANN's first."""
+    neededs = [needed for needed in native.needed if needed.path is None and needed.at_import]
+    order = {name: place for place, name in enumerate(OF_CANN)}
+    return tuple(sorted(neededs, key=lambda needed: order.get(needed.name, len(order))))
+
+
+# The check that judges undefined symbols, by their owner.
+_JUDGED_BY = {"cann": "torch-npu-cann-symbols", "torch": "torch-npu-torch-symbols", "nnal": "nnal"}
+
+
+def symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
+    """Undefined symbols of this owner that stop the import itself."""
+    return tuple(
+        symbol for symbol in native.missing_symbols if symbol.owner == owner and symbol.at_import
+    )
+
+
+def _autoloads(case: Case) -> bool:
+    """Whether ``import torch`` imports torch_npu as well: torch 2.5 and newer, unless told not to.
+
+    torch compares the variable with "1"; any other value switches it off.
+    """
+    torch = distribution(case, "torch")
+    if not held(torch.version, ">=2.5.0.dev0"):
+        return False
+    value = variable(case, _AUTOLOAD)
+    return value is None or value == "1"
+
+
+def statement(case: Case) -> str:
+    """The statement that fails where torch_npu cannot be imported."""
+    try:
+        return "import torch" if _autoloads(case) else "import torch_npu"
+    except (NotApplicable, Unknown):
+        return "import torch_npu"
+
+
+def unharmed(case: Case) -> None:
+    """Raises NotApplicable where torch_npu is not wanted and does not disturb."""
+    if case.device != "npu" and not _autoloads(case):
+        raise NotApplicable(f"torch_npu is not loaded for {case.device}: {_AUTOLOAD} is off")
+
+
+def load_cann(case: Case) -> Remedy:
+    """How this machine gets CANN's libraries into the environment."""
+    cann = case.need(Cann)
+    scripts = {install.root: install.set_env for install in cann.installs if install.set_env}
+    script = scripts.get(cann.active or "") or next(iter(scripts.values()), None)
+    if script is not None:
+        return Remedy(
+            summary="Load the environment of CANN in every shell, service or job that starts "
+            "Python",
+            commands=(source(script),),
+        )
+    return Remedy(
+        summary="Install the CANN toolkit and the operator package of your chip, then source its "
+        "set_env.sh. To use torch without the NPU until then, switch the automatic import off",
+        commands=(f"export {_AUTOLOAD}=0",),
+    )
+
+
+@check("torch-npu-libraries", "Every library that torch_npu loads is found")
+def torch_npu_libraries(case: Case) -> Iterator[Finding]:
+    """torch_npu is a thin layer over shared libraries of CANN, torch and the NPU driver.
+
+    The check reads the headers of the installed torch_npu files and looks each needed library up
+    as the system's loader would, in the environment of this shell. It imports nothing. Where a
+    library is not found, the import stops with "cannot open shared object file" and names only
+    the first one; here you see all of them.
+
+    Usually CANN is installed but its set_env.sh was not sourced in this shell: services, cron,
+    CI steps and ssh commands do not read .bashrc. Source it, or install CANN where there is none.
+    """
+    native = native_of(case)
+    missing = absent(native)
+    if not native.needed:
+        raise Unknown("the files of torch_npu could not be read")
+    if missing:
+        unharmed(case)
+        names = ", ".join(needed.name for needed in missing)
+        of = "CANN " if all(needed.name in OF_CANN for needed in missing) else ""
+        yield error(
+            f"`{statement(case)}` will fail: {len(missing)} "
+            f"{of}librar{'y is' if len(missing) == 1 else 'ies are'} not found",
+            found=f"not found: {names}",
+            wanted="the loader finds each of them",
+            because="The message names only one of them, as in: "
+            f"{missing[0].name}: cannot open shared object file.",
+            remedy=_bring(case, [needed.name for needed in missing]),
+            refs=(_FAQ,),
+        )
+
+
+def _bring(case: Case, names: list[str]) -> Remedy | None:
+    """How the libraries of the first owner, in the order of repair, come onto the path."""
+    if any(name in OF_CANN for name in names):
+        return load_cann(case)
+    if any(name in _OF_DRIVER for name in names):
+        return _driver_folders(case)
+    if any(name.startswith(_OF_TORCH) for name in names):
+        return torch_pair(case)
+    return None
+
+
+@check("torch-autoload", "`import torch` does not depend on a torch_npu that cannot be imported")
+def torch_autoload(case: Case) -> Iterator[Finding]:
+    """From version 2.5 on, `import torch` imports every installed device backend by itself.
+
+    So a torch_npu that cannot be imported breaks every program that uses torch, even one that
+    wants no NPU, and a tool that would explain the fault fails in the same way. A second try in
+    the same process shows an unrelated message ("Only a single TORCH_LIBRARY can be used to
+    register the namespace triton"), so read the first one, in a fresh process.
+
+    Setting TORCH_DEVICE_BACKEND_AUTOLOAD=0 restores `import torch` and lets `import torch_npu`
+    show the true cause. The cure is to repair what torch_npu lacks.
+    """
+    native = native_of(case)
+    if not _autoloads(case):
+        raise NotApplicable("torch does not import torch_npu by itself here")
+    if not native.needed:
+        raise Unknown("the files of torch_npu could not be read")
+    missing = absent(native)
+    undefined = tuple(symbol for owner in _JUDGED_BY for symbol in symbols(native, owner))
+    if missing or undefined:
+        cause = "torch-npu-libraries" if missing else _JUDGED_BY[undefined[0].owner]
+        lacks = (
+            f"needs libraries that are not found: {', '.join(needed.name for needed in missing)}"
+            if missing
+            else f"has names undefined: {len(undefined)}, the first of them {undefined[0].name}"
+        )
+        yield error(
+            "`import torch` itself will fail, because it imports torch_npu automatically",
+            found=f"{_AUTOLOAD} is {variable(case, _AUTOLOAD) or 'unset'}; torch_npu {lacks}",
+            wanted="torch_npu can be imported, or its automatic import is off",
+            because="The message will be: Failed to load the backend extension: torch_npu. "
+            "The real reason stands above it in the traceback.",
+            remedy=Remedy(
+                summary=f"Do what {cause} says. To use torch without the NPU "
+                "meanwhile, switch the automatic import off",
+                commands=(f"export {_AUTOLOAD}=0",),
+            ),
+            refs=(_AUTOLOAD_REF,),
+        )
+
+
+@check("driver-library", "The driver's library is where the loader finds it")
+def driver_library(case: Case) -> Iterator[Finding]:
+    """CANN reaches the NPU through libascend_hal.so, which belongs to the driver.
+
+    set_env.sh of CANN up to 8.3 does not add the driver's folders; there they must be known to
+    the loader or be added by the driver's own setenv.bash. In a container the driver folder must
+    be mounted from the host. Without the library the import of torch_npu fails, or no device is
+    seen.
+    """
+    npu_only(case)
+    native = native_of(case)
+    if native.hal is None:
+        raise Unknown("libascend_hal.so was not looked for")
+    if native.hal.path is None:
+        driver = case.need(Driver)
+        if not driver.present:
+            raise NotApplicable("there is no trace of an NPU on this machine")
+        if case.facts.host is not None and case.facts.host.container is not None:
+            raise NotApplicable("container-driver looks for it in a container")
+        yield error(
+            "The driver's library libascend_hal.so is not on the loader's path",
+            found="libascend_hal.so: not found",
+            wanted=f"found in a folder below {_lib64(driver)}",
+            because="Without it CANN cannot start and no NPU can be used.",
+            remedy=_driver_folders(case),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
+        )
+        return
+    libraries = case.facts.driver.libraries if case.facts.driver else ()
+    if any(library.name == _C_SEC and library.path is None for library in libraries):
+        yield warning(
+            f"The driver's library {_C_SEC} is not on the loader's path",
+            found=f"{_C_SEC}: not found; libascend_hal.so: {native.hal.path}",
+            wanted=f"found in {_lib64(case.facts.driver)}/common",
+            because="npu-smi and other tools of the driver cannot start without it.",
+            remedy=_driver_folders(case),
+            refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
+        )
+
+
+def _lib64(driver: Driver | None) -> str:
+    return f"{(driver and driver.path) or '/usr/local/Ascend/driver'}/lib64"
+
+
+def _driver_folders(case: Case) -> Remedy:
+    root = _lib64(case.facts.driver)
+    folders = ":".join((root, f"{root}/common", f"{root}/driver"))
+    return Remedy(
+        summary="Add the driver's folders to the loader's path; in a container mount the driver "
+        "folder of the host first",
+        commands=(_append("LD_LIBRARY_PATH", folders),),
+    )
+
+
+def _append(name: str, value: str) -> str:
+    return f"export {name}=${{{name}:+${name}:}}{shlex.quote(value)}"

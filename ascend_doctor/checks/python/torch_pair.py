@@ -1,0 +1,45 @@
+"""torch and torch_npu as they were imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.probes.run_failures import ran
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding
+from ascend_doctor.judging.judge import Case, check, error
+from ascend_doctor.judging.packages import npu_only
+from ascend_doctor.judging.packages import torch_pair as remedy
+from ascend_doctor.judging.version_compare import leading
+
+_THREE = 3
+
+
+@check(
+    "torch-pair", "The imported torch and torch_npu have one number", level=1, probe="inspect-env"
+)
+def torch_pair(case: Case) -> Iterator[Finding]:
+    """The versions that torch and torch_npu report once they are imported.
+
+    The first three numbers must be the same; what follows a plus sign, and .postN, does not count.
+    Level 0 compares what pip installed; a copy that stands earlier on the path has another number.
+    """
+    npu_only(case)
+    run = ran(case, "inspect-env")
+    modules = run.ranks[0].values.get("modules") if run.ranks else None
+    if not isinstance(modules, dict):
+        raise Unknown("the probe inspect-env did not come as far")
+    if "torch_npu" not in modules:
+        raise NotApplicable("torch_npu is not installed")
+    torch = {**modules.get("torch without autoload", {}), **modules.get("torch", {})}
+    ours, other = (str(one.get("version") or "") for one in (torch, modules["torch_npu"]))
+    if not ours or not other:
+        raise Unknown("one of the two was not imported")
+    if leading(ours, _THREE) != leading(other, _THREE):
+        yield error(
+            f"torch {ours} was imported with torch_npu {other}",
+            found=f"torch {torch.get('file')}; torch_npu {modules['torch_npu'].get('file')}",
+            wanted="the same three numbers",
+            because="torch_npu is compiled against one torch: missing symbols, or wrong behaviour.",
+            remedy=remedy(case) if case.facts.python else None,
+        )

@@ -1,0 +1,98 @@
+"""Whether the libraries on the loader's path have the functions that torch_npu calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.python.torch_import import (
+    OF_CANN,
+    absent,
+    native_of,
+    statement,
+    symbols,
+    unharmed,
+)
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import MissingSymbol, Native
+from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.packages import cann_version, distribution, torch_pair
+
+
+@check("torch-npu-cann-symbols", "CANN's libraries export every function that torch_npu calls")
+def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
+    """torch_npu is compiled against one release of CANN and calls functions of its libraries.
+
+    The check compares the names that the files of torch_npu leave open with those that the
+    libraries on the loader's path export. A name that none of them has means that CANN is older
+    than the one that this torch_npu was built for, or that libraries of two releases are mixed.
+    The import then ends with "undefined symbol". Use the CANN release that the compatibility
+    table gives for this torch_npu, or the torch_npu of this CANN.
+    """
+    native = native_of(case)
+    _known(native)
+    if any(needed.name in OF_CANN for needed in absent(native)):
+        raise NotApplicable("libraries of CANN are not found at all")
+    missing = symbols(native, "cann")
+    if missing:
+        unharmed(case)
+        try:
+            cann = f"CANN {cann_version(case)}"
+        except (NotApplicable, Unknown):
+            cann = "the CANN in use"
+        torch_npu = distribution(case, "torch-npu")
+        yield error(
+            f"`{statement(case)}` will fail: {cann} is too old for torch_npu "
+            f"{torch_npu.version}, or two releases are mixed",
+            found=_listed(missing),
+            wanted="no undefined symbols",
+            because="torch_npu was built against a CANN that has these functions.",
+            remedy=Remedy(
+                summary="Install the CANN release that belongs to this torch_npu, or the torch_npu "
+                "of the CANN in use; in a shell that has seen two set_env.sh start afresh"
+            ),
+            refs=("https://github.com/Ascend/samples/issues/21",),
+        )
+    unowned = symbols(native, "")
+    if unowned:
+        yield warning(
+            f"torch_npu needs {counted(len(unowned), 'function')} that no library on the loader's "
+            "path has",
+            found=_listed(unowned),
+            because="Whose they are could not be told; the import may end with undefined symbol.",
+        )
+
+
+@check("torch-npu-torch-symbols", "torch exports every function that torch_npu calls")
+def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
+    """torch_npu is compiled against one exact torch; another one has other functions inside.
+
+    The check compares the names that the files of torch_npu leave open with those that the
+    installed torch exports. The usual way into this fault is another package that moved torch to
+    a different version while it was installed. Put the pair back.
+    """
+    native = native_of(case)
+    _known(native)
+    missing = symbols(native, "torch")
+    if missing:
+        unharmed(case)
+        torch, torch_npu = distribution(case, "torch"), distribution(case, "torch-npu")
+        yield error(
+            f"`{statement(case)}` will fail: torch_npu {torch_npu.version} was not built for "
+            f"torch {torch.version}",
+            found=_listed(missing),
+            wanted="no undefined symbols",
+            because="The libraries of torch lack functions that torch_npu calls.",
+            remedy=torch_pair(case),
+            refs=("https://github.com/Ascend/pytorch/issues/35",),
+        )
+
+
+def _known(native: Native) -> None:
+    if not native.symbols_checked:
+        raise Unknown("no symbols could be compared")
+
+
+def _listed(symbols: tuple[MissingSymbol, ...]) -> str:
+    shown = "; ".join(f"{symbol.name} (wanted by {symbol.wanted_by})" for symbol in symbols[:3])
+    return f"{len(symbols)} undefined: {shown}{' ...' if len(symbols) > 3 else ''}"  # noqa: PLR2004 - as cut

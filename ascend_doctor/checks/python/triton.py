@@ -1,0 +1,148 @@
+"""Triton for NPUs: the right package, in front, and of CANN's release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import ImportPath
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import (
+    cann_version,
+    distribution,
+    installed,
+    npu_only,
+    pip,
+    variable,
+)
+from ascend_doctor.judging.version_compare import held
+
+_FAQ = "https://gitcode.com/Ascend/triton-ascend/blob/main/docs/en/FAQ.md"
+
+
+@check("triton-overwritten", "The Triton that is imported is triton-ascend")
+def triton_overwritten(case: Case) -> Iterator[Finding]:
+    """triton-ascend and the common triton write into one folder; the last one installed wins.
+
+    With triton-ascend 3.2.0 the common package must not be installed at all. From 3.2.1 on it
+    must be there, and be installed first, which triton-ascend's own requirement sees to; a later
+    upgrade of triton then overwrites it. The message is "0 active drivers" or a missing module of
+    triton. To repair, remove both and install triton-ascend.
+    """
+    npu_only(case)
+    ascend, triton = installed(case, "triton-ascend"), installed(case, "triton")
+    if triton is None:
+        raise NotApplicable("the common triton is not installed")
+    if ascend is None:
+        yield warning(
+            f"triton {triton.version} is installed without triton-ascend",
+            found=f"triton {triton.version}",
+            wanted="triton-ascend, or no triton",
+            because="It has no driver for NPUs: kernels fail with 0 active drivers.",
+            remedy=Remedy(
+                summary="Remove it, or put triton-ascend in its place",
+                commands=(pip(case, "uninstall", "-y", "triton"),),
+            ),
+            refs=("https://github.com/modelscope/ms-swift/issues/3279",),
+        )
+        return
+    repair = Remedy(
+        summary="Remove both and install triton-ascend again",
+        commands=(
+            pip(case, "uninstall", "-y", "triton", "triton-ascend"),
+            pip(case, "install", f"triton-ascend=={ascend.version}"),
+        ),
+    )
+    alone = held(ascend.version, "<3.2.1.dev0")
+    seen = _imported(case)
+    if alone or seen == triton.version != ascend.version:
+        yield (error if alone else warning)(
+            f"triton {triton.version} is installed beside triton-ascend {ascend.version}"
+            if alone
+            else f"triton {triton.version} has overwritten triton-ascend {ascend.version}",
+            found=f"both; the folder triton says {seen or 'no version'}",
+            wanted="triton-ascend alone" if alone else "triton-ascend installed after triton",
+            because="Both write into the folder triton; kernels fail with 0 active drivers.",
+            remedy=repair,
+            refs=(_FAQ, "https://github.com/triton-lang/triton-ascend/issues/306"),
+        )
+    else:
+        yield note(
+            f"triton {triton.version} and triton-ascend {ascend.version} share a folder; "
+            "the last one installed wins",
+            found="which one was last could not be told from the files",
+            refs=(_FAQ,),
+        )
+
+
+def _imported(case: Case) -> str | None:
+    """The version that the folder triton reports of itself."""
+    copies = case.need(ImportPath).find("triton").copies
+    return next(iter(copies[0].versions.values()), None) if copies else None
+
+
+@check("triton-cann", "The release of triton-ascend is the one for this CANN")
+def triton_cann(case: Case) -> Iterator[Finding]:
+    """triton-ascend compiles kernels with CANN's compiler, and its releases follow those of CANN.
+
+    3.2.0 is for CANN 8.5, 3.2.1 for 9.0, 3.2.2 for 9.1. With another one kernels may not compile.
+    """
+    npu_only(case)
+    triton, cann = distribution(case, "triton-ascend"), cann_version(case)
+    row = matrix_fit.release(case, "triton-ascend", triton.version)
+    relations = list(matrix_fit.relations(case, row, "cann")) if row else []
+    if not relations:
+        raise Unknown(f"no table says which CANN triton-ascend {triton.version} is for")
+    for relation in relations:
+        if relation.fit in ("doubt", "bad"):
+            yield warning(
+                f"triton-ascend {triton.version} is for CANN {relation.wanted}, in use is {cann}",
+                found=f"CANN {cann}",
+                wanted=f"CANN {relation.wanted}",
+                because=relation.need.because
+                or "Kernels are compiled by CANN; another release may refuse them.",
+                refs=relation.refs,
+            )
+
+
+@check("triton-two-drivers", "Triton sees one driver")
+def triton_two_drivers(case: Case) -> Iterator[Finding]:
+    """transfer_to_npu makes torch say that CUDA is there, and Triton believes it.
+
+    Then the driver for CUDA is active beside the one for NPUs, and Triton stops with "2 active
+    drivers". Unset TORCH_TRANSFER_TO_NPU in processes that use Triton.
+    """
+    npu_only(case)
+    distribution(case, "triton-ascend")
+    value = variable(case, "TORCH_TRANSFER_TO_NPU")
+    if value == "1":
+        yield warning(
+            "TORCH_TRANSFER_TO_NPU=1 makes Triton see two drivers",
+            found="TORCH_TRANSFER_TO_NPU=1, and triton-ascend is installed",
+            wanted="unset where Triton is used",
+            because="Triton stops with: 2 active drivers. There should only be one.",
+            remedy=Remedy(summary="Unset it", commands=("unset TORCH_TRANSFER_TO_NPU",)),
+            refs=("https://github.com/flagos-ai/FlagTree/issues/1022",),
+        )
+
+
+@check("triton-machine", "The guide of triton-ascend has this machine")
+def triton_machine(case: Case) -> Iterator[Finding]:
+    """The guide of triton-ascend names chips, Python releases, a glibc and the common triton."""
+    npu_only(case)
+    triton = distribution(case, "triton-ascend")
+    row = matrix_fit.release(case, "triton-ascend", triton.version)
+    for relation in (
+        matrix_fit.relations(case, row, "python", "soc", "glibc", "triton") if row else ()
+    ):
+        if relation.fit != "fits":
+            yield warning(
+                f"triton-ascend {triton.version} is made for {relation.need.component} "
+                f"{relation.wanted}, here is {relation.have}",
+                found=f"{relation.need.component} {relation.have}",
+                wanted=f"{relation.need.component} {relation.wanted}",
+                because=relation.need.because,
+                refs=relation.refs,
+            )

@@ -1,0 +1,1 @@
+"""Checks of the training stack: Megatron-LM, MindSpeed and frameworks."""

@@ -1,0 +1,133 @@
+"""Frameworks on top of Megatron: whether they import, and whether MindSpeed comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, unordered
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+
+_PROBE = "entry-points"
+_OTHERS = ("registry", "fla")
+_TRITON_ASCEND = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
+
+
+def _cases(case: Case) -> Mapping[str, Mapping[str, Any]]:
+    """What was measured of each entry point. Raises Unknown, and NotApplicable for none."""
+    run = ran(case, _PROBE)
+    values = run.ranks[0].values if run.ranks else {}
+    if not values.get("cases"):
+        raise Unknown(f"the probe {_PROBE} did not come as far")
+    return dict(values["cases"])
+
+
+@check("framework-imports", "The frameworks import their Megatron side", level=1, probe=_PROBE)
+def framework_imports(case: Case) -> Iterator[Finding]:
+    """ms-swift, twinkle, verl and mcore-bridge are imported as a training does, each by itself.
+
+    `import verl` works without Megatron; the module that a training needs may not. verl's Megatron
+    actor was replaced by engines in April 2026 and is looked for in older releases only. A warning
+    of verl that the NPU does not support router replay means that this feature is off, no more.
+    MegatronAdaptor and the Transformer Engine for NPUs, on which MindSpeed 0.17 stands, are
+    imported as well.
+    """
+    broken = [*failures(ran(case, _PROBE))]
+    yield from broken
+    if broken:
+        return
+    good = []
+    for name, one in _cases(case).items():
+        if name in _OTHERS:
+            continue
+        if one.get("error"):
+            finding = error(
+                f"{name} cannot import its Megatron side",
+                found=story(one),
+                wanted="an import without an error",
+                because="A training with it ends at its start.",
+            )
+            yield finding if case.device != "cpu" else _weaker(finding)
+        else:
+            good.append(str(one.get("version") or name))
+    if good:
+        yield note("The frameworks import their Megatron side", found=", ".join(good))
+
+
+def _weaker(finding: Finding) -> Finding:
+    """On the CPU frameworks miss what only accelerators have."""
+    return msgspec.structs.replace(finding, level=Level.WARNING, because="On cpu it is not used.")
+
+
+@check("framework-order", "Frameworks import MindSpeed before Megatron", level=1, probe=_PROBE)
+def framework_order(case: Case) -> Iterator[Finding]:
+    """What import-order proves for MindSpeed alone, for each framework's own way to Megatron.
+
+    mcore-bridge imports Megatron at once, and so does whatever imports mcore-bridge: a framework
+    that asks it for a model type before it imports MindSpeed spoils the order.
+    """
+    judged = 0
+    for name, one in _cases(case).items():
+        if one.get("mindspeed"):
+            judged += 1
+            wrong = unordered(one)
+            if wrong:
+                yield error(
+                    f"{name} imports Megatron before MindSpeed",
+                    found=wrong,
+                    wanted="MindSpeed first",
+                    because=LATE,
+                    remedy=ORDER,
+                )
+    if not judged:
+        raise NotApplicable("nothing that is installed brings MindSpeed in")
+
+
+@check("registry", "Naming a model type imports no Megatron", level=1, probe=_PROBE)
+def registry(case: Case) -> Iterator[Finding]:
+    """A framework names model types before it knows which backend is wanted.
+
+    If that imports its registry of Megatron models, megatron.core is there before MindSpeed, and
+    import-order is lost for the rest of the process.
+    """
+    found = _cases(case).get("registry")
+    if found is None:
+        raise NotApplicable("no twinkle with Megatron models is installed")
+    if found.get("error"):
+        raise Unknown(str(found["error"]))
+    if found.get("order"):
+        yield warning(
+            "twinkle imports Megatron where it only names a model type",
+            found=f"megatron.core was imported first at {found['order']['stack'][-1]}",
+            wanted="no import of megatron.core",
+            because="MindSpeed then comes too late.",
+        )
+
+
+@check("fla-owner", "MindSpeed leaves flash-linear-attention alone", level=1, probe=_PROBE)
+def fla_owner(case: Case) -> Iterator[Finding]:
+    """Whose chunk_gated_delta_rule is bound, before MindSpeed, after it and after a repatch.
+
+    Some releases redirected it to Triton kernels of MindSpeed; later ones rely on the triton-ascend
+    backend that flash-linear-attention has from 0.5.2 on. Which one runs decides what is needed
+    beside it, and a repatch replaces it again.
+    """
+    found = _cases(case).get("fla")
+    if found is None:
+        raise NotApplicable("flash-linear-attention and MindSpeed are not both installed")
+    if found.get("error"):
+        raise Unknown(str(found["error"]))
+    owners = found["owners"]
+    if len(set(owners.values())) > 1:
+        yield warning(
+            "MindSpeed replaces chunk_gated_delta_rule of flash-linear-attention",
+            found="; ".join(f"{when}: {owner}" for when, owner in owners.items()),
+            wanted="the same function all the time",
+            because="Which kernels run depends on who was imported first.",
+            refs=(_TRITON_ASCEND,),
+        )

@@ -1,0 +1,109 @@
+"""Frameworks: whether their own documents name the stack that is here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.judge import Case, check, unknown, warning
+from ascend_doctor.judging.packages import distribution, installed, npu_only
+from ascend_doctor.matrix.schema import Need
+
+# Components of the matrix and their distributions.
+_FRAMEWORKS = {
+    "ms-swift": "ms-swift",
+    "twinkle": "twinkle-kit",
+    "verl": "verl",
+    "mindspeed-llm": "mindspeed-llm",
+    "mindspeed-mm": "mindspeed-mm",
+    "mindspeed-rl": "mindspeed-rl",
+}
+
+
+@check("framework-stack", "The stack is the one that the framework's documents name")
+def framework_stack(case: Case) -> Iterator[Finding]:
+    """ms-swift, twinkle, verl and the MindSpeed suites document a set of versions per release.
+
+    Outside of that set things may well work; others have not reported that they do. Where the
+    documents disagree, any of their versions counts. The finding names each difference, so that
+    you can compare when something fails.
+    """
+    npu_only(case)
+    there = False
+    for component, name in _FRAMEWORKS.items():
+        found = installed(case, name)
+        if found is None:
+            continue
+        there = True
+        row = matrix_fit.release(case, component, found.version)
+        if row is None:
+            yield unknown(
+                f"No table has {name} {found.version}",
+                found=f"{name} {found.version}",
+                because="What its documents name is not known.",
+            )
+            continue
+        found_out = [_difference(case, need) for need in row.requires]
+        other = [one for one in found_out if isinstance(one, matrix_fit.Relation)]
+        untold = dict.fromkeys(one for one in found_out if isinstance(one, str))
+        if other:
+            yield warning(
+                f"{name} {found.version} is documented with other versions: "
+                + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
+                found=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
+                wanted=", ".join(
+                    f"{relation.need.component} {relation.wanted}" for relation in other
+                ),
+                because="This set is not the one of its documents; that it works is not reported.",
+                remedy=Remedy(
+                    summary="Move to the documented versions together, or keep this in mind when "
+                    "something fails"
+                ),
+                refs=matrix_fit.refs(row.sources),
+            )
+        if untold:
+            yield unknown(
+                f"Whether this is the stack that {name} {found.version} documents could not be "
+                "told in full",
+                found="; ".join(untold),
+            )
+    if not there:
+        raise NotApplicable("no framework of the matrix is installed")
+
+
+def _difference(case: Case, need: Need) -> matrix_fit.Relation | str | None:
+    """A relation outside of the documents, why it could not be told, or None for neither."""
+    try:
+        if not matrix_fit.applies(case, need):
+            return None
+        relation = matrix_fit.relation(case, need, matrix_fit.present(case, need.component))
+    except NotApplicable:
+        return None
+    except Unknown as reason:
+        # What binds only where it is there, as the checkout of Megatron-LM, may not be there.
+        return None if need.optional else str(reason)
+    return relation if relation.fit in ("doubt", "bad") and not relation.allowed else None
+
+
+@check("twinkle-mindspeed-numpy", "MindSpeed and twinkle agree on a NumPy")
+def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
+    """twinkle-kit requires NumPy 2.0 to 2.2, MindSpeed requires at most 1.26.0.
+
+    No NumPy satisfies both. People run the pair all the same; which of the two then misbehaves is
+    not documented. Installing one of them again moves NumPy, so check it after every install.
+    """
+    distribution(case, "mindspeed")
+    twinkle = distribution(case, "twinkle-kit")
+    numpy = installed(case, "numpy")
+    yield warning(
+        f"twinkle-kit {twinkle.version} and MindSpeed require different releases of NumPy",
+        found=f"numpy {numpy.version if numpy else 'not installed'}",
+        wanted="numpy >=2.0.0,<2.3.0 for twinkle-kit, <=1.26.0 for MindSpeed",
+        because="No release satisfies both; one of the two runs outside of what it declares.",
+        refs=(
+            "Ascend/MindSpeed@core_r0.15.3:requirements.txt",
+            "modelscope/twinkle@main:pyproject.toml",
+        ),
+    )

@@ -1,0 +1,211 @@
+"""Gated delta nets (Qwen3.5, Qwen3-Next): which implementation runs, and whether it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
+from ascend_doctor.checks.launch.gdn_launch import gated_delta
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.judging.packages import distribution, installed, npu_only, pip, variable
+from ascend_doctor.judging.source_trees import core_version, mindspeed
+from ascend_doctor.judging.version_compare import behaviour, held
+from ascend_doctor.matrix.schema import Behaviour
+
+_OLD_NAME = "SWIFT_USE_MCORE_GDN"
+_PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
+_ONLY = "This concerns models with gated delta net layers (Qwen3.5, Qwen3-Next) only."
+
+
+def _of(case: Case, component: str, identity: str) -> Behaviour | None:
+    """What the matrix says of an installed component. Raises Unknown and NotApplicable."""
+    return behaviour(case, component, identity, distribution(case, component).version)
+
+
+def _of_megatron(case: Case) -> bool:
+    """Whether mcore-bridge takes Megatron's own implementation: by default, or by "1"."""
+    value = variable(case, _NAME)
+    return value is None or value.strip() == "1"
+
+
+@check("gdn-needs-zero", "The gated delta net that is asked for exists")
+def gdn_needs_zero(case: Case) -> Iterator[Finding]:
+    """USE_MCORE_GDN chooses the implementation of gated delta net layers in mcore-bridge.
+
+    1 is the default and takes the one of Megatron-core, which has it from 0.16.0 on. With an
+    older Megatron-core, models such as Qwen3.5 fail at import unless the variable is 0, which
+    takes the one of transformers. Other models do not care: where a launch behind `--` names its
+    model, run-gdn-megatron judges that.
+    """
+    bridge = distribution(case, "mcore-bridge")
+    version = core_version(case)
+    launch = case.facts.launch
+    if launch is not None and gated_delta(launch.options.get("model", "")) is not None:
+        raise NotApplicable("run-gdn-megatron judges the model that the launch names")
+    found = behaviour(case, "megatron-core", "no-gdn", version)
+    if found is not None and _of_megatron(case):
+        yield warning(
+            f"Megatron-core {version} has no gated delta net, and {_NAME} is not 0",
+            found=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
+            f"mcore-bridge {bridge.version}",
+            wanted=f"{_NAME}=0, or Megatron-core 0.16.0 or newer",
+            because=f"No module named megatron.core.ssm.gated_delta_net. {_ONLY}",
+            remedy=Remedy(
+                summary="For such a model, choose the implementation of transformers",
+                commands=(f"export {_NAME}=0",),
+            ),
+            refs=(_PARSER, *matrix_fit.refs(found.sources)),
+        )
+
+
+@check("gdn-env-old-name", "The variable for gated delta nets is the one that is read")
+def gdn_env_old_name(case: Case) -> Iterator[Finding]:
+    """ms-swift 4.0 reads SWIFT_USE_MCORE_GDN, with 0 as default; from 4.1 on it is USE_MCORE_GDN.
+
+    The other name is ignored without a message, and the defaults are opposite.
+    """
+    swift = distribution(case, "ms-swift")
+    old = _of(case, "ms-swift", "swift-use-mcore-gdn")
+    reads = old or _of(case, "ms-swift", "use-mcore-gdn")
+    if reads is None:
+        raise NotApplicable(f"ms-swift {swift.version} has no such variable")
+    ignored, read = (_NAME, _OLD_NAME) if old else (_OLD_NAME, _NAME)
+    if _is_set(case, ignored) and not _is_set(case, read):
+        yield warning(
+            f"{ignored} is set, but ms-swift {swift.version} reads {read}",
+            found=f"{ignored} is set, {read} is not",
+            wanted=read,
+            because=f"The value is ignored. ms-swift: {reads.text}",
+            remedy=Remedy(
+                summary="Use the other name",
+                commands=(f'export {read}="${ignored}"', f"unset {ignored}"),
+            ),
+            refs=matrix_fit.refs(reads.sources),
+        )
+
+
+def _is_set(case: Case, name: str) -> bool:
+    try:
+        return variable(case, name) is not None
+    except Unknown:
+        return case.facts.environment is not None
+
+
+@check(
+    "gdn-one-on-npu-old-bridge", "Megatron's gated delta net can be loaded by mcore-bridge on NPUs"
+)
+def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
+    """Up to 1.4.1 mcore-bridge asserts something that MindSpeed's layers on NPUs do not have.
+
+    Loading such a model with Megatron's own implementation then stops at an assertion. From 1.4.2
+    on the assertion is skipped on NPUs.
+    """
+    npu_only(case)
+    found = _of(case, "mcore-bridge", "gdn-norm-assert")
+    if found is None:
+        return
+    version = core_version(case)
+    if behaviour(case, "megatron-core", "no-gdn", version) is not None:
+        raise NotApplicable(f"Megatron-core {version} has no gated delta net")
+    if _of_megatron(case):
+        bridge = distribution(case, "mcore-bridge")
+        yield warning(
+            f"mcore-bridge {bridge.version} cannot load Megatron's gated delta net on NPUs",
+            found=f"mcore-bridge {bridge.version}, "
+            f"{_NAME} {variable(case, _NAME) or 'unset, which means 1'}",
+            wanted=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
+            because=f"{found.text} {_ONLY}",
+            remedy=Remedy(
+                summary="Upgrade it",
+                commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
+            ),
+            refs=matrix_fit.refs(found.sources),
+        )
+
+
+@check("qwen3-next-bridge-bug", "Qwen3-Next can be trained without packing")
+def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
+    """mcore-bridge 1.2.1 and 1.2.2 call a function that does not exist, for Qwen3-Next unpacked."""
+    found = _of(case, "mcore-bridge", "qwen3-next-broken")
+    if found is not None:
+        bridge = distribution(case, "mcore-bridge")
+        yield warning(
+            f"mcore-bridge {bridge.version} fails on Qwen3-Next without packing",
+            found=f"mcore-bridge {bridge.version}",
+            wanted="mcore-bridge 1.2.3, or 1.3.0 and newer",
+            because=f"{found.text} This concerns Qwen3-Next only.",
+            remedy=Remedy(
+                summary="Upgrade it",
+                commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
+            ),
+            refs=matrix_fit.refs(found.sources),
+        )
+
+
+# A behaviour of ms-swift: the module that its patch imports, and the attribute of a MindSpeed row
+# that says whether the branch has it.
+_PATCHES = {
+    "fla-lite-triton": ("mindspeed.lite.ops.triton.chunk_delta_h", "lite_triton_gdn"),
+    "fla-ops-triton": ("mindspeed.ops.triton", "ops_triton"),
+}
+
+
+@check("swift-fla-patch-missing", "MindSpeed has the kernels that ms-swift patches in")
+def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
+    """ms-swift 4.2 to 4.4.1 takes Triton kernels for gated delta nets out of MindSpeed.
+
+    Which module it looks in changed with 4.3.2, and not every MindSpeed branch has it; the
+    patch is then left out and the layers run slowly or not at all. From 4.4.2 on ms-swift uses
+    flash-linear-attention.
+    """
+    npu_only(case)
+    swift = distribution(case, "ms-swift")
+    for identity, (module, attribute) in _PATCHES.items():
+        found = _of(case, "ms-swift", identity)
+        if found is not None:
+            row = mindspeed(case)
+            if attribute not in row.attributes:
+                raise Unknown(f"whether MindSpeed {row.version} has {module} is not known")
+            if row.attributes[attribute] == "no":
+                yield warning(
+                    f"ms-swift {swift.version} looks for {module}, which MindSpeed {row.version} "
+                    "does not have",
+                    found=f"MindSpeed {row.version}",
+                    wanted=f"a branch with {module}, or ms-swift 4.4.2 or newer",
+                    because=f"The kernels are not patched in. {_ONLY}",
+                    remedy=Remedy(
+                        summary="For such a model take ms-swift 4.4.2 or newer, with the stack "
+                        "that belongs to it",
+                        commands=("ascend-doctor matrix show ms-swift",),
+                    ),
+                    refs=(*matrix_fit.refs(found.sources), *matrix_fit.refs(row.sources)),
+                )
+            return
+    raise NotApplicable(f"ms-swift {swift.version} does not look there")
+
+
+@check("gdn-packing", "Packed training of gated delta nets has what it needs")
+def gdn_packing(case: Case) -> Iterator[Finding]:
+    """Packing several sequences into one needs flash-linear-attention for these layers.
+
+    With USE_MCORE_GDN=0 and mcore-bridge 1.6.5 or newer it needs transformers 5.9 as well.
+    """
+    distribution(case, "mcore-bridge")
+    core_version(case)
+    lacks = []
+    if installed(case, "flash-linear-attention") is None:
+        lacks.append("flash-linear-attention")
+    zero = _of(case, "mcore-bridge", "gdn-zero-packed")
+    transformers = installed(case, "transformers")
+    if not _of_megatron(case) and zero and transformers and not held(transformers.version, ">=5.9"):
+        lacks.append(f"transformers >=5.9.0 (here {transformers.version})")
+    one = zero or _of(case, "mcore-bridge", "gdn-one-packed")
+    if lacks and one is not None:
+        yield note(
+            f"Packed training of gated delta nets would need {' and '.join(lacks)}",
+            because=f"{one.text} {_ONLY}",
+            refs=matrix_fit.refs(one.sources),
+        )

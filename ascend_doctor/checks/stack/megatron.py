@@ -1,0 +1,197 @@
+"""Megatron-LM and MindSpeed: one tree each, and the two that belong together."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.checks.python.packages import hazards
+from ascend_doctor.errors import NotApplicable
+from ascend_doctor.facts import ImportPath, PackageCopy
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.packages import (
+    installed,
+    npu_only,
+    pip,
+    variable,
+)
+from ascend_doctor.judging.source_trees import copies, core, documented_megatron, winner
+
+_TWO = "https://github.com/modelscope/ms-swift/issues/9661"
+_SWIFT_DOC = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
+
+
+def _titled(copy: PackageCopy) -> str:
+    return f"{_number(copy)} in {copy.path}"
+
+
+def _number(copy: PackageCopy) -> str:
+    return copy.versions.get("core") or "of unknown version"
+
+
+@check("megatron-two-copies", "There is one Megatron on the import path")
+def megatron_two_copies(case: Case) -> Iterator[Finding]:
+    """`megatron` is a namespace package: Python joins all folders of that name on its path.
+
+    A Megatron-LM checkout on PYTHONPATH and a megatron-core that pip installed (mcore-bridge and
+    others bring it) exist side by side without a word. Each part, megatron.core or
+    megatron.training, then comes from the first folder that has it, so code of two releases can
+    run together. MindSpeed patches one of them. Keep one: uninstall megatron-core, or take the
+    checkout off the path.
+    """
+    package_copies = copies(case, "megatron")
+    trees = [copy for copy in package_copies if "core" in copy.parts]
+    taken = core(case)
+    mixed = _mixture(package_copies, taken)
+    if mixed is not None:
+        part, other = mixed
+        versions = {taken.versions.get("core"), other.versions.get("core")} - {None}
+        known = len(versions) == 2  # noqa: PLR2004 - two trees
+        yield (error if known else warning)(
+            f"Two Megatrons are mixed: megatron.core is {_number(taken)}, "
+            f"megatron.{part} is {_number(other)}",
+            found=f"megatron.core from {taken.path}; megatron.{part} from {other.path}",
+            wanted="both from one tree",
+            because="Functions of one release are called with the arguments of another.",
+            remedy=_one_tree(case, other),
+            refs=(_TWO,),
+        )
+    elif len(trees) > 1:
+        versions = {tree.versions.get("core") for tree in trees}
+        yield warning(
+            f"{len(trees)} Megatrons are on the import path; "
+            + (
+                f"megatron.core {_number(taken)} is imported"
+                if len(versions) > 1
+                else "both are of one release"
+            ),
+            found="; ".join(_titled(tree) for tree in trees),
+            wanted="one",
+            because="Which one is imported depends on the order of the path, and tools that read "
+            "package metadata see the other.",
+            remedy=_one_tree(case, taken),
+            refs=(_TWO,),
+        )
+
+
+def _mixture(
+    package_copies: tuple[PackageCopy, ...], taken: PackageCopy
+) -> tuple[str, PackageCopy] | None:
+    """A part of Megatron-LM that comes from another tree than megatron.core, and that tree."""
+    for part in ("training", "legacy", "rl", "post_training", "inference"):
+        other = winner(package_copies, part)
+        if other is not None and other.path != taken.path:
+            return part, other
+    return None
+
+
+def _one_tree(case: Case, keep: PackageCopy) -> Remedy:
+    if installed(case, "megatron-core") is None:
+        return Remedy(summary=f"Keep one tree on PYTHONPATH, as {keep.entry}")
+    return Remedy(
+        summary=f"Keep one tree. To keep {keep.entry} and remove what pip installed",
+        commands=(pip(case, "uninstall", "-y", "megatron-core"),),
+    )
+
+
+@check("megatron-path", "MEGATRON_LM_PATH names the Megatron that is imported")
+def megatron_path(case: Case) -> Iterator[Finding]:
+    """ms-swift and twinkle take the Megatron-LM tree from MEGATRON_LM_PATH.
+
+    It must be the tree that `import megatron.core` gives; set PYTHONPATH to the same folder.
+    """
+    value = variable(case, "MEGATRON_LM_PATH")
+    if not value:
+        raise NotApplicable("MEGATRON_LM_PATH is not set")
+    try:
+        taken = core(case)
+    except NotApplicable:
+        yield warning(
+            "MEGATRON_LM_PATH is set, and no Megatron can be imported",
+            found=f"MEGATRON_LM_PATH={value}; no folder of Python's path has megatron/core",
+            wanted="that tree, on PYTHONPATH",
+            because="The framework looks for megatron.core there.",
+            remedy=_clone(case),
+            refs=(_SWIFT_DOC,),
+        )
+        return
+    if not f"{taken.path}/".startswith(f"{value.rstrip('/')}/"):
+        yield warning(
+            "MEGATRON_LM_PATH names another Megatron than the one that is imported",
+            found=f"MEGATRON_LM_PATH={value}; megatron.core comes from {taken.path}",
+            wanted="the same tree",
+            because="The framework and MindSpeed work on different trees.",
+            remedy=Remedy(
+                summary="Put that tree in front of PYTHONPATH, or set the variable to the tree "
+                "that is imported",
+                commands=(f"export PYTHONPATH={shlex.quote(value)}${{PYTHONPATH:+:$PYTHONPATH}}",),
+            ),
+            refs=(_SWIFT_DOC,),
+        )
+
+
+@check("megatron-training", "The whole Megatron-LM is there, not megatron.core alone")
+def megatron_training(case: Case) -> Iterator[Finding]:
+    """The package megatron-core holds megatron.core only.
+
+    MindSpeed-LLM and many launch scripts need megatron.training as well, which only the
+    Megatron-LM repository has. Get the checkout at the release that your MindSpeed branch names
+    and put it on PYTHONPATH.
+    """
+    npu_only(case)
+    package_copies = copies(case, "megatron")
+    core(case)
+    if (
+        winner(package_copies, "training") is None
+        and case.need(ImportPath).find("mindspeed").copies
+    ):
+        yield warning(
+            "megatron.training is missing: only megatron.core is installed",
+            found="; ".join(f"{copy.path}: {', '.join(copy.parts)}" for copy in package_copies),
+            wanted="a Megatron-LM checkout on PYTHONPATH",
+            because="MindSpeed-LLM and scripts that use megatron.training fail at import.",
+            remedy=_clone(case),
+            refs=("https://github.com/NVIDIA/Megatron-LM/issues/870",),
+        )
+
+
+def _clone(case: Case) -> Remedy:
+    ref = documented_megatron(case)
+    url = case.catalog.component("megatron-lm").obtain.url
+    return Remedy(
+        summary=f"Get Megatron-LM {ref or 'at the release of your MindSpeed branch'} and put it in "
+        "front of PYTHONPATH",
+        commands=(
+            f"git clone --branch {shlex.quote(ref)} {shlex.quote(url)}",
+            'export PYTHONPATH="$PWD/Megatron-LM${PYTHONPATH:+:$PYTHONPATH}"',
+        )
+        if ref
+        else (),
+    )
+
+
+@check("mindspeed-installed", "MindSpeed is installed beside Megatron")
+def mindspeed_installed(case: Case) -> Iterator[Finding]:
+    """Megatron-LM is written for CUDA. MindSpeed patches it at import so that it runs on NPUs."""
+    npu_only(case)
+    taken = core(case)
+    path = case.need(ImportPath)
+    if any(hazard.name == "mindspeed" for hazard, _ in hazards(case)):
+        raise NotApplicable("mindspeed-placeholder tells what is there in its place")
+    if not path.find("mindspeed").copies and not path.find("megatron_adaptor").copies:
+        release = taken.versions.get("core")
+        yield warning(
+            "MindSpeed is not installed",
+            found="Megatron without mindspeed and megatron_adaptor",
+            wanted="MindSpeed at the branch that fits this Megatron",
+            because="Without it Megatron asks for CUDA.",
+            remedy=Remedy(
+                summary="Install MindSpeed from its git repository, not from PyPI; setup builds "
+                "all that goes with this Megatron",
+                commands=(f"ascend-doctor setup --megatron {shlex.quote(release)}",)
+                if release
+                else (),
+            ),
+            refs=(_SWIFT_DOC,),
+        )

@@ -1,0 +1,112 @@
+"""Small questions to the real megatron.core whose answers are known, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.judging.packages import installed
+from ascend_doctor.probe_results import ProbeRun
+
+_PROBE = "megatron-calls"
+_PLAN = "a plan of"
+_DISPATCH = ("https://github.com/huggingface/peft/blob/main/src/peft/tuners/lora/tp_layer.py",)
+
+
+def _about(run: ProbeRun, plans: bool) -> ProbeRun:
+    """The run with what was wrong about plans, or about everything else."""
+    ranks = tuple(
+        msgspec.structs.replace(
+            rank, wrong=tuple(w for w in rank.wrong if w.what.startswith(_PLAN) is plans)
+        )
+        for rank in run.ranks
+    )
+    return msgspec.structs.replace(run, ranks=ranks)
+
+
+def _values(run: ProbeRun) -> Mapping[str, Any]:
+    """What was measured. Raises Unknown where the probe failed or measured nothing."""
+    if not run.ranks or run.ranks[0].ok is not True or "megatron" not in run.ranks[0].values:
+        raise Unknown(f"the probe {_PROBE} failed, see schedule")
+    return run.ranks[0].values
+
+
+@check("schedule", "Megatron's scheduler takes the plans that it should", level=1, probe=_PROBE)
+def schedule(case: Case) -> Iterator[Finding]:
+    """Megatron asserts that a plan has steps to decay, and fewer of warm-up than of decay.
+
+    So a trial run of one step with one step of warm-up dies at its start with an empty
+    AssertionError. Give it two steps of decay (--lr-decay-iters 2), or no warm-up.
+    """
+    run = _about(ran(case, _PROBE), plans=True)
+    broken = [*failures(run)]
+    yield from broken
+    if not broken:
+        plans = {key: taken for key, taken in _values(run).items() if key.startswith("decay")}
+        refused = [name for name, taken in plans.items() if taken is False]
+        yield note(
+            "Megatron's scheduler takes the plans that it should",
+            found=f"{len(plans)} plans tried; refused: {', '.join(refused)}",
+        )
+
+
+@check("sample-collection", "Results of a batch are collected once", level=1, probe=_PROBE)
+def sample_collection(case: Case) -> Iterator[Finding]:
+    """With tensor and pipeline parallelism every rank of a model returns the same samples.
+
+    Who collects from all ranks gets each of them TP x PP times, in an order that looks right. The
+    ranks to ask are those whose tensor and pipeline parallel ranks are 0; the probe proves with
+    Megatron's own groups that they hold every sample once, in the order of the data.
+    """
+    run = _about(ran(case, _PROBE), plans=False)
+    values = _values(run)
+    broken = [*failures(run)]
+    yield from broken
+    if not broken:
+        found = [
+            f"{name}: {value['first']} of {value['all']}"
+            for name, value in values.items()
+            if isinstance(value, dict) and "samples" in value
+        ]
+        yield note("Results of a batch are collected once", found=", ".join(found))
+
+
+@check("peft-on-megatron", "LoRA from peft on a layer of Megatron runs", level=1, probe=_PROBE)
+def peft_on_megatron(case: Case) -> Iterator[Finding]:
+    """LoraConfig(megatron_config=...) asks for LoRA layers of peft's own on parallel layers.
+
+    They fail in the releases that were tried: 0.18.1 at the initialisation of weights, 0.21.2 in
+    the dispatcher. ms-swift and twinkle bring layers of their own through mcore-bridge, and do not
+    need them. The probe wraps one layer and runs it.
+    """
+    peft = _values(ran(case, _PROBE)).get("peft")
+    if peft is None:
+        raise NotApplicable("peft is not installed")
+    if peft.get("broken"):
+        raise Unknown(f"peft cannot be imported: {peft['broken']}")
+    if not peft["error"]:
+        yield note("peft's own layers for Megatron work", found=f"peft {peft['version']}")
+        return
+    bridged = case.facts.python is not None and installed(case, "mcore-bridge") is not None
+    found = f"peft {peft['version']}: {peft['error']}"
+    if bridged:
+        yield note(
+            "peft's own layers for Megatron do not work; mcore-bridge has its own",
+            found=found,
+            refs=_DISPATCH,
+        )
+    else:
+        yield warning(
+            "peft's own layers for Megatron do not work",
+            found=found,
+            wanted="layers that take the pair which a parallel linear layer returns",
+            because="Only programs that give LoraConfig a megatron_config use them.",
+            remedy=Remedy(summary="Use the LoraParallelLinear of mcore-bridge"),
+            refs=_DISPATCH,
+        )

@@ -1,0 +1,244 @@
+"""The Megatron that the interpreter takes: whose it is, and what its functions take."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import npu_only
+from ascend_doctor.judging.version_compare import held, leading
+
+_PROBE = "megatron-tree"
+_TWO = "https://github.com/modelscope/ms-swift/issues/9661"
+_MASK = "modelscope/mcore-bridge@v1.2.1:src/mcore_bridge/model/gpts/qwen3_next.py"
+_READ = ">=0.12,<0.20"
+_SHOWN = 8
+
+
+def _values(case: Case, key: str) -> Mapping[str, Any]:
+    """What the probe measured. Raises Unknown where it did not come to ``key``."""
+    run = ran(case, _PROBE)
+    values = run.ranks[0].values if run.ranks else {}
+    if key not in values:
+        raise Unknown(f"the probe {_PROBE} did not come as far")
+    return values
+
+
+@check("megatron-origin", "Megatron is imported from one tree", level=1, probe=_PROBE)
+def megatron_origin(case: Case) -> Iterator[Finding]:
+    """The interpreter itself is asked where it takes megatron.core and megatron.training from.
+
+    `megatron` is a namespace package: each part comes from the first folder on the path that has
+    it. An installed megatron-core in front of a checkout gives megatron.core of one release and
+    megatron.training of another, which then ends in "No module named 'megatron.core.models.retro'"
+    or "cannot import name 'MegatronTokenizer'". Level 0 tells this from the path alone; here the
+    finders of editable installs have their say, too. `megatron.__file__` proves nothing: it is
+    None for every namespace package.
+    """
+    broken = [*failures(ran(case, _PROBE))]
+    yield from broken
+    if broken:
+        return
+    values = _values(case, "named")
+    roots = {
+        name: posixpath.dirname(posixpath.dirname(str(value)))
+        for name, value in values["parts"].items()
+        if value
+    }
+    core, version = roots["core"], str(values["version"])
+    other = roots.get("training", core)
+    if other != core:
+        yield error(
+            "megatron.core and megatron.training come from two trees",
+            found=f"megatron.core from {core}; megatron.training from {other}",
+            wanted="both from one tree",
+            because="Functions of one release are called with the arguments of another.",
+            remedy=_prepend(other),
+            refs=(_TWO,),
+        )
+    elif len(values["copies"]) > 1:
+        yield warning(
+            f"{len(values['copies'])} copies of megatron.core are on the path",
+            found="; ".join(f"{one['version']} in {one['path']}" for one in values["copies"]),
+            wanted="one",
+            because="Which one is imported depends on the order of the path.",
+            refs=(_TWO,),
+        )
+    if values["distributions"] and version not in values["distributions"]:
+        yield warning(
+            f"pip knows megatron-core {', '.join(values['distributions'])}; imported is {version}",
+            found=f"megatron.core {version} in {core}",
+            wanted="one version",
+            because="Tools that read package metadata take another release for the one that runs.",
+        )
+    named = str(values["named"]).rstrip("/")
+    if named and core != named:
+        yield warning(
+            "MEGATRON_LM_PATH names another tree than the one that is imported",
+            found=f"MEGATRON_LM_PATH={named}; megatron.core comes from {core}",
+            wanted="the same tree",
+            because="The framework and MindSpeed work on different trees.",
+            remedy=_prepend(named),
+        )
+
+
+def _prepend(root: str) -> Remedy:
+    """In front, because an installed copy wins over what is appended."""
+    return Remedy(
+        summary="Put the checkout in front of PYTHONPATH, or uninstall megatron-core",
+        commands=(f"export PYTHONPATH={shlex.quote(root)}${{PYTHONPATH:+:$PYTHONPATH}}",),
+    )
+
+
+@check("api-drift", "Megatron's functions take what its release takes", level=1, probe=_PROBE)
+def api_drift(case: Case) -> Iterator[Finding]:
+    """Names of parameters, read from the source that is imported, against those of its release.
+
+    Between 0.12 and 0.19 Megatron-core renamed and removed many: OptimizerConfig has
+    overlap_param_gather from 0.14 on, get_megatron_optimizer lost no_weight_decay_cond,
+    scale_lr_cond and lr_mult with 0.16, and process groups were passed under three names. A call
+    with a keyword that is gone ends in a TypeError, often hours after the start. Calls in the
+    installed frameworks are read as well; one that an `if` guards is reported all the same.
+    """
+    values = _values(case, "callers")
+    version = str(values["version"])
+    if not held(version, _READ):
+        raise Unknown(f"the table has no Megatron-core {version}")
+    number = ".".join(map(str, leading(version, 3)))
+    clean = True
+    unused: list[str] = []
+    for function in case.catalog.component("megatron-core").functions:
+        wanted = [
+            name for r, names in function.takes.items() if _within(number, r) for name in names
+        ]
+        other = [name for names in function.takes.values() for name in names if name not in wanted]
+        if wanted and other and not function.name.endswith("Config"):
+            unused.append(f"{_last(function.name)}({', '.join(other)})")
+        has = list(values["api"].get(function.name) or ())
+        missing = [name for name in wanted if name not in has]
+        if missing:
+            clean = False
+            yield error(
+                f"{_last(function.name)} of this Megatron-core {version} does not take "
+                + ", ".join(missing),
+                found=f"{function.name}({', '.join(has)})"
+                if has
+                else f"there is no {function.name}",
+                wanted=f"as in release {version}",
+                because="Frameworks that are made for this release call it so: TypeError.",
+                remedy=Remedy(summary="Check the tree out again at its release"),
+            )
+        new = [name for name in has if name not in wanted]
+        if new:
+            clean = False
+            yield warning(
+                f"{_last(function.name)} takes more than release {version}: {', '.join(new)}",
+                found=", ".join(new),
+                wanted=f"as in release {version}",
+                because="The tree was changed, or is between two releases.",
+            )
+    calls = values["callers"]
+    if calls:
+        clean = False
+        yield _refused(version, calls)
+    if clean:
+        yield note(
+            "Megatron's functions take what its release takes",
+            found=f"{len(values['api'])} functions of megatron.core {version}; "
+            f"calls read in: {', '.join(values['searched']) or 'no framework'}",
+            because=f"Other releases take {', '.join(unused)} as well." if unused else "",
+        )
+
+
+def _within(number: str, versions: str) -> bool:
+    return not versions or held(number, versions)
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _refused(version: str, calls: list[dict[str, Any]]) -> Finding:
+    shown = [
+        f"{call['where']}: {call['call']}({', '.join(call['keywords'])}=)"
+        for call in calls[:_SHOWN]
+    ]
+    more = len(calls) - len(shown)
+    return warning(
+        f"Frameworks call Megatron-core {version} with keywords that it does not take",
+        found="\n".join([*shown, *([f"and {more} more"] if more else [])]),
+        wanted="keywords that are parameters",
+        because="TypeError: unexpected keyword argument, unless the call is guarded by a version.",
+        remedy=Remedy(summary="Move the framework or Megatron-LM to releases that fit"),
+    )
+
+
+@check("gdn", "Gated delta nets can be trained as they are asked for", level=1, probe=_PROBE)
+def gdn(case: Case) -> Iterator[Finding]:
+    """USE_MCORE_GDN, judged by the files that would be imported.
+
+    1 is the default and takes Megatron's implementation, which comes with 0.16.0 and needs
+    flash-linear-attention; 0 takes that of transformers, which is not split by tensor parallelism.
+    mcore-bridge reads the variable when it is imported. This concerns models such as Qwen3.5 only.
+    """
+    found = _values(case, "gdn")["gdn"]
+    if not found["bridge_has"]:
+        raise NotApplicable("no mcore-bridge with gated delta nets is installed")
+    value = found["variable"]
+    native = value is None or str(value).strip() == "1"
+    whole = found["megatron"] and (case.device != "npu" or found["mindspeed"])
+    if native and not found["megatron"]:
+        yield (warning if value is None else error)(
+            "USE_MCORE_GDN asks for Megatron's gated delta net, and there is none",
+            found=f"USE_MCORE_GDN is {'unset, which means 1' if value is None else value}; no "
+            "megatron.core.ssm.gated_delta_net",
+            wanted="USE_MCORE_GDN=0, or Megatron-core 0.16.0 or newer",
+            because="Such models fail at import. Others do not care.",
+            remedy=Remedy(
+                summary="Choose the implementation of transformers",
+                commands=("export USE_MCORE_GDN=0",),
+            ),
+        )
+    elif native and not found["fla"]:
+        yield warning(
+            "Megatron's gated delta net needs flash-linear-attention",
+            found="no module fla",
+            wanted="flash-linear-attention",
+            because="FLA is not installed: ImportError for such models.",
+        )
+    elif not native and whole and found["fla"]:
+        yield note(
+            "Megatron's own gated delta net is there and not asked for",
+            found=f"USE_MCORE_GDN={value}",
+            because="That of transformers runs whole on every tensor parallel rank.",
+        )
+
+
+@check("gdn-mask", "The padding mask reaches gated delta nets", level=1, probe=_PROBE)
+def gdn_mask(case: Case) -> Iterator[Finding]:
+    """mcore-bridge must take the two-dimensional padding mask for gated delta nets on NPUs.
+
+    There the attention mask is none, or a triangle of 2048 x 2048 that MindSpeed compresses; older
+    releases derived the padding from it and fail with an IndexError, or asynchronously in
+    aclnnFlashAttentionScore. 1.2.1 and 1.3.0 have the fix.
+    """
+    npu_only(case)
+    found = _values(case, "gdn")["gdn"]
+    if not found["bridge_has"]:
+        raise NotApplicable("no mcore-bridge with gated delta nets is installed")
+    if not found["bridge_masks"]:
+        yield warning(
+            "mcore-bridge derives the padding of gated delta nets from the attention mask",
+            found="no attention_mask_2d in its source",
+            wanted="mcore-bridge 1.2.1 or newer",
+            because="On NPUs the attention mask does not hold the padding. Models such as Qwen3.5 "
+            "fail without padding_free.",
+            remedy=Remedy(summary="Upgrade mcore-bridge, or train with padding_free=True"),
+            refs=(_MASK,),
+        )

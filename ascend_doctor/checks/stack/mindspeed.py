@@ -1,0 +1,260 @@
+"""MindSpeed and what belongs to it: Megatron's line, NumPy, Python, bridges."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import ImportPath
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.packages import distribution, installed, npu_only, pip
+from ascend_doctor.judging.source_trees import (
+    copies,
+    core,
+    core_version,
+    documented_megatron,
+    mindspeed,
+    mindspeed_line,
+    names,
+)
+from ascend_doctor.judging.version_compare import behaviour, held, leading
+
+_NO_GUARD = "Ascend/MindSpeed@core_r0.18.0:mindspeed"
+_LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
+
+
+@check("megatron-mindspeed-pair", "MindSpeed is the branch for this Megatron")
+def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
+    """Each MindSpeed branch patches one line of Megatron-core: core_r0.16.0 patches 0.16.
+
+    No branch compares what it finds with what it was made for, so a wrong pair fails somewhere
+    later, or trains wrongly. The version of the mindspeed package does not help: many branches
+    report 0.12.1. The check takes the branch of the checkout and the version that megatron.core
+    reports of itself.
+    """
+    line, version = mindspeed_line(case), core_version(case)
+    here = leading(version, 2)
+    if here != line:
+        wanted = ".".join(map(str, line))
+        git = copies(case, "mindspeed")[0].git
+        branch = next(names(git), "this branch")
+        yield error(
+            f"MindSpeed {branch} is for Megatron-core {wanted}, imported is {version}",
+            found=f"megatron.core {version} in {core(case).path}",
+            wanted=f"Megatron-core {wanted}",
+            because="MindSpeed patches functions by name and does not check whose they are.",
+            remedy=_checkout(case, wanted),
+            refs=(_NO_GUARD,),
+        )
+
+
+def _checkout(case: Case, line: str) -> Remedy:
+    """The Megatron-LM that this MindSpeed documents, in the tree that is imported."""
+    ref, git = documented_megatron(case), core(case).git
+    summary = f"Use Megatron-LM {ref or 'of the line ' + line}, or the MindSpeed branch for yours"
+    if not ref or git is None or git.dirty:
+        return Remedy(summary=summary)
+    root = shlex.quote(git.root)
+    return Remedy(
+        summary=summary,
+        commands=(f"git -C {root} fetch --tags", f"git -C {root} checkout {shlex.quote(ref)}"),
+    )
+
+
+@check("mindspeed-version-lies", "The version of the mindspeed package tells its Megatron line")
+def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
+    """The branches core_r0.17.0 and core_r0.18.0 of MindSpeed report version 0.12.1.
+
+    mcore-bridge reads that version to choose how LoRA layers are made, and takes the way for
+    Megatron before 0.15. Nothing tells so at run time.
+    """
+    row = mindspeed(case)
+    found = installed(case, "mindspeed")
+    reported = found.version if found else row.reports
+    line = row.attributes.get("core")
+    if reported is None or line is None:
+        raise Unknown("the version of the mindspeed package or its Megatron line is not known")
+    same = leading(reported, 2) == leading(line, 2)
+    if not same:
+        bridge = installed(case, "mcore-bridge") is not None
+        yield (warning if bridge else note)(
+            f"MindSpeed {row.version} reports version {reported}, but is for Megatron {line}",
+            found=f"mindspeed {reported}, branch {row.version}",
+            because="mcore-bridge takes it for a MindSpeed before 0.15 and makes LoRA layers of "
+            "plain linear layers."
+            if bridge
+            else "Tools that read the version draw the wrong conclusion.",
+            refs=matrix_fit.refs(row.sources),
+        )
+
+
+@check("megatron-tag-selfreport", "Megatron-LM reports the version of its tag")
+def megatron_tag_selfreport(case: Case) -> Iterator[Finding]:
+    """Some releases of Megatron-LM report another version than their tag says.
+
+    core_v0.17.0 reports 0.17.0rc0, core_v0.19.0 reports 0.19.1; a release branch reports the
+    number that comes next. So two nodes can show one version and run different code.
+    """
+    taken = core(case)
+    if taken.git is None:
+        raise NotApplicable("megatron.core is not imported from a git checkout")
+    version = core_version(case)
+    known = {release.ref: release for release in case.catalog.component("megatron-lm").releases}
+    for name in names(taken.git):
+        row = known.get(name)
+        if row is not None and row.reports == version:
+            yield note(
+                f"Megatron-LM at {name} reports {version}",
+                found=f"{name}, megatron.core.__version__ {version}",
+                because=row.note,
+                refs=matrix_fit.refs(row.sources),
+            )
+            return
+
+
+@check("python-megatron", "Python is new enough for this Megatron-LM")
+def python_megatron(case: Case) -> Iterator[Finding]:
+    """Megatron-core declares the Python it needs: 3.10 from 0.13 on, 3.12 from 0.17 on.
+
+    A checkout on PYTHONPATH gets around pip's refusal. 0.17 was read to hold nothing that needs
+    3.12; 0.18 imports typing.override, which only Python 3.12 and newer have.
+    """
+    version = core_version(case)
+    row = matrix_fit.line(case, "megatron-core", version)
+    if row is None:
+        raise Unknown(f"no table says which Python Megatron-core {version} needs")
+    for relation in matrix_fit.relations(case, row, "python"):
+        if relation.fit == "bad":
+            fails = held(version, ">=0.18.0.dev0")
+            yield (error if fails else warning)(
+                f"Megatron-core {version} needs Python {relation.wanted}, this is {relation.have}",
+                found=f"Python {relation.have}",
+                wanted=f"Python {relation.wanted}",
+                because="megatron.training imports typing.override, which this Python lacks."
+                if fails
+                else "The release declares it; whether a checkout runs all the same is not "
+                "documented.",
+                remedy=Remedy(summary=f"Make the environment with Python {relation.wanted}"),
+                refs=relation.refs,
+            )
+
+
+@check("numpy-bound", "NumPy is one that MindSpeed takes")
+def numpy_bound(case: Case) -> Iterator[Finding]:
+    """MindSpeed 2.1 and newer require NumPy 1.26.0 or older; even 1.26.4 is refused.
+
+    Other packages pull a newer one in. MindSpeed has no check of its own, so it may run; what it
+    calls was not tested with it.
+    """
+    for relation in matrix_fit.relations(case, mindspeed(case), "numpy"):
+        if relation.fit == "bad":
+            yield warning(
+                f"numpy {relation.have} is newer than MindSpeed allows",
+                found=f"numpy {relation.have}",
+                wanted=f"numpy {relation.wanted}",
+                because=relation.need.because,
+                remedy=Remedy(
+                    summary="Install one that it takes",
+                    commands=(pip(case, "install", f"numpy{relation.need.versions}"),),
+                ),
+                refs=relation.refs,
+            )
+
+
+@check("mindspeed-stack", "The stack is the one that MindSpeed's documents name")
+def mindspeed_stack(case: Case) -> Iterator[Finding]:
+    """MindSpeed names CANN, torch, torch_npu, Python and chips for each branch.
+
+    Frameworks run the same branch with other versions, so a difference is a note, no fault: it
+    says where to look when something fails that others do not see.
+    """
+    npu_only(case)
+    row = mindspeed(case)
+    relations = matrix_fit.relations(
+        case, row, "cann", "torch", "torch-npu", "python", "soc", "transformers"
+    )
+    other = [relation for relation in relations if relation.fit in ("doubt", "bad")]
+    if other:
+        yield note(
+            f"MindSpeed {row.version} is documented with other versions: "
+            + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
+            found=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
+            because="Other sets are in use as well; this one has fewer reports behind it.",
+            refs=matrix_fit.refs(row.sources),
+        )
+
+
+@check("megatron-adaptor", "The layers that MindSpeed 0.17 and newer stand on are there")
+def megatron_adaptor(case: Case) -> Iterator[Finding]:
+    """From core_r0.17.0 on, MindSpeed needs MegatronAdaptor and TransformerEngineNPU beside it.
+
+    They are installed from their git repositories in the order MegatronAdaptor,
+    TransformerEngineNPU, MindSpeed.
+    """
+    npu_only(case)
+    if mindspeed_line(case) < (0, 17):
+        raise NotApplicable("this MindSpeed stands alone")
+    path = case.need(ImportPath)
+    absent = [
+        name for name in ("megatron_adaptor", "transformer_engine") if not path.find(name).copies
+    ]
+    if absent:
+        yield warning(
+            f"MindSpeed of this line needs {' and '.join(absent)}, which cannot be imported",
+            found=f"missing: {', '.join(absent)}",
+            wanted="MegatronAdaptor and TransformerEngineNPU installed before MindSpeed",
+            because="The base adaptation moved there.",
+            remedy=Remedy(summary="Install them from their git repositories, in this order"),
+            refs=(_LAYERS,),
+        )
+
+
+@check("mcore-bridge-range", "Megatron-core is one that mcore-bridge takes")
+def mcore_bridge_range(case: Case) -> Iterator[Finding]:
+    """mcore-bridge declares the Megatron-core releases that it works with, and moves on fast.
+
+    1.2.3 is the last for Megatron before 0.15, 1.4.3 the last for 0.15. With a checkout on
+    PYTHONPATH pip does not see the mismatch; it even installs a second Megatron-core to satisfy
+    the declaration.
+    """
+    bridge, version = distribution(case, "mcore-bridge"), core_version(case)
+    asked = matrix_fit.asked(case, "mcore-bridge", "megatron-core")
+    if asked is None:
+        raise Unknown(f"the range of mcore-bridge {bridge.version} is not known")
+    if not held(version, asked):
+        fitting = _bridges_for(case, version)
+        yield error(
+            f"mcore-bridge {bridge.version} does not take Megatron-core {version}",
+            found=f"megatron.core {version} in {core(case).path}",
+            wanted=f"megatron-core {asked}",
+            because="The bridge uses functions that this Megatron-core does not have.",
+            remedy=Remedy(
+                summary="Install the newest mcore-bridge for it",
+                commands=(pip(case, "install", "--no-deps", f"mcore-bridge=={fitting[0]}"),),
+            )
+            if fitting
+            else Remedy(summary="Move Megatron-LM and MindSpeed to a line that it takes"),
+            refs=("https://github.com/ISEEKYAN/mbridge/issues/50",),
+        )
+    unsupported = behaviour(case, "mcore-bridge", "no-0.18-npu", bridge.version)
+    if case.device == "npu" and unsupported and held(version, ">=0.18.0.dev0"):
+        yield warning(
+            f"mcore-bridge {bridge.version} does not support Megatron-core {version} on NPUs yet",
+            found=f"megatron.core {version}",
+            wanted="Megatron-core below 0.18 on NPUs",
+            because=unsupported.text,
+            refs=matrix_fit.refs(unsupported.sources),
+        )
+
+
+def _bridges_for(case: Case, version: str) -> list[str]:
+    """Releases of mcore-bridge whose row takes this Megatron-core, as listed: newest first."""
+    return [
+        row.version
+        for row in case.catalog.component("mcore-bridge").releases
+        for need in row.requires
+        if need.component == "megatron-core" and held(version, need.versions)
+    ]

@@ -1,0 +1,120 @@
+"""What MindSpeed gives Megatron on one device, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+
+_PROBE = "mindspeed-forward"
+_MASK = (
+    (
+        "Ascend/MindSpeed@core_r0.15.3:"
+        "mindspeed/core/transformer/flash_attention/generate_mask/generate_mask.py:21"
+    ),
+)
+_RING = ("Ascend/MindSpeed@core_r0.15.3:mindspeed/core/context_parallel/model_parallel_utils.py",)
+# float16 keeps 11 bits: 1e-3 is seen for a good one, and 0.5 without the causal mask.
+_TOLERANCE = 1e-2
+
+
+def _outcome(case: Case, name: str) -> Mapping[str, Any]:
+    """What a case measured, or its error. Raises Unknown, and NotApplicable where skipped."""
+    run = ran(case, _PROBE)
+    cases = run.ranks[0].values.get("cases") if run.ranks else None
+    found = cases.get(name) if isinstance(cases, dict) else None
+    if not isinstance(found, dict):
+        raise Unknown(f"the probe {_PROBE} did not come as far")
+    return found
+
+
+def _failed(outcome: Mapping[str, Any], title: str, remedy: str) -> Iterator[Finding]:
+    if outcome.get("error"):
+        yield error(title, found=str(outcome["error"]), remedy=Remedy(summary=remedy))
+
+
+@check("type-strings", "Tensors on NPUs call themselves CUDA tensors", level=2, probe=_PROBE)
+def type_strings(case: Case) -> Iterator[Finding]:
+    """Megatron's optimizers sort parameters by the text of Tensor.type().
+
+    The 16-bit optimizers, the distributed optimizer and the clipping of gradients want
+    torch.cuda.HalfTensor and the like, and refuse anything else. MindSpeed answers so for tensors
+    on NPUs; if it does not, it was imported too late or patched something else.
+    """
+    broken = [*failures(ran(case, _PROBE))]
+    yield from broken
+    if broken:
+        return
+    outcome = _outcome(case, "types")
+    yield from _failed(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
+    named = {**(outcome.get("types") or {}), "a parameter": outcome.get("parameter", "torch.cuda.")}
+    wrong = {name: text for name, text in named.items() if not text.startswith("torch.cuda.")}
+    if wrong:
+        yield error(
+            "Tensors on NPUs do not call themselves CUDA tensors",
+            found=", ".join(f"{name}: {text}" for name, text in wrong.items()),
+            wanted="torch.cuda.FloatTensor and the like",
+            because="Megatron's optimizers refuse such parameters.",
+            remedy=Remedy(summary="Import mindspeed.megatron_adaptor before megatron.core"),
+        )
+
+
+@check("use-flash", "Causal attention works without a mask", level=2, probe=_PROBE)
+def use_flash(case: Case) -> Iterator[Finding]:
+    """Frameworks give no mask to causal layers, and MindSpeed then makes one.
+
+    It needs use_flash_attn=True in the configuration for that, or micro_batch_size; without either
+    it stops with "Please set micro_batch_size or set use_flash_attn=True in config.". The probe
+    runs both and compares with an exact attention.
+    """
+    for name, given in (("flash", "use_flash_attn=True"), ("batch", "micro_batch_size")):
+        outcome = _outcome(case, name)
+        yield from _failed(
+            outcome,
+            f"Attention without a mask fails with {given}",
+            "Give it a mask, or the other of use_flash_attn and micro_batch_size",
+        )
+        off = outcome.get("off", 0.0)
+        if not isinstance(off, float) or not off <= _TOLERANCE:
+            yield error(
+                f"Attention without a mask is wrong with {given}",
+                found=f"off by {off}; {outcome.get('forward')}",
+                wanted=f"at most {_TOLERANCE:g} from an exact causal attention",
+                because="The model sees what it should predict, or nothing of what it should see.",
+                refs=_MASK,
+            )
+    refused = _outcome(case, "neither").get("error")
+    if refused:
+        yield note(
+            "Causal attention works without a mask",
+            found=f"with neither use_flash_attn nor micro_batch_size: {refused}",
+            refs=_MASK,
+        )
+
+
+@check("cp-ring", "The ring of context parallelism is built", level=2, probe=_PROBE)
+def cp_ring(case: Case) -> Iterator[Finding]:
+    """MindSpeed's ring attention asks for the ranks of its ring, which its group set-up must make.
+
+    They are made only where the patches of context parallelism were in place by then: at
+    optimization level 2, with context_parallel_size known before the groups are built. The probe
+    builds the groups of two context parallel ranks, of which only the members are there.
+    """
+    outcome = _outcome(case, "ring")
+    yield from _failed(
+        outcome,
+        "MindSpeed has no ring of context parallel ranks",
+        "Set context_parallel_size and optimization level 2 before the import, or call "
+        "initialize_context_parallel_group_for_double_ring(tp, pp, cp, {}) after the groups",
+    )
+    if not outcome.get("error") and not set(outcome["ring"]) <= set(outcome["group"]):
+        yield warning(
+            "MindSpeed's ring has ranks of another group",
+            found=f"ring {outcome['ring']}, group {outcome['group']}",
+            wanted="ranks of the context parallel group",
+            refs=_RING,
+        )

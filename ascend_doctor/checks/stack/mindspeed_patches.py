@@ -1,0 +1,354 @@
+"""MindSpeed in the process that trains: the pair, the order, its arguments and its patches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.version_compare import leading
+
+Outcome = Mapping[str, Any]
+
+_PROBE = "mindspeed-patches"
+_PATCH_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py"
+_ARGS_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/args_utils.py"
+_REPATCHING = ("arguments", "repatch", "again")
+# Stand-ins of CUDA extensions that nobody calls on NPUs; a repatch always changes them.
+_HARMLESS = ("flash_attn.", "fused_layer_norm_cuda")
+_OLDER = "This MindSpeed is for an older Megatron"
+_NEWER = "This MindSpeed is for a newer Megatron"
+_FIT = "Take the MindSpeed branch for this Megatron, or the Megatron of this branch"
+_TRITON = "Install the triton-ascend that fits this CANN, in place of triton"
+# Each is what one wrong pair was seen to end with: text of the error, reason, what to do.
+_SIGNATURES = (
+    ("activation_recompute_forward", _OLDER, _FIT),
+    ("expert_dist_ckpt_decorator", _OLDER, _FIT),
+    ("ModelCommProcessGroups", _OLDER, _FIT),
+    ("ProcessGroupCollection", _NEWER, _FIT),
+    (
+        "No module named 'megatron.training'",
+        "This MindSpeed imports megatron.training, which pip's megatron-core has from 0.17 on",
+        "Put the Megatron-LM checkout of this release in front of PYTHONPATH",
+    ),
+    (
+        "No module named 'megatron_adaptor'",
+        "From core_r0.17.0 on MindSpeed stands on MegatronAdaptor",
+        "Install MegatronAdaptor and TransformerEngineNPU from their repositories first",
+    ),
+    ("No module named 'triton'", "From core_r0.16.0 on MindSpeed imports Triton kernels", _TRITON),
+    (
+        "names that are not kernel arguments",
+        "MindSpeed's kernels are for triton-ascend, not for the Triton that is installed",
+        _TRITON,
+    ),
+)
+
+
+def _values(case: Case) -> Outcome:
+    """What the probe measured. Raises Unknown, and NotApplicable where it was skipped."""
+    run = ran(case, _PROBE)
+    return run.ranks[0].values if run.ranks else {}
+
+
+def _outcome(case: Case, name: str) -> Outcome:
+    """What a case measured, or its error.
+
+    Raises Unknown where it did not run, NotApplicable where MindSpeed cannot be imported at all.
+    """
+    cases = _values(case).get("cases")
+    found = cases if isinstance(cases, dict) else {}
+    if name != "import" and found.get("import", {}).get("error"):
+        raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
+    if name in _REPATCHING and _values(case).get("repatches") is False:
+        raise NotApplicable("this MindSpeed has no repatch")
+    if not isinstance(found.get(name), dict):
+        raise Unknown(f"the probe {_PROBE} did not come as far")
+    # Imports take as long as they take; that is no fault of MindSpeed.
+    if str(found[name].get("error")).startswith("TimeoutError"):
+        raise Unknown(f"the case {name} of {_PROBE}: {found[name]['error']}")
+    return dict(found[name])
+
+
+def _failed(outcome: Outcome, title: str) -> Iterator[Finding]:
+    """The error of a case, as a finding."""
+    if outcome.get("error"):
+        yield error(title, found=story(outcome))
+
+
+def _real(names: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: names[name] for name in names if not name.startswith(_HARMLESS)}
+
+
+@check(
+    "stack-pair",
+    "MindSpeed patches this Megatron without an error",
+    level=1,
+    probe="mindspeed-patches",
+)
+def stack_pair(case: Case) -> Iterator[Finding]:
+    """MindSpeed is imported before Megatron, as a training does, in a process of its own.
+
+    No MindSpeed branch compares the Megatron that it finds with the one that it was made for. A
+    wrong pair ends in an ImportError about a name that only one of the two releases has; the report
+    says which of them is the older one. A pair may also import and still be wrong, so the line of
+    Megatron that MindSpeed's source is written for is compared with the version that was imported.
+    The version of the mindspeed package is not looked at: branches for 0.17 call themselves 0.12.1.
+    """
+    run = ran(case, _PROBE)
+    broken = [*failures(run)]
+    yield from broken
+    if broken:
+        return
+    outcome = _outcome(case, "import")
+    if outcome.get("error"):
+        yield _unfit(str(outcome["error"]))
+        return
+    line, version = str(_values(case).get("line")), str(outcome.get("megatron"))
+    newest = line.endswith("newer")
+    wanted = leading(line.partition(" ")[0], 2)
+    here = leading(version, 2)
+    if here < wanted or (here != wanted and not newest):
+        yield error(
+            f"MindSpeed's source is for Megatron-core {line}, imported is {version}",
+            found=f"megatron.core {version}; {outcome.get('applied')} patches were applied",
+            wanted=f"Megatron-core {line}",
+            because="Functions of one release run inside another; nothing says so.",
+            remedy=Remedy(summary=_FIT),
+            refs=(_PATCH_UTILS,),
+        )
+    elif outcome.get("applied") != outcome.get("patches"):
+        yield error(
+            "Patches of MindSpeed were not applied",
+            found=f"{outcome.get('applied')} of {outcome.get('patches')}",
+            wanted="all",
+        )
+    else:
+        whole = "" if outcome.get("training") else ", without megatron.training"
+        yield note(
+            "MindSpeed patches this Megatron without an error",
+            found=f"{outcome.get('patches')} patches on megatron.core {version}{whole}",
+        )
+
+
+def _unfit(text: str) -> Finding:
+    known = next((signature for signature in _SIGNATURES if signature[0] in text), None)
+    _, because, remedy = known or ("", "", "")
+    return error(
+        "MindSpeed cannot be imported"
+        + (f": {because[0].lower()}{because[1:]}" if because else ""),
+        found=text,
+        wanted="import mindspeed.megatron_adaptor succeeds",
+        because="Without its patches Megatron asks for CUDA.",
+        remedy=Remedy(summary=remedy) if remedy else None,
+    )
+
+
+def unordered(outcome: Outcome) -> str:
+    """What megatron.core has decided wrongly because it was imported before MindSpeed, or ""."""
+    decisions = outcome.get("decisions") or {}
+    wrong = [
+        f"{name} is {value}"
+        for name, value in decisions.items()
+        if value is (not name.endswith("HAVE_TE")) or str(value).startswith("torch.")
+    ]
+    if (outcome.get("order") or {}).get("after_adaptor") is False:
+        stack = outcome["order"].get("stack") or ["unknown"]
+        wrong.append(f"megatron.core was imported first at {stack[-1]}")
+    return "; ".join(wrong)
+
+
+ORDER = Remedy(
+    summary="Import mindspeed.megatron_adaptor right after torch_npu, before anything of megatron, "
+    "mcore_bridge or transformer_engine"
+)
+LATE = (
+    "What Megatron decided while it was imported stays: no Transformer Engine, torch's optimizer, "
+    "torch.compile. All patches count as applied all the same."
+)
+
+
+@check("import-order", "MindSpeed comes before Megatron", level=1, probe="mindspeed-patches")
+def import_order(case: Case) -> Iterator[Finding]:
+    """A late import of MindSpeed looks complete: it reports every patch as applied, in both orders.
+
+    What it cannot repair is what megatron.core decided while it was imported: whether there is a
+    Transformer Engine, which Adam it uses, whether torch.compile fuses functions. The check looks
+    at these in a process that imports torch, torch_npu, MindSpeed and Megatron in this order; if
+    they are wrong there, something imports Megatron earlier: a .pth file, sitecustomize, or a
+    package that torch loads by itself.
+    """
+    outcome = _outcome(case, "import")
+    if outcome.get("error"):
+        raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
+    wrong = unordered(outcome)
+    if wrong:
+        yield error(
+            "Megatron was imported before MindSpeed",
+            found=wrong,
+            wanted="MindSpeed first",
+            because=LATE,
+            remedy=ORDER,
+        )
+
+
+@check(
+    "mindspeed-args", "MindSpeed sees the arguments of a plan", level=1, probe="mindspeed-patches"
+)
+def mindspeed_args(case: Case) -> Iterator[Finding]:
+    """MindSpeed chooses its patches by a namespace of arguments of its own.
+
+    Without megatron.training nobody fills it with the sizes and features of a training: by default
+    it has none of Megatron's fields. The probe sets the fields of a small plan (tensor, context and
+    expert parallelism, grouped matrix products, flash attention), before the import in one process
+    and by repatch in another, and looks at what MindSpeed then reads. Sizes must be numbers, not
+    texts, and the optimization level must be 2, or the replacements for boolean indexing in
+    vocabulary-parallel layers are left out.
+    """
+    base = _outcome(case, "import")
+    off: dict[str, str] = {}
+    for name in ("arguments", "repatch"):
+        outcome = _outcome(case, name)
+        yield from _failed(outcome, f"MindSpeed stops at the arguments of a plan ({name})")
+        off |= outcome.get("off") or {}
+    if off:
+        yield error(
+            "MindSpeed does not see the arguments that were set",
+            found=", ".join(f"{key} {value}" for key, value in off.items()),
+            wanted="the values of the plan, with their types",
+            because="Features are patched in by these values.",
+            refs=(_ARGS_UTILS,),
+        )
+    if base.get("optimization_level") != 2:  # noqa: PLR2004 - MindSpeed's own default
+        yield warning(
+            f"MindSpeed's optimization level is {base.get('optimization_level')}",
+            found=f"optimization_level {base.get('optimization_level')}",
+            wanted="2",
+            because="Below 2, vocabulary-parallel layers index with boolean masks.",
+            remedy=Remedy(summary="Leave --optimization-level at its default, 2"),
+        )
+
+
+@check(
+    "first-repatch",
+    "MindSpeed's first repatch applies the plan",
+    level=1,
+    probe="mindspeed-patches",
+)
+def first_repatch(case: Case) -> Iterator[Finding]:
+    """Arguments that come after the import of MindSpeed must have the same effect as before it.
+
+    Frameworks import MindSpeed early, when sizes and features are not known yet, set its arguments
+    later and call its repatch. Some skipped the first call, because nothing had changed since a
+    call that never was; then context parallelism, grouped matrix products and flash attention are
+    the ones of plain Megatron. The probe binds the same plan both ways and compares every name.
+    """
+    late = _outcome(case, "repatch")
+    first, same = _outcome(case, "arguments"), _outcome(case, "again")
+    broken = [*_failed(late, "MindSpeed's repatch fails")]
+    yield from broken
+    if broken:
+        return
+    if first.get("error"):
+        raise Unknown("with these arguments MindSpeed cannot be imported, see mindspeed-args")
+    values = _values(case)
+    # What a repatch loses anyhow is the subject of repatch-keeps-patches.
+    lost = set(same.get("changed") or {})
+    differ = _real(values.get("differ") or {})
+    missing = sorted(set(differ) - lost)
+    if missing:
+        yield error(
+            "MindSpeed's first repatch does not apply the plan",
+            found=_listed({one: differ[one] for one in missing}),
+            wanted="what is bound where the arguments are there before the import",
+            because="The features that the run asks for are those of plain Megatron.",
+            remedy=Remedy(
+                summary="Call mindspeed.megatron_adaptor.repatch whenever arguments were set, the "
+                "first time too, or have them in place before the import"
+            ),
+            refs=(_PATCH_UTILS,),
+        )
+    else:
+        needed = sorted(set(_real(dict.fromkeys(late.get("changed") or ()))) - lost)
+        yield note(
+            "MindSpeed's first repatch applies the plan",
+            found=f"{len(needed)} names are bound by it: {', '.join(map(_short, needed))}",
+            because="A framework that skips the call has those of the import.",
+        )
+
+
+@check(
+    "repatch-keeps-patches",
+    "A repatch of MindSpeed loses no patch",
+    level=1,
+    probe="mindspeed-patches",
+)
+def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
+    """A repatch with arguments that did not change must change nothing.
+
+    MindSpeed 2.2, 2.3 and core_r0.14.0 take patches off modules only. A patched method stays
+    on its class, is taken for the original in the next round, and Megatron's own comes back in its
+    place, in MindSpeed's modules as well: the overlap of gradient and parameter exchange, the
+    optimizer's step, the fused softmax and the masked cross entropy then run as on CUDA. 26.0.0,
+    core_r0.15.3 and newer have the fix.
+    """
+    outcome = _outcome(case, "again")
+    yield from _failed(outcome, "MindSpeed's repatch fails with the arguments that it has")
+    lost = _real(outcome.get("changed") or {})
+    if lost:
+        yield error(
+            f"A repatch of MindSpeed loses {len(lost)} patches",
+            found=_listed(lost),
+            wanted="the same functions before and after",
+            because="Megatron's own methods run on NPUs, and nothing says so.",
+            remedy=Remedy(
+                summary="Move to MindSpeed 26.0.0_core_r0.12.1 or newer, or core_r0.15.3; or have "
+                "the final arguments in place before the first import and never call repatch"
+            ),
+            refs=("Ascend/MindSpeed@2.3.0_core_r0.12.1:mindspeed/patch_utils.py",),
+        )
+
+
+def _short(name: str) -> str:
+    """The last two parts of a dotted name: class and method, or module and function."""
+    return ".".join(name.split(".")[-2:])
+
+
+def _listed(bindings: Mapping[str, Any]) -> str:
+    return "\n".join(
+        f"{_short(name)}: {after or 'nothing'}, was {before or 'nothing'}"
+        for name, (before, after) in sorted(bindings.items())
+    )
+
+
+@check(
+    "argv-leak", "The doctor's arguments do not reach MindSpeed", level=1, probe="mindspeed-patches"
+)
+def argv_leak(case: Case) -> Iterator[Finding]:
+    """MindSpeed parses the command line of whichever program imports it.
+
+    Options that it does not know become fields as well: a number becomes a text, an option without
+    a value True. `-h` prints MindSpeed's help and ends the process with success, and a bad value of
+    one of its own options ends it with 2. So probes take their arguments away before they import
+    anything, and this check proves it. If your own script has options, do the same, or parse
+    Megatron's first.
+    """
+    leaked = _outcome(case, "import").get("leaked")
+    taken = _outcome(case, "argv")
+    if leaked:
+        yield error(
+            "Arguments of the doctor reached MindSpeed",
+            found=", ".join(leaked),
+            wanted="none",
+            because="What MindSpeed patched is not what a training has.",
+        )
+    elif taken.get("taken"):
+        shown = ", ".join(f"{name}={value}" for name, value in taken["taken"].items())
+        yield note(
+            "The doctor's arguments do not reach MindSpeed",
+            found=f"those of a program that imports it do: {shown}",
+            refs=(_ARGS_UTILS,),
+        )

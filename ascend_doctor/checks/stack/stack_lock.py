@@ -1,0 +1,123 @@
+"""A stack against its lock."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
+from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.matrix.versions import VersionError, parse
+
+
+@check("stack-lock", "The stack is what its lock says")
+def stack_lock(case: Case) -> Iterator[Finding]:
+    """Each checkout is at its commit without local changes, and each wheel is the locked one.
+
+    A lock names full commits and the SHA-256 of every wheel, so that all nodes have the same
+    stack. A node that differs trains with other code than the rest, which shows up as a hang or
+    as other losses, not as an error. Give the lock with --lock FILE.
+
+    The lock also says how the stack was run after it was built, and what did not pass then.
+
+    The hash of an installed wheel is known where pip recorded it (direct_url.json, PEP 610), as it
+    does for what setup installs.
+    """
+    lock = case.need(StackLock)
+    if not lock.given:
+        raise NotApplicable("no lock was given; --lock FILE")
+    if not any(checkout.exists for checkout in lock.checkouts) and not any(
+        wheel.found for wheel in lock.wheels
+    ):
+        raise Unknown(f"the stack of {lock.source} is not on this machine (looked in {lock.stack})")
+    drifted = False
+    if lock.proof_failed:
+        yield error(
+            "The stack did not stand its proof",
+            found=lock.proof,
+            wanted="a stack that imports and steps",
+            because="setup built it and does not put it in use.",
+            remedy=_repair(lock),
+        )
+    for checkout in lock.checkouts:
+        for finding in _checkout(checkout, _repair(lock)):
+            drifted = True
+            yield finding
+    wrong = [wheel for wheel in lock.wheels if not _is_same(wheel)]
+    if wrong:
+        drifted = True
+        yield error(
+            f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
+            found="; ".join(_found(wheel) for wheel in wrong),
+            wanted="; ".join(f"{wheel.name} {wheel.version}" for wheel in wrong),
+            because=f"They were changed in {lock.environment} after setup built it.",
+            remedy=_repair(lock),
+        )
+    if not drifted:
+        parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
+        yield note(
+            "The stack is what its lock says",
+            found=f"{parts}, {counted(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}",
+        )
+
+
+def _repair(lock: StackLock) -> Remedy:
+    """Where the stack lies below a prefix it is named, since the default is another one."""
+    prefix, below, _ = lock.stack.rpartition("/stacks/")
+    where = f" --prefix {shlex.quote(prefix)}" if below else ""
+    return Remedy(
+        summary="Build what the lock says; what is right is left as it is",
+        commands=(f"ascend-doctor setup --locked --lock {shlex.quote(lock.source)}{where}",),
+    )
+
+
+def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
+    wanted = f"{checkout.ref} at {checkout.commit}"
+    if not checkout.exists:
+        yield error(f"The checkout of {checkout.name} is missing", wanted=wanted, remedy=repair)
+        return
+    if checkout.found is None:
+        yield unknown(f"The commit of {checkout.name} could not be told", found=checkout.path)
+    elif checkout.found != checkout.commit:
+        yield error(
+            f"{checkout.name} is at another commit than the lock's",
+            found=checkout.found,
+            wanted=wanted,
+            because="Other nodes with the same lock run other code.",
+            remedy=repair,
+        )
+    if checkout.dirty:
+        where = shlex.quote(checkout.path)
+        yield error(
+            f"{checkout.name} has local changes",
+            found=checkout.path,
+            wanted=f"the files of {checkout.commit}",
+            because="The lock does not have them, so no other node has them either.",
+            remedy=Remedy(
+                summary="Keep them elsewhere",
+                commands=(f"git -C {where} diff", f"git -C {where} stash"),
+            ),
+        )
+    elif checkout.found is not None and checkout.dirty is None:
+        yield unknown(
+            f"Whether {checkout.name} has local changes could not be told", found=checkout.path
+        )
+
+
+def _is_same(wheel: LockedWheel) -> bool:
+    return _is_version(wheel) and (wheel.built or wheel.found_sha256 in (None, wheel.sha256))
+
+
+def _is_version(wheel: LockedWheel) -> bool:
+    try:
+        return parse("pep440", wheel.found) == parse("pep440", wheel.version)
+    except VersionError:
+        return wheel.found == wheel.version
+
+
+def _found(wheel: LockedWheel) -> str:
+    if not wheel.found:
+        return f"{wheel.name} is missing"
+    return f"{wheel.name} {wheel.found}{' from another file' if _is_version(wheel) else ''}"

@@ -1,0 +1,58 @@
+"""Which checks run: ``--only`` and ``--skip``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+import click
+
+from ascend_doctor.checks import every
+from ascend_doctor.judging.expectations import Expectation
+from ascend_doctor.judging.judge import Check
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def selection_options(command: F) -> F:
+    """Add ``--only`` and ``--skip``; ids are looked up by ``choose``."""
+    for option in (
+        click.option("--skip", multiple=True, metavar="ID", help="Leave a check out; repeatable."),
+        click.option("--only", multiple=True, metavar="ID", help="Run only this; repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+def choose(
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    *,
+    level: int,
+    expected: Collection[Expectation] = (),
+) -> tuple[Check, ...]:
+    """The checks up to ``level`` that are asked for, and those of what is ``expected``.
+
+    Raises UsageError for an unknown id, and where an expectation is to be left out.
+    """
+    known = every()
+    ids = [check.id for check in known]
+    for name in (*only, *skip):
+        if name not in ids:
+            close = difflib.get_close_matches(name, ids, n=1)
+            hint = f"; did you mean {close[0]}?" if close else "; `ascend-doctor list` has them"
+            raise click.UsageError(f"no check is called {name!r}{hint}")
+    needed = {expectation.check: expectation.key for expectation in expected}
+    for name in skip:
+        if name in needed:
+            raise click.UsageError(
+                f"--skip {name}: something is expected of {needed[name]}; change the expectation"
+                + (", as --expect npus=0" if needed[name] == "npus" else "")
+            )
+    return tuple(
+        check
+        for check in known
+        if check.id in needed
+        or (check.level <= level and check.id not in skip and (not only or check.id in only))
+    )

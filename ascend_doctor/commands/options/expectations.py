@@ -1,0 +1,65 @@
+"""``--expect``: what a gate expects of the machine, over its preset and the site's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+import click
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.judging.expectations import SOC, Expectation, over, parsed
+from ascend_doctor.matrix.catalog import Catalog
+
+F = TypeVar("F", bound=Callable[..., object])
+
+# Where a preset leaves what it expects, for the options of the same command.
+_PRESET = "ascend_doctor.expected"
+
+
+def _parsed(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> object:
+    try:
+        return parsed(texts, "--expect")
+    except DataError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def expect_option(command: F) -> F:
+    """Add ``--expect``; the command receives ``expect`` and passes it to ``expected``."""
+    return click.option(
+        "--expect",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_parsed,
+        help="What has to be here: npus=8, soc=910B3, 'cann>=8.5.0', 'driver>=25.2', links=up ...;"
+        " repeatable.",
+    )(command)
+
+
+def preset(context: click.Context, texts: tuple[str, ...]) -> None:
+    """What a preset expects, where nothing else says more of the same key."""
+    context.meta[_PRESET] = parsed(texts, "preset")
+
+
+def expected(
+    site: tuple[Expectation, ...], expectations: tuple[Expectation, ...], catalog: Catalog
+) -> tuple[Expectation, ...]:
+    """What counts: the command line over the site's file over the preset. Raises DataError."""
+    context = click.get_current_context(silent=True)
+    found = over(context.meta.get(_PRESET, ()) if context else (), site, expectations)
+    for expectation in found:
+        if expectation.check == SOC:
+            _known_chip(expectation, catalog)
+    return found
+
+
+def _known_chip(expectation: Expectation, catalog: Catalog) -> None:
+    value = "ascend" + expectation.value.lower().removeprefix("ascend")
+    names = [name for family in catalog.families for name in family.names]
+    families = [family.id for family in catalog.families]
+    if value not in families and not any(fnmatchcase(value, name.lower()) for name in names):
+        raise DataError(
+            f"--expect {expectation.text}: no such chip; families are {', '.join(families)}, "
+            f"chips {', '.join(names)}"
+        )

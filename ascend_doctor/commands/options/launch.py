@@ -1,0 +1,88 @@
+"""Options that several commands have: how far to look, on what, with how many ranks, how long."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ascend_doctor.machine import watchdog
+from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE, patience
+from ascend_doctor.report import LEVELS
+
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def level_option(text: str) -> Option:
+    """Up to which level to check."""
+    return click.option(
+        "-l",
+        "--level",
+        type=click.IntRange(0, len(LEVELS) - 1),
+        default=3,
+        show_default=True,
+        help=text,
+    )
+
+
+def device_option(text: str) -> Option:
+    """Where probes run."""
+    return click.option(
+        "--device",
+        type=click.Choice(["auto", "npu", "cuda", "cpu"]),
+        default="auto",
+        show_default=True,
+        help=text,
+    )
+
+
+def nproc_option(text: str, *, most: int = 4096, default: int | None = None) -> Option:
+    """Ranks of level 3 on a node."""
+    return click.option(
+        "--nproc",
+        type=click.IntRange(1, most),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=text,
+    )
+
+
+def patience_option() -> Option:
+    """One factor for every deadline of this process and of what it starts."""
+    return click.option(
+        "--patience",
+        type=click.FloatRange(1, MOST),
+        metavar="N",
+        expose_value=False,
+        callback=_be_patient,
+        help="Multiply every deadline, that of the whole run too.  [default: 1; "
+        f"{EMULATED:g} where the processor is emulated]",
+    )
+
+
+def _be_patient(_: click.Context, __: click.Parameter, factor: float | None) -> None:
+    if factor is not None:
+        os.environ[VARIABLE] = f"{factor:g}"
+
+
+def _watched(_: click.Context, __: click.Parameter, seconds: float) -> float:
+    # Reading the other options can hang, too; --patience may not have been read yet.
+    watchdog.limit(seconds * patience().factor)
+    return seconds
+
+
+def timeout_option(text: str, *, default: int = 900, least: int = 1, whole: bool = False) -> Option:
+    """Seconds for all that a command does (``whole``), or for what ``text`` names."""
+    return click.option(
+        "--timeout",
+        is_eager=whole,
+        callback=_watched if whole else None,
+        type=click.FloatRange(min=least),
+        metavar="S",
+        default=default,
+        show_default=True,
+        help=text,
+    )

@@ -1,0 +1,32 @@
+"""The option that adds a site's own rows to the matrix, shared by the commands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
+
+matrix_option = click.option(
+    "--matrix",
+    "overlays",
+    multiple=True,
+    metavar="DIR",
+    help="Folder with rows of your site; repeatable. ASCEND_DOCTOR_MATRIX names more.",
+)
+
+
+def catalog(overlays: tuple[str, ...]) -> Catalog:
+    """The shipped matrix with the site's folders over it; what comes later wins.
+
+    Raises DataError for a folder that is not there.
+    """
+    named = [word for word in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if word]
+    folders = [Path(one) for one in (*named, *overlays)]
+    for folder in folders:
+        if not folder.is_dir():
+            raise DataError(f"{folder}: no such folder; --matrix takes a folder like matrices/")
+    return Catalog(folders)

@@ -1,0 +1,99 @@
+"""From the reports of many machines to the one that is shown, shared by the commands."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.fleet.hostlist import parse_hosts, plain
+from ascend_doctor.machine.files import read_bytes, write_whole
+from ascend_doctor.redact import Redactor, ours
+from ascend_doctor.report import Fleet, Report
+
+_HOSTS_LIMIT = 64 << 20
+
+expect_option = click.option(
+    "--expect", metavar="HOSTFILE", help="Nodes that have to be there, one a line."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What becomes of the merged report: ``stack`` are the distributions of the matrix."""
+
+    output: Output
+    stack: frozenset[str]
+    lists: str | None
+
+    def write(self, report: Report) -> int:
+        """Write the lists of nodes and every format; gives the exit code.
+
+        Names of nodes stay, for they are the answer; addresses, home folders and secrets are
+        redacted where nothing else was asked for. Raises DataError.
+        """
+        if self.lists and report.fleet:
+            _write_lists(Path(self.lists), report.fleet)
+        hidden = ours(kept=_names(report.fleet))
+        if self.output.redact:
+            report = _redacted(report, hidden)
+        self.output.write(report, hidden)
+        return report.verdict.exit_code
+
+
+def _names(fleet: Fleet | None) -> tuple[str, ...]:
+    return (*(node.name for node in fleet.nodes), *fleet.missing) if fleet else ()
+
+
+def _redacted(report: Report, hidden: Redactor) -> Report:
+    """Texts of the nodes; a thousand names and times need no looking at."""
+    fleet = report.fleet and msgspec.structs.replace(
+        report.fleet,
+        drift=tuple(map(hidden.apply, report.fleet.drift)),
+        unreadable=tuple(map(hidden.apply, report.fleet.unreadable)),
+        pairs=report.fleet.pairs and hidden.apply(report.fleet.pairs),
+    )
+    findings = tuple(map(hidden.apply, report.findings))
+    return msgspec.structs.replace(report, redacted=True, findings=findings, fleet=fleet)
+
+
+def merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the matrix, the lists and the formats; the command receives them as ``wanted``."""
+
+    @functools.wraps(command)
+    def gather(
+        *, output: Output, overlays: tuple[str, ...], lists: str | None, **others: Any
+    ) -> Any:
+        if lists and not os.path.isdir(lists):
+            raise click.UsageError(f"--lists {lists}: there is no such folder")
+        wanted = Wanted(output=output, stack=catalog(overlays).distributions, lists=lists)
+        return command(wanted=wanted, **others)
+
+    return click.option(
+        "--lists",
+        metavar="DIR",
+        help="Write passing_nodes.txt, failing_nodes.txt and unknown_nodes.txt there.",
+    )(matrix_option(output_options(gather)))
+
+
+def read_hosts(path: str) -> tuple[str, ...]:
+    """The nodes of a host file. Raises DataError."""
+    return parse_hosts(read_bytes(path, _HOSTS_LIMIT).decode("utf-8", "replace"), name=path)
+
+
+def _write_lists(folder: Path, fleet: Fleet) -> None:
+    """One name a line, as ``srun --exclude`` and host files take it."""
+    for name, nodes in (
+        ("passing_nodes.txt", fleet.passing),
+        ("failing_nodes.txt", fleet.failing),
+        ("unknown_nodes.txt", (*fleet.untold, *fleet.missing)),
+    ):
+        write_whole(str(folder / name), "".join(f"{one}\n" for one in map(plain, nodes)))

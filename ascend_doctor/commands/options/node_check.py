@@ -1,0 +1,122 @@
+"""The options of the check that every node of a fleet gets, and how nodes call the doctor."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import click
+
+from ascend_doctor.commands.options.check_filter import selection_options
+from ascend_doctor.commands.options.launch import (
+    device_option,
+    level_option,
+    nproc_option,
+    timeout_option,
+)
+from ascend_doctor.machine.live import DOCTOR
+
+# The first level that uses devices, and all of them at level 3: other work must not be beside it.
+_DEVICES = 2
+# What a node's own check leaves of the time, to write and send its report.
+_MARGIN, _MARGIN_SHARE = 60.0, 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnNodes:
+    """``timeout`` is in seconds, for all nodes and all around them."""
+
+    level: int
+    device: str
+    nproc: int | None
+    python: str | None
+    timeout: float
+    only: tuple[str, ...]
+    skip: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nodes are needed for this alone."""
+        return self.level >= _DEVICES
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options, as both ``check`` and ``fleet check`` take them."""
+        return self._within(self.timeout)
+
+    def _within(self, seconds: float) -> tuple[str, ...]:
+        return ("--level", str(self.level), *self.narrowed, "--timeout", f"{seconds:g}")
+
+    @property
+    def narrowed(self) -> tuple[str, ...]:
+        """The same without the level and the time."""
+        given = {"--nproc": self.nproc, "--python": self.python}
+        return (
+            *("--device", self.device),
+            *(word for name, value in given.items() if value for word in (name, str(value))),
+            *(word for one in self.only for word in ("--only", one)),
+            *(word for one in self.skip for word in ("--skip", one)),
+        )
+
+    def arguments(self, *, fail_on: str) -> tuple[str, ...]:
+        """Of ``check`` on a node.
+
+        Reports travel with the names and addresses that merging compares; the merged one is
+        redacted.
+        """
+        own = self.timeout - min(_MARGIN, self.timeout * _MARGIN_SHARE)
+        return (*self._within(own), "--fail-on", fail_on, "--no-redact", "--quiet")
+
+
+def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options; the command receives them as ``on_nodes``."""
+
+    @functools.wraps(command)
+    def gather(**options: Any) -> Any:
+        own = {field.name: options.pop(field.name) for field in fields(OnNodes)}
+        return command(on_nodes=OnNodes(**own), **options)
+
+    found: Callable[..., Any] = selection_options(gather)
+    for option in (
+        click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it."),
+        nproc_option("Ranks of level 3."),
+        device_option("Where probes run on every node."),
+        timeout_option(
+            "Seconds for everything; what is left over then is ended and reported as silent.",
+            least=5,
+        ),
+        level_option("0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak."),
+    ):
+        found = option(found)
+    return found
+
+
+gang_option = click.option(
+    "--gang", is_flag=True, help="Probes of level 3 run over all nodes together."
+)
+
+doctor_option = click.option(
+    "--doctor",
+    metavar="COMMAND",
+    help="How nodes call ascend-doctor, in a container for example.  [default: as it is called"
+    " here]",
+)
+
+
+def doctor_words(named: str | None) -> tuple[str, ...]:
+    """The words of ``named``, or of the call that started this process. Raises UsageError."""
+    if named is not None:
+        try:
+            words = tuple(shlex.split(named))
+        except ValueError as error:
+            raise click.UsageError(f"--doctor {named}: {error}") from error
+        if not words:
+            raise click.UsageError("--doctor names no command")
+        return words
+    script = os.path.join(os.path.dirname(sys.executable), "ascend-doctor")
+    return (script,) if os.path.isfile(script) else DOCTOR

@@ -1,0 +1,335 @@
+"""The options that decide where a report goes and how it looks, shared by the commands."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.facts import Python, Snapshot
+from ascend_doctor.findings import Level
+from ascend_doctor.machine.files import not_trusted, why_not_written, write_whole
+from ascend_doctor.redact import Redactor
+from ascend_doctor.render import FORMATS, SUFFIXES
+from ascend_doctor.report import Report
+
+if TYPE_CHECKING:
+    from ascend_doctor.judging.acknowledged import Acknowledgement, Settings
+    from ascend_doctor.judging.expectations import Expectation
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FILE = "ascend-doctor.yaml"
+_ACKNOWLEDGED = " (acknowledged until "
+
+
+def _no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | None:
+    return None if file == "-" else file
+
+
+def file_option(told: str) -> Callable[[F], F]:
+    """``-o`` of a command that writes one text: ``file``, None for standard output or "-"."""
+    return click.option("-o", "--output", "file", metavar="FILE", callback=_no_dash, help=told)
+
+
+redact_option = click.option(
+    "--redact/--no-redact",
+    default=True,
+    show_default=True,
+    help="Hide names, addresses and home folders. Secrets are hidden always.",
+)
+
+
+def _stderr_is_a_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def needs_terminal(*, show_redacted: bool) -> None:
+    """Raises UsageError where what is hidden would go to a file."""
+    if show_redacted and not _stderr_is_a_terminal():
+        raise click.UsageError("--show-redacted shows what is hidden, so it needs a terminal")
+
+
+show_redacted_option = click.option(
+    "--show-redacted",
+    is_flag=True,
+    help="Show on this terminal what is hidden, and as what.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """``targets`` are (format, file) pairs; a file of None is standard output.
+
+    ``silent`` writes nothing there where all is well; ``issue`` makes a paste for a bug report of
+    Markdown; ``show_redacted`` says on the terminal what was hidden; ``acknowledged`` are findings
+    to live with, ``expected`` what the site's file says of its machines.
+    """
+
+    targets: tuple[tuple[str, str | None], ...]
+    fail_on: Level
+    color: bool
+    redact: bool
+    verbose: bool
+    quiet: bool
+    silent: bool = False
+    issue: bool = False
+    show_redacted: bool = False
+    acknowledged: tuple[Acknowledgement, ...] = ()
+    expected: tuple[Expectation, ...] = ()
+
+    def reachable_first(self) -> Output:
+        """Standard output before files, which may lie where nothing answers."""
+        return replace(
+            self, targets=tuple(sorted(self.targets, key=lambda target: target[1] or ""))
+        )
+
+    def write(self, report: Report, hidden: Redactor) -> None:
+        """Render every target. Files are replaced whole. Raises DataError."""
+        if {name for name, _ in self.targets} == {"text"}:
+            # People are shown little of the facts; redacting all of them would take the longest.
+            report = msgspec.structs.replace(report, snapshot=_shown(report.snapshot))
+        if self.redact and not report.snapshot.redacted:
+            facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
+            rest = hidden.apply(msgspec.structs.replace(report, snapshot=Snapshot()))
+            report = msgspec.structs.replace(rest, redacted=True, snapshot=facts)
+        elif not (self.redact and report.fleet):  # a merged one comes redacted
+            report = hidden.without_secrets(report)
+        known = [finding.check for finding in report.findings if _ACKNOWLEDGED in finding.title]
+        if known:  # also where all else is silent: somebody decided it
+            click.echo(f"ascend-doctor: acknowledged: {', '.join(known)}", err=True)
+        for name, file in self.targets:
+            text = self._render(name, report, to_file=file is not None)
+            if file is not None:
+                write_whole(file, text)
+            elif report.verdict.exit_code or not self.silent:
+                click.echo(text, nl=False, color=True)
+            if name == "github":
+                self._summarise(report)
+        self.show_hidden(hidden)
+
+    def show_hidden(self, hidden: Redactor) -> None:
+        """Say what was hidden, where that was asked for."""
+        if self.show_redacted:
+            show_hidden(hidden, color=self.color)
+
+    def _summarise(self, report: Report) -> None:
+        """Add to the page of the step that GitHub Actions shows, where it names one."""
+        page = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not page or (self.silent and not report.verdict.exit_code):
+            return
+        from ascend_doctor.render.issue import render  # noqa: PLC0415 - only there
+
+        try:
+            with open(page, "a", encoding="utf-8") as file:
+                file.write(render(report))
+        except OSError as error:
+            raise DataError(f"{page}: cannot be written: {error.strerror}") from error
+
+    def _render(self, name: str, report: Report, *, to_file: bool) -> str:
+        kind = "issue" if self.issue and name == "markdown" else name
+        module = importlib.import_module(f"ascend_doctor.render.{kind}")
+        if name != "text":
+            rendered: str = module.render(report)
+            return rendered
+        text: str = module.render(report, verbose=self.verbose, **self.paper(to_file=to_file))
+        return text
+
+    def paper(self, *, to_file: bool) -> dict[str, Any]:
+        """What a page for people is written on: colour, width, and the letters that it has."""
+        encoding = "utf-8" if to_file else sys.stdout.encoding or "ascii"
+        return {
+            "color": self.color and not to_file,
+            "width": min(shutil.get_terminal_size((100, 24)).columns, 120),
+            "ascii_only": "utf" not in encoding.lower(),
+        }
+
+
+def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
+    """Say on the user's terminal what was hidden and as what."""
+    from ascend_doctor.render.hidden import render  # noqa: PLC0415 - seldom asked for
+
+    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    ascii_only = "utf" not in (sys.stderr.encoding or "ascii").lower()
+    page = render(hidden.hidden, color=color, width=width, ascii_only=ascii_only)
+    click.echo(page, nl=False, err=True)
+
+
+def _shown(facts: Snapshot) -> Snapshot:
+    """What the text format reads: the head of the page, and the pairs among what probes record."""
+    python = facts.python
+    return Snapshot(
+        redacted=facts.redacted,
+        host=facts.host,
+        python=python and Python(version=python.version, executable=python.executable),
+        probes=facts.probes,
+    )
+
+
+def put(file: str | None, text: str) -> None:
+    """Write a file whole, or to standard output. Raises DataError with path and reason."""
+    if file is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(file, text)
+
+
+def output_options(command: F) -> F:
+    """Add the shared options; the command receives them as one ``output: Output``."""
+
+    @functools.wraps(command)
+    def gather(  # noqa: PLR0913 - the options that it gathers
+        *,
+        formats: tuple[str, ...],
+        files: tuple[str, ...],
+        fail_on: str,
+        color: str,
+        redact: bool,
+        verbose: bool,
+        quiet: bool,
+        silent: bool,
+        issue: bool,
+        show_redacted: bool,
+        config: str | None,
+        **others: Any,
+    ) -> Any:
+        if issue and not (redact and "markdown" in formats):
+            raise click.UsageError("--issue is a form of --format markdown, and always redacted")
+        needs_terminal(show_redacted=show_redacted)
+        site = _site(config)
+        output = Output(
+            targets=_targets(formats, files),
+            fail_on=Level(fail_on),
+            color=_wants_color(color),
+            redact=redact,
+            verbose=verbose,
+            quiet=quiet,
+            silent=silent,
+            issue=issue,
+            show_redacted=show_redacted,
+            acknowledged=site.acknowledged if site else (),
+            expected=site.expected if site else (),
+        )
+        return command(output=output, **others)
+
+    for option in (
+        click.option(
+            "--config",
+            metavar="FILE",
+            help="What is expected here, and findings to live with."
+            f"  [default: {FILE} here, where there is one]",
+        ),
+        click.option(
+            "--issue",
+            is_flag=True,
+            help="Make Markdown a paste for a bug report, folded and short.",
+        ),
+        click.option("--silent", is_flag=True, help="Print nothing where all is well."),
+        click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),
+        click.option(
+            "-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."
+        ),
+        redact_option,
+        show_redacted_option,
+        click.option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            default="auto",
+            show_default=True,
+            help="NO_COLOR and FORCE_COLOR are honoured.",
+        ),
+        click.option(
+            "--fail-on",
+            type=click.Choice(["error", "unknown", "warning"]),
+            default="error",
+            show_default=True,
+            help="Lowest level that gives exit 1.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            "files",
+            multiple=True,
+            metavar="FILE",
+            help="File of a format, - for standard output. Its ending says which format, else "
+            "their order.",
+        ),
+        click.option(
+            "--format",
+            "formats",
+            multiple=True,
+            type=click.Choice(FORMATS),
+            help="Format of the report; repeatable.  [default: text]",
+        ),
+    ):
+        option(gather)
+    return gather  # type: ignore[return-value]
+
+
+def _site(config: str | None) -> Settings | None:
+    if config is None and not os.path.isfile(FILE):
+        return None
+    if config is None and (why := not_trusted(FILE)):
+        told = f"ascend-doctor: ./{FILE} is not obeyed: {why}; --config {FILE} takes it"
+        click.echo(told, err=True)
+        return None
+    from ascend_doctor.judging.acknowledged import read_settings  # noqa: PLC0415 - seldom there
+
+    return read_settings(config or FILE)
+
+
+def _targets(
+    formats: tuple[str, ...], files: tuple[str, ...]
+) -> tuple[tuple[str, str | None], ...]:
+    """What goes where: files by the formats that their endings name, the others in order."""
+    targets: list[tuple[str, str | None]] = []
+    left = list(formats)
+    waiting = []
+    for file in files:
+        name = SUFFIXES.get(os.path.splitext(file)[1], "")
+        if name in left:
+            left.remove(name)
+            targets.append((name, file))
+        else:
+            waiting.append((file, name))
+    if waiting and len(waiting) < len(left):
+        raise click.UsageError(
+            f"-o {waiting[0][0]}: is it for {' or '.join(left)}? Give each format its -o, - for "
+            "standard output, or the file an ending that names the format"
+        )
+    for file, name in waiting:
+        if not (left or name):
+            raise click.UsageError(f"-o {file}: give its --format; the ending does not name one")
+        targets.append((left.pop(0) if left else name, None if file == "-" else file))
+    targets += [(name, None) for name in left]
+    if sum(place is None for _, place in targets) > 1:
+        raise click.UsageError("only one format can go to standard output; give the others an -o")
+    for _, place in targets:
+        if place is not None:
+            _can_be_written(place)
+    return tuple(targets) or (("text", None),)
+
+
+def _can_be_written(file: str) -> None:
+    """Raises UsageError: a report that has nowhere to go is not worth the minutes it takes."""
+    if why := why_not_written(file):
+        raise click.UsageError(f"-o {file or repr(file)}: {why}")
+
+
+def _wants_color(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

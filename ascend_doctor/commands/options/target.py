@@ -1,0 +1,160 @@
+"""The options that say what is examined, and the collecting itself; shared by the commands."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from ascend_doctor.collect.launch import launch
+from ascend_doctor.collect.snapshot import SECTION_DEADLINE, Taking, take
+from ascend_doctor.collect.storage import NAMED_BY
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.facts import Snapshot, StackLock
+from ascend_doctor.machine.live import LiveMachine, Machine, strays_ended
+from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
+from ascend_doctor.redact import Redactor, local_key, redactor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What the collectors follow; of other variables a recording has what the snapshot has.
+_KEPT = (
+    *("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX"),
+    *("RANK_TABLE_FILE", "KUBERNETES_SERVICE_HOST", "ASCEND_DOCKER_RUNTIME"),
+    *NAMED_BY,
+)
+
+
+class Examination:
+    """One machine, live or replayed, that is to be examined."""
+
+    def __init__(  # noqa: PLR0913 - what may be said of the one machine
+        self,
+        machine: Machine,
+        *,
+        python: str | None = None,
+        record: str | None = None,
+        overlays: tuple[str, ...] = (),
+        replayed: bool = False,
+        simulated: bool = False,
+        lock: str | None = None,
+    ) -> None:
+        self.catalog = catalog(overlays)
+        self.machine = machine
+        self.home = machine.env.get("HOME", "")
+        self.replayed = replayed
+        self.simulated = simulated
+        self._lock = lock
+        self._python = python
+        self._record = Path(record) if record else None
+        self._taking = Taking(simulated=simulated)
+
+    def so_far(self, why: str) -> tuple[Snapshot, Redactor]:
+        """What was collected by now; what was not is a gap that says why."""
+        facts = self._taking.snapshot(why)
+        return facts, self.redactor(facts)
+
+    def collect(
+        self,
+        *,
+        command: Sequence[str] = (),
+        deadline: float = SECTION_DEADLINE,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> tuple[Snapshot, Redactor]:
+        """Collect every section within ``deadline`` seconds, and know what is to be hidden of it.
+
+        ``command`` is a launch command to judge with it; ``meanwhile`` is called while the
+        machine is asked.
+        Raises DataError where the interpreter that was named is none, or where the recording
+        that was asked for cannot be written.
+        """
+        recording = RecordingMachine(self.machine)
+        machine: Machine = recording if self._record else self.machine
+        with strays_ended():
+            facts = take(
+                machine,
+                self.catalog,
+                python=self._python,
+                deadline=deadline,
+                taking=self._taking,
+                meanwhile=meanwhile,
+            )
+        locked = StackLock()
+        if self._lock is not None:
+            from ascend_doctor.collect.stack_lock import stack_lock  # noqa: PLC0415 - seldom asked
+
+            locked = stack_lock(machine, self._lock)
+        facts = msgspec.structs.replace(facts, launch=launch(command), stack_lock=locked)
+        hidden = self.redactor(facts)
+        if self._record is None:
+            return facts, hidden
+        env = {name: self.machine.env[name] for name in _KEPT if name in self.machine.env}
+        if (environment := facts.environment) is not None:
+            env = {
+                **dict.fromkeys((*environment.withheld, *environment.misspelt), ""),
+                **env,
+                **environment.variables,
+            }
+        recording.save(
+            self._record,
+            origin=f"recorded by ascend-doctor {facts.tool_version} at {facts.taken_at}, redacted",
+            python=self._python or "",
+            clean=hidden.fact,
+            env=env,
+        )
+        return facts, hidden
+
+    def redactor(self, facts: Snapshot) -> Redactor:
+        """What is to be hidden of these facts, and of the machine that they are about."""
+        return redactor(facts, home=self.home, env=self.machine.env, key=local_key())
+
+
+def examined_options(command: F) -> F:
+    """Add the shared options; the command receives them as one ``examination: Examination``."""
+
+    @functools.wraps(command)
+    def gather(
+        *,
+        python: str | None,
+        record: str | None,
+        replay: str | None,
+        lock: str | None,
+        overlays: tuple[str, ...],
+        **others: Any,
+    ) -> Any:
+        if record and replay:
+            raise click.UsageError("--record and --replay exclude each other")
+        recorded = ReplayMachine(Path(replay)) if replay else None
+        examination = Examination(
+            recorded or LiveMachine(),
+            python=python or (recorded.recording.python if recorded else "") or None,
+            record=record,
+            overlays=overlays,
+            replayed=recorded is not None,
+            lock=lock,
+        )
+        return command(examination=examination, **others)
+
+    for option in (
+        matrix_option,
+        click.option(
+            "--lock", metavar="FILE", help="Report what differs from this ascend-doctor.lock."
+        ),
+        click.option("--replay", metavar="DIR", help="Examine a recorded machine (level 0)."),
+        click.option(
+            "--record",
+            metavar="DIR",
+            help="Save what was read as a machine that can be replayed, redacted.",
+        ),
+        click.option(
+            "--python",
+            metavar="PATH",
+            help="Interpreter to examine.  [default: the active environment's]",
+        ),
+    ):
+        option(gather)
+    return gather  # type: ignore[return-value]

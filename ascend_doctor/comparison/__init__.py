@@ -1,0 +1,1 @@
+"""Two machines, or one machine twice, compared."""

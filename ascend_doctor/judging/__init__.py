@@ -1,0 +1,1 @@
+"""Facts into findings: what a check sees, and what several checks need."""

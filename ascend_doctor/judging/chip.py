@@ -1,0 +1,80 @@
+"""The machine that is judged: whether it has NPUs, and where its checks run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Container, Npu
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging.packages import family, npu_only
+from ascend_doctor.matrix.schema import Family
+
+# Ids as the runtime numbers devices, which is what ASCEND_RT_VISIBLE_DEVICES and torch count.
+MOST_DEVICES = 64
+
+
+def ascend(case: Case) -> None:
+    """Raises NotApplicable for another device than an NPU, and without any trace of Ascend."""
+    npu_only(case)
+    driver, npus = case.facts.driver, case.facts.npus
+    traces = (driver is None or driver.present, npus is not None and (npus.tool or npus.devices))
+    if not any(traces):
+        raise NotApplicable("no Ascend device on this machine")
+
+
+def container(case: Case) -> Container | None:
+    """The container that the doctor runs in; None on a host, and where that is not known."""
+    return case.facts.host.container if case.facts.host else None
+
+
+def lacks_root(case: Case) -> bool:
+    """Whether the doctor runs as a user whom root could show more."""
+    host = case.facts.host
+    return host is not None and host.uid not in {None, 0}
+
+
+def family_or_none(case: Case) -> Family | None:
+    """The chip family, None where it could not be told."""
+    try:
+        return family(case)
+    except (Unknown, NotApplicable):
+        return None
+
+
+def device_count(case: Case) -> int | None:
+    """How many devices the runtime can see here, by device files, else by npu-smi's table."""
+    driver, npus = case.facts.driver, case.facts.npus
+    numbered = [node for node in driver.nodes if node.kind != "manager"] if driver else []
+    if numbered:
+        return len(numbered)
+    if npus is not None and npus.devices and npus.complete:
+        return len(npus.devices)
+    return 0 if driver is not None and npus is not None and npus.error is None else None
+
+
+def npu_name(npu: Npu) -> str:
+    """A device in the words of npu-smi, which numbers cards and chips."""
+    device = "" if npu.device is None else f", device {npu.device}"
+    return f"NPU {npu.npu_id} chip {npu.chip_id}{device}"
+
+
+def npu_names(npus: Iterable[Npu]) -> str:
+    """Several devices in few words."""
+    listed = list(npus)
+    if len(listed) == 1:
+        return npu_name(listed[0])
+    if all(npu.device is not None for npu in listed):
+        return f"devices {numbers(npu.device for npu in listed if npu.device is not None)}"
+    return f"{len(listed)} NPUs"
+
+
+def numbers(devices: Iterable[int]) -> str:
+    """Device numbers as ranges: 0-3,6."""
+    found: list[list[int]] = []
+    for device in sorted(set(devices)):
+        if found and device == found[-1][1] + 1:
+            found[-1][1] = device
+        else:
+            found.append([device, device])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)

@@ -1,0 +1,133 @@
+"""What a container needs to use this machine's NPUs, as options of docker and lines of a pod."""
+
+from __future__ import annotations
+
+import shlex
+
+from ascend_doctor.findings import Remedy
+from ascend_doctor.judging.chip import family_or_none, numbers
+from ascend_doctor.judging.judge import Case
+
+REF = "https://github.com/vllm-project/vllm-ascend/issues/2698"
+_DRIVER = "/usr/local/Ascend/driver"
+_MANAGERS = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+# The two driver folders hold everything that a process loads; the rest is for tools and HCCL.
+_MOUNTS = (
+    f"{_DRIVER}/lib64",
+    f"{_DRIVER}/version.info",
+    "/usr/local/dcmi",
+    "/usr/local/bin/npu-smi",
+    "/etc/ascend_install.info",
+    "/etc/hccn.conf",
+    f"{_DRIVER}/tools/hccn_tool",
+)
+# A subsystem id that stands for a card of two devices behind one PCI function.
+_TWO_DEVICES = "0x0110"
+
+
+def managers(case: Case) -> tuple[str, ...]:
+    """The device files that every process needs beside those of its devices."""
+    family = family_or_none(case)
+    return family.manager_nodes if family and family.manager_nodes else _MANAGERS
+
+
+def mounts(case: Case) -> tuple[str, ...]:
+    """Paths of the host that a training container mounts, read-only, at the same place."""
+    family = family_or_none(case)
+    return host_paths(family.id if family else "")
+
+
+def host_paths(family: str) -> tuple[str, ...]:
+    """The same for a family of chips by its id; "" where it is not known."""
+    return (*_MOUNTS, *((f"{_DRIVER}/topo",) if family == "ascend950" else ()))
+
+
+def pci_devices(case: Case) -> int | None:
+    """How many devices the PCI functions of this machine stand for; None where not known."""
+    driver, family = case.facts.driver, family_or_none(case)
+    if driver is None or driver.pci is None or family is None or not family.pci_device:
+        return None
+    own = [function for function in driver.pci if function.device[-4:] == family.pci_device[-4:]]
+    return sum(2 if function.subsystem_device == _TWO_DEVICES else 1 for function in own)
+
+
+def wanted(case: Case) -> int | None:
+    """How many devices a container should get: as many as asked for, else all that are known."""
+    driver = case.facts.driver
+    return case.nproc or (len(driver.devices) if driver else 0) or pci_devices(case)
+
+
+def start_again(case: Case, summary: str) -> Remedy:
+    """Start this container again with everything that it needs."""
+    host = case.facts.host
+    inside = host.container if host else None
+    command = _docker_run(case)
+    if inside is not None and inside.kind == "kubernetes":
+        command = _pod(case)
+        summary += "; these lines belong to the container's part of the pod"
+    elif inside is not None and inside.ascend_docker_runtime:
+        command = _ascend_runtime(case)
+    return Remedy(summary=f"{summary} (IMAGE is yours)", commands=(command,))
+
+
+def mounted(case: Case, summary: str) -> Remedy:
+    """As ``start_again``, in words alone where container-devices prints that command already."""
+    driver = case.facts.driver
+    if driver is not None and all(node.kind == "manager" for node in driver.nodes):
+        return Remedy(summary=f"{summary}; the command of container-devices does so")
+    return start_again(case, summary)
+
+
+def _docker_run(case: Case) -> str:
+    """One command for the host. Without known numbers its shell lists the devices."""
+    driver = case.facts.driver
+    paths = [device.path for device in driver.devices] if driver else []
+    devices = [f"--device={shlex.quote(path)}" for path in paths]
+    listed = " ".join(devices) or "$(printf -- '--device=%s ' /dev/davinci[0-9]*)"
+    return " \\\n".join(
+        (
+            "docker run --rm -it",
+            f"  {listed}",
+            f"  {' '.join(f'--device={path}' for path in managers(case))}",
+            *(f"  -v {path}:{path}:ro" for path in mounts(case)),
+            "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536",
+            "  IMAGE",
+        )
+    )
+
+
+def _ascend_runtime(case: Case) -> str:
+    """Ascend Docker Runtime mounts devices and libraries by itself, but not these files."""
+    count = wanted(case)
+    devices = numbers(range(count)) if count else "0"
+    own = (f"{_DRIVER}/version.info", *mounts(case)[4:])
+    return " \\\n".join(
+        (
+            f"docker run --rm -it --runtime=ascend -e ASCEND_VISIBLE_DEVICES={devices}",
+            *(f"  -v {path}:{path}:ro" for path in own),
+            "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536",
+            "  IMAGE",
+        )
+    )
+
+
+def _pod(case: Case) -> str:
+    family = family_or_none(case)
+    resource = "npu" if family and family.id == "ascend950" else "Ascend910"
+    paths = {f"npu{place}": path for place, path in enumerate(mounts(case))}
+    return "\n".join(
+        (
+            "cat <<'EOF'",
+            f"resources: {{limits: {{huawei.com/{resource}: {wanted(case) or 1}}}}}",
+            "volumeMounts:",
+            *(
+                f"- {{name: {name}, mountPath: {path}, readOnly: true}}"
+                for name, path in paths.items()
+            ),
+            "- {name: shm, mountPath: /dev/shm}",
+            "volumes:",
+            *(f"- {{name: {name}, hostPath: {{path: {path}}}}}" for name, path in paths.items()),
+            "- {name: shm, emptyDir: {medium: Memory, sizeLimit: 64Gi}}",
+            "EOF",
+        )
+    )

@@ -1,0 +1,38 @@
+"""The environment variables that are set here, and how findings speak of them."""
+
+from __future__ import annotations
+
+import re
+
+from ascend_doctor.facts import Environment
+from ascend_doctor.findings import Remedy
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging.packages import npu_only
+
+_NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
+
+
+def settings(case: Case) -> dict[str, str]:
+    """Values by name; an empty value counts as unset. Raises Unknown, NotApplicable off NPUs."""
+    npu_only(case)
+    return {name: text for name, text in case.need(Environment).variables.items() if text}
+
+
+def number(text: str | None, default: float) -> float | None:
+    """The number of a variable, its default where unset, None where the text is none."""
+    if text is None:
+        return default
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def shown(values: dict[str, str], *names: str) -> str:
+    """Names and values as they stand, quotes and control characters visible."""
+    return "; ".join(f"{n}={values[n]!r}" if n in values else f"{n} unset" for n in names)
+
+
+def unset(*names: str) -> Remedy:
+    """Take the defaults again."""
+    return Remedy(
+        summary="Unset it in this shell, and where your profile or start script sets it",
+        commands=(f"unset {' '.join(names)}",),
+    )

@@ -1,0 +1,208 @@
+"""Checks, and how facts and data become findings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ascend_doctor.errors import DataError, NeedsRoot, NotApplicable, Unknown, Unresolved
+from ascend_doctor.findings import Finding, Level, Place, Remedy
+
+if TYPE_CHECKING:
+    from ascend_doctor.facts import S, Snapshot
+    from ascend_doctor.judging.expectations import Expectation
+    from ascend_doctor.matrix.catalog import Catalog
+    from ascend_doctor.probe_results import ProbeRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What a check sees. ``device`` is npu, cuda or cpu; ``nproc`` the ranks asked for.
+
+    ``expected`` is what a gate was told to expect of the machine.
+    """
+
+    facts: Snapshot
+    catalog: Catalog
+    device: str = "npu"
+    nproc: int | None = None
+    expected: tuple[Expectation, ...] = ()
+
+    def need(self, section: type[S]) -> S:
+        """The section; raises Unknown where it was not collected."""
+        return self.facts.need(section)
+
+    def probe(self, name: str) -> ProbeRun:
+        """The run of a probe; raises Unknown where it did not run."""
+        for run in self.facts.probes:
+            if run.probe == name:
+                if run.not_started:
+                    raise Unknown(run.not_started)
+                return run
+        raise Unknown(f"the probe {name} did not run")
+
+
+Judgement = Callable[[Case], Iterable[Finding]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check. ``title`` is the property that should hold; ``explain`` is prose for users.
+
+    ``level`` is the first level that has the facts; ``probe`` names the probe that it reads.
+    ``scope`` is "launch" where it judges nothing but a launch and its variables, "entry file"
+    where it judges the script that is launched, and else the machine.
+    """
+
+    id: str
+    title: str
+    explain: str
+    run: Judgement = field(repr=False)
+    level: int = 0
+    probe: str = ""
+    scope: str = ""
+
+
+_CHECKS: dict[str, Check] = {}
+
+
+def check(
+    identity: str, title: str, *, level: int = 0, probe: str = "", scope: str = ""
+) -> Callable[[Judgement], Judgement]:
+    """Register a check; the docstring of the function is what users read about it."""
+
+    def register(run: Judgement) -> Judgement:
+        if identity in _CHECKS:
+            raise ValueError(f"two checks are called {identity}")
+        text = (run.__doc__ or "").strip()
+        if not text:
+            raise ValueError(f"{identity} has no docstring")
+        _CHECKS[identity] = Check(
+            id=identity, title=title, explain=text, run=run, level=level, probe=probe, scope=scope
+        )
+        return run
+
+    return register
+
+
+def registered() -> tuple[Check, ...]:
+    """The checks of the modules imported so far; ``ascend_doctor.checks.every`` has all."""
+    return tuple(_CHECKS.values())
+
+
+# A check is straight-line code: it yields findings made with these, raises Unknown or
+# NotApplicable, or stays silent, which means that all is well.
+
+
+def _finding(  # noqa: PLR0913 - the fields of a finding
+    level: Level,
+    title: str,
+    *,
+    found: str = "",
+    wanted: str = "",
+    because: str = "",
+    remedy: Remedy | None = None,
+    refs: tuple[str, ...] = (),
+    ranks: tuple[int, ...] = (),
+    devices: tuple[int, ...] = (),
+    nodes: tuple[str, ...] = (),
+    place: Place | None = None,
+) -> Finding:
+    return Finding(
+        level=level,
+        title=title,
+        found=found,
+        wanted=wanted,
+        because=because,
+        remedy=remedy,
+        refs=refs,
+        ranks=ranks,
+        devices=devices,
+        nodes=nodes,
+        place=place,
+    )
+
+
+# Training will fail, or give wrong results.
+error = functools.partial(_finding, Level.ERROR)
+# Training may fail, be slow, or depends on what the doctor cannot see.
+warning = functools.partial(_finding, Level.WARNING)
+
+
+def unknown(  # noqa: PLR0913 - the fields of a finding
+    title: str,
+    *,
+    found: str = "",
+    because: str = "",
+    remedy: Remedy | None = None,
+    nodes: tuple[str, ...] = (),
+    place: Place | None = None,
+    needs: str = "",
+) -> Finding:
+    """One of several subjects could not be judged. ``needs`` is "root" where root could."""
+    return Finding(
+        level=Level.UNKNOWN,
+        title=title,
+        found=found,
+        because=because,
+        remedy=remedy,
+        nodes=nodes,
+        place=place,
+        needs=needs,
+    )
+
+
+def note(title: str, *, found: str = "", because: str = "", refs: tuple[str, ...] = ()) -> Finding:
+    """All is well, and here is something worth knowing."""
+    return Finding(level=Level.OK, title=title, found=found, because=because, refs=refs)
+
+
+def judge(case: Case, chosen: Collection[Check]) -> tuple[Finding, ...]:
+    """Findings of the chosen checks; every check leaves at least one. Never raises."""
+    return tuple(finding for one in chosen for finding in _findings(one, case))
+
+
+def _findings(one: Check, case: Case) -> Iterator[Finding]:
+    silent = True
+    try:
+        for finding in one.run(case):
+            silent = False
+            yield msgspec.structs.replace(finding, check=one.id)
+    except Unknown as reason:
+        yield Finding(
+            check=one.id,
+            level=Level.UNKNOWN,
+            title=f"{one.title}: {reason}",
+            reason=str(reason),
+            needs=_needs(reason),
+        )
+    except NotApplicable as reason:
+        if silent:
+            yield Finding(check=one.id, level=Level.SKIPPED, title=f"{one.title}: {reason}")
+    except DataError:
+        raise  # a damaged matrix is nobody's finding
+    except Exception as crash:  # noqa: BLE001 - a crashed check is a result
+        yield Finding(
+            check=one.id,
+            level=Level.UNKNOWN,
+            title=f"{one.title}: the check itself failed",
+            found=f"{type(crash).__name__}: {crash}",
+            because="This is a bug in ascend-doctor.",
+            remedy=Remedy(
+                summary="Report it with the machine that shows it",
+                commands=("ascend-doctor check -l 0 --record ascend-doctor-machine",),
+            ),
+        )
+    else:
+        if silent:
+            yield Finding(check=one.id, level=Level.OK, title=one.title)
+
+
+def _needs(reason: Unknown) -> str:
+    if isinstance(reason, NeedsRoot):
+        return "root"
+    return "values" if isinstance(reason, Unresolved) else ""

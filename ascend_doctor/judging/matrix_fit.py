@@ -1,0 +1,215 @@
+"""Whether what is installed fits the rows of the matrix."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Cann, CannInstall, Driver, Host, Npus, Python
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging.packages import cann_version, distribution, family, installed
+from ascend_doctor.judging.requirements import declared
+from ascend_doctor.judging.source_trees import core_version, megatron, mindspeed
+from ascend_doctor.judging.version_compare import held, leading
+from ascend_doctor.matrix.schema import Need, Release, Source
+from ascend_doctor.matrix.versions import VersionError, key
+
+Fit = Literal["fits", "near", "doubt", "bad"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """What a release wants of another component, and what is there.
+
+    ``fit``: "fits" as documented; "near", another release of the documented line (8.5.1 for 8.5.0);
+    "doubt", documented by none or only by a disputed or other source (``allowed``); "bad", refused.
+    """
+
+    need: Need
+    have: str
+    fit: Fit
+    allowed: bool = False
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        return refs(self.need.sources)
+
+    @property
+    def wanted(self) -> str:
+        return spoken(self.need.versions)
+
+
+def refs(sources: tuple[Source, ...]) -> tuple[str, ...]:
+    return tuple(source.url for source in sources)
+
+
+def spoken(versions: str) -> str:
+    """A range in words: "8.5.X, 9.0.X or >=9.1"."""
+    parts = [word.strip().removeprefix("==") for word in versions.split("||")]
+    return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0] or "any"
+
+
+def documented(row: Release, component: str) -> str:
+    """What a row names of another component, in words; "" for nothing."""
+    needs = (require for require in row.requires if require.component == component)
+    return " or ".join(spoken(need.versions) for need in needs)
+
+
+def release(case: Case, component: str, version: str) -> Release | None:
+    """The row of a version. Raises Unknown where the text is no version."""
+    try:
+        return case.catalog.component(component).release(version)
+    except VersionError as reason:
+        raise Unknown(str(reason)) from reason
+
+
+def line(case: Case, component: str, version: str) -> Release | None:
+    """The row of a version, else the newest row of its line (the first two numbers)."""
+    row = release(case, component, version)
+    if row is not None:
+        return row
+    known = case.catalog.component(component)
+    rows = [
+        one
+        for one in known.releases
+        if leading(one.version, 2, known.scheme) == leading(version, 2, known.scheme)
+    ]
+    return max(rows, key=lambda one: key(known.scheme, one.version), default=None)
+
+
+def present(case: Case, component: str) -> str:
+    """The version of a component on this machine. Raises Unknown and NotApplicable."""
+    if component in _FACTS:
+        return _FACTS[component](case)
+    obtain = case.catalog.component(component).obtain
+    found = installed(case, (obtain.distribution or component).lower().replace("_", "-"))
+    if found is None:
+        raise NotApplicable(f"{component} is not installed")
+    return found.version
+
+
+def _driver(case: Case) -> str:
+    """The driver's release: from its version.info, else as npu-smi prints it."""
+    driver = case.need(Driver)
+    if driver.version:
+        return driver.version
+    npus = case.need(Npus)
+    if npus.driver_version:
+        return npus.driver_version
+    if not driver.present and not npus.devices:
+        raise NotApplicable("there is no trace of an NPU on this machine")
+    raise Unknown("the driver's version could not be told")
+
+
+def _glibc(case: Case) -> str:
+    glibc = case.need(Host).glibc
+    if glibc is None:
+        raise Unknown("the release of glibc could not be told")
+    return glibc
+
+
+# Components that are not known by a Python distribution.
+_FACTS: dict[str, Callable[[Case], str]] = {
+    "cann": cann_version,
+    "driver": _driver,
+    "driver-950": _driver,
+    "glibc": _glibc,
+    "megatron-core": core_version,
+    "megatron-lm": lambda case: megatron(case).version,
+    "mindspeed": lambda case: mindspeed(case).version,
+    "python": lambda case: case.need(Python).version,
+    "soc": lambda case: family(case).id,
+}
+
+
+def applies(case: Case, need: Need) -> bool:
+    """Whether a row speaks for this machine. Raises Unknown and NotApplicable."""
+    return all(_matches(_machine(case, name), wanted) for name, wanted in need.when.items())
+
+
+def _machine(case: Case, name: str) -> str:
+    if name == "arch":
+        return case.need(Python).machine or case.need(Host).arch
+    return family(case).id
+
+
+def _matches(value: str, wanted: str) -> bool:
+    if wanted.startswith("!"):
+        return value != wanted[1:]
+    return value in wanted.split("|")
+
+
+def relation(case: Case, need: Need, have: str) -> Relation:
+    """How a version on this machine stands to a need. Raises Unknown for no version."""
+    scheme = case.catalog.component(need.component).scheme
+    if held(have, need.versions, scheme):
+        return Relation(need=need, have=have, fit="fits")
+    allowed = bool(need.also) and held(have, need.also, scheme)
+    if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
+        return Relation(need=need, have=have, fit="near", allowed=allowed)
+    return Relation(
+        need=need,
+        have=have,
+        fit="bad" if need.hard and not allowed else "doubt",
+        allowed=allowed,
+    )
+
+
+def _same_line(have: str, versions: str) -> bool:
+    """Whether 8.5.1 is asked for where the documented release is 8.5.0."""
+    exact = [word.strip()[2:] for word in versions.split("||") if word.strip().startswith("==")]
+    lines = {leading(one.removesuffix(".X"), 2, "ascend") for one in exact}
+    return leading(have, 2, "ascend") in lines
+
+
+def relations(case: Case, row: Release, *components: str) -> Iterator[Relation]:
+    """The relations of a row to components that are there, for this machine.
+
+    Raises Unknown where a component's version could not be told.
+    """
+    for need, have in _there(case, row.requires, components):
+        yield relation(case, need, have)
+
+
+def conflicts(case: Case, row: Release, *components: str) -> Iterator[Relation]:
+    """The pairs that a row calls bad and that are there. Raises Unknown as ``relations``."""
+    for need, have in _there(case, row.conflicts, components):
+        if relation(case, need, have).fit == "fits":
+            yield Relation(need=need, have=have, fit="bad")
+
+
+def _there(
+    case: Case, needs: tuple[Need, ...], components: tuple[str, ...]
+) -> Iterator[tuple[Need, str]]:
+    for need in needs:
+        if need.component in components and applies(case, need):
+            with contextlib.suppress(NotApplicable):
+                yield need, present(case, need.component)
+
+
+def installed_cann(case: Case, row: Release) -> CannInstall | None:
+    """The CANN on this machine that a release is published for, the one in use first."""
+    cann = case.need(Cann)
+    needs = [need for need in row.requires if need.component == "cann"]
+    for install in sorted(cann.installs, key=lambda install: install.root != cann.active):
+        with contextlib.suppress(Unknown):  # a version that is none
+            if any(relation(case, need, install.version or "").fit == "fits" for need in needs):
+                return install
+    return None
+
+
+def asked(case: Case, name: str, other: str) -> str | None:
+    """The range that an installed distribution wants of another: by its metadata, else its row.
+
+    Raises Unknown and NotApplicable.
+    """
+    found = distribution(case, name)
+    wanted = declared(case.need(Python), found, other)
+    if wanted is None:
+        row = release(case, name, found.version)
+        needs = [require for require in row.requires if require.component == other] if row else []
+        wanted = next((need.versions for need in needs if applies(case, need)), None)
+    return wanted

@@ -1,0 +1,102 @@
+"""What is installed on a machine, in the words of the matrix; shared by the checks."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import Cann, CannInstall, Distribution, Environment, Python
+from ascend_doctor.findings import Remedy
+from ascend_doctor.judging.judge import Case
+from ascend_doctor.judging.requirements import declared
+from ascend_doctor.matrix.schema import Family
+
+
+def npu_only(case: Case) -> None:
+    """Raises NotApplicable where another device than an NPU is examined."""
+    if case.device != "npu":
+        raise NotApplicable(f"the examined device is {case.device}, not an NPU")
+
+
+def distribution(case: Case, name: str) -> Distribution:
+    """The distribution of this normalised name. Raises Unknown, and NotApplicable for none."""
+    find = case.need(Python).find(name)
+    if find is None:
+        raise NotApplicable(f"{name} is not installed")
+    return find
+
+
+def installed(case: Case, name: str) -> Distribution | None:
+    """The distribution of this normalised name. Raises Unknown."""
+    return case.need(Python).find(name)
+
+
+def cann_in_use(case: Case) -> CannInstall:
+    """The CANN that this environment uses. Raises Unknown, and NotApplicable for none."""
+    cann = case.need(Cann)
+    if cann.in_use is None:
+        raise NotApplicable("no CANN is in use")
+    return cann.in_use
+
+
+def cann_version(case: Case) -> str:
+    """The release of the CANN in use. Raises Unknown and NotApplicable."""
+    install = cann_in_use(case)
+    if install.version is None:
+        raise Unknown(f"{install.root} does not tell its version")
+    return install.version
+
+
+def family(case: Case) -> Family:
+    """The chip family of this machine's NPUs, by npu-smi's names, else by the PCI id.
+
+    Raises Unknown, and NotApplicable where there is no trace of an NPU.
+    """
+    npus, driver = case.facts.npus, case.facts.driver
+    for name in dict.fromkeys(device.name for device in npus.devices) if npus else ():
+        family_of = case.catalog.family_of(name)
+        if family_of is not None:
+            return family_of
+    for function in (driver.pci or ()) if driver else ():
+        for other in case.catalog.families:
+            if other.pci_device and other.pci_device[-4:].lower() == function.device[-4:].lower():
+                return other
+    if driver is not None and not driver.present and not (npus and npus.devices):
+        raise NotApplicable("there is no trace of an NPU on this machine")
+    raise Unknown("the chip of this machine could not be told")
+
+
+def variable(case: Case, name: str) -> str | None:
+    """The value of an environment variable, None where unset. Raises Unknown."""
+    environment = case.need(Environment)
+    if name in environment.withheld:
+        raise Unknown(f"{name} is set, but its value was not recorded")
+    return environment.variables.get(name)
+
+
+def pip(case: Case, *arguments: str) -> str:
+    """A pip command for the examined interpreter, quoted for a POSIX shell."""
+    python = case.need(Python).executable or "python3"
+    return shlex.join([python, "-m", "pip", *arguments])
+
+
+def source(path: str) -> str:
+    """The command that reads a set_env.sh into this shell."""
+    return f"source {shlex.quote(path)}"
+
+
+def torch_pair(case: Case) -> Remedy:
+    """Put the torch back that the installed torch_npu asks for: the CPU build of its version."""
+    wanted = torch_wanted(case.need(Python), distribution(case, "torch-npu"))
+    return Remedy(
+        summary="Install the CPU build of torch that this torch_npu was made for. Builds marked "
+        "+cpu come from PyTorch's own index of CPU builds; point pip to it with --index-url",
+        commands=(pip(case, "install", "--force-reinstall", "--no-deps", wanted),),
+    )
+
+
+def torch_wanted(python: Python, torch_npu: Distribution) -> str:
+    """The requirement on torch that this torch_npu declares; its own base version for none."""
+    base = re.split(r"[+]|[.]?(?:post|rc|dev)", torch_npu.version)[0]
+    return f"torch{declared(python, torch_npu, 'torch') or f'=={base}'}"

@@ -1,0 +1,144 @@
+"""Whether a variable's value is one that it may have."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import re
+
+from ascend_doctor.matrix.schema import Bounds, Family, Variable
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
+_FILTER = re.compile(r"\^?=?[^\s,=^*?\"']+(,[^\s,=^*?\"']+)*")
+_PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+_LAST_PORT = 65535
+_QUOTES = "\"'\u201c\u201d\u2018\u2019"
+
+
+def clean(value: str) -> str:
+    """The value without the blanks, line ends and quotes around it that nobody meant."""
+    return value.strip().strip(_QUOTES).strip()
+
+
+def bounds_on(variable: Variable, family: Family | None) -> Bounds:
+    """The bounds of a variable, on a chip family where that is known."""
+    return variable.families.get(family.id if family else "", variable)
+
+
+def wanted(variable: Variable, value: str, family: Family | None = None) -> str:
+    """What the value should be, "" where it is allowed or where nothing is known."""
+    if variable.type == "kv_list":
+        return _wanted_pairs(variable, value)
+    bounds = bounds_on(variable, family)
+    if fits(bounds, value):
+        return ""
+    return described(bounds) or variable.valid
+
+
+def fits(bounds: Bounds, value: str) -> bool:
+    """Whether a value is within the bounds; types without a grammar take any tidy text."""
+    if bounds.type == "ip":
+        return _is_address(value)
+    if pattern := _FILTER if bounds.type == "ifname_filter" else bounds.pattern:
+        return re.fullmatch(pattern, value) is not None
+    if bounds.type == "port_spec":
+        return value == "auto" or ports(value) is not None
+    if bounds.type in {"int", "float"}:
+        return _fits_number(bounds, value)
+    choices = bounds.values or (("0", "1") if bounds.type == "bool01" else ())
+    if not choices:
+        return value == clean(value)
+    words = value.removeprefix("^").split(",") if bounds.type == "list" else [value]
+    if bounds.any_case:
+        choices, words = tuple(choice.lower() for choice in choices), [one.lower() for one in words]
+    return all(word in choices for word in words)
+
+
+def _fits_number(bounds: Bounds, value: str) -> bool:
+    if not (_NUMBER if bounds.type == "float" else _WHOLE).fullmatch(value):
+        return False
+    number = float(value)
+    return (
+        (bounds.low is None or number >= bounds.low)
+        and (bounds.high is None or number <= bounds.high)
+        and (bounds.above is None or number > bounds.above)
+        and (bounds.below is None or number < bounds.below)
+        and (bounds.multiple_of is None or number % bounds.multiple_of == 0)
+    )
+
+
+def described(bounds: Bounds) -> str:
+    """Bounds in words, "" where they are no list of words and no range."""
+    if bounds.type == "bool01":
+        return "0 or 1"
+    if bounds.values:
+        return ("words of: " if bounds.type == "list" else "one of: ") + ", ".join(bounds.values)
+    if bounds.type not in {"int", "float"}:
+        return ""
+    limits = (
+        (bounds.low, "from"),
+        (bounds.above, "above"),
+        (bounds.high, "to" if bounds.low is not None else "up to"),
+        (bounds.below, "below"),
+    )
+    words = [f"{word} {limit:.15g}" for limit, word in limits if limit is not None]
+    multiple = f", a multiple of {bounds.multiple_of}" if bounds.multiple_of else ""
+    kind = "a whole number" if bounds.type == "int" else "a number"
+    return " ".join((kind, *words)) + multiple
+
+
+def pairs(value: str) -> dict[str, str] | None:
+    """``key:value`` pairs parted by commas (brackets keep theirs); None where it is none."""
+    found: dict[str, str] = {}
+    for part in re.split(r",(?![^\[\]]*\])", value):
+        key, colon, text = part.partition(":")
+        if not colon or not key.strip() or not text.strip():
+            return None
+        found[key.strip()] = text.strip()
+    return found
+
+
+def unknown_keys(variable: Variable, value: str) -> list[str]:
+    """Keys of a kv_list that the catalogue does not have."""
+    found = pairs(value) or {} if variable.keys else {}
+    return [key for key in found if key not in variable.keys]
+
+
+def _wanted_pairs(variable: Variable, value: str) -> str:
+    tidy = value.strip(" ")
+    if not variable.keys or tidy != clean(tidy):
+        return "" if tidy == clean(tidy) else variable.valid
+    found = pairs(value)
+    if found is None:
+        return "key:value pairs, parted by commas"
+    wrong = [
+        f"{key}: {described(bounds)}"
+        for key, bounds in variable.keys.items()
+        if key in found and not fits(bounds, found[key])
+    ]
+    return "; ".join(wrong)
+
+
+def ports(value: str) -> list[range] | None:
+    """The ports of a list such as ``60000,60050-60100``; None where it is none or overlaps."""
+    found: list[range] = []
+    for part in value.split(","):
+        match = _PORTS.fullmatch(part)
+        if match is None:
+            return None
+        low, high = int(match[1]), int(match[2] or match[1])
+        if not 1 <= low <= high <= _LAST_PORT:
+            return None
+        found.append(range(low, high + 1))
+    found.sort(key=lambda one: one.start)
+    overlap = any(one.stop > two.start for one, two in itertools.pairwise(found))
+    return None if overlap else found
+
+
+def _is_address(value: str) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,548 @@
+"""Shell scripts: the commands that they run, with the values that their variables have there.
+
+tree-sitter reads the script; what only a running shell knows (commands, input, what is set from
+outside) is marked as untold, with the expression that made it so. Branches are followed each by
+itself; a variable that differs afterwards is untold. Sourced files that can be read are followed;
+after one that cannot, the variables that stood before it are untold.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.collect.launch import takes_value
+from ascend_doctor.facts import UNTOLD
+from ascend_doctor.linting.positioned_text import (
+    MOST_WORDS,
+    Piece,
+    Value,
+    Word,
+    kept,
+    spelt,
+    text,
+    untold,
+    word,
+    words,
+)
+from ascend_doctor.linting.sourcing import Source, changes_nothing, folder_of_script
+
+_MOST_DEPTH = 60
+_MOST_CALLS = 4
+_MOST_DIGITS = 9
+_MOST_COMMANDS = 2000
+_MOST_SOURCES = 8
+_MOST_SHOWN = 60
+_NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
+_EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command that runs. ``exported`` are the variables that it is given, with their places.
+
+    ``own`` are variables that were assigned, and neither exported nor used. ``open``: it may have
+    words that are not seen. ``sourced`` are the files before it whose effect is not known.
+    """
+
+    words: tuple[Word, ...]
+    exported: dict[str, Word]
+    own: dict[str, Word]
+    open: bool
+    sourced: tuple[Piece, ...] = ()
+
+
+class _State(msgspec.Struct):
+    values: dict[str, Value] = msgspec.field(default_factory=dict)
+    arrays: dict[str, tuple[Word, ...]] = msgspec.field(default_factory=dict)
+    exported: set[str] = msgspec.field(default_factory=set)
+    sourced: tuple[Piece, ...] = ()
+
+    def copy(self) -> _State:
+        return _State(dict(self.values), dict(self.arrays), set(self.exported), self.sourced)
+
+    def forget(self, cause: Piece) -> None:
+        """What holds after a file was sourced that cannot be read."""
+        self.sourced = (*self.sourced, cause)
+        self.values = dict.fromkeys(self.values, (cause,))
+        lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
+        self.arrays = dict.fromkeys(self.arrays, (lost,))
+
+    def merge(self, others: list[_State]) -> None:
+        """What holds after one of several branches."""
+        names = set().union(*(other.values for other in others))
+        for name in names:
+            found = {text(other.values.get(name, untold(1, 1))) for other in others}
+            first = next(other.values[name] for other in others if name in other.values)
+            self.values[name] = first if len(found) == 1 else (_differs(name, first),)
+        for name in set().union(*(other.arrays for other in others)):
+            same = {other.arrays.get(name) for other in others}
+            first_words = next(other.arrays[name] for other in others if name in other.arrays)
+            cause = _differs(name, first_words)
+            lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
+            self.arrays[name] = first_words if len(same) == 1 else (lost,)
+        self.exported |= set().union(*(other.exported for other in others))
+        self.sourced = tuple(dict.fromkeys(piece for other in others for piece in other.sourced))
+
+
+def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
+    first = parts[0] if parts else Piece("", 1, 1)
+    return Piece(UNTOLD, first.line, first.column, f"${name}, set in one branch only", first.file)
+
+
+def commands(
+    source: bytes, follow: Callable[[str], Source | None] = lambda _: None
+) -> tuple[Command, ...]:
+    """The commands of a script in their order, as far as they are followed. Never raises.
+
+    ``follow`` gives the file that a script sources, None where it cannot be read.
+    """
+    walker = _Walker(Source("", source), follow)
+    walker.walk()
+    return tuple(walker.found)
+
+
+@functools.cache
+def _parser() -> Any:
+    import tree_sitter  # noqa: PLC0415 - only to lint a script
+    import tree_sitter_bash  # noqa: PLC0415 - as above
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+class _Walker:
+    def __init__(self, source: Source, follow: Callable[[str], Source | None]) -> None:
+        self.found: list[Command] = []
+        self._source = source
+        self._follow = follow
+        self._lines = source.content.split(b"\n")
+        self._state = _State()
+        self._functions: dict[str, Any] = {}
+        self._calls = 0
+        self._depth = 0
+        self._used = {
+            one.decode("ascii")
+            for one in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source.content)
+        }
+
+    def walk(self) -> None:
+        self.run(_parser().parse(self._source.content).root_node, 0)
+
+    def _enter(self, source: Source) -> None:
+        """Go through a sourced file, as if it stood here."""
+        inner = _Walker(source, self._follow)
+        inner.found, inner._functions = self.found, self._functions
+        inner._state, inner._depth = self._state, self._depth + 1
+        inner._used |= self._used
+        inner.walk()
+        self._state = inner._state
+
+    # ------------------------------------------------------------ statements
+
+    def run(self, node: Any, depth: int) -> None:
+        if depth > _MOST_DEPTH or len(self.found) >= _MOST_COMMANDS:
+            return
+        handler = self._handlers().get(node.type)
+        if handler is not None:
+            handler(node, depth)
+            return
+        for child in node.named_children:
+            self.run(child, depth + 1)
+
+    def _handlers(self) -> dict[str, Callable[[Any, int], None]]:
+        return {
+            "variable_assignment": self._assigned,
+            "declaration_command": lambda node, _: self._declare(node),
+            "unset_command": lambda node, _: self._unset(node),
+            "command": self._command,
+            "if_statement": self._if,
+            "case_statement": self._case,
+            "while_statement": self._loop,
+            "for_statement": self._loop,
+            "c_style_for_statement": self._loop,
+            "function_definition": lambda node, _: self._define(node),
+            "subshell": self._subshell,
+            "heredoc_body": lambda *_: None,
+            "comment": lambda *_: None,
+        }
+
+    def _assigned(self, node: Any, _: int) -> None:
+        self._assign(node)
+
+    def _assign(self, node: Any) -> str:
+        name_node, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name_node is None or name_node.type != "variable_name":
+            return ""
+        name = self._text(name_node)
+        more = any(child.type == "+=" for child in node.children)
+        if value is not None and value.type == "array":
+            before = self._state.arrays.get(name, ()) if more else ()
+            self._state.arrays[name] = (*before, *self._items(value))[:MOST_WORDS]
+            self._state.values.pop(name, None)
+            return name
+        start = self._place(value if value is not None else node)
+        pieces = self._value(value, 0) if value is not None else ()
+        if more:
+            pieces = (*self._state.values.get(name, ()), *pieces)
+        self._state.arrays.pop(name, None)
+        self._state.values[name] = kept(pieces) or (self._piece("", *start),)
+        return name
+
+    def _declare(self, node: Any) -> None:
+        exports = node.children[0].type == "export" or b"-x" in (node.text or b"")
+        for child in node.named_children:
+            name = ""
+            if child.type == "variable_assignment":
+                name = self._assign(child)
+            elif child.type == "variable_name":
+                name = self._text(child)
+            if exports and name:
+                self._state.exported.add(name)
+
+    def _unset(self, node: Any) -> None:
+        for child in node.named_children:
+            for table in (self._state.values, self._state.arrays):
+                table.pop(self._text(child), None)
+
+    def _branches(self, bodies: list[list[Any]], depth: int, *, exhaustive: bool) -> None:
+        before, after = self._state, []
+        for body in bodies:
+            self._state = before.copy()
+            for child in body:
+                self.run(child, depth + 1)
+            after.append(self._state)
+        self._state = before
+        before.merge(after if exhaustive else [*after, before.copy()])
+
+    def _if(self, node: Any, depth: int) -> None:
+        bodies: list[list[Any]] = [[]]
+        exhaustive = False
+        condition = node.child_by_field_name("condition")
+        for child in node.named_children:
+            if child.type in {"elif_clause", "else_clause"}:
+                bodies.append(list(child.named_children))
+                exhaustive |= child.type == "else_clause"
+            elif condition is None or child.id != condition.id:
+                bodies[0].append(child)
+        self._branches(bodies, depth, exhaustive=exhaustive)
+
+    def _case(self, node: Any, depth: int) -> None:
+        items = [child for child in node.named_children if child.type == "case_item"]
+        self._branches([list(item.named_children) for item in items], depth, exhaustive=False)
+
+    def _loop(self, node: Any, depth: int) -> None:
+        variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        if variable is not None:
+            self._state.values[self._text(variable)] = self._open(variable)
+        if body is not None:
+            self._branches([[body]], depth, exhaustive=False)
+
+    def _subshell(self, node: Any, depth: int) -> None:
+        before = self._state
+        self._state = before.copy()
+        for child in node.named_children:
+            self.run(child, depth + 1)
+        self._state = before
+
+    def _define(self, node: Any) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            self._functions[self._text(name)] = body
+
+    def _command(self, node: Any, depth: int) -> None:
+        own: dict[str, Word] = {}
+        found: list[Word] = []
+        for child in node.named_children:
+            if child.type == "variable_assignment" and not found:
+                name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
+                if name is not None and name.type == "variable_name":
+                    content = self._value(value, 0) if value is not None else ()
+                    spot = self._place(child)
+                    own[self._text(name)] = word(content, *spot)
+            elif child.type == "command_name":
+                found += self._words(child.named_children[0] if child.named_children else child)
+            elif not child.type.endswith("redirect"):
+                found += self._words(child)
+        self._called(found[:MOST_WORDS], own, depth)
+
+    def _called(self, found: list[Word], own: dict[str, Word], depth: int) -> None:
+        if not found:
+            return
+        name = found[0].text
+        if name in {"source", "."}:
+            self._sourced(found[1] if len(found) > 1 else found[0])
+        elif name in {"read", "mapfile", "readarray", "getopts"}:
+            for one in found[1:]:
+                source = f"{name} {one.text}"
+                self._state.values[one.text] = untold(one.line, one.column, source, one.file)
+        elif name == "eval":
+            split = [
+                part
+                for one in found[1:]
+                for part in words((Piece(one.text, one.line, one.column, _sources(one), one.file),))
+            ]
+            self._called(split, own, depth)
+        elif name in self._functions and self._calls < _MOST_CALLS:
+            self._calls += 1
+            self.run(self._functions[name], depth + 1)
+            self._calls -= 1
+        else:
+            self._add(found, own)
+
+    def _sourced(self, target: Word) -> None:
+        """What a sourced file does here: nothing that matters, what it says, or anything."""
+        name = spelt(target)
+        if changes_nothing(name):
+            return
+        source = self._follow(target.text) if UNTOLD not in target.text else None
+        if source is not None and self._depth < _MOST_SOURCES:
+            self._enter(source)
+            return
+        cause = f"source {name}"[:_MOST_SHOWN]
+        self._state.forget(Piece(UNTOLD, target.line, target.column, cause, target.file))
+
+    def _add(self, found: list[Word], own: dict[str, Word]) -> None:
+        state = self._state
+        values = {name: word(value, 1, 1) for name, value in state.values.items()}
+        exported = {name: one for name, one in values.items() if name in state.exported}
+        inner = {
+            name: one
+            for name, one in values.items()
+            if name not in state.exported and name not in own and name not in self._used
+        }
+        self.found.append(
+            Command(
+                tuple(found), {**exported, **own}, inner, bool(option_lists(found)), state.sourced
+            )
+        )
+
+    # ------------------------------------------------------------ words and values
+
+    def _items(self, array: Any) -> list[Word]:
+        return [one for child in array.named_children for one in self._words(child)]
+
+    def _words(self, node: Any) -> list[Word]:
+        """The words that an argument becomes: several for an unquoted variable or an array."""
+        if node.type == "comment":
+            return []
+        if _ARGUMENTS.fullmatch(self._text(node)):
+            # A script is judged as it starts without arguments; a function is called with some.
+            return [self._many(node)] if self._calls else []
+        spread = self._array(node)
+        if spread is not None:
+            return list(spread)
+        if node.type in {"simple_expansion", "expansion"}:
+            return list(words(self._value(node, 0)))
+        if node.type == "concatenation" and not any(
+            child.type in {"string", "raw_string"} for child in node.named_children
+        ):
+            return list(words(self._value(node, 0)))
+        return [word(self._value(node, 0), *self._place(node))]
+
+    def _array(self, node: Any) -> tuple[Word, ...] | None:
+        """The items of "${NAME[@]}"; None for anything else."""
+        inner = node
+        if node.type == "string" and node.named_child_count == 1:
+            inner = node.named_children[0]
+        if inner.type != "expansion":
+            return None
+        match = re.fullmatch(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", self._text(inner))
+        if match is None:
+            return None
+        name = match.group(1)
+        if name in self._state.arrays:
+            return self._state.arrays[name]
+        return (self._many(inner),)
+
+    def _many(self, node: Any) -> Word:
+        """Words that only the running shell knows."""
+        return Word(UNTOLD, *self._place(node), self._open(node), self._source.name, many=True)
+
+    def _value(self, node: Any, depth: int) -> Value:  # noqa: PLR0911 - one a kind of node
+        line, column = self._place(node)
+        if depth > _MOST_DEPTH:
+            return self._open(node)
+        kind = node.type
+        if kind in {"word", "number", "string_content", "variable_name"}:
+            return (self._piece(_unescaped(self._text(node), kind), line, column),)
+        if kind == "raw_string":
+            return (self._piece(self._text(node)[1:-1], line, column + 1),)
+        if kind == "string":
+            return self._string(node, depth)
+        if kind in {"concatenation", "command_name"}:
+            return kept(
+                tuple(
+                    piece
+                    for child in node.named_children
+                    for piece in self._value(child, depth + 1)
+                )
+            )
+        if kind == "simple_expansion":
+            return self._variable(self._text(node)[1:], node)
+        if kind == "expansion":
+            return self._expansion(node, depth)
+        if kind == "arithmetic_expansion":
+            return self._arithmetic(node)
+        if kind == "command_substitution" and folder_of_script(self._text(node)):
+            return (self._piece(".", line, column),)
+        return self._open(node)
+
+    def _string(self, node: Any, depth: int) -> Value:
+        """Between double quotes; blanks between parts stand in no node of their own."""
+        pieces: list[Piece] = []
+        end = node.start_byte + 1
+        point = (node.start_point[0], node.start_point[1] + 1)
+        for child in node.named_children:
+            if child.start_byte > end:
+                pieces.append(self._gap(node, end, child.start_byte, point))
+            pieces += self._value(child, depth + 1)
+            end, point = child.end_byte, child.end_point
+        if node.end_byte - 1 > end:
+            pieces.append(self._gap(node, end, node.end_byte - 1, point))
+        return kept(tuple(pieces))
+
+    def _gap(self, node: Any, start: int, end: int, point: Any) -> Piece:
+        content: bytes = node.text[start - node.start_byte : end - node.start_byte]
+        return self._piece(content.decode("utf-8", "replace"), point[0] + 1, self._column(point))
+
+    def _piece(self, content: str, line: int, column: int) -> Piece:
+        return Piece(content, line, column, file=self._source.name)
+
+    def _open(self, node: Any) -> Value:
+        """What only the running shell knows, and the expression that stands for it."""
+        source = " ".join(self._text(node).strip('"').split())[:_MOST_SHOWN]
+        return untold(*self._place(node), source, self._source.name)
+
+    def _variable(self, name: str, node: Any) -> Value:
+        if name in self._state.values:
+            return self._state.values[name]
+        if name in self._state.arrays:
+            first = self._state.arrays[name][:1]
+            return tuple(
+                Piece(one.text, one.line, one.column, _sources(one), one.file) for one in first
+            )
+        return self._open(node)
+
+    def _expansion(self, node: Any, depth: int) -> Value:
+        """${NAME} and ${NAME:-default}; what else there is, only the shell knows."""
+        if folder_of_script(self._text(node)):
+            return (self._piece(".", *self._place(node)),)
+        name_node = next(
+            (
+                named_child
+                for named_child in node.named_children
+                if named_child.type == "variable_name"
+            ),
+            None,
+        )
+        if name_node is None:
+            return self._open(node)
+        name = self._text(name_node)
+        marks = [child.type for child in node.children if not child.is_named]
+        marks = [mark for mark in marks if mark not in {"${", "}"}]
+        if not marks:
+            return self._variable(name, node)
+        if marks[0] in {":-", "-", ":=", "="}:
+            known = self._state.values.get(name)
+            if known is not None and (text(known) or marks[0] in {"-", "="}):
+                return known
+            rest = [child for child in node.named_children if child.id != name_node.id]
+            return kept(tuple(piece for one in rest for piece in self._value(one, depth + 1)))
+        return self._open(node)
+
+    def _arithmetic(self, node: Any) -> Value:
+        """Sums and products of numbers that are known."""
+        place = self._place(node)
+        inner = re.sub(r"^\$\(\(|\)\)$|^\$\[|\]$", "", self._text(node))
+
+        def number(match: re.Match[str]) -> str:
+            value = self._state.values.get(match.group(1) or match.group(2))
+            known = text(value) if value is not None else ""
+            return known if known.isdecimal() and len(known) <= _MOST_DIGITS else UNTOLD
+
+        inner = re.sub(r"\$\{?([A-Za-z_]\w*)\}?|\b([A-Za-z_]\w*)\b", number, inner[:200])
+        result = _calculated(inner)
+        return self._open(node) if result is None else (self._piece(str(result), *place),)
+
+    def _text(self, node: Any) -> str:
+        content: bytes = node.text or b""
+        return content.decode("utf-8", "replace")
+
+    def _place(self, node: Any) -> tuple[int, int]:
+        return node.start_point[0] + 1, self._column(node.start_point)
+
+    def _column(self, point: Any) -> int:
+        """tree-sitter counts bytes, people count characters."""
+        before = self._lines[point[0]][: point[1]] if point[0] < len(self._lines) else b""
+        return len(before.decode("utf-8", "replace")) + 1
+
+
+def _sources(one: Word) -> str:
+    """The expression that keeps a word from being known; empty where it is known."""
+    return one.unresolved[0].source if one.unresolved else ""
+
+
+def option_lists(found: Sequence[Word]) -> list[Word]:
+    """The words that may stand for several options, or for none."""
+    return [
+        one
+        for before, one in zip(("", *(each.text for each in found)), found, strict=False)
+        if one.text == UNTOLD
+        and one.many
+        and (not takes_value(before) or _OF_OPTIONS.search(_sources(one)))
+    ]
+
+
+_ARGUMENTS = re.compile(r"\"?\$\{?[@*]\}?\"?")
+# Names that scripts give to lists of options, and the arguments of the script.
+_OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
+
+
+def _unescaped(content: str, kind: str) -> str:
+    if kind != "word":
+        return content
+    return re.sub(r"\\(.)", r"\1", content)
+
+
+def _calculated(expression: str) -> int | None:
+    """The value of a sum or product of numbers without parentheses; None where it is more."""
+    if not _NUMBER.fullmatch(expression) or "(" in expression or "**" in expression:
+        return None
+    tokens = re.findall(r"\d+|[-+*/%]", expression)
+    if len(tokens) % 2 == 0 or any(
+        token.isdecimal() != (place % 2 == 0) for place, token in enumerate(tokens)
+    ):
+        return None
+    total, sign = 0, 1
+    product = int(tokens[0])
+    for mark, token in zip(tokens[1::2], tokens[2::2], strict=True):
+        operand = int(token)
+        if mark in "/%" and operand == 0:
+            return None
+        if mark == "*":
+            product *= operand
+        elif mark == "/":
+            product //= operand
+        elif mark == "%":
+            product %= operand
+        else:
+            total += sign * product
+            sign, product = (1 if mark == "+" else -1), operand
+    return total + sign * product
+
+
+def launches(found: tuple[Command, ...]) -> Iterator[Command]:
+    """The commands that start a training, by their first words."""
+    for command in found:
+        start = " ".join(item.text for item in command.words[:40])
+        if _STARTS.search(start):
+            yield command
+
+
+_STARTS = re.compile(
+    r"(^|[\s/])(torchrun|megatron|swift)\s|torch\.distributed\.(run|launch)|"
+    r"-m\s+(verl|recipe)\.|(^|[\s/])(pretrain|posttrain|train|main)_\w+\.py|verl/[\w/]+\.py"
+)

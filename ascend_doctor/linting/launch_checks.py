@@ -1,0 +1,128 @@
+"""Findings about what files launch: the checks of a launch, with the places of what they judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from ascend_doctor.facts import Distribution, Environment, Npu, Npus, Python, Snapshot
+from ascend_doctor.findings import Finding, Level, Place, counted
+from ascend_doctor.judging.judge import Case, Check, judge
+from ascend_doctor.linting.inputs import Subject
+from ascend_doctor.matrix.catalog import Catalog
+
+_NAME = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
+_SHOWN = frozenset({Level.ERROR, Level.WARNING, Level.UNKNOWN})
+
+
+def suits(check: Check) -> bool:
+    """Whether a check can judge a launch without a machine."""
+    return bool(check.scope)
+
+
+def machine(megatron: str, soc: str) -> Snapshot:
+    """The facts that the user gives instead of a machine's."""
+    python = npus = None
+    if megatron:
+        python = Python(distributions=(Distribution(name="megatron-core", version=megatron),))
+    if soc:
+        npus = Npus(devices=(Npu(npu_id=0, name=soc),), complete=False)
+    return Snapshot(python=python, npus=npus)
+
+
+def findings(
+    subject: Subject,
+    base: Snapshot,
+    catalog: Catalog,
+    chosen: Collection[Check],
+    *,
+    allow_unresolved: bool = False,
+) -> tuple[Finding, ...]:
+    """What is wrong with a subject, each with its place. Never raises.
+
+    ``allow_unresolved``: values that only the running shell knows are no reason for "unknown".
+    """
+    facts = msgspec.structs.replace(
+        base,
+        launch=subject.launch,
+        environment=_laid_over(base.environment, subject.environment),
+        script=subject.script,
+    )
+    # A check that has no subject in this file says nothing about it.
+    mine = [check for check in chosen if _concerns(check, subject)]
+    found = judge(Case(facts=facts, catalog=catalog), mine)
+    abstained = tuple(
+        dict.fromkeys(finding.check for finding in found if finding.needs == "values")
+    )
+    return tuple(
+        _unjudged(finding, abstained, allowed=allow_unresolved)
+        if finding.check == "launch-resolved"
+        else _placed(finding, subject)
+        for finding in found
+    )
+
+
+def _unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) -> Finding:
+    """The finding about values that are not known, with the checks that they kept from judging."""
+    if finding.level is not Level.UNKNOWN:
+        return finding
+    if not abstained:
+        return msgspec.structs.replace(
+            finding, level=Level.OK, title="No check needs the values that are not known"
+        )
+    return msgspec.structs.replace(
+        finding,
+        level=Level.SKIPPED if allowed else Level.UNKNOWN,
+        title=f"{counted(len(abstained), 'check')} could not judge this launch"
+        + (" (--allow-unresolved)" if allowed else ""),
+        because=f"Not judged: {', '.join(abstained)}.",
+    )
+
+
+def _concerns(check: Check, subject: Subject) -> bool:
+    return (check.scope == "entry file") == (subject.script is not None)
+
+
+def _laid_over(machine_: Environment | None, own: Environment | None) -> Environment | None:
+    if machine_ is None or own is None:
+        return own or machine_
+    return msgspec.structs.replace(
+        machine_,
+        variables={**machine_.variables, **own.variables},
+        misspelt=tuple(sorted({*machine_.misspelt, *own.misspelt})),
+    )
+
+
+def _placed(finding: Finding, subject: Subject) -> Finding:
+    """The finding with a place: that of a variable that it names, else the file's beginning.
+
+    What a script leaves to its shell or machine cannot be told from it and is no fault of it.
+    """
+    if finding.level is Level.UNKNOWN and not finding.found:
+        return msgspec.structs.replace(finding, level=Level.SKIPPED)
+    if finding.level not in _SHOWN or finding.place is not None:
+        return finding
+    places = subject.launch.places if subject.launch is not None else {}
+    names = _names(finding)
+    place = next((places[name] for name in names if name in places), None)
+    return msgspec.structs.replace(finding, place=place or Place(file=subject.file, line=1))
+
+
+def _names(finding: Finding) -> Iterator[str]:
+    for text in (finding.title, finding.found):
+        yield from _NAME.findall(text)
+
+
+def unique(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Findings in the order of their places; several launches of a file repeat what they share."""
+    seen = dict.fromkeys(found)
+    placed = [finding for finding in seen if finding.place is not None]
+    rest = [finding for finding in seen if finding.place is None]
+
+    def key(finding: Finding) -> tuple[str, int, int]:
+        place = finding.place or Place(file="", line=0)
+        return place.file, place.line, place.column
+
+    return (*sorted(placed, key=key), *rest)

@@ -1,0 +1,1 @@
+"""The machine: live or recorded, and what touches its files and processes."""

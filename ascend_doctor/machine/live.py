@@ -1,0 +1,357 @@
+"""The only door to the machine: files, commands and values.
+
+Collectors take a ``Machine``, live or recorded, and never touch the operating system themselves.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fnmatch
+import os
+import selectors
+import signal
+import stat as stat_module
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from ascend_doctor.machine.files import open_regular
+from ascend_doctor.machine.patience import patience
+
+# The doctor itself as a command, and one of its modules: none of the current folder comes first.
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DOCTOR = (sys.executable, "-I", os.path.join(_PACKAGE, "__main__.py"))
+_SAFE_PATH = (3, 11)  # the first Python with -P
+MODULE = (sys.executable, *(("-P",) if sys.version_info >= _SAFE_PATH else ()), "-m")
+READ_LIMIT = 1 << 20
+OUTPUT_LIMIT = 4 << 20
+DEADLINE = 30.0
+_LOOK = 0.2
+_LINGER = 1.0
+
+
+class ProgramMissing(Exception):  # noqa: N818 - a missing program is an answer
+    """The program of a command is not installed or not executable."""
+
+
+class NotRecorded(Exception):  # noqa: N818 - a gap of a replayed machine
+    """A replayed machine has no answer to this question."""
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A finished command. ``exit_code`` is negative for a signal, None after a time-out.
+
+    ``truncated``: output was cut at ``OUTPUT_LIMIT`` bytes a stream and the command was ended.
+    """
+
+    exit_code: int | None = 0
+    stdout: str = ""
+    stderr: str = ""
+    timed_out: bool = False
+    truncated: bool = False
+    seconds: float = 0.0
+
+
+class FileStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``kind``: file, directory, char, block, other. ``target``: where links end.
+
+    ``readable`` and ``writable`` are what this process may do.
+    """
+
+    kind: str
+    mode: str = ""
+    uid: int | None = None
+    gid: int | None = None
+    size: int = 0
+    target: str = ""
+    readable: bool = True
+    writable: bool = True
+
+
+class Machine(Protocol):
+    """What a collector may ask."""
+
+    env: Mapping[str, str]
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        deadline: float = DEADLINE,
+        name: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run a command without a shell; ``name`` replaces argv in recordings.
+
+        Raises ProgramMissing. A time-out is a value of the result.
+        """
+        ...
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
+        """Text of a file, undecodable bytes replaced, at most ``limit`` bytes. Raises OSError."""
+        ...
+
+    def status(self, path: str) -> FileStatus:
+        """Status of a path, links followed. Raises OSError."""
+        ...
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Sorted names in a folder. Raises OSError."""
+        ...
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:
+        """The JSON-like answer of ``ask``, recorded under ``key``. Raises what ``ask`` raises."""
+        ...
+
+
+def exists(machine: Machine, path: str) -> bool:
+    try:
+        machine.status(path)
+    except OSError:
+        return False
+    return True
+
+
+def is_directory(machine: Machine, path: str) -> bool:
+    try:
+        return machine.status(path).kind == "directory"
+    except OSError:
+        return False
+
+
+def read_or_none(machine: Machine, path: str) -> str | None:
+    """Text of a file, None where there is none or it may not be read."""
+    try:
+        return machine.read(path)
+    except OSError:
+        return None
+
+
+def matches(machine: Machine, folder: str, pattern: str) -> tuple[str, ...]:
+    """Paths in ``folder`` whose names match ``pattern``; empty where there is no such folder."""
+    try:
+        names = machine.names(folder)
+    except OSError:
+        return ()
+    return tuple(os.path.join(folder, n) for n in names if fnmatch.fnmatchcase(n, pattern))
+
+
+# ---------------------------------------------------------------- live
+
+
+class LiveMachine:
+    """The machine that the doctor runs on. ``env`` is the environment that is examined."""
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self.env: Mapping[str, str] = dict(os.environ if env is None else env)
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        deadline: float = DEADLINE,
+        name: str = "",  # noqa: ARG002 - only recordings need it
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - argument list, no shell
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(self.env if env is None else env),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ProgramMissing(
+                f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
+            ) from error
+        with _running_until_done(process):
+            return _gather(process, deadline * patience().factor)
+
+    def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
+        with os.fdopen(open_regular(path), "rb") as file:
+            return file.read(limit).decode("utf-8", "replace")
+
+    def status(self, path: str) -> FileStatus:
+        found = os.stat(path)
+        return FileStatus(
+            kind=kind_of(found.st_mode),
+            mode=f"{stat_module.S_IMODE(found.st_mode):04o}",
+            uid=found.st_uid,
+            gid=found.st_gid,
+            size=found.st_size,
+            target=os.path.realpath(path),
+            readable=os.access(path, os.R_OK),
+            writable=os.access(path, os.W_OK),
+        )
+
+    def names(self, path: str) -> tuple[str, ...]:
+        return tuple(sorted(os.listdir(path)))
+
+    def value(self, key: str, ask: Callable[[], Any]) -> Any:  # noqa: ARG002 - recordings need it
+        return ask()
+
+
+def kind_of(mode: int) -> str:
+    for name, test in (
+        ("file", stat_module.S_ISREG),
+        ("directory", stat_module.S_ISDIR),
+        ("char", stat_module.S_ISCHR),
+        ("block", stat_module.S_ISBLK),
+    ):
+        if test(mode):
+            return name
+    return "other"
+
+
+def _gather(process: subprocess.Popen[bytes], deadline: float) -> Completed:
+    """Read both streams until they end, the deadline passes or one of them grows too long."""
+    start = time.monotonic()
+    end = start + deadline
+    chunks: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    sizes = {"stdout": 0, "stderr": 0}
+    truncated = False
+    with selectors.DefaultSelector() as selector:
+        for stream in ("stdout", "stderr"):
+            selector.register(getattr(process, stream), selectors.EVENT_READ, stream)
+        while selector.get_map() and not truncated:
+            if process.poll() is not None:  # a daemon that it left may hold its pipes for ever
+                end = min(end, time.monotonic() + _LINGER)
+            left = end - time.monotonic()
+            ready = selector.select(min(left, _LOOK)) if left > 0 else []
+            if not ready and left <= 0:
+                break
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    continue
+                chunks[key.data].append(data)
+                sizes[key.data] += len(data)
+                truncated = sizes[key.data] > OUTPUT_LIMIT
+    timed_out = not truncated and not wait_for(process, start + deadline - time.monotonic())
+    kill_group(process)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    texts = {name: b"".join(parts)[:OUTPUT_LIMIT] for name, parts in chunks.items()}
+    return Completed(
+        exit_code=None if timed_out or truncated else process.returncode,
+        stdout=texts["stdout"].decode("utf-8", "replace"),
+        stderr=texts["stderr"].decode("utf-8", "replace"),
+        timed_out=timed_out,
+        truncated=truncated,
+        seconds=round(time.monotonic() - start, 3),
+    )
+
+
+def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait at most so many seconds for a process; whether it has ended."""
+    try:
+        process.wait(max(seconds, 0))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the whole session of a command; a process stuck in the kernel is left behind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    wait_for(process, 2)
+
+
+# Commands of collector threads that an interrupted run leaves behind, and whether it ends now.
+_running: set[subprocess.Popen[bytes]] = set()
+_ending = threading.Event()
+
+
+@contextlib.contextmanager
+def _running_until_done(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    _running.add(process)
+    if _ending.is_set():  # the thread goes on to its next command while the interpreter ends
+        kill_group(process)
+    try:
+        yield
+    finally:
+        _running.discard(process)
+
+
+def end_all() -> None:
+    """SIGKILL to all commands that run, without waiting for what is stuck in the kernel."""
+    _ending.set()
+    for process in tuple(_running):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if _before is not None:
+        _end_strays(_before)
+
+
+@atexit.register
+def _end_running() -> None:
+    _ending.set()
+    for process in tuple(_running):
+        kill_group(process)
+
+
+_PR_SET_CHILD_SUBREAPER = 36
+_STRAYS = 2.0
+_alone = False
+_before: set[int] | None = None
+
+
+def be_alone() -> None:
+    """Say that this process is the doctor's own, not one that others start children in."""
+    global _alone  # noqa: PLW0603 - there is one process
+    _alone = True
+
+
+def adopt(*, on: bool) -> None:
+    """Whether orphaned descendants become children of this process instead of process 1."""
+    import ctypes  # noqa: PLC0415 - not for --help
+
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0)
+
+
+@contextlib.contextmanager
+def strays_ended() -> Iterator[None]:
+    """What commands leave behind in sessions of their own, as daemons do, ends with the block."""
+    global _before  # noqa: PLW0603 - as above
+    if not _alone:
+        yield
+        return
+    adopt(on=True)
+    _before = _children()
+    try:
+        yield
+    finally:
+        _end_strays(_before)
+        _before = None
+        adopt(on=False)
+
+
+def _children() -> set[int]:
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:
+            found.update(map(int, file.read().split()))
+    return found
+
+
+def _end_strays(before: set[int]) -> None:
+    """Their own children come to this process when they have ended, so it takes several looks."""
+    limit = time.monotonic() + _STRAYS
+    while (strays := _children() - before) and time.monotonic() < limit:
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.005)

@@ -1,0 +1,48 @@
+"""Temporary folders of this process: private, and removed however it ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.machine.files import reason
+
+_folders: set[str] = set()
+
+
+def new_folder() -> Path:
+    """A folder that no other user can enter. Raises DoctorError where there is no place for it."""
+    try:
+        path = tempfile.mkdtemp(prefix="ascend-doctor-")
+    except OSError as error:
+        told = f"no temporary folder can be made ({reason(error)}); set TMPDIR to one that can be"
+        raise DoctorError(told) from error
+    _folders.add(path)
+    return Path(path)
+
+
+def remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    _folders.discard(str(folder))
+
+
+@contextlib.contextmanager
+def temporary() -> Iterator[str]:
+    """A folder for as long as the block lasts."""
+    folder = new_folder()
+    try:
+        yield str(folder)
+    finally:
+        remove(folder)
+
+
+@atexit.register
+def remove_all() -> None:
+    """What is left, also of a process that ends without unwinding."""
+    for one in tuple(_folders):
+        shutil.rmtree(one, ignore_errors=True)

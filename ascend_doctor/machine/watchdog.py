@@ -1,0 +1,149 @@
+"""Ends a run whose time is over, or that cannot heed a signal, with what it has so far.
+
+A call on a mount that stopped answering returns neither for a deadline nor for a signal. So a
+thread looks at the clock and hears of signals; where the main thread does not come, it says what
+there is to say and ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from ascend_doctor.exits import EXIT_INTERRUPTED, EXIT_UNKNOWN
+from ascend_doctor.machine import live, scratch
+
+LEAST_GRACE = 5.0
+_SHARE = 0.05
+_HEED = 3.0  # seconds that the main thread has to notice a signal
+_WAKING = 0.5  # the main thread may notice it before this one does
+_LAST_WORDS = 10.0
+_CLEANING = 1.0
+
+# Writes what is known so far and gives the exit code: called with the reason and the code that
+# the process ends with otherwise.
+LastWords = Callable[[str, int], int]
+
+
+class _Watchdog:
+    def __init__(self) -> None:
+        self.end: float | None = None
+        self.seconds = 0.0
+        self.heeded = 0.0
+        self.last_words: LastWords | None = None
+        self._bell, self._rope = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def start(self) -> None:
+        signal.set_wakeup_fd(self._rope, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, and jobs in the background
+                signal.signal(number, self._interrupt)
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def ring(self) -> None:
+        """Have the thread look at the clock again."""
+        with contextlib.suppress(OSError):
+            os.write(self._rope, b"\0")
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.heeded = time.monotonic()
+        signal.default_int_handler(number, frame)
+
+    def _watch(self) -> None:
+        while True:
+            left = None if self.end is None else max(self.end - time.monotonic(), 0.0)
+            heard, _, _ = select.select([self._bell], [], [], left)
+            if heard:
+                for number in set(os.read(self._bell, 4096)) - {0}:
+                    self._hear(number)
+            elif self.end is not None and time.monotonic() >= self.end:
+                _end(self, f"the run did not end within {self.seconds:g} s", EXIT_UNKNOWN)
+
+    def _hear(self, number: int) -> None:
+        # Who passes signals on, as `run` does to its launch, has a handler of its own.
+        if signal.getsignal(number) != self._interrupt:
+            return
+        heard = time.monotonic()
+        while self.heeded < heard - _WAKING:
+            if time.monotonic() >= heard + _HEED:
+                _end(self, "interrupted", EXIT_INTERRUPTED)
+            time.sleep(0.05)
+
+
+_dog: _Watchdog | None = None
+
+
+def start() -> None:
+    """Watch this process, which is the doctor's alone, from now on."""
+    global _dog  # noqa: PLW0603 - there is one process
+    _dog = _Watchdog()
+    _dog.start()
+
+
+def limit(seconds: float | None) -> None:
+    """The run has so many seconds from now, and a little to report; None: as long as it takes."""
+    if _dog is not None:
+        _dog.seconds = seconds or 0.0
+        grace = max(LEAST_GRACE, _SHARE * _dog.seconds)
+        _dog.end = None if seconds is None else time.monotonic() + seconds + grace
+        _dog.ring()
+
+
+@contextlib.contextmanager
+def watched(seconds: float, last_words: LastWords) -> Iterator[None]:
+    """A run that has something to say where it does not end in time."""
+    limit(seconds)
+    if _dog is not None:
+        _dog.last_words = last_words
+    try:
+        yield
+    finally:
+        if _dog is not None:
+            _dog.last_words = None
+        limit(None)
+
+
+def _end(dog: _Watchdog, why: str, code: int) -> None:
+    """Each step may hang as the main thread does, so each has its time and nobody waits longer."""
+    why = f"{why}; it waits in {_where()}"
+    told = [code]
+
+    def say() -> None:
+        if dog.last_words is not None:
+            told[0] = dog.last_words(why, code)
+
+    with contextlib.suppress(OSError):
+        os.write(2, f"ascend-doctor: {why}\n".encode(errors="replace"))
+    _within(_LAST_WORDS, say)
+    for stream in (sys.stdout, sys.stderr):
+        _within(_CLEANING, stream.flush)
+    live.end_all()
+    _within(_CLEANING, scratch.remove_all)
+    os._exit(told[0])
+
+
+def _within(seconds: float, step: Callable[[], object]) -> None:
+    def tried() -> None:
+        with contextlib.suppress(Exception):
+            step()
+
+    helper = threading.Thread(target=tried, daemon=True)
+    helper.start()
+    helper.join(seconds)
+
+
+def _where() -> str:
+    """Function and line that the main thread does not come back from."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
+    if frame is None:
+        return "its end"
+    last = traceback.extract_stack(frame)[-1]
+    return f"{last.name} ({os.path.basename(last.filename)}:{last.lineno})"

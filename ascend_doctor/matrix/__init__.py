@@ -1,0 +1,1 @@
+"""The compatibility matrix: its shape, its loading, and what is asked of it."""

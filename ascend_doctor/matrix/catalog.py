@@ -1,0 +1,217 @@
+"""Finds and reads the shipped data: matrices/ and probes/."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.parsing import YAML_BYTES, read_yaml
+from ascend_doctor.matrix.loading import load, shaped
+from ascend_doctor.matrix.schema import (
+    Component,
+    ErrorCodes,
+    Failures,
+    Family,
+    Flags,
+    Hazards,
+    KnownFailure,
+    Rows,
+    Stack,
+    Variables,
+)
+from ascend_doctor.matrix.versions import normalised
+
+T = TypeVar("T")
+
+# In one line, or in the indented lines after it.
+_DISTRIBUTION = re.compile(
+    r"^obtain:.*(?:\n(?=[ \t]).*)*?[\s{,\"']distribution[\"']?: *[\"']?([\w.-]+)", re.MULTILINE
+)
+
+
+def folder(name: str) -> Path:
+    """The shipped folder ``matrices`` or ``probes``: inside the package, or beside it.
+
+    A wheel carries the folders inside the package; a checkout has them beside it.
+    """
+    here = Path(__file__).resolve().parent.parent
+    for path in (here / name, here.parent / name):
+        if path.is_dir():
+            return path
+    raise DataError(f"{name}/ is missing from this installation; reinstall ascend-doctor")
+
+
+class Catalog:
+    """The matrix. Files are read when they are asked for.
+
+    ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks and
+    hardware add or replace whole files; those for components, hazards, variables, failures and
+    error codes add rows or replace rows of the same version, ref, id, name or code.
+    """
+
+    def __init__(self, overlays: Sequence[Path] = ()) -> None:
+        missing = [overlay for overlay in overlays if not overlay.is_dir()]
+        if missing:
+            raise DataError(f"{missing[0]}: the matrix folder is missing")
+        self._folders = (folder("matrices"), *overlays)
+
+    def files(self, kind: str) -> dict[str, tuple[Path, ...]]:
+        """The files of components, stacks or hardware by id, those of overlays last."""
+        files: dict[str, tuple[Path, ...]] = {}
+        for place in self._folders:
+            for path in sorted((place / kind).glob("*.yaml")):
+                files[path.stem] = (*files.get(path.stem, ()), path)
+        return files
+
+    def single(self, name: str) -> tuple[Path, ...]:
+        """The files called ``name`` (hazards.yaml, environment.yaml), those of overlays last."""
+        places = [path / name for path in self._folders if (path / name).is_file()]
+        if not places:
+            raise DataError(f"{name} is missing from the matrix")
+        return tuple(places)
+
+    @functools.cached_property
+    def component_ids(self) -> tuple[str, ...]:
+        return tuple(self.files("components"))
+
+    @functools.cached_property
+    def distributions(self) -> frozenset[str]:
+        """Normalised names of the distributions that bring components.
+
+        Read from the heads of the files: parsing all rows takes longer than a whole level 0 may.
+        """
+        heads = (
+            read_bytes(path, YAML_BYTES).decode("utf-8", "replace")
+            for paths in self.files("components").values()
+            for path in paths
+        )
+        named = (_DISTRIBUTION.search(head) for head in heads)
+        return frozenset(normalised(match[1]) for match in named if match)
+
+    @functools.cache  # noqa: B019 - a catalog lives as long as the process
+    def component(self, identity: str) -> Component:
+        """A component by id. Raises DataError where there is none."""
+        paths = self.files("components").get(identity)
+        if paths is None:
+            raise DataError(f"no component is called {identity}")
+        whole = load(paths[0], Component)
+        for path in paths[1:]:
+            whole = _overlaid(path, whole)
+        return whole
+
+    @functools.cached_property
+    def components(self) -> tuple[Component, ...]:
+        return tuple(self.component(identity) for identity in self.component_ids)
+
+    @functools.cache  # noqa: B019 - as above
+    def stack(self, identity: str) -> Stack:
+        """A stack by id. Raises DataError where there is none."""
+        return load(self._last("stacks", identity), Stack)
+
+    @functools.cached_property
+    def stacks(self) -> tuple[Stack, ...]:
+        return tuple(self.stack(identity) for identity in self.files("stacks"))
+
+    @functools.cache  # noqa: B019 - as above
+    def family(self, identity: str) -> Family:
+        """A chip family by id. Raises DataError where there is none."""
+        return load(self._last("hardware", identity), Family)
+
+    @functools.cached_property
+    def families(self) -> tuple[Family, ...]:
+        return tuple(self.family(identity) for identity in self.files("hardware"))
+
+    def _last(self, kind: str, identity: str) -> Path:
+        paths = self.files(kind).get(identity)
+        if paths is None:
+            raise DataError(f"{kind} has no {identity}")
+        return paths[-1]
+
+    @functools.cached_property
+    def variables(self) -> Variables:
+        whole, *more = (load(path, Variables) for path in self.single("environment.yaml"))
+        for variables in more:
+            whole = msgspec.structs.replace(
+                whole,
+                variables=_merged(whole.variables, variables.variables, lambda row: row.name),
+                near_misses=_merged(
+                    whole.near_misses, variables.near_misses, lambda row: row.wrong
+                ),
+            )
+        return whole
+
+    @functools.cached_property
+    def flags(self) -> Flags:
+        return load(self.single("flags.yaml")[-1], Flags)
+
+    @functools.cached_property
+    def hazards(self) -> Hazards:
+        whole, *more = (load(path, Hazards) for path in self.single("hazards.yaml"))
+        for hazards in more:
+            rows = _merged(whole.hazards, hazards.hazards, lambda row: row.name)
+            whole = msgspec.structs.replace(whole, hazards=rows)
+        return whole
+
+    @functools.cached_property
+    def failures(self) -> dict[str, KnownFailure]:
+        """The known failures by id. Raises DataError for an id twice in one folder."""
+        failures: dict[str, KnownFailure] = {}
+        for place in self._folders:
+            own: dict[str, KnownFailure] = {}
+            for path in sorted((place / "failures").glob("*.yaml")):
+                for failure in load(path, Failures).failures:
+                    if failure.id in own:
+                        raise DataError(f"{path}: two failures are called {failure.id}")
+                    own[failure.id] = failure
+            failures.update(own)
+        return failures
+
+    @functools.cached_property
+    def error_codes(self) -> ErrorCodes:
+        whole, *more = (load(path, ErrorCodes) for path in self.single("error-codes.yaml"))
+        for codes in more:
+            whole = msgspec.structs.replace(
+                whole,
+                reported={**whole.reported, **codes.reported},
+                acl={**whole.acl, **codes.acl},
+                hccl={**whole.hccl, **codes.hccl},
+            )
+        return whole
+
+    def family_of(self, name: str) -> Family | None:
+        """The family of a SoC name (Ascend910B3) or of a name that npu-smi prints (910B3)."""
+        for family in self.families:
+            if name in family.npu_smi_names or any(
+                fnmatchcase(name, known) for known in family.names
+            ):
+                return family
+        return None
+
+
+def _overlaid(path: Path, whole: Component) -> Component:
+    """The component with an overlay's file: a whole component replaces the head as well."""
+    read = read_yaml(path)
+    if isinstance(read, dict) and "title" in read:
+        head: Component = shaped(path, read, Component)
+        rows: Component | Rows = head
+    else:
+        head, rows = whole, shaped(path, read, Rows)
+    return msgspec.structs.replace(
+        head,
+        releases=_merged(whole.releases, rows.releases, lambda row: row.version),
+        refs=_merged(whole.refs, rows.refs, lambda row: row.ref),
+        behaviours=_merged(whole.behaviours, rows.behaviours, lambda row: (row.id, row.versions)),
+    )
+
+
+def _merged(old: tuple[T, ...], new: tuple[T, ...], name: Callable[[T], object]) -> tuple[T, ...]:
+    replaced = {name(row) for row in new}
+    return (*new, *(row for row in old if name(row) not in replaced))

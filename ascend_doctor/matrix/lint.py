@@ -1,0 +1,281 @@
+"""The checks of `matrix lint`: every file loads strictly, and every reference leads somewhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import yaml
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.parsing import YAML_BYTES, check_yaml
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Component, Family, Need, Release, Stack
+from ascend_doctor.matrix.versions import (
+    Scheme,
+    VersionError,
+    check_range,
+    normalised,
+    parse,
+    satisfies,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What is wrong, where: ``file``, and ``place`` in it (releases[2.7.1].requires[cann])."""
+
+    file: str
+    place: str
+    what: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.place, self.what) if part)
+
+
+Found = Iterator[tuple[str, str]]
+
+
+def lint(catalog: Catalog) -> tuple[Problem, ...]:
+    """All problems of the matrix; references are followed once all of its files load."""
+    problems = [*_files_that_do_not_load(catalog)]
+    if problems:
+        return tuple(problems)
+    for component in catalog.components:
+        problems += _at(catalog, "components", component.id, _component(catalog, component))
+    problems += _at(catalog, "components", "", _cycles(catalog))
+    for stack in catalog.stacks:
+        problems += _at(catalog, "stacks", stack.id, _stack(catalog, stack))
+    for family in catalog.families:
+        problems += _at(catalog, "hardware", family.id, _family(catalog, family))
+    return tuple(problems)
+
+
+def _at(catalog: Catalog, kind: str, identity: str, found: Found) -> Iterator[Problem]:
+    paths = catalog.files(kind).get(identity, (Path(kind),))
+    file = ", ".join(str(path) for path in paths)
+    return (Problem(file=file, place=place, what=what) for place, what in found)
+
+
+def _files_that_do_not_load(catalog: Catalog) -> Iterator[Problem]:
+    loaders: dict[str, Callable[[str], Component | Stack | Family]] = {
+        "components": catalog.component,
+        "stacks": catalog.stack,
+        "hardware": catalog.family,
+    }
+    for kind, loader in loaders.items():
+        for paths in catalog.files(kind).values():
+            for path in paths:
+                yield from _duplicate_keys(path)
+            yield from _tried(functools.partial(_load, loader, paths[-1]))
+    for name in ("hazards.yaml", "environment.yaml"):
+        for path in catalog.single(name):
+            yield from _duplicate_keys(path)
+    yield from _tried(lambda: catalog.hazards)
+    yield from _tried(lambda: catalog.variables)
+
+
+def _load(loader: Callable[[str], Component | Stack | Family], path: Path) -> None:
+    loaded = loader(path.stem).id
+    if loaded != path.stem:
+        raise DataError(f"{path}: id {loaded} is not the file's name - at `$.id`")
+
+
+def _tried(step: Callable[[], object]) -> Iterator[Problem]:
+    try:
+        step()
+    except DataError as error:
+        file, _, what = str(error).partition(": ")
+        what, _, place = what.partition(" - at `$")
+        yield Problem(file=file, place=place.strip("`."), what=what)
+
+
+def _duplicate_keys(path: Path) -> Iterator[Problem]:
+    """YAML takes the last of two equal keys without a word."""
+    try:
+        text = read_bytes(path, YAML_BYTES).decode()
+        check_yaml(text, str(path))
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, DataError):
+        return  # loading the file says it
+    todo = [root] if root else []
+    while todo:
+        node = todo.pop()
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            for key in sorted({one for one in keys if keys.count(one) > 1}):
+                place = f"line {node.start_mark.line + 1}"
+                yield Problem(file=str(path), place=place, what=f"the key {key} is there twice")
+            todo += [child for _, child in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            todo += node.value
+
+
+def _component(catalog: Catalog, component: Component) -> Found:
+    yield from _versions(component)
+    for release in component.releases:
+        place = f"releases[{release.version}]"
+        yield from _release(catalog, component, release, place)
+    for behaviour in component.behaviours:
+        yield from _range(component.scheme, behaviour.versions, f"behaviours[{behaviour.id}]")
+    known = {release.version for release in component.releases}
+    for ref in component.refs:
+        if not ref.exists and ref.ref in known:
+            yield f"refs[{ref.ref}]", "is said not to exist, and is a release"
+        if ref.use and ref.use not in known:
+            yield f"refs[{ref.ref}].use", f"{ref.use} is no release"
+    for name in component.after:
+        if name not in catalog.component_ids:
+            yield "after", f"no component is called {name}"
+    distribution = component.obtain.distribution
+    if distribution and normalised(distribution) not in catalog.distributions:
+        yield "obtain", f"write distribution: {distribution} in one line or in indented lines"
+
+
+def _versions(component: Component) -> Found:
+    seen: list[object] = []
+    for release in component.releases:
+        place = f"releases[{release.version}]"
+        try:
+            parsed = parse(component.scheme, release.version)
+        except VersionError as error:
+            yield place, str(error)
+            continue
+        if parsed in seen:
+            yield place, "this version is there twice"
+        seen.append(parsed)
+        yield from _range(component.scheme, release.covers, f"{place}.covers")
+
+
+def _release(catalog: Catalog, component: Component, release: Release, place: str) -> Found:
+    for name, version in release.provides.items():
+        if name not in catalog.component_ids:
+            yield f"{place}.provides", f"no component is called {name}"
+            continue
+        try:
+            row = catalog.component(name).release(version)
+        except VersionError as error:
+            yield f"{place}.provides", str(error)
+            continue
+        if row is None:
+            yield f"{place}.provides", f"{name} has no row for {version}"
+    for kind, needs in (("requires", release.requires), ("conflicts", release.conflicts)):
+        for need in needs:
+            if need.component == component.id:
+                yield f"{place}.{kind}", "a component cannot need itself"
+            yield from _need(catalog, need, f"{place}.{kind}[{need.component}]")
+
+
+def _need(catalog: Catalog, need: Need, place: str) -> Found:
+    if need.component not in catalog.component_ids:
+        yield place, f"no component is called {need.component}"
+        return
+    target = catalog.component(need.component)
+    for wanted in (need.versions, need.also):
+        yield from _reachable(target, wanted, place)
+    families = {family.id for family in catalog.families}
+    for value in need.when.get("family", "").lstrip("!").split("|"):
+        if value and value not in families:
+            yield f"{place}.when", f"no hardware file is called {value}"
+
+
+def _range(scheme: Scheme, wanted: str, place: str) -> Found:
+    try:
+        check_range(scheme, wanted)
+    except VersionError as error:
+        yield place, str(error)
+
+
+def _reachable(target: Component, wanted: str, place: str) -> Found:
+    """Every alternative of a range parses and, of a component with rows, names at least one."""
+    problems = [*_range(target.scheme, wanted, place)]
+    yield from problems
+    if problems or not target.releases:
+        return
+    for alternative in wanted.split("||"):
+        if not any(satisfies(target.scheme, row.version, alternative) for row in target.releases):
+            yield place, f"{target.id} has no row within {alternative.strip()}"
+
+
+def _cycles(catalog: Catalog) -> Found:
+    after = {component.id: component.after for component in catalog.components}
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> Found:
+        if name in path:
+            yield "after", f"install order runs in a circle: {' -> '.join((*path, name))}"
+        elif name not in done:
+            for before in after.get(name, ()):
+                yield from visit(before, (*path, name))
+            done.add(name)
+
+    for name in after:
+        yield from visit(name, ())
+
+
+def _stack(catalog: Catalog, stack: Stack) -> Found:
+    rows: dict[str, list[Release]] = {}
+    for name, component in stack.components.items():
+        place = f"components.{name}"
+        if name not in catalog.component_ids:
+            yield place, f"no component is called {name}"
+            continue
+        target = catalog.component(name)
+        problems = [*_reachable(target, component, place)]
+        yield from problems
+        if not problems:
+            rows[name] = [
+                row for row in target.releases if satisfies(target.scheme, row.version, component)
+            ]
+    for name in stack.frameworks:
+        if name not in catalog.component_ids:
+            yield "frameworks", f"no component is called {name}"
+    for name in stack.environment:
+        if catalog.variables.find(name) is None:
+            yield f"environment.{name}", "no row of environment.yaml describes this variable"
+    yield from _contradictions(catalog, rows)
+
+
+def _contradictions(catalog: Catalog, rows: dict[str, list[Release]]) -> Found:
+    """Hard needs that no choice within the stack satisfies."""
+    for name, releases in rows.items():
+        broken = [_broken(catalog, release, rows) for release in releases]
+        if broken and all(broken):
+            yield f"components.{name}", str(broken[0])
+
+
+def _broken(catalog: Catalog, release: Release, rows: dict[str, list[Release]]) -> str:
+    """The first hard need or conflict of a release that all rows of the stack violate."""
+    for kind, needs in (("requires", release.requires), ("conflicts", release.conflicts)):
+        for need in needs:
+            others = rows.get(need.component)
+            if not others or not need.hard or need.when:
+                continue
+            scheme = catalog.component(need.component).scheme
+            hits = [satisfies(scheme, other.version, need.versions) for other in others]
+            if not any(hits) if kind == "requires" else all(hits):
+                return f"{release.version} {kind} {need.component} {need.versions or 'any'}"
+    return ""
+
+
+def _family(catalog: Catalog, family: Family) -> Found:
+    for soc in family.socs:
+        if not _known(soc.soc, family.names):
+            yield f"socs[{soc.soc}]", "is not among the names"
+    for name, train in family.first_torch_npu.items():
+        if name not in family.names:
+            yield f"first_torch_npu[{name}]", "is not among the names"
+        yield from _range("ascend", f">={train}", f"first_torch_npu[{name}]")
+    mine = {*family.names, *family.npu_smi_names}
+    for other in catalog.families:
+        if other.id > family.id:
+            for name in sorted(mine & {*other.names, *other.npu_smi_names}):
+                yield "names", f"{name} is also a name of {other.id}"
+
+
+def _known(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,105 @@
+"""Reads a YAML file as a strict struct, and keeps what was read well in the user's cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.parsing import YAML_BYTES, yaml_of
+from ascend_doctor.machine.private import read_mine, write_mine
+
+T = TypeVar("T")
+
+
+def cache_folder() -> Path:
+    """What may be lost: ``$XDG_CACHE_HOME/ascend-doctor``."""
+    return _folder("XDG_CACHE_HOME", ".cache")
+
+
+def data_folder() -> Path:
+    """What has to stay: ``$XDG_DATA_HOME/ascend-doctor``."""
+    return _folder("XDG_DATA_HOME", ".local/share")
+
+
+def _folder(variable: str, otherwise: str) -> Path:
+    """By the XDG Base Directory Specification, which calls a relative path invalid.
+
+    Raises DataError where the user has no home; nobody wants one made.
+    """
+    named = os.environ.get(variable, "")
+    if os.path.isabs(named):
+        return Path(named) / "ascend-doctor"
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home) or not os.path.isdir(home):
+        raise DataError(f"there is no home folder; set HOME or {variable}")
+    return Path(home) / otherwise / "ascend-doctor"
+
+
+def load(path: Path, shape: type[T]) -> T:
+    """A YAML file as a strict struct. Raises DataError that names file and place.
+
+    What was read well once is kept in the user's cache: YAML takes ten times as long to read.
+    """
+    return decoded(read_bytes(path, YAML_BYTES), path, shape)
+
+
+def decoded(data: bytes, path: Path, shape: type[T]) -> T:
+    """The same for what was read of ``path`` already."""
+    kept = Kept.of("matrix", data)
+    found = kept.get()
+    if found is not None:
+        return shaped(path, found, shape)
+    read = yaml_of(data, str(path))
+    whole = shaped(path, read, shape)
+    kept.put(read)
+    return whole
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Content in the user's cache. ``name`` is a digest of all that decides it.
+
+    What another user owns, or could have written, is not read: it would be obeyed.
+    """
+
+    kind: str
+    name: str
+
+    @classmethod
+    def of(cls, kind: str, decisive: bytes) -> Kept:
+        """The place of what is made of these bytes."""
+        return cls(kind, hashlib.blake2b(decisive, digest_size=16).hexdigest())
+
+    @property
+    def place(self) -> Path:
+        """Raises DataError where there is no home."""
+        return cache_folder() / self.kind / f"{self.name}.msgpack"
+
+    def get(self) -> object | None:
+        try:
+            data = read_mine(self.place)
+            content: object = None if data is None else msgspec.msgpack.decode(data)
+        except (DataError, ValueError, TypeError, msgspec.MsgspecError, RecursionError):
+            return None
+        return content
+
+    def put(self, content: object) -> None:
+        """Keep it whole or not at all; a cache that cannot be written is none."""
+        with contextlib.suppress(OSError, TypeError, DataError, msgspec.MsgspecError):
+            write_mine(self.place, msgspec.msgpack.encode(content))
+
+
+def shaped(path: Path, read: object, shape: type[T]) -> T:
+    """Plain values as a strict struct. Raises DataError that names ``path`` and place."""
+    try:
+        return msgspec.convert(read, shape)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise DataError(f"{path}: {error}") from error

@@ -1,0 +1,283 @@
+"""Questions to the matrix: what a version needs, whether a pair fits, which rows bind two parts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
+from ascend_doctor.matrix.versions import Scheme, VersionError, parse, satisfies
+
+Fit = Literal["fits", "also", "outside"]
+_STALE_AFTER = dt.timedelta(days=180)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A component, or one version of it, that a user named."""
+
+    component: Component
+    version: str | None = None
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The rows meant: all of them, the one that speaks for the version, or has it as its ref.
+
+        Where none does, those that report the version as their own: branches share one number.
+        """
+        if self.version is None:
+            return self.component.releases
+        by_ref = tuple(row for row in self.component.releases if row.ref == self.version)
+        if by_ref:
+            return by_ref
+        row = self.component.release(self.version)
+        reporting = (
+            release for release in self.component.releases if release.reports == self.version
+        )
+        return (row,) if row else tuple(reporting)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bond:
+    """A row that binds two parts. ``need`` is None where a stack or a provided version does."""
+
+    kind: Literal["requires", "conflicts", "provides", "shared", "stack"]
+    row: str
+    text: str
+    sources: tuple[Source, ...]
+    need: Need | None = None
+    fit: Fit | None = None
+
+
+def choose(catalog: Catalog, text: str) -> Chosen:
+    """The component that ``NAME``, ``NAME==VERSION`` or ``NAME@VERSION`` means.
+
+    A name is an id or a distribution of the matrix. Raises DataError for another name, and for a
+    version that is none in the component's scheme.
+    """
+    name, mark, version = text.strip().partition("==" if "==" in text else "@")
+    if mark and not version.strip():
+        raise DataError(f"{text}: the version is missing")
+    component = _named(catalog, name.strip())
+    chosen = Chosen(component=component, version=version.strip() or None)
+    wrong = next((ref for ref in component.refs if ref.ref == chosen.version), None)
+    if wrong and not wrong.exists:
+        use = f"; use {wrong.use}" if wrong.use else ""
+        raise DataError(f"{component.title} has no ref {wrong.ref}{use}. {wrong.note}".strip())
+    try:
+        chosen.releases  # noqa: B018 - parses the version
+    except VersionError as error:
+        raise DataError(f"{component.id}: {error}") from error
+    return chosen
+
+
+def _named(catalog: Catalog, name: str) -> Component:
+    replace = name.lower().replace("_", "-")
+    if replace in catalog.component_ids:
+        return catalog.component(replace)
+    for component in catalog.components:
+        if replace and replace == component.obtain.distribution.lower():
+            return component
+    near = difflib.get_close_matches(replace, catalog.component_ids, n=3)
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    raise DataError(f"no component is called {name!r}{hint}")
+
+
+def requirements(catalog: Catalog, component: str, version: str) -> tuple[Need, ...]:
+    """What a version needs, and softly what the versions that it provides need.
+
+    Nothing enforces the package metadata of what a checkout provides. Empty where no row speaks
+    for the version. Raises DataError and VersionError.
+    """
+    row = catalog.component(component).release(version)
+    if row is None:
+        return ()
+    needs = list(row.requires)
+    for name, provided in row.provides.items():
+        inner = catalog.component(name).release(provided)
+        own = {need.component for need in row.requires}
+        needs += [
+            msgspec.structs.replace(need, hard=False)
+            for need in (inner.requires if inner else ())
+            if need.component not in own
+        ]
+    return tuple(needs)
+
+
+def applies(need: Need, machine: Mapping[str, str]) -> bool | None:
+    """Whether a need speaks for a machine (arch, family); None where that is not known of it."""
+    answers: list[bool | None] = []
+    for name, wanted in need.when.items():
+        value = machine.get(name)
+        if value is None:
+            answers.append(None)
+        elif wanted.startswith("!"):
+            answers.append(value != wanted[1:])
+        else:
+            answers.append(value in wanted.split("|"))
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def fit(catalog: Catalog, need: Need, version: str) -> Fit:
+    """How a version of ``need.component`` stands to a need. Raises DataError and VersionError."""
+    scheme = catalog.component(need.component).scheme
+    if satisfies(scheme, version, need.versions):
+        return "fits"
+    return "also" if need.also and satisfies(scheme, version, need.also) else "outside"
+
+
+def why(catalog: Catalog, chosen: Chosen, other: Chosen) -> tuple[Bond, ...]:
+    """The rows that bind two parts: in both directions, through a third part, and in stacks.
+
+    What binds through a third part (both need NumPy) is looked up where both have a version.
+    """
+    return (
+        *_bonds(catalog, chosen, other),
+        *_bonds(catalog, other, chosen),
+        *_shared(catalog, chosen, other),
+        *_stack_bonds(catalog, chosen, other),
+    )
+
+
+def _bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
+    targets = {other.component.id: {other.version} if other.version else set()}
+    for row in other.releases:
+        for name, version in row.provides.items():
+            targets.setdefault(name, set()).update({version} if other.version else ())
+    for row in chosen.releases:
+        label = f"{chosen.component.id} {row.version}"
+        if other.component.id in row.provides:
+            provided = row.provides[other.component.id]
+            text = f"provides {other.component.id} {provided}"
+            yield Bond(kind="provides", row=label, text=text, sources=row.sources)
+        for need in row.requires:
+            if need.component in targets:
+                yield _bond(catalog, "requires", label, row, need, targets[need.component])
+        for need in row.conflicts:
+            if need.component in targets:
+                bond = _bond(catalog, "conflicts", label, row, need, targets[need.component])
+                if bond.fit != "outside":
+                    yield bond
+
+
+def _bond(
+    catalog: Catalog,
+    kind: Literal["requires", "conflicts"],
+    label: str,
+    row: Release,
+    need: Need,
+    versions: set[str],
+) -> Bond:
+    verb = ("requires" if need.hard else "is documented with") if kind == "requires" else "excludes"
+    text = f"{verb} {need.component} {need.versions or 'of any version'}"
+    fits = [fit(catalog, need, version) for version in sorted(versions)]
+    return Bond(
+        kind=kind,
+        row=label,
+        text=f"{text}. {need.because}".strip(),
+        sources=need.sources or row.sources,
+        need=need,
+        fit=fits[0] if fits else None,
+    )
+
+
+def _shared(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
+    if chosen.version is None or other.version is None:
+        return
+    label = f"{chosen.component.id} {chosen.version}, {other.component.id} {other.version}"
+    for mine in requirements(catalog, chosen.component.id, chosen.version):
+        for theirs in requirements(catalog, other.component.id, other.version):
+            if mine.component == theirs.component:
+                third = catalog.component(mine.component)
+                met = meets(third, (allowed(mine), allowed(theirs)))
+                verdict = "" if met else ": no version is both"
+                yield Bond(
+                    kind="shared",
+                    row=label,
+                    text=f"{third.id} {mine.versions or 'any'} and "
+                    f"{theirs.versions or 'any'}{verdict}",
+                    sources=(*mine.sources, *theirs.sources),
+                    fit="fits" if met else "outside",
+                )
+
+
+def meets(component: Component, ranges: tuple[str, ...]) -> bool:
+    """Whether one version satisfies all ranges: a row's, or any where the component is open."""
+    return any(
+        all(satisfies(component.scheme, version, one) for one in ranges)
+        for version in candidates(component, ranges)
+    )
+
+
+def candidates(component: Component, ranges: Iterable[str]) -> tuple[str, ...]:
+    """The versions of the rows. Of an open component: those among which a meeting one would be.
+
+    Ranges meet, if at all, at the end of one of them, or just above it.
+    """
+    if component.releases:
+        return tuple(row.version for row in component.releases)
+    ends = {end for one in ranges for end in re.findall(r"[=<>~]\s*([0-9][^\s,|*]*)", one)}
+    near = {text for end in ends for text in (end.rstrip("."), f"{end.rstrip('.')}.0.1")}
+    return ("0", *sorted(one for one in near if is_version(component.scheme, one)))
+
+
+def is_version(scheme: Scheme, text: str) -> bool:
+    try:
+        parse(scheme, text)
+    except VersionError:
+        return False
+    return True
+
+
+def allowed(need: Need) -> str:
+    """The range that any source allows."""
+    return f"{need.versions} || {need.also}" if need.versions and need.also else need.versions
+
+
+def _stack_bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
+    for stack in catalog.stacks:
+        if _in_stack(stack, chosen) and _in_stack(stack, other):
+            pair = ", ".join(
+                f"{part.component.id} {stack.components[part.component.id]}"
+                for part in (chosen, other)
+            )
+            text = f"{stack.status}: {pair}"
+            yield Bond(kind="stack", row=stack.id, text=text, sources=stack.sources)
+
+
+def _in_stack(stack: Stack, part: Chosen) -> bool:
+    wanted = stack.components.get(part.component.id)
+    if wanted is None:
+        return False
+    return part.version is None or satisfies(part.component.scheme, part.version, wanted)
+
+
+def newest(catalog: Catalog) -> dt.date:
+    """The day on which the newest source of the component rows was read."""
+    return max(
+        dt.date.fromisoformat(source.date)
+        for component in catalog.components
+        for sources in (component.sources, *(row.sources for row in component.releases))
+        for source in sources
+    )
+
+
+def staleness(catalog: Catalog, today: dt.date) -> str | None:
+    """A note where the matrix has not learned anything for half a year."""
+    read = newest(catalog)
+    if today - read < _STALE_AFTER:
+        return None
+    return (
+        f"The matrix was last read on {read.isoformat()}, {(today - read).days} days ago: newer "
+        "releases are not in it. Update ascend-doctor, or add rows with --matrix."
+    )

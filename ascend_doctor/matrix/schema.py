@@ -1,0 +1,445 @@
+"""The shape of the matrix: components, stacks, hardware, variables. Plain data, strictly loaded."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ascend_doctor.matrix.versions import Scheme, parse, satisfies
+
+Evidence = Literal["stated", "code", "derived"]
+
+
+class Row(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A piece of a matrix file; unknown keys are errors."""
+
+
+class Source(Row, frozen=True, kw_only=True):
+    """Where a row is from: a URL or OWNER/REPO@REF:path, read on ``date`` (ISO 8601)."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1)]
+    date: Annotated[str, msgspec.Meta(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]$")]
+    quote: str = ""
+
+
+Sources = Annotated[tuple[Source, ...], msgspec.Meta(min_length=1)]
+
+
+class Need(Row, frozen=True, kw_only=True):
+    """A relation to another component; in ``conflicts``, to what must not be there with it.
+
+    ``versions`` is a range in that component's scheme ("" is any). ``hard``: package metadata or
+    code refuses anything else; otherwise the range is what is documented to go together, and
+    another version is a doubt. ``also`` is a range that another or a disputed source allows.
+    ``optional``: binds only where that component is there. ``when`` restricts by machine facts:
+    ``arch`` (x86_64, aarch64) and ``family`` (id of a hardware file); ``a|b`` is either, ``!a`` any
+    other.
+    """
+
+    component: str
+    versions: str = ""
+    also: str = ""
+    hard: bool = True
+    optional: bool = False
+    when: dict[Literal["arch", "family"], str] = {}
+    evidence: Evidence = "stated"
+    because: str = ""
+    sources: tuple[Source, ...] = ()
+
+
+class Release(Row, frozen=True, kw_only=True):
+    """One release, branch or package of a component.
+
+    ``version`` is unique in the component and written in its scheme; a branch head of a component
+    with numbers is ``0+<branch>``. ``covers``: a range of further versions that the row speaks for.
+    ``ref`` and ``commit`` are git's; ``moving``: the ref is a branch. ``reports`` is what the
+    software says of itself where that differs from ``version``. ``provides``: versions of other
+    components that come with it. ``attributes`` hold facts that checks ask for by name.
+    """
+
+    version: str
+    covers: str = ""
+    ref: str | None = None
+    commit: str | None = None
+    moving: bool = False
+    reports: str | None = None
+    status: Literal["", "maintained", "end-of-life", "prerelease", "unlisted", "unmapped"] = ""
+    released: str = ""
+    provides: dict[str, str] = {}
+    requires: tuple[Need, ...] = ()
+    conflicts: tuple[Need, ...] = ()
+    attributes: dict[str, str] = {}
+    note: str = ""
+    sources: Sources
+
+
+class Index(Row, frozen=True, kw_only=True):
+    """A package index that documents name for a component, beside the user's own.
+
+    ``versions`` are those that only it has. ``when`` is that of a Need.
+    """
+
+    url: Annotated[str, msgspec.Meta(pattern=r"^https://")]
+    versions: str = ""
+    when: dict[Literal["arch", "family"], str] = {}
+    because: str = ""
+    sources: Sources
+
+
+class Obtain(Row, frozen=True, kw_only=True):
+    """How a component comes onto a machine. ``system``: by the administrator, never by us."""
+
+    kind: Literal["git", "pip", "system"]
+    url: str = ""
+    distribution: str = ""
+    editable: bool = False
+    indexes: tuple[Index, ...] = ()
+
+
+class ImportCheck(Row, frozen=True, kw_only=True):
+    """The lines of Python with which a project's documents have an installation checked."""
+
+    versions: str = ""
+    code: str
+    sources: Sources
+
+
+class WrongRef(Row, frozen=True, kw_only=True):
+    """A ref that documents name and that does not exist, or that is not what it seems."""
+
+    ref: str
+    exists: bool
+    use: str = ""
+    seen_in: str = ""
+    note: str = ""
+    sources: Sources
+
+
+class Behaviour(Row, frozen=True, kw_only=True):
+    """What holds for a range of a component's versions (``versions``; "" is all)."""
+
+    id: str
+    text: str
+    versions: str = ""
+    evidence: Evidence = "code"
+    sources: Sources
+
+
+class Function(Row, frozen=True, kw_only=True):
+    """What a function, class or dataclass of a component takes, by its full name.
+
+    ``takes`` are names of parameters by the range of versions that has them ("" is all that are
+    listed). ``*name`` and ``**name`` take any further arguments.
+    """
+
+    name: str
+    takes: dict[str, tuple[str, ...]]
+
+
+class Component(Row, frozen=True, kw_only=True):
+    """``matrices/components/<id>.yaml``. ``after``: components to be installed before this one.
+
+    A component without releases is open: any version may exist, and only ranges speak of it.
+    """
+
+    schema: int
+    id: str
+    title: str
+    scheme: Scheme
+    obtain: Obtain
+    import_name: str = ""
+    after: tuple[str, ...] = ()
+    releases: tuple[Release, ...] = ()
+    refs: tuple[WrongRef, ...] = ()
+    behaviours: tuple[Behaviour, ...] = ()
+    functions: tuple[Function, ...] = ()
+    import_checks: tuple[ImportCheck, ...] = ()
+    note: str = ""
+    sources: Sources
+
+    def release(self, version: str) -> Release | None:
+        """The row of a version, exact first, then one that covers it. Raises VersionError."""
+        wanted = parse(self.scheme, version)
+        for release in self.releases:
+            if parse(self.scheme, release.version) == wanted:
+                return release
+        for release in self.releases:
+            if release.covers and satisfies(self.scheme, version, release.covers):
+                return release
+        return None
+
+    def import_check(self, version: str) -> ImportCheck | None:
+        """The check that documents have for a version, or None. Raises VersionError."""
+        for check in self.import_checks:
+            if satisfies(self.scheme, version, check.versions):
+                return check
+        return None
+
+    def behaviour(self, identity: str, version: str) -> Behaviour | None:
+        """The behaviour of that id that the version shows, or None. Raises VersionError."""
+        for behaviour in self.behaviours:
+            if behaviour.id == identity and satisfies(self.scheme, version, behaviour.versions):
+                return behaviour
+        return None
+
+
+class Rows(Row, frozen=True, kw_only=True):
+    """A file of a site's own matrix for a component that is there: rows to add or to replace."""
+
+    schema: int
+    id: str
+    releases: tuple[Release, ...] = ()
+    refs: tuple[WrongRef, ...] = ()
+    behaviours: tuple[Behaviour, ...] = ()
+
+
+class Soc(Row, frozen=True, kw_only=True):
+    """A chip by the name that aclrtGetSocName gives. Memory in GiB, clocks in MHz, L2 in MiB."""
+
+    soc: str
+    cube_cores: int | None = None
+    vector_cores: int | None = None
+    cube_mhz: int | None = None
+    l2_mib: int | None = None
+    memory_gib: int | None = None
+    peak_tflops: float | None = None
+
+
+class Link(Row, frozen=True, kw_only=True):
+    """What a device sends over its links of one kind, in GB/s (10^9 bytes) one way.
+
+    ``reach`` is whether they join the devices of a node or nodes. ``per_pair``: every device has a
+    link of its own to every other, and this is what one of them carries.
+    """
+
+    kind: str
+    reach: Literal["node", "nodes"]
+    gbytes_s: float
+    per_pair: float | None = None
+    basis: Literal["paper", "seen", "third-party"]
+    source: str
+
+
+class Family(Row, frozen=True, kw_only=True):
+    """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
+
+    ``id`` is the kernel folder's name (ascend910b ...). ``servers`` are the numbers of devices that
+    servers have, empty where any number may be. ``idle_hbm_mb`` is the largest figure seen
+    at idle. ``first_torch_npu`` is the torch_npu train that knows a name first. In it and in
+    ``names`` a ``*`` at the end stands for any rest. ``first_vllm_ascend`` is the vllm-ascend whose
+    documents list the family first, "none" where they say that it is not supported.
+    """
+
+    schema: int
+    id: str
+    title: str
+    names: tuple[str, ...]
+    npu_smi_names: tuple[str, ...]
+    devices_per_npu: int | None = None
+    servers: tuple[int, ...] = ()
+    pci_device: str = ""
+    bf16: bool | None = None
+    fp8: bool | None = None
+    training: bool = True
+    ops_packages: tuple[str, ...] = ()
+    manager_nodes: tuple[str, ...] = ()
+    idle_hbm_mb: int | None = None
+    first_torch_npu: dict[str, str] = {}
+    first_vllm_ascend: str = ""
+    socs: tuple[Soc, ...] = ()
+    links: tuple[Link, ...] = ()
+    note: str = ""
+    sources: Sources
+
+
+class Stack(Row, frozen=True, kw_only=True):
+    """``matrices/stacks/<id>.yaml``: a combination that some project documents.
+
+    ``components`` gives a range in each component's scheme (``==2.7.1.post4``).
+    """
+
+    schema: int
+    id: str
+    title: str
+    status: Literal["verified", "documented", "derived", "known-bad", "end-of-life"]
+    components: dict[str, str]
+    environment: dict[str, str] = {}
+    frameworks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: Sources
+
+
+ValueType = Literal[
+    "int",
+    "float",
+    "bool01",
+    "enum",
+    "ip",
+    "ifname_filter",
+    "port_spec",
+    "path",
+    "list",
+    "kv_list",
+    "string",
+]
+
+
+class Bounds(Row, frozen=True, kw_only=True):
+    """What a value may be. ``low`` and ``high`` are allowed, ``above`` and ``below`` are not.
+
+    ``pattern`` is a regular expression that the whole of a text has to match.
+    """
+
+    type: ValueType = "string"
+    values: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    below: float | None = None
+    multiple_of: int | None = None
+    any_case: bool = False
+    pattern: str = ""
+
+
+class Variable(Bounds, frozen=True, kw_only=True):
+    """One environment variable. ``families`` has bounds that hold instead on a chip family.
+
+    ``keys`` are those of a kv_list. ``invalid`` says what happens with another value: error,
+    ignored, default, unknown. ``products`` are the families on which it has an effect, empty for
+    all. ``hurts`` maps an allowed value to the reason why it does not belong into training.
+    """
+
+    name: str
+    group: str
+    meaning: str
+    default: str = ""
+    families: dict[str, Bounds] = {}
+    keys: dict[str, Bounds] = {}
+    invalid: Literal["", "error", "ignored", "default", "unknown"] = ""
+    valid: str = ""
+    products: tuple[str, ...] = ()
+    scope: Literal["", "same", "node", "process"] = ""
+    hurts: dict[str, str] = {}
+    recommend: str = ""
+    mistakes: tuple[str, ...] = ()
+    show: bool = True
+    sources: Sources
+
+
+class NearMiss(Row, frozen=True, kw_only=True):
+    wrong: str
+    right: str
+    note: str = ""
+
+
+class Variables(Row, frozen=True, kw_only=True):
+    """``matrices/environment.yaml``."""
+
+    schema: int
+    variables: tuple[Variable, ...]
+    near_misses: tuple[NearMiss, ...]
+
+    def find(self, name: str) -> Variable | None:
+        return next((variable for variable in self.variables if variable.name == name), None)
+
+
+class Flags(Row, frozen=True, kw_only=True):
+    """``matrices/flags.yaml``: options of Megatron-LM's scripts, without their two dashes.
+
+    ``every`` are those of all ``versions``, ``some`` those of the listed ones; ``mindspeed`` are
+    added by a branch of MindSpeed, ``launcher`` belong to torchrun.
+    """
+
+    schema: int
+    versions: tuple[str, ...]
+    every: tuple[str, ...]
+    some: dict[str, tuple[str, ...]]
+    mindspeed: frozenset[str]
+    launcher: frozenset[str]
+    sources: Sources
+
+    def listed(self, version: str) -> str:
+        """The version itself, or the listed one with the same first two numbers, or ""."""
+        same = [one for one in self.versions if one.split(".")[:2] == version.split(".")[:2]]
+        return version if version in same else next(reversed(same), "")
+
+    def of(self, listed: str) -> frozenset[str]:
+        """The options of a listed version."""
+        return frozenset((*self.every, *(one for one, has in self.some.items() if listed in has)))
+
+    def read_in(self, listed: str) -> tuple[str, ...]:
+        """Where the options of a listed version stand."""
+        return tuple(source.url for source in self.sources if f"@core_v{listed}:" in source.url)
+
+    def versions_with(self, name: str) -> tuple[str, ...]:
+        return self.versions if name in self.every else self.some.get(name, ())
+
+
+class Hazard(Row, frozen=True, kw_only=True):
+    """A name on PyPI that is not what its name says. ``kind``: placeholder or unrelated."""
+
+    name: str
+    kind: Literal["placeholder", "unrelated"]
+    versions: str = ""
+    what: str = ""
+    want: str = ""
+    sources: Sources
+
+
+class Hazards(Row, frozen=True, kw_only=True):
+    """``matrices/hazards.yaml``."""
+
+    schema: int
+    hazards: tuple[Hazard, ...]
+
+
+class KnownFailure(Row, frozen=True, kw_only=True):
+    """A failure that a log shows, and what was behind it.
+
+    ``matches`` are regular expressions, one of which finds a line; ``unless`` takes back lines
+    that it finds as well. They are Hyperscan's: without look-around and back references, so that
+    the time they take grows with the text alone. ``secondary``: mostly a wrapper or a consequence
+    of another failure. ``victim``: told by a rank that waited, while another one is guilty.
+    ``beats``: ids of failures that this one explains better where both are found.
+    ``only_if_last``: a failure only where nothing follows the line. ``basis`` says where
+    ``example`` is from: a public log, a document, the source that prints it, or the usual form of
+    such a message. ``before`` is what to look at before a run, ``caught_by`` the checks that do.
+    """
+
+    id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+    title: str
+    severity: Literal["fatal", "degraded", "benign"]
+    matches: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    unless: str = ""
+    example: str
+    basis: Literal["log", "doc", "source", "format"]
+    cause: str
+    fix: str
+    affected: str = ""
+    before: str = ""
+    caught_by: tuple[str, ...] = ()
+    beats: tuple[str, ...] = ()
+    secondary: bool = False
+    victim: bool = False
+    only_if_last: bool = False
+    sources: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+class Failures(Row, frozen=True, kw_only=True):
+    """``matrices/failures/<area>.yaml``."""
+
+    schema: int
+    failures: tuple[KnownFailure, ...]
+
+
+class ErrorCodes(Row, frozen=True, kw_only=True):
+    """``matrices/error-codes.yaml``: what the codes of CANN, its runtime and HCCL mean."""
+
+    schema: int
+    reported: dict[str, str] = {}
+    acl: dict[int, str] = {}
+    hccl: dict[int, str] = {}
+    sources: Sources

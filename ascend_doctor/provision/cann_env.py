@@ -1,0 +1,161 @@
+"""The variables of CANN, NNAL and the driver, as their own set_env.sh has them.
+
+set_env.sh is written out here rather than sourced: sourcing cannot be undone, fish cannot do it,
+that of 8.3 and older adds to the lists at each run, that of NNAL imports torch to see one flag,
+and both leave an empty entry in PYTHONPATH, which is the current folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ascend_doctor.machine.live import Machine, is_directory, matches, read_or_none
+from ascend_doctor.provision.env_format import Change
+
+_TILING = "opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux"
+# The set_env.sh of CANN 8.1.RC1 (leideng/CANN-8.1.RC1@551ed27c:ascend-toolkit/set_env.sh), the
+# setenv.bash of the runtime for 8.5 and newer (hicann/runtime@681ef761) and what that of 9.1.0 was
+# seen to export. What a toolkit lacks is left out.
+_LIBRARIES = ("lib64", "lib64/plugin/opskernel", "lib64/plugin/nnengine", _TILING)
+_AML = ("tools/aml/lib64", "tools/aml/lib64/plugin")
+_MODULES = ("python/site-packages", "opp/built-in/op_impl/ai_core/tbe")
+_PROGRAMS = {
+    "old": ("bin", "compiler/ccec_compiler/bin", "tools/ccec_compiler/bin"),
+    "new": (
+        "bin",
+        "tools/ccec_compiler/bin",
+        "tools/profiler/bin",
+        "tools/ascend_system_advisor/asys",
+        "tools/show_kernel_debug_data",
+        "tools/msobjdump",
+    ),
+}
+_CMAKE = ("toolkit/tools/tikicpulib/lib/cmake", "lib64/cmake")
+_HOMES = (
+    ("ASCEND_TOOLKIT_HOME", "", "the CANN toolkit in use"),
+    ("ASCEND_HOME_PATH", "", "the same; torch_npu and the operators look here"),
+    ("ASCEND_OPP_PATH", "/opp", "where the operators lie"),
+    ("ASCEND_AICPU_PATH", "", "where those of the AI CPU lie"),
+    ("TOOLCHAIN_HOME", "/toolkit", "where the compilers of kernels lie"),
+)
+# As nnal/atb/set_env.sh sets them (leideng/CANN-8.1.RC1@551ed27c, hicann/ascend-transformer-boost).
+_ATB = {
+    "ATB_STREAM_SYNC_EVERY_KERNEL_ENABLE": "0",
+    "ATB_STREAM_SYNC_EVERY_RUNNER_ENABLE": "0",
+    "ATB_STREAM_SYNC_EVERY_OPERATION_ENABLE": "0",
+    "ATB_OPSRUNNER_KERNEL_CACHE_LOCAL_COUNT": "1",
+    "ATB_OPSRUNNER_KERNEL_CACHE_GLOABL_COUNT": "5",
+    "ATB_WORKSPACE_MEM_ALLOC_ALG_TYPE": "1",
+    "ATB_COMPARE_TILING_EVERY_KERNEL": "0",
+    "ATB_SHARE_MEMORY_NAME_SUFFIX": "",
+    "ATB_MATMUL_SHUFFLE_K_ENABLE": "1",
+    "LCCL_DETERMINISTIC": "0",
+    "LCCL_PARALLEL": "0",
+}
+
+
+class Install(NamedTuple):
+    """A CANN toolkit or an NNAL; ``spellings`` are all names of its folder."""
+
+    root: str
+    spellings: tuple[str, ...] = ()
+    layout: str = "new"
+
+
+class Place(NamedTuple):
+    """The machine, as far as variables depend on it.
+
+    ``others`` are the toolkits not in use, and every NNAL, whose entries depend on the ABI.
+    ``driver``: folders of the driver's libraries that the loader does not know by itself; None
+    where there is no driver. ``abi`` is torch's _GLIBCXX_USE_CXX11_ABI.
+    """
+
+    machine: Machine
+    cann: Install | None = None
+    nnal: Install | None = None
+    others: tuple[Install, ...] = ()
+    driver: tuple[str, ...] | None = None
+    arch: str = ""
+    abi: int = 1
+
+
+def fronts(place: Place) -> dict[str, list[str]]:
+    """What CANN, NNAL and the driver put into the lists of folders, first entry first."""
+    if place.cann is None:
+        return {}
+    root, atb = place.cann.root, _atb_home(place) or ""
+    libraries = [
+        f"{library}/{place.arch}" if library == _TILING else library
+        for library in (*_LIBRARIES, *_AML)
+    ]
+    return {
+        "PATH": [*_there(place, atb, ("bin",)), *_there(place, root, _PROGRAMS[place.cann.layout])],
+        "LD_LIBRARY_PATH": [
+            *_there(place, atb, ("lib", "examples", "tests/atbopstest")),
+            *_there(place, root, libraries),
+            *(place.driver or ()),
+        ],
+        "PYTHONPATH": _there(place, root, _MODULES),
+        "CMAKE_PREFIX_PATH": _there(place, root, _CMAKE) if place.cann.layout == "new" else [],
+    }
+
+
+def stub(place: Place) -> list[str]:
+    """``devlib`` where there is no driver, as from 8.5 on: a stub of the driver's library.
+
+    With it torch is imported and sees no device. It may only answer where nothing else does.
+    """
+    if place.cann is None or place.driver is not None:
+        return []
+    return _there(place, place.cann.root, ("devlib",))
+
+
+def is_foreign(entry: str, place: Place) -> bool:
+    """Whether an entry of a list must leave: of another CANN, another ABI, or the stub.
+
+    Folders of operators of one's own in the toolkit in use stay.
+    """
+    own = [f"{spelling}/devlib" for spelling in place.cann.spellings] if place.cann else []
+    spellings = [spelling for install in place.others for spelling in install.spellings]
+    return any(f"{entry}/".startswith(f"{one}/") for one in (*own, *spellings))
+
+
+def homes(base: Mapping[str, str], place: Place) -> Iterator[Change]:
+    """Where CANN and ATB lie. The settings of ATB are kept where they are set already."""
+    if place.cann is None:
+        return
+    for name, below, why in _HOMES:
+        yield Change(name, place.cann.root + below, why)
+    home = _atb_home(place)
+    if home is not None:
+        yield Change("ATB_HOME_PATH", home, f"ATB for the C++ ABI of torch, {place.abi}")
+        for name, value in _ATB.items():
+            if name not in base:
+                yield Change(name, value, "as set_env.sh of NNAL sets it")
+
+
+def _atb_home(place: Place) -> str | None:
+    if place.nnal is None:
+        return None
+    home = f"{place.nnal.root}/atb/cxx_abi_{place.abi}"
+    return home if is_directory(place.machine, home) else None
+
+
+def _there(place: Place, root: str, parts: Iterable[str]) -> list[str]:
+    if not root:
+        return []
+    return [f"{root}/{part}" for part in parts if is_directory(place.machine, f"{root}/{part}")]
+
+
+def torch_abi(machine: Machine, environment: str | None) -> int:
+    """The C++ ABI of torch in a Python environment; 1 where there is no torch, as in set_env.sh.
+
+    Up to 2.7 a file of the wheel says it; from 2.8 on it is 1 (pytorch/pytorch:cmake/
+    TorchConfig.cmake.in).
+    """
+    for folder in matches(machine, f"{environment}/lib", "python3*") if environment else ():
+        path = f"{folder}/site-packages/torch/share/cmake/Torch/TorchConfig.cmake"
+        if "_GLIBCXX_USE_CXX11_ABI=0" in (read_or_none(machine, path) or ""):
+            return 0
+    return 1

@@ -1,0 +1,161 @@
+"""Why no stack fits: a smallest set of wishes and machine facts, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.queries import allowed
+from ascend_doctor.provision.solve import (
+    Demand,
+    Doubt,
+    Question,
+    Solution,
+    fewest_doubts,
+    pinned,
+    solution,
+    solve,
+)
+
+_TOLD = ("megatron-lm", "mindspeed", "cann", "torch-npu", "python")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """``wishes`` and ``machine`` exclude each other, and would not without any one of them.
+
+    ``reasons`` are the rows at which the search ended, ``changes`` what would give a stack.
+    """
+
+    wishes: tuple[str, ...]
+    machine: tuple[str, ...]
+    reasons: tuple[str, ...]
+    changes: tuple[str, ...]
+
+
+def refusal(catalog: Catalog, question: Question) -> Refusal:
+    """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed."""
+    smallest, before = question, None
+    # A wish for a checkout lifts needs of what it brings, so dropping one part can make another
+    # one dispensable that was not before.
+    while smallest != before:
+        before = smallest
+        for fewer, name in _parts(before):
+            tried = fewer(smallest, name)
+            if not isinstance(pinned(catalog, tried), dict):
+                smallest = tried
+    return Refusal(
+        wishes=tuple(smallest.wishes),
+        machine=tuple(smallest.machine),
+        reasons=tuple(_reasons(catalog, _with_megatron(question, smallest))),
+        changes=tuple(dict.fromkeys(_changes(catalog, question, smallest))),
+    )
+
+
+def _with_megatron(question: Question, smallest: Question) -> Question:
+    """With the Megatron of the question: reasons from the rows of another one explain nothing."""
+    name = "megatron-lm"
+    if name not in question.wishes:
+        return smallest
+    return replace(smallest, wishes={name: question.wishes[name], **smallest.wishes})
+
+
+def _reasons(catalog: Catalog, smallest: Question) -> Iterator[str]:
+    """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
+    demands = pinned(catalog, replace(smallest, doubts=True))
+    if not isinstance(demands, dict):
+        yield from _ends(demands)
+        return
+    doubtful = replace(smallest, doubts=True)
+    nearest = fewest_doubts(catalog, doubtful, solution(catalog, doubtful, demands))
+    for doubt in nearest.doubts:
+        if not doubt.named:
+            name, wanted = doubt.need.component, spoken(allowed(doubt.need))
+            instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
+            told = f"{doubt.by} is documented with {name} {wanted}, not {instead}"
+            yield f"{told}. {doubt.need.because}".strip()
+
+
+def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
+    """The ranges of an open component that stand against the doubtful one, and whose they are."""
+    name = doubt.need.component
+    for part, version in nearest.versions.items():
+        row = catalog.component(part).release(version)
+        for need in row.requires if row else ():
+            if need.component == name and need.versions in nearest.ranges.get(name, ()):
+                yield f"{need.versions} as {part} {version} needs it"
+
+
+def _without_fact(question: Question, name: str) -> Question:
+    rest = {one: version for one, version in question.machine.items() if one != name}
+    return replace(question, machine=rest)
+
+
+def _without_wish(question: Question, name: str) -> Question:
+    rest = {one: wish for one, wish in question.wishes.items() if one != name}
+    return replace(question, wishes=rest)
+
+
+def _parts(question: Question) -> Iterator[tuple[Callable[[Question, str], Question], str]]:
+    """All parts; what comes first is left out first, so that what users can change stays."""
+    for name, wanted in question.wishes.items():
+        if not wanted:
+            yield _without_wish, name
+    for name in sorted(question.machine, key=lambda one: one == "cann"):
+        yield _without_fact, name
+    for name, wanted in question.wishes.items():
+        if wanted:
+            yield _without_wish, name
+
+
+def _ends(causes: Iterable[Demand]) -> Iterator[str]:
+    """One line for all versions of a component that ask the same of another."""
+    alike: dict[tuple[str, str, str], list[Demand]] = {}
+    for cause in causes:
+        asker = cause.by.partition(" ")[0] if cause.need else cause.by
+        same = alike.setdefault((asker, cause.component, cause.versions), [])
+        if all(cause.by != other.by for other in same):
+            same.append(cause)
+    for (asker, component, versions), demands in alike.items():
+        wanted = spoken(versions)
+        need = demands[0].need
+        if need is None:
+            verb = {"you": "you want", "this machine": "this machine has"}.get(asker)
+            yield f"{verb or f'{asker} provides'} {component} {wanted}"
+            continue
+        askers = [demand.by.partition(" ")[2] for demand in demands]
+        more = f" and {len(askers) - 2} more" if len(askers) > 2 else ""  # noqa: PLR2004
+        verb = "excludes" if demands[0].negated else "needs" if need.hard else "is documented with"
+        told = f"{asker} {', '.join(askers[:2])}{more} {verb} {component} {wanted}"
+        yield f"{told}. {need.because}".strip()
+
+
+def spoken(versions: str) -> str:
+    """A range in words: "8.5.1 or 9.0.0"."""
+    return versions.replace("==", "").replace(" || ", " or ") or "of any version"
+
+
+def _changes(catalog: Catalog, question: Question, smallest: Question) -> Iterator[str]:
+    """What each part of the set would have to become, the rest of the question unchanged."""
+    for name in smallest.machine:
+        found = solve(catalog, _without_fact(question, name))
+        if found and name in found.versions:
+            title = catalog.component(name).title
+            yield f"{title} {found.versions[name]} instead of {question.machine[name]}"
+    for name in smallest.wishes:
+        if question.wishes[name]:
+            wishes = {**question.wishes, name: ""}
+            found = solve(catalog, replace(question, wishes=wishes))
+        else:
+            found = solve(catalog, _without_wish(question, name))
+        if found and name in found.versions:
+            shown = (one for one in (name, *_TOLD) if one in found.versions)
+            pins = (
+                f"{catalog.component(fromkey).title} {found.versions[fromkey]}"
+                for fromkey in dict.fromkeys(shown)
+                if fromkey not in question.machine
+            )
+            yield ", ".join(pins)
+        elif found:
+            yield f"leave out {catalog.component(name).title}"

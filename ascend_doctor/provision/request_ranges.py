@@ -1,0 +1,89 @@
+"""What a user of `setup` and `matrix solve` wishes, as ranges of components."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Release
+from ascend_doctor.matrix.versions import VersionError, normalised, satisfies
+
+FRAMEWORKS = ("ms-swift", "twinkle", "verl", "mindspeed-llm")
+_ADDITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9._+!-]*)?")
+# torchvision: the image processors of Transformers, which adaptor and frameworks import, need it.
+_ALWAYS = ("mindspeed", "torch", "torch-npu", "torchvision", "cann", "python")
+
+
+def wishes(
+    catalog: Catalog, megatron: str, framework: str | None = None, additions: Sequence[str] = ()
+) -> dict[str, str]:
+    """Ranges by component for a Megatron version (0.15.3, 0.15) or ref (core_v0.15.3).
+
+    ``framework`` and ``additions`` may name a version (ms-swift==4.2.3). Raises DataError for
+    a ref that does not exist, with the right one where the matrix knows it, and for an unknown
+    framework.
+    """
+    found = {"megatron-lm": _refs(catalog, megatron)} | dict.fromkeys(_ALWAYS, "")
+    if framework:
+        name, mark, version = framework.partition("==")
+        if name not in FRAMEWORKS:
+            raise DataError(f"{name} is none of the frameworks {', '.join(FRAMEWORKS)}")
+        found[name] = f"=={version}" if mark else ""
+    for addition in additions:
+        name, mark, version = addition.partition("==")
+        if (component := _component(catalog, name)) is not None:
+            found[component] = f"=={version.strip()}" if mark else found.get(component, "")
+    return found
+
+
+def added(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
+    """The additions that no component is called: requirements for pip alone.
+
+    Raises DataError for one that is neither NAME nor NAME==VERSION.
+    """
+    if wrong := next(
+        (addition for addition in additions if not _ADDITION.fullmatch(addition)), None
+    ):
+        raise DataError(f"--with {wrong}: give NAME or NAME==VERSION")
+    return tuple(
+        addition for addition in additions if not _component(catalog, addition.partition("==")[0])
+    )
+
+
+def _component(catalog: Catalog, name: str) -> str | None:
+    wanted = normalised(name.strip())
+    for component in catalog.components:
+        if wanted in (component.id, normalised(component.obtain.distribution)):
+            return component.id
+    return None
+
+
+def _refs(catalog: Catalog, megatron: str) -> str:
+    component = catalog.component("megatron-lm")
+    for ref in component.refs:
+        if ref.ref == megatron and not ref.exists:
+            seen = f", although {ref.seen_in} name it" if ref.seen_in else ""
+            raise DataError(f"Megatron-LM has no ref {megatron}{seen}; use {ref.use}. {ref.note}")
+        if ref.ref == megatron and ref.use:
+            return f"=={ref.use}"
+    if any(release.version == megatron for release in component.releases):
+        return f"=={megatron}"
+    numbered = [release.version for release in component.releases if _is_release(release, megatron)]
+    if not numbered:
+        raise DataError(
+            f"no row of megatron-lm is Megatron {megatron}; see: matrix show megatron-lm"
+        )
+    return " || ".join(f"=={one}" for one in numbered)
+
+
+def _is_release(row: Release, number: str) -> bool:
+    """Whether a row is the tag of release 0.15.3, or of line 0.15; branches move and are none."""
+    if row.moving:
+        return False
+    wanted = f"=={number}" if number.count(".") > 1 else f"=={number}.*"
+    try:
+        return satisfies("pep440", row.attributes["core"], wanted)
+    except VersionError:
+        return False

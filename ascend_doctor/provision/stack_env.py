@@ -1,0 +1,167 @@
+"""The variables that training with a stack needs, each with why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ascend_doctor.errors import DoctorError
+from ascend_doctor.machine.live import exists, is_directory
+from ascend_doctor.provision.cann_env import Place, fronts, homes, is_foreign, stub
+from ascend_doctor.provision.env_format import Change
+from ascend_doctor.provision.lock import Lock, environment_of
+
+_WHY = {
+    "PATH": "the stack's Python and the programs of CANN first",
+    "LD_LIBRARY_PATH": "the libraries of one CANN only, then those of the driver",
+    "PYTHONPATH": "Megatron-LM and MindSpeed first and alone: megatron is a namespace package, "
+    "and two trees of it mix; then the modules of CANN that compile operators",
+    "CMAKE_PREFIX_PATH": "where builds of operators find CANN",
+}
+_FIRST = ("megatron-lm", "mindspeed")
+_TREES = ("megatron", "mindspeed")
+_GDN = "megatron/core/ssm/gated_delta_net.py"
+
+
+class Stack(NamedTuple):
+    """What is to be imported: checkouts by component, and further entries of PYTHONPATH.
+
+    ``environment`` is the folder of its Python environment, None for the active one. ``settings``
+    are what the stack asks for, and stand above what is told here.
+    """
+
+    checkouts: Mapping[str, str] = {}
+    modules: tuple[str, ...] = ()
+    environment: str | None = None
+    settings: tuple[Change, ...] = ()
+
+
+def stack_of(folder: Path, lock: Lock) -> Stack:
+    """The stack that was built in a folder."""
+
+    def whole(path: str) -> str:
+        return os.path.normpath(folder / path)
+
+    return Stack(
+        checkouts={checkout.name: whole(checkout.path) for checkout in lock.checkouts},
+        modules=tuple(whole(one) for one in lock.pythonpath),
+        environment=os.path.normpath(environment_of(folder, lock)),
+        settings=tuple(
+            Change(
+                setting.name, whole(setting.value) if setting.path else setting.value, setting.why
+            )
+            for setting in lock.settings
+        ),
+    )
+
+
+def variables(base: Mapping[str, str], stack: Stack, place: Place) -> list[Change]:
+    """What is to be set, given an environment ``base`` that ``env`` has not touched.
+
+    The user's own values are kept for what is a matter of the site: time-outs, and the settings of
+    ATB. Raises DoctorError for a folder that no list of folders can hold.
+    """
+    found = {
+        change.name: change
+        for part in (
+            _lists(base, stack, place),
+            _of_stack(base, stack, place),
+            homes(base, place),
+            _training(base, stack, place),
+        )
+        for change in part
+    }
+    for setting in stack.settings:
+        if setting.name not in found or found[setting.name].value != setting.value:
+            found[setting.name] = setting
+    return list(found.values())
+
+
+def _lists(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Change]:
+    front = {name: list(entries) for name, entries in fronts(place).items()}
+    ours = _imported(stack)
+    front["PYTHONPATH"] = [*ours, *front.get("PYTHONPATH", ())]
+    if stack.environment:
+        front["PATH"] = [f"{stack.environment}/bin", *front.get("PATH", ())]
+    for name, entries in front.items():
+        for entry in entries:
+            if ":" in entry:
+                raise DoctorError(f"{entry}: {name} cannot hold a path with a colon")
+        if entries:
+            kept = _kept(base.get(name, ""), place)
+            if name == "PYTHONPATH" and ours:
+                kept = [one for one in kept if not _is_tree(one, place)]
+            end = stub(place) if name == "LD_LIBRARY_PATH" else []
+            yield Change(name, _joined(name, [*entries, *kept, *end]), _WHY[name])
+
+
+def _joined(name: str, entries: Iterable[str]) -> str:
+    """Each entry once. An empty one, the current folder, is left to PATH only."""
+    return ":".join(fromkey for fromkey in dict.fromkeys(entries) if fromkey or name == "PATH")
+
+
+def _kept(value: str, place: Place) -> list[str]:
+    entries: Sequence[str] = value.split(":") if value else ()
+    return [entry for entry in entries if not is_foreign(entry, place)]
+
+
+def _is_tree(entry: str, place: Place) -> bool:
+    return bool(entry) and any(is_directory(place.machine, f"{entry}/{tree}") for tree in _TREES)
+
+
+def _imported(stack: Stack) -> list[str]:
+    first = [stack.checkouts[one] for one in _FIRST if one in stack.checkouts]
+    return list(dict.fromkeys((*first, *stack.modules)))
+
+
+def _of_stack(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Change]:
+    if stack.environment:
+        if exists(place.machine, f"{stack.environment}/pyvenv.cfg"):
+            yield Change("VIRTUAL_ENV", stack.environment, "the stack's Python environment")
+        if "PYTHONHOME" in base:
+            yield Change("PYTHONHOME", None, "it leads Python away from its environment")
+    if tree := stack.checkouts.get("megatron-lm"):
+        yield Change("MEGATRON_LM_PATH", tree, "ms-swift and twinkle take Megatron-LM from here")
+    if twinkle := stack.checkouts.get("twinkle"):
+        yield Change("TWINKLE_SRC_PATH", twinkle, "scripts around twinkle take it from here")
+
+
+def _training(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Change]:
+    if tree := stack.checkouts.get("megatron-lm"):
+        if not exists(place.machine, f"{tree}/{_GDN}"):
+            why = "this megatron-core has no gated delta net; 1, the default, needs it"
+            yield Change("USE_MCORE_GDN", "0", why)
+        elif "USE_MCORE_GDN" not in base:
+            why = "gated delta nets of megatron-core, the default; 0 takes those of transformers"
+            yield Change("USE_MCORE_GDN", "1", why)
+        why = "Megatron wants 1 for tensor and sequence parallelism; with FSDP it must not be 1"
+        yield Change("CUDA_DEVICE_MAX_CONNECTIONS", "1", why)
+    if place.cann is None:
+        why = "there is no CANN, without which torch fails where it loads torch_npu by itself"
+        yield Change("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", why)
+    else:
+        why = "torch loads torch_npu by itself; with a 0 left in a profile there is no torch.npu"
+        yield Change("TORCH_DEVICE_BACKEND_AUTOLOAD", "1", why)
+    yield from _timeouts(base)
+
+
+def _timeouts(base: Mapping[str, str]) -> Iterator[Change]:
+    """Seconds, equal on all nodes; one that is set already is the site's.
+
+    1200 is the least of published training scripts; the others are the defaults of HCCL and
+    torch_npu, of which the second has to be the larger (hicann/hccl@09300b70:docs/zh/user_guide/
+    hccl_env, Ascend/pytorch@9e73e708:docs/zh/api/environment_variable).
+    """
+    if "HCCL_CONNECT_TIMEOUT" not in base:
+        why = "seconds that ranks wait for each other at the start; training scripts use no less"
+        yield Change("HCCL_CONNECT_TIMEOUT", "1200", why)
+    if "HCCL_EXEC_TIMEOUT" not in base:
+        why = "seconds that a collective waits for a rank; the default, for all nodes alike"
+        yield Change("HCCL_EXEC_TIMEOUT", "1836", why)
+    if "HCCL_EVENT_TIMEOUT" not in base:
+        execute = base.get("HCCL_EXEC_TIMEOUT", "")
+        event = int(execute) + 32 if execute.isascii() and execute.isdecimal() else 0
+        why = "above HCCL_EXEC_TIMEOUT, so that the message of HCCL, which names ranks, comes first"
+        yield Change("HCCL_EVENT_TIMEOUT", str(max(event, 1868)), why)
