@@ -24,7 +24,7 @@ _REFRESH = 8
 _ROWS = 16
 
 
-class Display:
+class ProbeDisplay:
     """A table of ranks and stages on a terminal, plain lines elsewhere, nothing if ``quiet``.
 
     ``runs`` are the runs that have ended, for whoever interrupts.
@@ -40,7 +40,7 @@ class Display:
         self._told: set[str] = set()
         self._start = 0.0
 
-    def __enter__(self) -> Display:  # noqa: PYI034 - Self is newer than Python 3.10
+    def __enter__(self) -> ProbeDisplay:  # noqa: PYI034 - Self is newer than Python 3.10
         if not self._quiet and self._console.is_terminal:
             self._live = Live(
                 console=self._console,

@@ -17,7 +17,7 @@ from typing import TypeVar
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.request_ranges import FRAMEWORKS, wishes
-from ascend_doctor.provision.solve import Question, Solution, solve
+from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 
 T = TypeVar("T")
 MACHINES = (
@@ -36,7 +36,7 @@ def timed(call: Callable[[], T]) -> tuple[float, T]:
 def main() -> None:
     rows = Catalog()
     questions = [
-        Question(wishes=wishes(rows, row.version, framework), machine=machine)
+        SolveQuery(wishes=wishes(rows, row.version, framework), machine=machine)
         for row in rows.component("megatron-lm").releases
         for framework in (None, *FRAMEWORKS)
         for machine in MACHINES
@@ -55,7 +55,7 @@ def main() -> None:
         print(f"{title:<24} {statistics.median(times):.3f} s, at most {max(times):.3f} s")
 
 
-def afresh(question: Question) -> Solution | None:
+def afresh(question: SolveQuery) -> Solution | None:
     rows = Catalog()
     assert rows.components  # noqa: S101 - reads all of them
     return solve(rows, question)

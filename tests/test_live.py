@@ -7,7 +7,7 @@ from rich.console import Console
 
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.request import ProbeRequest
-from ascend_doctor.progress import Display
+from ascend_doctor.progress import ProbeDisplay
 
 HOSTILE = "\x1b[31m[red]\n\x07sum"
 
@@ -18,12 +18,12 @@ def request(ranks: int = 2) -> ProbeRequest:
     )
 
 
-def shown(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, Display]:
+def shown(*, terminal: bool, quiet: bool = False, ranks: int = 2) -> tuple[str, ProbeDisplay]:
     file = io.StringIO()
     console = Console(
         file=file, force_terminal=terminal, color_system=None, width=100, markup=False
     )
-    with Display(quiet=quiet, console=console) as display:
+    with ProbeDisplay(quiet=quiet, console=console) as display:
         display.started(request(ranks))
         display.entered(0, "import", 0.5)
         display.entered(1, "import", 0.6)
@@ -67,7 +67,7 @@ def test_quiet_is_quiet(*, terminal: bool) -> None:
 
 
 def test_nothing_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    with Display() as display:
+    with ProbeDisplay() as display:
         display.started(request())
         display.entered(0, "import", 0.1)
         display.ended(ProbeRun(probe="allreduce"))

@@ -12,7 +12,7 @@ from ascend_doctor.collect.cann_files import (
     parse_running_versions,
 )
 from ascend_doctor.collect.cann_shell import shell
-from ascend_doctor.collect.cann_tree import Tree, nnals, respelled, toolkits
+from ascend_doctor.collect.cann_tree import CannTree, nnals, respelled, toolkits
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Nnal
 from ascend_doctor.machine.live import Machine, exists, is_directory, matches, read_or_none
@@ -44,7 +44,7 @@ def cann(machine: Machine) -> Cann:
     )
 
 
-def _install(machine: Machine, tree: Tree) -> CannInstall | None:
+def _install(machine: Machine, tree: CannTree) -> CannInstall | None:
     """What the files of a toolkit say, None where none of them tells a version."""
     root = tree.root
     architectures = matches(machine, root, "*-linux")
@@ -158,7 +158,7 @@ def _has_operators(machine: Machine, folder: str) -> bool | None:
         return None
 
 
-def _old_set_env(machine: Machine, tree: Tree) -> str | None:
+def _old_set_env(machine: Machine, tree: CannTree) -> str | None:
     """``ascend-toolkit/set_env.sh``, which always leads to the folder ``latest`` beside it."""
     for spelling in tree.spellings:
         folder, name = os.path.split(spelling)
@@ -167,7 +167,7 @@ def _old_set_env(machine: Machine, tree: Tree) -> str | None:
     return None
 
 
-def _nnal(machine: Machine, tree: Tree) -> Nnal | None:
+def _nnal(machine: Machine, tree: CannTree) -> Nnal | None:
     text = read_or_none(machine, f"{tree.root}/version.info")
     if text is None:
         return None

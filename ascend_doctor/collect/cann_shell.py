@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ascend_doctor.collect.cann_tree import Tree, respelled
+from ascend_doctor.collect.cann_tree import CannTree, respelled
 from ascend_doctor.collect.loader import library_path
 from ascend_doctor.facts import CannShell
 from ascend_doctor.machine.live import Machine, exists, is_directory
@@ -26,7 +26,7 @@ _BELOW = re.compile(
 _OF_DRIVER = re.compile(r"/driver(?:/|$)")
 
 
-def shell(machine: Machine, trees: Sequence[Tree], nnals: Sequence[Tree]) -> CannShell:
+def shell(machine: Machine, trees: Sequence[CannTree], nnals: Sequence[CannTree]) -> CannShell:
     """The variables of set_env.sh. Paths into a known install begin with its ``root``."""
     env = machine.env
     libraries = library_path(machine)
@@ -43,12 +43,12 @@ def shell(machine: Machine, trees: Sequence[Tree], nnals: Sequence[Tree]) -> Can
     )
 
 
-def _spelled(machine: Machine, trees: Sequence[Tree], path: str | None) -> str | None:
+def _spelled(machine: Machine, trees: Sequence[CannTree], path: str | None) -> str | None:
     found = respelled(machine, trees, path) if path else None
     return found[1] if found else path or None
 
 
-def _roots(machine: Machine, trees: Sequence[Tree], paths: Iterable[str]) -> tuple[str, ...]:
+def _roots(machine: Machine, trees: Sequence[CannTree], paths: Iterable[str]) -> tuple[str, ...]:
     """Roots of the installs that the entries lead into, each at its first place."""
     found = (respelled(machine, trees, path) for path in paths)
     return tuple(dict.fromkeys(one[0].root for one in found if one))

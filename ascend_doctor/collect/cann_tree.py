@@ -14,7 +14,7 @@ from ascend_doctor.machine.live import Machine, matches
 _COMPONENTS = ("runtime", "compiler", "opp", "toolkit")
 
 
-class Tree(NamedTuple):
+class CannTree(NamedTuple):
     """A folder that goes by several names. ``root`` is the one that the environment uses."""
 
     root: str
@@ -29,12 +29,12 @@ def bases(machine: Machine) -> tuple[str, ...]:
     return tuple(dict.fromkeys(usual))
 
 
-def toolkits(machine: Machine) -> tuple[Tree, ...]:
+def toolkits(machine: Machine) -> tuple[CannTree, ...]:
     """Folders that may be toolkits, each once however many links lead there."""
     return _merged((root, _identity(machine, root)) for root in _candidates(machine))
 
 
-def nnals(machine: Machine) -> tuple[Tree, ...]:
+def nnals(machine: Machine) -> tuple[CannTree, ...]:
     """Folders that may be NNAL installs, the one of ATB_HOME_PATH first."""
     roots = [*ancestors(machine.env.get("ATB_HOME_PATH", ""))]
     for base in bases(machine):
@@ -52,7 +52,9 @@ def ancestors(path: str) -> Iterator[str]:
         path = os.path.dirname(path.rstrip("/"))
 
 
-def respelled(machine: Machine, trees: Iterable[Tree], path: str) -> tuple[Tree, str] | None:
+def respelled(
+    machine: Machine, trees: Iterable[CannTree], path: str
+) -> tuple[CannTree, str] | None:
     """The tree that a path leads into and the path below its ``root``, None for no tree."""
     known = sorted(
         ((spelling, tree) for tree in trees for spelling in tree.spellings),
@@ -78,13 +80,13 @@ def _candidates(machine: Machine) -> Iterator[str]:
             yield from matches(machine, f"{base}/{product}", "[0-9]*")
 
 
-def _merged(found: Iterable[tuple[str, str | None]]) -> tuple[Tree, ...]:
+def _merged(found: Iterable[tuple[str, str | None]]) -> tuple[CannTree, ...]:
     names: dict[str, list[str]] = {}
     for root, identity in found:
         if identity is not None:
             names.setdefault(identity, []).append(root.rstrip("/"))
     return tuple(
-        Tree(root=spellings[0], spellings=tuple(dict.fromkeys((*spellings, identity))))
+        CannTree(root=spellings[0], spellings=tuple(dict.fromkeys((*spellings, identity))))
         for identity, spellings in names.items()
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ascend_doctor.collect.package_copies import is_installed
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.facts import GitState
-from ascend_doctor.machine.isolated_git import Checkout, converts
+from ascend_doctor.machine.isolated_git import GitFolder, converts
 from ascend_doctor.machine.live import (
     Machine,
     NotRecorded,
@@ -68,7 +68,7 @@ def checkout(machine: Machine, path: str) -> GitState | None:
         commit=commit,
         branch=ref.removeprefix("refs/heads/") if ref else None,
         refs=tuple(sorted(set(names) - {"HEAD"})),
-        dirty=_dirty(machine, Checkout(root=root, git=git, common=common, commit=commit or "")),
+        dirty=_dirty(machine, GitFolder(root=root, git=git, common=common, commit=commit or "")),
         shallow=exists(machine, f"{common}/shallow"),
     )
 
@@ -112,7 +112,7 @@ def _loose(machine: Machine, git: str) -> Iterator[tuple[str, str | None]]:
                 yield ref, parse_head(read_or_none(machine, f"{git}/{ref}") or "")[1]
 
 
-def _dirty(machine: Machine, there: Checkout) -> bool | None:
+def _dirty(machine: Machine, there: GitFolder) -> bool | None:
     """Whether tracked files differ from the commit; None where git does not tell.
 
     Git is not asked about a checkout of another user, which it would refuse itself.

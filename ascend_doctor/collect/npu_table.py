@@ -25,7 +25,7 @@ _DEVICE_CELLS = 3
 _PROCESS_CELLS = 4
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class NpuTable(msgspec.Struct, frozen=True, kw_only=True):
     """What the table says. ``layout`` is a2, a3, 310, 950, or None without header rows.
 
     ``processes`` is None where there is no process section; ``idle`` are the NPU ids of which
@@ -43,7 +43,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(kw_only=True)
-class _Reader:
+class _TableReader:
     versions: tuple[str | None, str | None] = (None, None)
     layout: str | None = None
     upper: tuple[list[str], str, str] | None = None
@@ -97,13 +97,13 @@ class _Reader:
             self.upper = (left, middle, right)
 
 
-def parse_info(text: str) -> Table:
+def parse_info(text: str) -> NpuTable:
     """The facts of ``npu-smi info``. Never raises; what is not a table gives no devices."""
-    reader = _Reader()
+    reader = _TableReader()
     for line in text.splitlines():
         reader.line(line.strip())
     cut = reader.cut or reader.upper is not None or not reader.devices
-    return Table(
+    return NpuTable(
         tool_version=reader.versions[0],
         driver_version=reader.versions[1],
         layout=reader.layout,

@@ -11,7 +11,7 @@ from ascend_doctor.collect.npu_details import (
     parse_processes,
     parse_topology,
 )
-from ascend_doctor.collect.npu_table import Table, parse_info
+from ascend_doctor.collect.npu_table import NpuTable, parse_info
 from ascend_doctor.collect.vendor_tool import Tool, error_of, tool_path
 from ascend_doctor.facts import Npu, NpuProcess, Npus, ToolError
 from ascend_doctor.machine.live import Completed, Machine, ProgramMissing
@@ -48,7 +48,7 @@ def _tool(machine: Machine, path: str) -> Tool:
     )
 
 
-def _with_details(table: Table, tool: Tool, done: Completed) -> Npus:
+def _with_details(table: NpuTable, tool: Tool, done: Completed) -> Npus:
     def ask(*arguments: str) -> str:
         return tool.ask("info", *arguments)[0]
 

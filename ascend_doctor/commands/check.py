@@ -24,7 +24,7 @@ from ascend_doctor.commands.options.launch import (
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.probe_scope import (
     NOTHING_ASKED,
-    Asked,
+    ProbeScope,
     layout_options,
     node_options,
 )
@@ -95,7 +95,7 @@ def command(  # noqa: PLR0913 - the options of the command
     skip: tuple[str, ...],
     device: str,
     nproc: int | None,
-    asked: Asked,
+    asked: ProbeScope,
     timeout: float,
 ) -> int:
     """Collect, judge, probe and report whether this machine is able to train.
@@ -209,7 +209,7 @@ class Wish:
     nproc: int | None
     timeout: float
     launch: tuple[str, ...] = ()
-    asked: Asked = NOTHING_ASKED
+    asked: ProbeScope = NOTHING_ASKED
     expected: tuple[Expectation, ...] = ()
 
     def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
@@ -289,7 +289,7 @@ class Probing:
             return (), False
         gc.enable()  # probes take minutes
         from ascend_doctor.probing.schedule import plan, run_all  # noqa: PLC0415
-        from ascend_doctor.progress import Display  # noqa: PLC0415 - level 0 needs neither
+        from ascend_doctor.progress import ProbeDisplay  # noqa: PLC0415 - level 0 needs neither
 
         nproc = self.wish.ranks(self.facts)
         requests = [
@@ -304,7 +304,7 @@ class Probing:
             )
             if request.probe in wanted
         ]
-        with Display(quiet=quiet) as display:
+        with ProbeDisplay(quiet=quiet) as display:
             try:
                 return run_all(requests, total=max(total, 1.0), watch=display), False
             except KeyboardInterrupt:

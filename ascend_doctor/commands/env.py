@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ascend_doctor.collect.cann_tree import Tree, nnals, toolkits
+from ascend_doctor.collect.cann_tree import CannTree, nnals, toolkits
 from ascend_doctor.collect.loader import find, places
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.errors import DataError, DoctorError
@@ -23,10 +23,10 @@ from ascend_doctor.machine.live import (
     read_or_none,
 )
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.cann_env import Install, Place, torch_abi
+from ascend_doctor.provision.cann_env import CannHost, Install, torch_abi
 from ascend_doctor.provision.env_format import FAILURE, FORMS, SHELLS, Change, text
 from ascend_doctor.provision.env_undo import NAME, applied, before, undone
-from ascend_doctor.provision.stack_env import Stack, stack_of, variables
+from ascend_doctor.provision.stack_env import StackPaths, stack_of, variables
 from ascend_doctor.render.plain import one_line
 
 _HAL = "libascend_hal.so"
@@ -131,14 +131,14 @@ def _stack_folder(prefix: str | None) -> Path | None:
     return current
 
 
-def _shell_stack(machine: Machine) -> Stack:
+def _shell_stack(machine: Machine) -> StackPaths:
     """What the shell itself names."""
     tree = machine.env.get("MEGATRON_LM_PATH", "")
     named = os.path.isabs(tree) and is_directory(machine, f"{tree}/megatron/core")
-    return Stack(checkouts={"megatron-lm": os.path.normpath(tree)} if named else {})
+    return StackPaths(checkouts={"megatron-lm": os.path.normpath(tree)} if named else {})
 
 
-def _place(machine: Machine, stack: Stack, wanted: str | None) -> Place:
+def _place(machine: Machine, stack: StackPaths, wanted: str | None) -> CannHost:
     trees, libraries = toolkits(machine), nnals(machine)
     tree = next((one for one in trees if wanted and _version(machine, one) == wanted), None)
     tree = tree or next(iter(trees), None)
@@ -149,7 +149,7 @@ def _place(machine: Machine, stack: Stack, wanted: str | None) -> Place:
     nnal = next(
         (library for library in libraries if exists(machine, f"{library.root}/version.info")), None
     )
-    return Place(
+    return CannHost(
         machine=machine,
         cann=_install(machine, tree) if tree else None,
         nnal=_install(machine, nnal) if nnal else None,
@@ -160,12 +160,12 @@ def _place(machine: Machine, stack: Stack, wanted: str | None) -> Place:
     )
 
 
-def _install(machine: Machine, tree: Tree) -> Install:
+def _install(machine: Machine, tree: CannTree) -> Install:
     new = exists(machine, f"{tree.root}/set_env.sh")
     return Install(tree.root, tree.spellings, "new" if new else "old")
 
 
-def _version(machine: Machine, tree: Tree) -> str | None:
+def _version(machine: Machine, tree: CannTree) -> str | None:
     for folder in matches(machine, tree.root, "*-linux"):
         or_none = read_or_none(machine, f"{folder}/ascend_toolkit_install.info")
         if or_none is not None:

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from ascend_doctor.commands.options.merged_output import (
-    Wanted,
+    MergedOutputOptions,
     expect_option,
     merged_options,
     read_hosts,
@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913 - the options of the command
     gang: bool,
     on_nodes: OnNodes,
     reports: str | None,
-    wanted: Wanted,
+    wanted: MergedOutputOptions,
     words: tuple[str, ...],
 ) -> int:
     """Check every node by a scheduler that is there, and give one verdict.

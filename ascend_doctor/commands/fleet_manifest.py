@@ -20,14 +20,14 @@ from ascend_doctor.commands.options.node_check import (
 from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.fleet.manifest import (
     FAMILIES,
+    ManifestOptions,
     Toleration,
-    Wanted,
     ascend_job,
     init_container,
     volcano,
 )
 
-_KINDS: dict[str, Callable[[Wanted], dict[str, Any]]] = {
+_KINDS: dict[str, Callable[[ManifestOptions], dict[str, Any]]] = {
     "volcano": volcano,
     "ascendjob": ascend_job,
     "initcontainer": init_container,
@@ -141,7 +141,7 @@ def command(  # noqa: PLR0913 - the options of the command
         raise click.UsageError("--initcontainer is a gate: no --nodes, --gang, --claim or --level")
     chips = FAMILIES[family]
     count = npus or chips.npus
-    wanted = Wanted(
+    wanted = ManifestOptions(
         command=(
             *_sourced(sources),
             *doctor_words(doctor),
@@ -188,7 +188,7 @@ def _check(on_nodes: OnNodes, *, gate: int, gang: bool) -> tuple[str, ...]:
     )
 
 
-def _told(kind: str, wanted: Wanted) -> Iterator[str]:
+def _told(kind: str, wanted: ManifestOptions) -> Iterator[str]:
     """What stands on top."""
     space = f" -n {wanted.namespace}" if wanted.namespace else ""
     yield f"Written by ascend-doctor {__version__}."

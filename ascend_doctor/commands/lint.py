@@ -17,7 +17,7 @@ from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import MOST_BYTES, Subject, of_command, read, subjects
+from ascend_doctor.linting.inputs import MOST_BYTES, LintInput, of_command, read, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.redact import Redactor, local_key
 from ascend_doctor.report import Report, verdict
@@ -88,7 +88,7 @@ def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], li
     return list(arguments[: len(arguments) - len(words)]), words
 
 
-def _of_files(files: Sequence[str], rows: Catalog) -> Iterator[Subject]:
+def _of_files(files: Sequence[str], rows: Catalog) -> Iterator[LintInput]:
     for path in files:
         if path == "-":
             content = sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ascend_doctor.facts import Snapshot
     from ascend_doctor.matrix.catalog import Catalog
     from ascend_doctor.provision.conflict import Refusal
-    from ascend_doctor.provision.solve import Question, Solution
+    from ascend_doctor.provision.solve import Solution, SolveQuery
 
 _shape = click.option(
     "--format", "shape", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -142,12 +142,12 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
     """Find the stack for a Megatron-LM on this machine, or say why there is none."""
     from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415 - resolvelib is slow
     from ascend_doctor.provision.request_ranges import wishes  # noqa: PLC0415
-    from ascend_doctor.provision.solve import Question, solve  # noqa: PLC0415
+    from ascend_doctor.provision.solve import SolveQuery, solve  # noqa: PLC0415
 
     rows = catalog(overlays)
     machine = {} if anywhere else _this_machine(rows)
     machine |= facts_on(rows, given)
-    question = Question(wishes=wishes(rows, megatron, framework), machine=machine, doubts=doubts)
+    question = SolveQuery(wishes=wishes(rows, megatron, framework), machine=machine, doubts=doubts)
     solution = solve(rows, question)
     if shape == "json":
         result = solution or refusal(rows, question)
@@ -236,7 +236,7 @@ def _solution(solution: Solution, machine: dict[str, str]) -> Iterable[str]:
     yield from (f"stack: {name}" for name in solution.stacks)
 
 
-def refusal_lines(refused: Refusal, question: Question) -> Iterable[str]:
+def refusal_lines(refused: Refusal, question: SolveQuery) -> Iterable[str]:
     """A refusal in words, a line each."""
     wanted = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
     given = [f"{name} {question.machine[name]}" for name in refused.machine]

@@ -8,7 +8,7 @@ import time
 import click
 
 from ascend_doctor.commands.options.merged_output import (
-    Wanted,
+    MergedOutputOptions,
     expect_option,
     merged_options,
     read_hosts,
@@ -27,7 +27,9 @@ from ascend_doctor.fleet.merged_report import judge
     help="Call every node as its file is called, not by the host name in the report.",
 )
 @merged_options
-def command(*, paths: tuple[str, ...], expect: str | None, by_file: bool, wanted: Wanted) -> int:
+def command(
+    *, paths: tuple[str, ...], expect: str | None, by_file: bool, wanted: MergedOutputOptions
+) -> int:
     """Give one verdict on the reports that `check --format json` wrote on many machines.
 
     Names missing nodes, what differs between nodes, addresses given twice and measurements that

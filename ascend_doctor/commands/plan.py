@@ -17,11 +17,11 @@ from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, shown
 from ascend_doctor.planning.layout import parse
-from ascend_doctor.planning.memory import GIB, Memory, Run
+from ascend_doctor.planning.memory import GIB, Memory, TrainingRun
 from ascend_doctor.planning.model import find
 from ascend_doctor.planning.picture import TITLES, groups, picture
-from ascend_doctor.planning.ranking import Choice, Place, choice, choices, place
-from ascend_doctor.planning.rules import RULES, Asked, broken
+from ascend_doctor.planning.ranking import RankBudget, RankedLayout, choice, choices, place
+from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
 
@@ -83,15 +83,15 @@ def command(  # noqa: PLR0913 - the options of the command
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
     rows = catalog(overlays)
-    run = Run(sequence=seq, micro_batch=micro_batch, lora=lora or 0)
-    asked = Asked(model=find(rows, name), run=run, megatron=_version(megatron))
+    run = TrainingRun(sequence=seq, micro_batch=micro_batch, lora=lora or 0)
+    asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
     where = _place(rows, soc, per_node or 0)
     if wanted:
         layout = parse(wanted, npus)
         wrong = [text for _, text in broken(asked, layout)]
         if wrong:
             raise DataError(f"{layout.name} is not legal: {'; '.join(wrong)}")
-        found: tuple[Choice, ...] = (choice(asked, layout, where),)
+        found: tuple[RankedLayout, ...] = (choice(asked, layout, where),)
     else:
         found = choices(asked, npus, where)
     frameworks = [framework] if framework else list(FRAMEWORKS)
@@ -116,7 +116,7 @@ def _version(text: str) -> str:
         raise click.UsageError(f"--megatron {text}: {error}") from error
 
 
-def _place(rows: Catalog, name: str | None, per_node: int) -> Place:
+def _place(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
     if name is None:
         return place(None, None, per_node)
     family = rows.family_of(name)
@@ -134,7 +134,7 @@ def _lines(rows: Iterable[str]) -> str:
 
 
 def _text(
-    asked: Asked, where: Place, found: Sequence[Choice], top: int, npus: int
+    asked: LayoutQuery, where: RankBudget, found: Sequence[RankedLayout], top: int, npus: int
 ) -> Iterator[str]:
     run = asked.run
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
@@ -166,7 +166,12 @@ def _text(
 
 
 def _detail(
-    asked: Asked, where: Place, one: Choice, frameworks: Sequence[str], *, every: bool
+    asked: LayoutQuery,
+    where: RankBudget,
+    one: RankedLayout,
+    frameworks: Sequence[str],
+    *,
+    every: bool,
 ) -> Iterator[str]:
     yield ""
     yield f"{one.layout.name}: {shown(one.layout)}"
@@ -197,7 +202,7 @@ def _memory(memory: Memory) -> str:
 
 
 def _data(
-    asked: Asked, where: Place, found: Sequence[Choice], framework: str | None
+    asked: LayoutQuery, where: RankBudget, found: Sequence[RankedLayout], framework: str | None
 ) -> dict[str, object]:
     names = [framework] if framework else list(FRAMEWORKS)
     layouts = [

@@ -18,7 +18,7 @@ from ascend_doctor.commands.options.launch import (
     timeout_option,
 )
 from ascend_doctor.commands.options.output import Output, output_options
-from ascend_doctor.commands.options.probe_scope import Asked, layout_options
+from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_options
 from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import LiveMachine
@@ -73,7 +73,7 @@ def command(  # noqa: PLR0913 - the options of the command
     nproc: int,
     level: int,
     timeout: float,
-    asked: Asked,
+    asked: ProbeScope,
     only: tuple[str, ...],
     skip: tuple[str, ...],
 ) -> int:

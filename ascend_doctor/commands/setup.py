@@ -228,7 +228,7 @@ def _agreed(options: SetupOptions) -> bool:
 def _site(
     options: SetupOptions, rows: Catalog, mirrors: Mirrors, prefix: Prefix, plan: Plan
 ) -> Site:
-    from ascend_doctor.commands.setup_display import Display  # noqa: PLC0415 - as above
+    from ascend_doctor.commands.setup_display import SetupDisplay  # noqa: PLC0415 - as above
     from ascend_doctor.provision import bundle  # noqa: PLC0415
     from ascend_doctor.provision.running import Runner  # noqa: PLC0415
     from ascend_doctor.provision.steps import Site  # noqa: PLC0415
@@ -243,7 +243,7 @@ def _site(
             if carried
             else mirrors.source(checkout.name, checkout.url)
         ),
-        watch=Display(quiet=options.quiet),
+        watch=SetupDisplay(quiet=options.quiet),
         asks=plan.wheels is None,
         wheelhouse=carried and carried / "wheels",
     )

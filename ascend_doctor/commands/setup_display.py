@@ -19,7 +19,7 @@ _EVERY = 1.0
 _MIB = 1 << 20
 
 
-class Display:
+class SetupDisplay:
     """One moving line on a terminal, plain lines elsewhere; if ``quiet`` only what failed."""
 
     def __init__(self, *, quiet: bool) -> None:

@@ -20,10 +20,10 @@ from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.lock import BasePython, Lock, Prefix
-from ascend_doctor.provision.plan import Base, Plan, Wanted, from_lock, planned
+from ascend_doctor.provision.plan import Base, Plan, PlanOptions, from_lock, planned
 from ascend_doctor.provision.request_ranges import added, wishes
 from ascend_doctor.provision.signatures import Signers
-from ascend_doctor.provision.solve import Question, solve
+from ascend_doctor.provision.solve import SolveQuery, solve
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Planner:
         kept = self._kept()
         machine |= {name: version for name, version in kept.items() if name in rows.component_ids}
         wanted = wishes(rows, options.megatron or "", options.framework, options.additions)
-        question = Question(wishes=wanted, machine=machine)
+        question = SolveQuery(wishes=wanted, machine=machine)
         solution = solve(rows, question)
         if solution is None:
             for line in refusal_lines(refusal(rows, question), question):
@@ -82,7 +82,7 @@ class Planner:
             return None
         return planned(
             rows,
-            Wanted(
+            PlanOptions(
                 wish=self._wish(),
                 machine=machine,
                 solution=solution,

@@ -15,7 +15,7 @@ from ascend_doctor.checks import every
 from ascend_doctor.commands.check import Wish, conduct, has_npu
 from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.options.output import Output
-from ascend_doctor.commands.options.probe_scope import NOTHING_ASKED, Asked
+from ascend_doctor.commands.options.probe_scope import NOTHING_ASKED, ProbeScope
 from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.exits import EXIT_INTERRUPTED
@@ -99,7 +99,7 @@ class Prover:
             device="npu" if self.simulated else "auto",
             nproc=_RANKS if self.simulated else None,
             timeout=_TIMES.get(self.level, _TIME),
-            asked=Asked(sizes={}, small=True) if self.simulated else NOTHING_ASKED,
+            asked=ProbeScope(sizes={}, small=True) if self.simulated else NOTHING_ASKED,
         )
         self.exit_code = conduct(examination, output, wish, only=(), skip=())
         if self.exit_code == EXIT_INTERRUPTED:

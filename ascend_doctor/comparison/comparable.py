@@ -40,7 +40,7 @@ class Group(Enum):
 _ORDER = {group: place for place, group in enumerate(Group)}
 
 
-class Setting(NamedTuple):
+class ComparedSetting(NamedTuple):
     """``listed``: one of a list, so that a machine without it has it not, rather than untold."""
 
     group: Group
@@ -49,12 +49,12 @@ class Setting(NamedTuple):
     listed: bool = False
 
 
-def settings(facts: Snapshot, stack: frozenset[str]) -> dict[Setting, str]:
+def settings(facts: Snapshot, stack: frozenset[str]) -> dict[ComparedSetting, str]:
     """Every comparable setting that could be told. ``stack`` are the distributions of the matrix.
 
     Left out is what differs between healthy machines: names, addresses, time, load, free memory.
     """
-    found: dict[Setting, str] = {}
+    found: dict[ComparedSetting, str] = {}
     for section, rows in (
         ("driver", _driver(facts.driver)),
         ("npus", _npus(facts.npus)),
@@ -67,7 +67,7 @@ def settings(facts: Snapshot, stack: frozenset[str]) -> dict[Setting, str]:
     ):
         for group, name, value, listed in rows:
             if value is not None:
-                found[Setting(group, name, section, listed)] = str(value)
+                found[ComparedSetting(group, name, section, listed)] = str(value)
     return found
 
 

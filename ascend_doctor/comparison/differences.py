@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ascend_doctor.comparison.comparable import ABSENT, Setting, settings
+from ascend_doctor.comparison.comparable import ABSENT, ComparedSetting, settings
 from ascend_doctor.facts import Snapshot
 
 
@@ -39,6 +39,6 @@ def differences(left: Snapshot, right: Snapshot, stack: frozenset[str]) -> tuple
     return tuple(found)
 
 
-def _lacking(setting: Setting, facts: Snapshot) -> str:
+def _lacking(setting: ComparedSetting, facts: Snapshot) -> str:
     collected = getattr(facts, setting.section) is not None
     return ABSENT if setting.listed and collected else _UNTOLD

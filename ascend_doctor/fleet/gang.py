@@ -32,7 +32,7 @@ def endpoint(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class Variables:
+class GangVariables:
     """An environment that is read strictly: a launch with a wrong rank hangs on every node.
 
     Everything here raises DataError with the names of the variables.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.fleet.gang import Gang, Variables, checked
+from ascend_doctor.fleet.gang import Gang, GangVariables, checked
 from ascend_doctor.fleet.hostlist import parse_hosts
 
 # DefaultPort of Volcano's plugin pytorch, see below.
@@ -20,7 +20,7 @@ def gang(env: Mapping[str, str]) -> Gang:
 
     Raises DataError where none says anything, and where variables are half there or contradict.
     """
-    here = Variables(env)
+    here = GangVariables(env)
     gangs = [one for launcher in _LAUNCHERS if (one := launcher(here)) is not None]
     if not gangs:
         raise DataError(
@@ -38,7 +38,7 @@ def gang(env: Mapping[str, str]) -> Gang:
     return first
 
 
-def _torchrun_options(here: Variables) -> Gang | None:
+def _torchrun_options(here: GangVariables) -> Gang | None:
     """What torchrun itself takes in place of its options.
 
     pytorch/pytorch@v2.13.0: torch/distributed/argparse_util.py, class env, and run.py.
@@ -59,12 +59,12 @@ def _endpoint(text: str) -> tuple[str, int] | None:
     match = re.fullmatch(r"\[?(?P<host>[^\s\[\]]+?)\]?:(?P<port>\d{1,5})", text)
     if match is None:
         raise DataError(f"--gang: PET_RDZV_ENDPOINT={text!r} is no HOST:PORT")
-    return Variables({"PET_RDZV_ENDPOINT": match["port"]}).meeting(
+    return GangVariables({"PET_RDZV_ENDPOINT": match["port"]}).meeting(
         "", "PET_RDZV_ENDPOINT", default=(match["host"], 0)
     )
 
 
-def _torchrun_worker(here: Variables) -> Gang | None:
+def _torchrun_worker(here: GangVariables) -> Gang | None:
     """What torchrun gives its workers; it listens on MASTER_PORT itself, so the next is taken.
 
     pytorch/pytorch@v2.13.0: torch/distributed/run.py, Environment Variables.
@@ -78,7 +78,7 @@ def _torchrun_worker(here: Variables) -> Gang | None:
     return checked(names, here.number(names[0]), here.number(names[1]), meeting)
 
 
-def _ray(here: Variables) -> Gang | None:
+def _ray(here: GangVariables) -> Gang | None:
     """What Ray Train gives its workers; their process group has MASTER_PORT, so the next is taken.
 
     ray-project/ray@ray-2.60.0: python/ray/train/torch/config.py, _set_torch_distributed_env_vars.
@@ -92,7 +92,7 @@ def _ray(here: Variables) -> Gang | None:
     return checked(names, here.number(names[0]), here.number(names[1]), meeting)
 
 
-def _ascend_job(here: Variables) -> Gang | None:
+def _ascend_job(here: GangVariables) -> Gang | None:
     """An AscendJob of PyTorch: WORLD_SIZE counts NPUs, RANK counts pods.
 
     Ascend/mind-cluster@22bb3d98: component/ascend-operator/pkg/controllers/v1/env.go,
@@ -109,7 +109,7 @@ def _ascend_job(here: Variables) -> Gang | None:
     return checked(names, ranks // local, here.number("RANK"), meeting)
 
 
-def _volcano(here: Variables) -> Gang | None:
+def _volcano(here: GangVariables) -> Gang | None:
     """A Volcano job with the plugins svc and env, or with pytorch, which counts pods in RANK.
 
     volcano-sh/volcano@ed72c7c8: pkg/controllers/job/plugins/env/const.go, svc/svc.go
@@ -159,7 +159,7 @@ def _rank_of_pod(tasks: Mapping[str, list[str]], index: int, name: str) -> int:
     raise DataError(f"--gang: HOSTNAME={name!r} is not at VC_TASK_INDEX={index} of {told}")
 
 
-def _slurm(here: Variables) -> Gang | None:
+def _slurm(here: GangVariables) -> Gang | None:
     """One task of a step on each of its nodes; MASTER_ADDR and MASTER_PORT count where they are.
 
     man srun, OUTPUT ENVIRONMENT VARIABLES; with Slurm 22.05 SLURM_NODEID counts the nodes of the
@@ -189,7 +189,7 @@ def _slurm(here: Variables) -> Gang | None:
 
 
 # The closest to the process first: torchrun runs inside of Slurm, and not the other way round.
-_LAUNCHERS: tuple[Callable[[Variables], Gang | None], ...] = (
+_LAUNCHERS: tuple[Callable[[GangVariables], Gang | None], ...] = (
     _torchrun_worker,
     _torchrun_options,
     _ray,

@@ -20,7 +20,7 @@ _FOLDER, _SHARED_MEMORY = "/reports", "/dev/shm"  # noqa: S108 - a mount, not a 
 _NODE = "NODE_NAME"
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class ChipResource(msgspec.Struct, frozen=True, kw_only=True):
     """What Kubernetes calls a family of chips: the resource, and the label of its jobs.
 
     ``npus`` has a node whose model is not known.
@@ -36,10 +36,10 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 _910 = "huawei.com/Ascend910"
 FAMILIES = {
-    "ascend910": Family(resource=_910, label="ascend-910", npus=8),
-    "ascend910b": Family(resource=_910, label="ascend-910b", npus=8),
-    "ascend910_93": Family(resource=_910, label="ascend-910b", npus=16),
-    "ascend950": Family(resource="huawei.com/npu", label="ascend-npu", npus=8),
+    "ascend910": ChipResource(resource=_910, label="ascend-910", npus=8),
+    "ascend910b": ChipResource(resource=_910, label="ascend-910b", npus=8),
+    "ascend910_93": ChipResource(resource=_910, label="ascend-910b", npus=16),
+    "ascend950": ChipResource(resource="huawei.com/npu", label="ascend-npu", npus=8),
 }
 
 
@@ -56,7 +56,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True):
         return {"key": self.key, **how, **({"effect": self.effect} if self.effect else {})}
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestOptions(msgspec.Struct, frozen=True, kw_only=True):
     """One manifest. ``command`` is the whole call of the doctor; ``npus`` are of one node.
 
     ``claim`` is a volume claim for the reports, "" for the pods' logs; ``gang``: all nodes at once.
@@ -87,7 +87,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return self.nodes if self.gang else 1
 
 
-def volcano(wanted: Wanted) -> Mapping:
+def volcano(wanted: ManifestOptions) -> Mapping:
     """A Volcano Job with a pod a node."""
     labels = {"ring-controller.atlas": wanted.label}
     return {
@@ -118,7 +118,7 @@ def volcano(wanted: Wanted) -> Mapping:
     }
 
 
-def ascend_job(wanted: Wanted) -> Mapping:
+def ascend_job(wanted: ManifestOptions) -> Mapping:
     """An AscendJob: one Master and the other nodes as Workers."""
     labels = {"ring-controller.atlas": wanted.label}
     # Names of the container and its port are the operator's.
@@ -150,7 +150,7 @@ def ascend_job(wanted: Wanted) -> Mapping:
     }
 
 
-def init_container(wanted: Wanted) -> Mapping:
+def init_container(wanted: ManifestOptions) -> Mapping:
     """A pod whose work starts only where the gate passes; its two containers have the same NPUs."""
     pod = _pod(wanted, "doctor", annotated=False)
     (gate,) = pod["containers"]
@@ -163,7 +163,7 @@ def init_container(wanted: Wanted) -> Mapping:
     }
 
 
-def _metadata(wanted: Wanted, labels: Mapping) -> Mapping:
+def _metadata(wanted: ManifestOptions, labels: Mapping) -> Mapping:
     parts = {
         "namespace": wanted.namespace,
         "labels": labels,
@@ -180,7 +180,7 @@ def _apart(label: str, job: str) -> Mapping:
     return {"affinity": {"podAntiAffinity": {rule: [term]}}}
 
 
-def _pod(wanted: Wanted, name: str, *, annotated: bool = True, **more: Any) -> Mapping:
+def _pod(wanted: ManifestOptions, name: str, *, annotated: bool = True, **more: Any) -> Mapping:
     """One container with the NPUs of a node.
 
     The host's network is what HCCL is to use, and gives reports the node's name. ``annotated``:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ascend_doctor.checks.probes.pair_rounds import PROBE
-from ascend_doctor.comparison.comparable import Setting, settings
+from ascend_doctor.comparison.comparable import ComparedSetting, settings
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import SCHEMA as FACTS_SCHEMA
 from ascend_doctor.facts import Snapshot, Time
@@ -67,7 +67,7 @@ class Merged:
     unreadable: list[Unreadable] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
     redacted: int = 0
-    settings: dict[Setting, dict[str, array[int]]] = field(default_factory=dict)
+    settings: dict[ComparedSetting, dict[str, array[int]]] = field(default_factory=dict)
     sections: dict[str, array[int]] = field(default_factory=dict)
     complaints: dict[Complaint, array[int]] = field(default_factory=dict)
     examples: dict[Complaint, Finding] = field(default_factory=dict)

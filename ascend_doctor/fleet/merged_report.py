@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from ascend_doctor import __version__
-from ascend_doctor.comparison.comparable import ABSENT, DEVICE_FILES, Group, Setting
+from ascend_doctor.comparison.comparable import ABSENT, DEVICE_FILES, ComparedSetting, Group
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy, counted
@@ -217,7 +217,7 @@ def _drifts(merged: Merged) -> Iterator[Drift]:
 
 
 def _spread(
-    merged: Merged, setting: Setting, values: dict[str, array[int]]
+    merged: Merged, setting: ComparedSetting, values: dict[str, array[int]]
 ) -> dict[str, Sequence[int]]:
     """Machines by value; one whose list has no such entry has the value "absent"."""
     spread: dict[str, Sequence[int]] = dict(values)
@@ -229,7 +229,7 @@ def _spread(
     return spread
 
 
-def _drift(merged: Merged, setting: Setting, spread: dict[str, Sequence[int]]) -> Drift:
+def _drift(merged: Merged, setting: ComparedSetting, spread: dict[str, Sequence[int]]) -> Drift:
     ordered = sorted(spread.items(), key=lambda row: (-len(row[1]), row[0]))
     value, numbers = ordered[0]
     most = value if 2 * len(numbers) > sum(len(one) for one in spread.values()) else None

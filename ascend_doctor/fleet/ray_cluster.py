@@ -14,7 +14,7 @@ from ascend_doctor.fleet.hostlist import plain
 NPU = "NPU"
 
 
-class Node(NamedTuple):
+class RayNode(NamedTuple):
     """``id`` is Ray's, ``npus`` how many it offers, free or not."""
 
     name: str
@@ -24,7 +24,7 @@ class Node(NamedTuple):
     npus: float
 
 
-def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[Node], tuple[str, ...]]:
+def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[RayNode], tuple[str, ...]]:
     """The nodes to check, of what ``ray.nodes()`` lists, and the wanted ones that are not there.
 
     Without wanted nodes these are all that have NPUs, or all where none has any. Raises DataError
@@ -41,7 +41,7 @@ def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[Node], t
     return offered[: job.count], ()
 
 
-def _named(listed: Sequence[Mapping[str, Any]]) -> list[Node]:
+def _named(listed: Sequence[Mapping[str, Any]]) -> list[RayNode]:
     """By the name that ``ray start --node-name`` gave, else the host's, else by both."""
     hosts = Counter(one["NodeManagerHostname"] for one in listed)
     nodes = []
@@ -50,7 +50,7 @@ def _named(listed: Sequence[Mapping[str, Any]]) -> list[Node]:
         given = one.get("NodeName") or address
         name = given if given != address else host if hosts[host] == 1 else address
         npus = float(one["Resources"].get(NPU, 0))
-        nodes.append(Node(name, one["NodeID"], address, host, npus))
+        nodes.append(RayNode(name, one["NodeID"], address, host, npus))
     names = Counter(_file_name(node.name) for node in nodes)
     return sorted(
         node._replace(name=name if names[name] == 1 else f"{name}-{node.id[:8]}")

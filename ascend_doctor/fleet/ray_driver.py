@@ -23,8 +23,8 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
 from ascend_doctor.fleet.gang import endpoint
-from ascend_doctor.fleet.ray_cluster import NPU, Node, chosen
-from ascend_doctor.fleet.ray_engine import Order, Told
+from ascend_doctor.fleet.ray_cluster import NPU, RayNode, chosen
+from ascend_doctor.fleet.ray_engine import NodeOrder, Told
 from ascend_doctor.fleet.ray_node import OnNode
 from ascend_doctor.fleet.supervised import Ending
 
@@ -38,13 +38,13 @@ _LONGEST_REASON = 400
 
 
 @dataclass(kw_only=True)
-class Check:
+class NodeCheck:
     """The check of one node: its reservation, its actor and, once that stands, the check.
 
     ``port`` is one that is free on the node.
     """
 
-    node: Node
+    node: RayNode
     group: Any
     actor: Any
     began: bool = False
@@ -60,7 +60,7 @@ class Check:
         remove_placement_group(self.group)
 
 
-class Driver:
+class RayDriver:
     """Follows the checks of all nodes until they have ended, the deadline, or the life line."""
 
     def __init__(self, job: Job, tell: Callable[[Told], None], cut: threading.Event) -> None:
@@ -68,11 +68,11 @@ class Driver:
         self._tell = tell
         self._cut = cut
         self._begin = time.monotonic()
-        self._waiting: dict[Any, Check] = {}
-        self._lost: dict[Node, str] = {}
+        self._waiting: dict[Any, NodeCheck] = {}
+        self._lost: dict[RayNode, str] = {}
         # Where nodes work together, they begin together.
         self._together = "--gang" in job.check
-        self._standing: list[Check] = []
+        self._standing: list[NodeCheck] = []
 
     @property
     def _left(self) -> float:
@@ -102,7 +102,7 @@ class Driver:
             self._silent(check.node.name, f"no answer within {self._job.deadline:g} s; {began}")
             check.end()
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: RayNode) -> None:
         """One actor that holds all NPUs of its node, and no CPU, which others may use up."""
         npus = {NPU: node.npus} if node.npus else {}
         group = placement_group([{f"node:{node.address}": 0.001, **npus}])
@@ -116,9 +116,9 @@ class Driver:
             )
             .remote()
         )
-        self._waiting[actor.place.remote()] = Check(node=node, group=group, actor=actor)
+        self._waiting[actor.place.remote()] = NodeCheck(node=node, group=group, actor=actor)
 
-    def _take(self, check: Check, ref: Any) -> None:
+    def _take(self, check: NodeCheck, ref: Any) -> None:
         try:
             value = ray.get(ref)
         except RayError as error:
@@ -138,7 +138,7 @@ class Driver:
         else:
             self._begin_check(check, {})
 
-    def _begin_check(self, check: Check, env: dict[str, str]) -> None:
+    def _begin_check(self, check: NodeCheck, env: dict[str, str]) -> None:
         check.began = True
         seconds = self._left - min(_ANSWER, self._job.deadline * _ANSWER_SHARE)
         self._waiting[check.actor.check.remote(self._job.check, seconds, env)] = check
@@ -210,7 +210,7 @@ def main() -> None:
     def tell(line: Told) -> None:
         os.write(out, msgspec.json.encode(line) + b"\n")
 
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=NodeOrder)
     cut = threading.Event()
     threading.Thread(target=_watch, args=(cut,), daemon=True).start()
     try:
@@ -219,7 +219,7 @@ def main() -> None:
         tell(Told(refused=" ".join(str(error).split())[:_LONGEST_REASON]))
         return
     try:
-        Driver(order.job, tell, cut).run()
+        RayDriver(order.job, tell, cut).run()
     except DataError as error:
         tell(Told(refused=str(error)))
     finally:

@@ -21,7 +21,7 @@ _OF_IT_FOLLOWED, _OF_IT_WAITED = 0.5, 0.4
 _PATIENCE = 5.0
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class NodeOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What the driver is to do, a line of JSON on its standard input."""
 
     address: str
@@ -58,7 +58,7 @@ class RayEngine:
                 start_new_session=True,
             )
             try:
-                _send(process, Order(address=self.address, job=own))
+                _send(process, NodeOrder(address=self.address, job=own))
                 ended = wait_for(process, own.deadline + margin * _OF_IT_FOLLOWED)
                 patience = margin * _OF_IT_WAITED
             finally:
@@ -93,7 +93,7 @@ class RayEngine:
         return tuple(silent.values())
 
 
-def _send(process: subprocess.Popen[bytes], order: Order) -> None:
+def _send(process: subprocess.Popen[bytes], order: NodeOrder) -> None:
     assert process.stdin is not None  # noqa: S101 - a pipe was asked for
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(msgspec.json.encode(order) + b"\n")

@@ -17,25 +17,25 @@ from ascend_doctor.checks.probes.pair_rounds import (
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.pair_bisection import Pairs, Row, Table, matrix
+from ascend_doctor.probing.pair_bisection import PairRow, Pairs, PairTable, matrix
 
 
 @dataclass
-class Run:
+class PairRun:
     """One run of the probe, by what its nodes recorded. ``reports`` are names by number.
 
     ``table`` is the one that knows most hosts.
     """
 
-    table: Table
+    table: PairTable
     device: str
     simulated: bool
     reports: dict[int, str] = field(default_factory=dict)
-    rows: dict[tuple[int, tuple[int, int]], Row] = field(default_factory=dict)
+    rows: dict[tuple[int, tuple[int, int]], PairRow] = field(default_factory=dict)
     unfinished: str = ""
 
     @property
-    def united(self) -> Table:
+    def united(self) -> PairTable:
         """The rows of all nodes; of many nodes, most keep only their own."""
         return msgspec.structs.replace(
             self.table,
@@ -54,7 +54,7 @@ class Rounds:
     """The runs of all reports. Reports of one run may be redacted: nodes are known by number."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, PairRun] = {}
 
     def add(self, name: str, runs: tuple[ProbeRun, ...]) -> bool:
         """Take what the report called ``name`` has recorded; whether there was something."""
@@ -67,7 +67,7 @@ class Rounds:
 
     def _add(self, name: str, run: ProbeRun, recorded: Recorded) -> None:
         known = self._runs.setdefault(
-            recorded.table.run, Run(recorded.table, run.device, run.simulated)
+            recorded.table.run, PairRun(recorded.table, run.device, run.simulated)
         )
         if recorded.table.count != known.table.count:
             return  # it says that it is of this run, and is not

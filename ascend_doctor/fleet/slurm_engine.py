@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
 from ascend_doctor.fleet.slurm import Slurm, State
-from ascend_doctor.fleet.slurm_step import Step
+from ascend_doctor.fleet.slurm_step import SlurmStep
 
 
 class SlurmEngine:
@@ -36,7 +36,7 @@ class SlurmEngine:
             *(("--exclusive",) if self.whole and not self.slurm.allocation else ()),
             *self.words,
         )
-        step = Step(self.slurm, job, nodes, doctor=self.doctor, words=words)
+        step = SlurmStep(self.slurm, job, nodes, doctor=self.doctor, words=words)
         with step.started():
             step.wait(end)
         after: Mapping[str, State] = {}

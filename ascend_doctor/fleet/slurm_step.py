@@ -36,7 +36,7 @@ _GRACE, _GRACE_SHARE = 15.0, 0.1
 _KILLED = "137"  # 128 and SIGKILL, as a shell says it
 
 
-class Step:
+class SlurmStep:
     """One srun over all nodes."""
 
     def __init__(

@@ -29,7 +29,7 @@ from ascend_doctor.linting.positioned_text import (
     word,
     words,
 )
-from ascend_doctor.linting.sourcing import Source, changes_nothing, folder_of_script
+from ascend_doctor.linting.sourcing import SourcedFile, changes_nothing, folder_of_script
 
 _MOST_DEPTH = 60
 _MOST_CALLS = 4
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
 _EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
-class Command(msgspec.Struct, frozen=True):
+class ShellCommand(msgspec.Struct, frozen=True):
     """A command that runs. ``exported`` are the variables that it is given, with their places.
 
     ``own`` are variables that were assigned, and neither exported nor used. ``open``: it may have
@@ -94,13 +94,13 @@ def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
 
 
 def commands(
-    source: bytes, follow: Callable[[str], Source | None] = lambda _: None
-) -> tuple[Command, ...]:
+    source: bytes, follow: Callable[[str], SourcedFile | None] = lambda _: None
+) -> tuple[ShellCommand, ...]:
     """The commands of a script in their order, as far as they are followed. Never raises.
 
     ``follow`` gives the file that a script sources, None where it cannot be read.
     """
-    walker = _Walker(Source("", source), follow)
+    walker = _Walker(SourcedFile("", source), follow)
     walker.walk()
     return tuple(walker.found)
 
@@ -114,8 +114,8 @@ def _parser() -> Any:
 
 
 class _Walker:
-    def __init__(self, source: Source, follow: Callable[[str], Source | None]) -> None:
-        self.found: list[Command] = []
+    def __init__(self, source: SourcedFile, follow: Callable[[str], SourcedFile | None]) -> None:
+        self.found: list[ShellCommand] = []
         self._source = source
         self._follow = follow
         self._lines = source.content.split(b"\n")
@@ -131,7 +131,7 @@ class _Walker:
     def walk(self) -> None:
         self.run(_parser().parse(self._source.content).root_node, 0)
 
-    def _enter(self, source: Source) -> None:
+    def _enter(self, source: SourcedFile) -> None:
         """Go through a sourced file, as if it stood here."""
         inner = _Walker(source, self._follow)
         inner.found, inner._functions = self.found, self._functions
@@ -314,7 +314,7 @@ class _Walker:
             if name not in state.exported and name not in own and name not in self._used
         }
         self.found.append(
-            Command(
+            ShellCommand(
                 tuple(found), {**exported, **own}, inner, bool(option_lists(found)), state.sourced
             )
         )
@@ -534,7 +534,7 @@ def _calculated(expression: str) -> int | None:
     return total + sign * product
 
 
-def launches(found: tuple[Command, ...]) -> Iterator[Command]:
+def launches(found: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:
     """The commands that start a training, by their first words."""
     for command in found:
         start = " ".join(item.text for item in command.words[:40])

@@ -77,7 +77,7 @@ def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
     )
 
 
-class Container(msgspec.Struct, frozen=True):
+class PodContainer(msgspec.Struct, frozen=True):
     """A container of a pod: its variables, and its command as words or as a script."""
 
     variables: dict[str, Word]
@@ -85,7 +85,7 @@ class Container(msgspec.Struct, frozen=True):
     scripts: tuple[Leaf, ...]
 
 
-def containers(document: tuple[Leaf, ...]) -> tuple[Container, ...]:
+def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
     """The containers of a workload of any kind; none where the document is no such thing."""
     if not {"kind", "apiVersion"} <= {leaf.path[0] for leaf in document if leaf.path}:
         return ()
@@ -98,7 +98,7 @@ def containers(document: tuple[Leaf, ...]) -> tuple[Container, ...]:
     return tuple(_container(path, group) for path, group in groups.items())
 
 
-def _container(path: tuple[str, ...], leafs: list[Leaf]) -> Container:
+def _container(path: tuple[str, ...], leafs: list[Leaf]) -> PodContainer:
     names: dict[str, Leaf] = {}
     values: dict[str, Leaf] = {}
     words: list[Word] = []
@@ -122,4 +122,4 @@ def _container(path: tuple[str, ...], leafs: list[Leaf]) -> Container:
         else Word(UNTOLD, name.line, name.column)
         for place, name in names.items()
     }
-    return Container(variables, tuple(words), tuple(scripts))
+    return PodContainer(variables, tuple(words), tuple(scripts))

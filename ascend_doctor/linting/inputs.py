@@ -11,11 +11,11 @@ from ascend_doctor.collect.environment import misspelt
 from ascend_doctor.collect.launch import Said, launch, said, takes_value
 from ascend_doctor.facts import UNTOLD, Environment, Launch, Script, Spot
 from ascend_doctor.findings import Place
-from ascend_doctor.linting.bash import Command, commands, launches, option_lists
+from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.documents import containers, hydra, leaves
 from ascend_doctor.linting.positioned_text import Piece, Word
 from ascend_doctor.linting.python import script
-from ascend_doctor.linting.sourcing import Source, follower
+from ascend_doctor.linting.sourcing import SourcedFile, follower
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.matrix.catalog import Catalog
 
@@ -24,7 +24,7 @@ _YAML = (".yaml", ".yml")
 _PYTHON = (".py",)
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class LintInput(msgspec.Struct, frozen=True, kw_only=True):
     """One launch, one set of variables, or one Python file."""
 
     file: str
@@ -38,25 +38,25 @@ def read(path: str) -> bytes:
     return read_bytes(path, MOST_BYTES)
 
 
-def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[Subject, ...]:
+def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[LintInput, ...]:
     """What there is to judge in a file, by its ending and its content. Never raises."""
     ending = os.path.splitext(path)[1].lower()
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
     if ending in _PYTHON or text.startswith("#!/usr/bin/env python"):
         found = script(text, path)
-        return (Subject(file=path, script=found),) if found is not None else ()
+        return (LintInput(file=path, script=found),) if found is not None else ()
     if ending in _YAML:
         return tuple(_documents(path, text, catalog))
     return tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog, follow=follower(path)))
 
 
-def of_command(words: Iterable[str], catalog: Catalog) -> Subject:
+def of_command(words: Iterable[str], catalog: Catalog) -> LintInput:
     """A command that was given on the command line, as the shell has split it."""
     column, found = 1, []
     for word in words:
         found.append(Word(word, 1, column))
         column += len(word) + 1
-    command = Command(tuple(found), {}, {}, open=False)
+    command = ShellCommand(tuple(found), {}, {}, open=False)
     return _subject("command", command, catalog, lambda line, column: (line, column))
 
 
@@ -69,8 +69,8 @@ def _shell(
     catalog: Catalog,
     moved: Moved = lambda line, column: (line, column),
     variables: Mapping[str, Word] | None = None,
-    follow: Callable[[str], Source | None] = lambda _: None,
-) -> Iterator[Subject]:
+    follow: Callable[[str], SourcedFile | None] = lambda _: None,
+) -> Iterator[LintInput]:
     """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
     found = commands(content, follow)
     some = False
@@ -80,15 +80,15 @@ def _shell(
     if not some and found:
         # A file that only sets variables is sourced by others.
         last = max(found, key=lambda command: len(command.exported))
-        yield _subject(file, Command((), last.exported, {}, open=True), catalog, moved)
+        yield _subject(file, ShellCommand((), last.exported, {}, open=True), catalog, moved)
 
 
-def _documents(file: str, text: str, catalog: Catalog) -> Iterator[Subject]:
+def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
     for document in leaves(text) or ():
         pods = containers(document)
         for pod in pods:
             if pod.variables or pod.words:
-                command = Command(pod.words, pod.variables, {}, open=not pod.words)
+                command = ShellCommand(pod.words, pod.variables, {}, open=not pod.words)
                 yield _subject(file, command, catalog, lambda line, column: (line, column))
             for leaf in pod.scripts:
                 yield from _shell(
@@ -105,7 +105,7 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[Subject]:
             words = (Word("verl.config", 1, 1), *hydra(document))
             subject = _subject(
                 file,
-                Command(words, {}, {}, open=True),
+                ShellCommand(words, {}, {}, open=True),
                 catalog,
                 lambda line, column: (line, column),
             )
@@ -115,11 +115,11 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[Subject]:
 
 def _subject(
     file: str,
-    command: Command,
+    command: ShellCommand,
     catalog: Catalog,
     moved: Moved,
     outer: Mapping[str, Word] | None = None,
-) -> Subject:
+) -> LintInput:
     texts = [word.text for word in command.words]
     told = launch(texts, partial=command.open) if texts else Launch(given=False)
     if not told.program and texts and texts[0] == "verl.config":
@@ -155,11 +155,11 @@ def _subject(
         pythonpath=path.text if path is not None else "",
         unexported=tuple(lost) if told.given else (),
     )
-    return Subject(file=file, launch=told, environment=_environment(file, exported, catalog))
+    return LintInput(file=file, launch=told, environment=_environment(file, exported, catalog))
 
 
 def _unresolved(
-    command: Command, given: Mapping[str, Said], place: Callable[[Piece], Place]
+    command: ShellCommand, given: Mapping[str, Said], place: Callable[[Piece], Place]
 ) -> Iterator[Spot]:
     """The expressions in a command that only its shell knows, each with the option it gives."""
     options = {option.word: name for name, option in given.items()}

@@ -10,7 +10,7 @@ import msgspec
 from ascend_doctor.facts import Distribution, Environment, Npu, Npus, Python, Snapshot
 from ascend_doctor.findings import Finding, Level, Place, counted
 from ascend_doctor.judging.judge import Case, Check, judge
-from ascend_doctor.linting.inputs import Subject
+from ascend_doctor.linting.inputs import LintInput
 from ascend_doctor.matrix.catalog import Catalog
 
 _NAME = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
@@ -33,7 +33,7 @@ def machine(megatron: str, soc: str) -> Snapshot:
 
 
 def findings(
-    subject: Subject,
+    subject: LintInput,
     base: Snapshot,
     catalog: Catalog,
     chosen: Collection[Check],
@@ -81,7 +81,7 @@ def _unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) ->
     )
 
 
-def _concerns(check: Check, subject: Subject) -> bool:
+def _concerns(check: Check, subject: LintInput) -> bool:
     return (check.scope == "entry file") == (subject.script is not None)
 
 
@@ -95,7 +95,7 @@ def _laid_over(machine_: Environment | None, own: Environment | None) -> Environ
     )
 
 
-def _placed(finding: Finding, subject: Subject) -> Finding:
+def _placed(finding: Finding, subject: LintInput) -> Finding:
     """The finding with a place: that of a variable that it names, else the file's beginning.
 
     What a script leaves to its shell or machine cannot be told from it and is no fault of it.

@@ -28,7 +28,7 @@ _FOLDER = re.compile(
 )
 
 
-class Source(msgspec.Struct, frozen=True):
+class SourcedFile(msgspec.Struct, frozen=True):
     """A file of shell commands; ``name`` is empty for the script itself."""
 
     name: str
@@ -45,11 +45,11 @@ def folder_of_script(expression: str) -> bool:
     return _FOLDER.fullmatch(expression.strip()) is not None
 
 
-def follower(script: str) -> Callable[[str], Source | None]:
+def follower(script: str) -> Callable[[str], SourcedFile | None]:
     """What reads the files that ``script`` sources: those by a relative path, beside it or here."""
     beside = os.path.dirname(script)
 
-    def follow(target: str) -> Source | None:
+    def follow(target: str) -> SourcedFile | None:
         if os.path.isabs(target):
             return None
         for path in dict.fromkeys((os.path.join(beside, target), target)):
@@ -62,7 +62,7 @@ def follower(script: str) -> Callable[[str], Source | None]:
             except (OSError, ValueError):
                 continue
             if len(content) <= MOST_BYTES:
-                return Source(name, content.replace(b"\r\n", b"\n"))
+                return SourcedFile(name, content.replace(b"\r\n", b"\n"))
         return None
 
     return follow

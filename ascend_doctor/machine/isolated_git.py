@@ -30,7 +30,7 @@ _CONFIG = """[core]
 _CONVERTS = re.compile(r"\[\s*filter\b|\bautocrlf\b|\beol\b|\bfilter=", re.IGNORECASE)
 
 
-class Command(NamedTuple):
+class GitCommand(NamedTuple):
     """``env`` comes on top of an environment without GIT_ variables."""
 
     argv: list[str]
@@ -38,7 +38,7 @@ class Command(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkout:
+class GitFolder:
     """``git`` has HEAD and index, ``common`` the objects; they differ in worktrees."""
 
     root: str
@@ -47,7 +47,7 @@ class Checkout:
     commit: str
 
     @contextlib.contextmanager
-    def status(self) -> Iterator[Command]:
+    def status(self) -> Iterator[GitCommand]:
         """The command that prints which tracked files differ from the commit."""
         with temporary() as folder:
             os.mkdir(os.path.join(folder, "refs"))
@@ -58,7 +58,7 @@ class Checkout:
                 *("git", "--no-optional-locks", "-C", self.root, "status", "--porcelain"),
                 *("--untracked-files=no", "--ignore-submodules=all"),
             ]
-            yield Command(argv, self._environment(folder))
+            yield GitCommand(argv, self._environment(folder))
 
     def _environment(self, folder: str) -> dict[str, str]:
         return {

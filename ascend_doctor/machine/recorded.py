@@ -26,10 +26,10 @@ from ascend_doctor.machine.live import (
     kind_of,
 )
 from ascend_doctor.machine.parsing import read_yaml
-from ascend_doctor.redact.trees import Tree
+from ascend_doctor.redact.trees import RedactedTree
 
 
-class Command(
+class RecordedCommand(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A recorded command. ``stdout`` and ``stderr`` are texts; ``stdout_file`` a file beside it."""
@@ -59,7 +59,7 @@ class Recording(
     origin: str
     python: str = ""
     env: dict[str, str] = {}
-    commands: list[Command] = []
+    commands: list[RecordedCommand] = []
     nodes: dict[str, FileStatus] = {}
     folders: dict[str, list[str]] = {}
     links: dict[str, str] = {}
@@ -223,7 +223,7 @@ class RecordingMachine:
     def __init__(self, inner: Machine) -> None:
         self.inner = inner
         self.env = inner.env
-        self._commands: dict[str, Command] = {}
+        self._commands: dict[str, RecordedCommand] = {}
         self._nodes: dict[str, FileStatus] = {}
         self._folders: dict[str, list[str]] = {}
         self._files: dict[str, str] = {}
@@ -241,9 +241,9 @@ class RecordingMachine:
         try:
             done = self.inner.run(argv, deadline=deadline, name=name, env=env)
         except ProgramMissing:
-            self._commands[key] = Command(name=key, missing=True)
+            self._commands[key] = RecordedCommand(name=key, missing=True)
             raise
-        self._commands[key] = Command(
+        self._commands[key] = RecordedCommand(
             name=key,
             exit_code=done.exit_code,
             stdout=done.stdout,
@@ -294,7 +294,7 @@ class RecordingMachine:
             folders=self._folders,
             values=self._values,
         )
-        plain = Tree(clean).cleaned(msgspec.to_builtins(recording))
+        plain = RedactedTree(clean).cleaned(msgspec.to_builtins(recording))
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if any(folder.iterdir()):

@@ -26,7 +26,7 @@ from ascend_doctor.matrix.versions import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class RowProblem:
     """What is wrong, where: ``file``, and ``place`` in it (releases[2.7.1].requires[cann])."""
 
     file: str
@@ -40,7 +40,7 @@ class Problem:
 Found = Iterator[tuple[str, str]]
 
 
-def lint(catalog: Catalog) -> tuple[Problem, ...]:
+def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
     """All problems of the matrix; references are followed once all of its files load."""
     problems = [*_files_that_do_not_load(catalog)]
     if problems:
@@ -55,13 +55,13 @@ def lint(catalog: Catalog) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def _at(catalog: Catalog, kind: str, identity: str, found: Found) -> Iterator[Problem]:
+def _at(catalog: Catalog, kind: str, identity: str, found: Found) -> Iterator[RowProblem]:
     paths = catalog.files(kind).get(identity, (Path(kind),))
     file = ", ".join(str(path) for path in paths)
-    return (Problem(file=file, place=place, what=what) for place, what in found)
+    return (RowProblem(file=file, place=place, what=what) for place, what in found)
 
 
-def _files_that_do_not_load(catalog: Catalog) -> Iterator[Problem]:
+def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
     loaders: dict[str, Callable[[str], Component | Stack | Family]] = {
         "components": catalog.component,
         "stacks": catalog.stack,
@@ -85,16 +85,16 @@ def _load(loader: Callable[[str], Component | Stack | Family], path: Path) -> No
         raise DataError(f"{path}: id {loaded} is not the file's name - at `$.id`")
 
 
-def _tried(step: Callable[[], object]) -> Iterator[Problem]:
+def _tried(step: Callable[[], object]) -> Iterator[RowProblem]:
     try:
         step()
     except DataError as error:
         file, _, what = str(error).partition(": ")
         what, _, place = what.partition(" - at `$")
-        yield Problem(file=file, place=place.strip("`."), what=what)
+        yield RowProblem(file=file, place=place.strip("`."), what=what)
 
 
-def _duplicate_keys(path: Path) -> Iterator[Problem]:
+def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
     """YAML takes the last of two equal keys without a word."""
     try:
         text = read_bytes(path, YAML_BYTES).decode()
@@ -109,7 +109,7 @@ def _duplicate_keys(path: Path) -> Iterator[Problem]:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             for key in sorted({one for one in keys if keys.count(one) > 1}):
                 place = f"line {node.start_mark.line + 1}"
-                yield Problem(file=str(path), place=place, what=f"the key {key} is there twice")
+                yield RowProblem(file=str(path), place=place, what=f"the key {key} is there twice")
             todo += [child for _, child in node.value]
         elif isinstance(node, yaml.SequenceNode):
             todo += node.value

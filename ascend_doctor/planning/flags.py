@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ascend_doctor.planning.layout import Layout
-from ascend_doctor.planning.ranking import Choice
-from ascend_doctor.planning.rules import Asked
+from ascend_doctor.planning.ranking import RankedLayout
+from ascend_doctor.planning.rules import LayoutQuery
 from ascend_doctor.planning.weights import stages
 
 _RECOMPUTE = {
@@ -16,7 +16,7 @@ _RECOMPUTE = {
 }
 
 
-def _sizes(asked: Asked, choice: Choice) -> dict[str, str]:
+def _sizes(asked: LayoutQuery, choice: RankedLayout) -> dict[str, str]:
     layout = choice.layout
     sizes = {
         "tensor_model_parallel_size": str(layout.tp),
@@ -32,7 +32,7 @@ def _sizes(asked: Asked, choice: Choice) -> dict[str, str]:
     return sizes
 
 
-def megatron(asked: Asked, choice: Choice) -> tuple[str, ...]:
+def megatron(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
     """Options of Megatron-LM's pretrain_gpt.py, and of MindSpeed-LLM.
 
     Source: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py.
@@ -46,7 +46,7 @@ def megatron(asked: Asked, choice: Choice) -> tuple[str, ...]:
     return tuple(found)
 
 
-def ms_swift(asked: Asked, choice: Choice) -> tuple[str, ...]:
+def ms_swift(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
     """Options of ``megatron sft`` (modelscope/ms-swift@3602360a:swift/megatron/arguments)."""
     found = [f"--{name} {value}" for name, value in _sizes(asked, choice).items()]
     found += ["--sequence_parallel true"] if choice.layout.tp > 1 else []
@@ -58,7 +58,7 @@ def ms_swift(asked: Asked, choice: Choice) -> tuple[str, ...]:
     return tuple(found)
 
 
-def twinkle(asked: Asked, choice: Choice) -> tuple[str, ...]:
+def twinkle(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
     """The mesh of a Megatron model.
 
     Source: modelscope/twinkle@1a1d8845:src/twinkle/utils/device_mesh.py.
@@ -72,7 +72,7 @@ def twinkle(asked: Asked, choice: Choice) -> tuple[str, ...]:
     return (f'DeviceMesh.from_sizes({words}, device_type="npu"{parallel})',)
 
 
-def verl(asked: Asked, choice: Choice) -> tuple[str, ...]:
+def verl(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
     """Overrides for the actor (verl-project/verl@1dda039b:verl/trainer/config/engine)."""
     where = "actor_rollout_ref.actor.megatron"
     sizes = _sizes(asked, choice)
@@ -87,7 +87,7 @@ def verl(asked: Asked, choice: Choice) -> tuple[str, ...]:
     return (*found, "trainer.device=npu")
 
 
-FRAMEWORKS: dict[str, Callable[[Asked, Choice], tuple[str, ...]]] = {
+FRAMEWORKS: dict[str, Callable[[LayoutQuery, RankedLayout], tuple[str, ...]]] = {
     "megatron": megatron,
     "ms-swift": ms_swift,
     "twinkle": twinkle,

@@ -12,7 +12,7 @@ import msgspec
 
 from ascend_doctor.planning.layout import Layout, communicators
 from ascend_doctor.planning.model import Model
-from ascend_doctor.planning.weights import Held, adapters, held, stages, vocabulary
+from ascend_doctor.planning.weights import RankParameters, adapters, held, stages, vocabulary
 
 GIB = 1 << 30
 _BF16, _FP32 = 2, 4
@@ -25,7 +25,7 @@ _LOGIT = _BF16 + _FP32
 _COMMUNICATOR = 2 * 200 * 1000 * 1000
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is trained: ``sequence`` tokens by ``micro_batch`` samples; ``lora`` 0 is full."""
 
     sequence: int = 4096
@@ -51,16 +51,18 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def estimate(model: Model, layout: Layout, run: Run, *, recompute: bool) -> Memory:
+def estimate(model: Model, layout: Layout, run: TrainingRun, *, recompute: bool) -> Memory:
     """The memory of the pipeline stage that needs the most."""
     found = (_stage(model, layout, run, stage, recompute=recompute) for stage in range(layout.pp))
     return max(found, key=lambda memory: memory.total)
 
 
-def _stage(model: Model, layout: Layout, run: Run, stage: int, *, recompute: bool) -> Memory:
+def _stage(
+    model: Model, layout: Layout, run: TrainingRun, stage: int, *, recompute: bool
+) -> Memory:
     whole = held(model, layout, stage)
     trained = adapters(model, layout, stage, run.lora) if run.lora else whole
-    frozen = whole if run.lora else Held()
+    frozen = whole if run.lora else RankParameters()
     shared_out = trained.dense / (layout.dp * layout.cp) + trained.expert / layout.edp
     return Memory(
         stage=stage,
@@ -73,7 +75,9 @@ def _stage(model: Model, layout: Layout, run: Run, stage: int, *, recompute: boo
     )
 
 
-def activations(model: Model, layout: Layout, run: Run, stage: int, *, recompute: bool) -> float:
+def activations(
+    model: Model, layout: Layout, run: TrainingRun, stage: int, *, recompute: bool
+) -> float:
     """Bytes that backward needs on a rank of this stage.
 
     As many micro-batches are in flight as the schedule without interleaving has there.

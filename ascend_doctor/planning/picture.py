@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.planning.layout import Groups, Layout
-from ascend_doctor.planning.ranking import Choice
-from ascend_doctor.planning.rules import Asked
+from ascend_doctor.planning.ranking import RankedLayout
+from ascend_doctor.planning.rules import LayoutQuery
 from ascend_doctor.planning.weights import stages
 
 # A terminal holds this many ranks in a row, and a reader this many rows.
@@ -24,7 +24,7 @@ TITLES = {
 }
 
 
-def picture(asked: Asked, choice: Choice, per_node: int) -> Iterator[str]:
+def picture(asked: LayoutQuery, choice: RankedLayout, per_node: int) -> Iterator[str]:
     """Every rank with its coordinates: TP, CP, DP and, with experts, EP and which experts."""
     layout = choice.layout
     dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
@@ -53,7 +53,7 @@ def _cell(place: dict[str, int], *names: str) -> str:
     return "/".join(str(place[name]) for name in names)
 
 
-def held(choice: Choice, place: int) -> str:
+def held(choice: RankedLayout, place: int) -> str:
     """The experts of the ranks at this place of their expert parallel group."""
     return f"{place * choice.experts}-{(place + 1) * choice.experts - 1}"
 

@@ -9,7 +9,7 @@ import msgspec
 from ascend_doctor.matrix.schema import Family, Soc
 from ascend_doctor.planning.layout import Layout, crossing
 from ascend_doctor.planning.memory import GIB, Memory, estimate
-from ascend_doctor.planning.rules import Asked, broken
+from ascend_doctor.planning.rules import LayoutQuery, broken
 
 # Tensor parallelism moves every activation several times a layer: a node has at most this many
 # devices (16 on Atlas A3), and more are never tried.
@@ -22,14 +22,14 @@ _MIB = 1 << 20
 _NODE = {"ascend910b": 8, "ascend910_93": 16}
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class RankBudget(msgspec.Struct, frozen=True, kw_only=True):
     """Where it is to run. ``memory`` is bytes a process may use, ``per_node`` ranks; 0: unknown."""
 
     memory: float = 0.0
     per_node: int = 0
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     """A legal layout. ``fits`` is None where the memory of the device is not known."""
 
     layout: Layout
@@ -39,28 +39,28 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     experts: int
 
 
-def place(family: Family | None, soc: Soc | None, per_node: int) -> Place:
+def place(family: Family | None, soc: Soc | None, per_node: int) -> RankBudget:
     """What a chip offers: its memory less what is taken at idle, and how many a server has."""
     known = soc is not None and soc.memory_gib is not None
     memory = (soc.memory_gib or 0) * GIB if soc is not None and known else 0
     idle = (family.idle_hbm_mb or 0) * _MIB if family is not None else 0
     usual = _NODE.get(family.id, 0) if family is not None else 0
-    return Place(memory=max(memory - idle, 0), per_node=per_node or usual)
+    return RankBudget(memory=max(memory - idle, 0), per_node=per_node or usual)
 
 
-def choices(asked: Asked, npus: int, where: Place) -> tuple[Choice, ...]:
+def choices(asked: LayoutQuery, npus: int, where: RankBudget) -> tuple[RankedLayout, ...]:
     """The legal layouts of this many NPUs, ranked."""
     legal = (layout for layout in _all(asked, npus) if not any(broken(asked, layout)))
     return tuple(sorted((choice(asked, layout, where) for layout in legal), key=_key))
 
 
-def choice(asked: Asked, layout: Layout, where: Place) -> Choice:
+def choice(asked: LayoutQuery, layout: Layout, where: RankBudget) -> RankedLayout:
     """A layout with its memory: all activations are kept where that fits, else computed again."""
     kept = estimate(asked.model, layout, asked.run, recompute=False)
     memory = kept
     if where.memory and kept.total > where.memory:
         memory = estimate(asked.model, layout, asked.run, recompute=True)
-    return Choice(
+    return RankedLayout(
         layout=layout,
         memory=memory,
         fits=memory.total <= where.memory if where.memory else None,
@@ -69,7 +69,7 @@ def choice(asked: Asked, layout: Layout, where: Place) -> Choice:
     )
 
 
-def _all(asked: Asked, npus: int) -> Iterator[Layout]:
+def _all(asked: LayoutQuery, npus: int) -> Iterator[Layout]:
     dividers = [size for size in range(1, npus + 1) if npus % size == 0]
     experts = bool(asked.model.experts)
     for tp in (size for size in dividers if size <= _MOST_TENSOR):
@@ -84,7 +84,7 @@ def _all(asked: Asked, npus: int) -> Iterator[Layout]:
                             yield layout
 
 
-def _key(one: Choice) -> tuple[object, ...]:
+def _key(one: RankedLayout) -> tuple[object, ...]:
     """What decides, in this order.
 
     It fits; it crosses no node; activations are kept; little pipeline and context parallelism;

@@ -8,7 +8,7 @@ import msgspec
 
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.planning.layout import Layout
-from ascend_doctor.planning.memory import Run
+from ascend_doctor.planning.memory import TrainingRun
 from ascend_doctor.planning.model import Model
 from ascend_doctor.planning.weights import stages
 
@@ -17,11 +17,11 @@ MOST_EXPERTS = 128
 _MEGATRON = "NVIDIA/Megatron-LM@core_v0.15.3:"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class LayoutQuery(msgspec.Struct, frozen=True, kw_only=True):
     """``megatron`` is the version of megatron-core; empty is any of 0.12 to 0.19."""
 
     model: Model
-    run: Run
+    run: TrainingRun
     megatron: str = ""
 
 
@@ -30,24 +30,24 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     source: str
-    broken: Callable[[Asked, Layout], str]
+    broken: Callable[[LayoutQuery, Layout], str]
 
 
 def _whole(size: int, what: str, parts: int, name: str) -> str:
     return f"{what} ({size}) cannot be split over {name}{parts}" if size % parts else ""
 
 
-def _ranks(_: Asked, layout: Layout) -> str:
+def _ranks(_: LayoutQuery, layout: Layout) -> str:
     if layout.divides:
         return ""
     return f"TP·PP·CP and ETP·EP·PP must divide the {layout.npus} NPUs"
 
 
-def _heads(asked: Asked, layout: Layout) -> str:
+def _heads(asked: LayoutQuery, layout: Layout) -> str:
     return _whole(asked.model.heads, "attention heads", layout.tp, "TP")
 
 
-def _kv_heads(asked: Asked, layout: Layout) -> str:
+def _kv_heads(asked: LayoutQuery, layout: Layout) -> str:
     groups = asked.model.kv_heads
     if asked.model.latent is not None:
         return ""
@@ -56,7 +56,7 @@ def _kv_heads(asked: Asked, layout: Layout) -> str:
     return _whole(groups, "key and value heads", layout.tp, "TP")
 
 
-def _experts(asked: Asked, layout: Layout) -> str:
+def _experts(asked: LayoutQuery, layout: Layout) -> str:
     experts = asked.model.experts
     if not experts:
         return (
@@ -65,33 +65,33 @@ def _experts(asked: Asked, layout: Layout) -> str:
     return _whole(experts, "experts", layout.ep, "EP")
 
 
-def _expert_width(asked: Asked, layout: Layout) -> str:
+def _expert_width(asked: LayoutQuery, layout: Layout) -> str:
     width = asked.model.expert_ffn
     return _whole(width, "the width of an expert", layout.expert_tensor, "ETP") if width else ""
 
 
-def _most_experts(asked: Asked, layout: Layout) -> str:
+def _most_experts(asked: LayoutQuery, layout: Layout) -> str:
     each = asked.model.experts // layout.ep
     return f"{each} experts a rank, more than {MOST_EXPERTS}" if each > MOST_EXPERTS else ""
 
 
-def _lora(asked: Asked, layout: Layout) -> str:
+def _lora(asked: LayoutQuery, layout: Layout) -> str:
     split = asked.model.experts and asked.run.lora and layout.expert_tensor > 1
     return "LoRA on experts needs ETP1" if split else ""
 
 
-def _layers(asked: Asked, layout: Layout) -> str:
+def _layers(asked: LayoutQuery, layout: Layout) -> str:
     few = min(len(stage) for stage in stages(asked.model, layout)) < 1
     return f"{asked.model.layers} layers leave a stage of PP{layout.pp} empty" if few else ""
 
 
-def _sequence(asked: Asked, layout: Layout) -> str:
+def _sequence(asked: LayoutQuery, layout: Layout) -> str:
     if layout.cp > 1 and asked.run.sequence % (2 * layout.cp):
         return f"a sequence of {asked.run.sequence} is no multiple of 2·CP{layout.cp}"
     return _whole(asked.run.sequence // layout.cp, "a sequence (part)", layout.tp, "TP")
 
 
-def _delta(asked: Asked, layout: Layout) -> str:
+def _delta(asked: LayoutQuery, layout: Layout) -> str:
     delta = asked.model.delta
     if delta is None:
         return ""
@@ -102,7 +102,7 @@ def _delta(asked: Asked, layout: Layout) -> str:
     )
 
 
-def _from(asked: Asked, version: str) -> bool:
+def _from(asked: LayoutQuery, version: str) -> bool:
     return bool(asked.megatron) and satisfies("pep440", asked.megatron, f">={version}")
 
 
@@ -164,7 +164,7 @@ RULES = (
 )
 
 
-def broken(asked: Asked, layout: Layout) -> Iterator[tuple[Rule, str]]:
+def broken(asked: LayoutQuery, layout: Layout) -> Iterator[tuple[Rule, str]]:
     """The rules that a layout breaks; nothing else is judged where its sizes do not divide."""
     for rule in RULES:
         text = rule.broken(asked, layout)

@@ -19,14 +19,14 @@ from ascend_doctor.planning.model import Model
 _VOCABULARY_MULTIPLE = 128
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class RankParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of one rank. ``dense`` are alike over DP·CP, ``expert`` over expert DP."""
 
     dense: float = 0.0
     expert: float = 0.0
 
-    def __add__(self, other: Held) -> Held:
-        return Held(dense=self.dense + other.dense, expert=self.expert + other.expert)
+    def __add__(self, other: RankParameters) -> RankParameters:
+        return RankParameters(dense=self.dense + other.dense, expert=self.expert + other.expert)
 
     @property
     def total(self) -> float:
@@ -48,26 +48,26 @@ def vocabulary(model: Model, layout: Layout) -> int:
     return math.ceil(model.vocabulary / multiple) * _VOCABULARY_MULTIPLE
 
 
-def held(model: Model, layout: Layout, stage: int) -> Held:
+def held(model: Model, layout: Layout, stage: int) -> RankParameters:
     """All parameters of a rank of this pipeline stage."""
-    found = Held()
+    found = RankParameters()
     for layer in stages(model, layout)[stage]:
         found += _layer(model, layout, layer)
     rows = vocabulary(model, layout) * model.hidden
     last = stage == layout.pp - 1
     ends = (stage == 0) + (last and not (model.tied and layout.pp == 1))
-    return found + Held(dense=ends * rows + last * model.hidden)
+    return found + RankParameters(dense=ends * rows + last * model.hidden)
 
 
-def _layer(model: Model, layout: Layout, layer: int) -> Held:
+def _layer(model: Model, layout: Layout, layer: int) -> RankParameters:
     norms = 2 * model.hidden
     mixing = _delta(model, layout) if model.is_delta(layer) else _attention(model, layout)
     if not model.has_experts(layer):
-        return Held(dense=norms + mixing + 3 * model.hidden * model.ffn / layout.tp)
+        return RankParameters(dense=norms + mixing + 3 * model.hidden * model.ffn / layout.tp)
     shared = 3 * model.hidden * model.shared_ffn / layout.tp
     router = model.experts * model.hidden + model.shared_gate * model.hidden
     experts = model.experts / layout.ep * 3 * model.hidden * model.expert_ffn / layout.expert_tensor
-    return Held(dense=norms + mixing + shared + router, expert=experts)
+    return RankParameters(dense=norms + mixing + shared + router, expert=experts)
 
 
 def _attention(model: Model, layout: Layout) -> float:
@@ -103,19 +103,19 @@ def _delta(model: Model, layout: Layout) -> float:
     return split / layout.tp + delta.value_dim
 
 
-def adapters(model: Model, layout: Layout, stage: int, rank: int) -> Held:
+def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParameters:
     """Parameters of LoRA adapters of ``rank`` on all linear layers of a rank's stage.
 
     Of a layer that is split over its outputs the first half of an adapter is whole on every rank,
     of one that is split over its inputs the second; the router and the embeddings have none.
     """
-    found = Held()
+    found = RankParameters()
     for layer in stages(model, layout)[stage]:
         found += _adapted(model, layout, layer, rank)
     return found
 
 
-def _adapted(model: Model, layout: Layout, layer: int, rank: int) -> Held:
+def _adapted(model: Model, layout: Layout, layer: int, rank: int) -> RankParameters:
     hidden, tp = model.hidden, layout.tp
     if model.is_delta(layer) and model.delta is not None:
         delta = model.delta
@@ -133,7 +133,7 @@ def _adapted(model: Model, layout: Layout, layer: int, rank: int) -> Held:
     ffn = model.ffn if not model.has_experts(layer) else model.shared_ffn
     network = rank * (2 * hidden + 3 * ffn / tp) if ffn else 0
     if not model.has_experts(layer):
-        return Held(dense=mixing + network)
+        return RankParameters(dense=mixing + network)
     etp = layout.expert_tensor
     one = rank * (2 * hidden + 3 * model.expert_ffn / etp)
-    return Held(dense=mixing + network, expert=model.experts / layout.ep * one)
+    return RankParameters(dense=mixing + network, expert=model.experts / layout.ep * one)

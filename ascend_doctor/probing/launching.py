@@ -18,9 +18,9 @@ from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.patience import VARIABLE, patience
 from ascend_doctor.machine.scratch import temporary
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.probe_slot import Part
+from ascend_doctor.probing.probe_slot import ProbeSlot
 from ascend_doctor.probing.processes import Descendants, Stream, Tail, adopting_orphans
-from ascend_doctor.probing.request import ProbeRequest, Unwatched, Watch, not_started
+from ascend_doctor.probing.request import ProbeRequest, ProbeWatch, Unwatched, not_started
 
 POLL = 0.05
 DUMP_SECONDS = 0.5
@@ -35,7 +35,7 @@ NO_LOCALHOST = (
 )
 
 
-def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
+def launch(request: ProbeRequest, *, watch: ProbeWatch | None = None) -> ProbeRun:
     """Run one probe to its end or its deadline, then end all that it started.
 
     Every new child of this process during the launch counts as the launch's own and is killed
@@ -46,7 +46,7 @@ def launch(request: ProbeRequest, *, watch: Watch | None = None) -> ProbeRun:
 
 
 def launch_together(
-    requests: Sequence[ProbeRequest], *, watch: Watch | None = None, end: float = math.inf
+    requests: Sequence[ProbeRequest], *, watch: ProbeWatch | None = None, end: float = math.inf
 ) -> tuple[ProbeRun, ...]:
     """Run probes one after the other in the same processes, until one fails.
 
@@ -126,7 +126,7 @@ class _Launch:
     """One running launch: its processes, one pipe a rank, and one part a probe."""
 
     def __init__(
-        self, requests: Sequence[ProbeRequest], records: str, watch: Watch, end: float
+        self, requests: Sequence[ProbeRequest], records: str, watch: ProbeWatch, end: float
     ) -> None:
         self._first = requests[0]
         self._watch = watch
@@ -134,7 +134,7 @@ class _Launch:
         self._end_of_all = end
         shared = len(requests) > 1
         self._parts = [
-            Part(request, os.path.join(records, request.probe) if shared else records)
+            ProbeSlot(request, os.path.join(records, request.probe) if shared else records)
             for request in requests
         ]
         self._at = 0
@@ -153,7 +153,7 @@ class _Launch:
         return tuple(self._runs)
 
     @property
-    def _part(self) -> Part:
+    def _part(self) -> ProbeSlot:
         return self._parts[self._at]
 
     def __enter__(self) -> _Launch:  # noqa: PYI034 - Self is newer than Python 3.10

@@ -33,7 +33,7 @@ _FEW, _OF_MANY = 8, 3
 _MOST = 100_000
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class PairRow(msgspec.Struct, frozen=True, kw_only=True):
     """One measurement of the nodes ``pair``, by number; ``why`` says how it ended if not well.
 
     ``us`` is the lower quartile of small messages in microseconds, ``worst_us`` their longest;
@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     gbps: float = 0.0
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class PairTable(msgspec.Struct, frozen=True, kw_only=True):
     """What one agent of the probe recorded. ``hosts`` are names by number, as far as it knows them.
 
     ``run`` names the run, the same on all nodes; ``unfinished`` says why rounds were left out.
@@ -68,13 +68,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[int, str] = {}
     missing: tuple[int, ...] = ()
     unfinished: str = ""
-    pairs: tuple[Row, ...] = ()
+    pairs: tuple[PairRow, ...] = ()
 
 
-def table_of(values: Mapping[str, Any]) -> Table:
+def table_of(values: Mapping[str, Any]) -> PairTable:
     """The table of a record. Raises ValueError where there is none."""
     why = values.get("unfinished") or values.get("untold") or ""
-    table = msgspec.convert({**values, "unfinished": why}, Table, str_keys=True)
+    table = msgspec.convert({**values, "unfinished": why}, PairTable, str_keys=True)
     named = {one for row in table.pairs for one in row.pair} | {*table.hosts, *table.missing}
     if not 0 < table.count <= _MOST or any(not 0 <= one < table.count for one in named):
         raise ValueError(f"nodes that are not among {table.count}")
@@ -125,7 +125,7 @@ class Judged(NamedTuple):
 Marks = dict[tuple[int, int], list[bool]]
 
 
-def judged(rows: Sequence[Row], *, device: str, simulated: bool = False) -> Judged:
+def judged(rows: Sequence[PairRow], *, device: str, simulated: bool = False) -> Judged:
     """Who is guilty by these rows."""
     usual = _usual(rows)
     count = len({one for row in rows if row.outcome != "untold" for one in row.pair})
@@ -140,7 +140,7 @@ def judged(rows: Sequence[Row], *, device: str, simulated: bool = False) -> Judg
 
 
 def _marked(
-    rows: Sequence[Row], usual: tuple[float, float], *, device: str, simulated: bool
+    rows: Sequence[PairRow], usual: tuple[float, float], *, device: str, simulated: bool
 ) -> dict[Kind, Marks]:
     """The marks of every kind that counts."""
     return {
@@ -149,7 +149,7 @@ def _marked(
     }
 
 
-def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
+def _marks(rows: Iterable[PairRow], kind: Kind) -> Marks:
     """Of each pair and measurement that says something about it: whether it is bad."""
     marks: Marks = defaultdict(list)
     for row in rows:
@@ -160,7 +160,7 @@ def _marks(rows: Iterable[Row], kind: Kind) -> Marks:
     return marks
 
 
-def loses(row: Row) -> bool:
+def loses(row: PairRow) -> bool:
     """Whether messages were lost while small ones went to and fro, which fill no queue."""
     again = row.retransmitted >= max(_AGAIN, _AGAIN_SHARE * row.sent)
     # HCCL and NCCL also have connections of the host, over which next to nothing goes.
@@ -168,7 +168,7 @@ def loses(row: Row) -> bool:
     return row.stalls >= _STALLS and (again or not by_tcp)
 
 
-def _usual(rows: Sequence[Row]) -> tuple[float, float]:
+def _usual(rows: Sequence[PairRow]) -> tuple[float, float]:
     """Rate in GB/s and time in microseconds that half of the nodes reach; of many, a quarter.
 
     A good node that has one good partner shows what it can do, however many of its others are bad.
@@ -187,7 +187,7 @@ def _usual(rows: Sequence[Row]) -> tuple[float, float]:
     return sorted(best.values(), reverse=True)[place], sorted(least.values())[place]
 
 
-def _slow(rows: Sequence[Row], usual: tuple[float, float], device: str) -> Marks:
+def _slow(rows: Sequence[PairRow], usual: tuple[float, float], device: str) -> Marks:
     """The best measurement of a pair counts: nothing makes a slow link look fast."""
     rate, us = usual
     share = _RATE_SHARE.get(device, _RATE_SHARE_DEVICE)
@@ -199,8 +199,8 @@ def _slow(rows: Sequence[Row], usual: tuple[float, float], device: str) -> Marks
     return found
 
 
-def _sound(rows: Iterable[Row]) -> dict[tuple[int, int], list[Row]]:
-    found: dict[tuple[int, int], list[Row]] = {}
+def _sound(rows: Iterable[PairRow]) -> dict[tuple[int, int], list[PairRow]]:
+    found: dict[tuple[int, int], list[PairRow]] = {}
     for row in rows:
         if row.outcome == "ok":
             found.setdefault(row.pair, []).append(row)
@@ -240,10 +240,12 @@ def _blamed(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], lis
     return accused, doubts
 
 
-def matrix(table: Table, names: Sequence[str], *, device: str, simulated: bool = False) -> Pairs:
+def matrix(
+    table: PairTable, names: Sequence[str], *, device: str, simulated: bool = False
+) -> Pairs:
     """Every pair that was to be measured, with names."""
     marks = _marked(table.pairs, _usual(table.pairs), device=device, simulated=simulated)
-    by_pair: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
+    by_pair: defaultdict[tuple[int, int], list[PairRow]] = defaultdict(list)
     for row in table.pairs:
         by_pair[row.pair].append(row)
     return Pairs(
@@ -257,7 +259,7 @@ def matrix(table: Table, names: Sequence[str], *, device: str, simulated: bool =
 
 def _pair(
     pair: tuple[int, int],
-    rows: Sequence[Row],
+    rows: Sequence[PairRow],
     names: tuple[str, str],
     marks: Mapping[Kind, Marks],
 ) -> Pair:

@@ -21,7 +21,7 @@ _FAILURES = re.compile(
 )
 
 
-class Part:
+class ProbeSlot:
     """One probe of a launch. Its clock begins with ``begin``; ``end`` is its deadline."""
 
     def __init__(self, request: ProbeRequest, folder: str) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from ascend_doctor.probe_results import ProbeRun
 
 
-class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchNodes(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of a launch. ``rank`` is this one's number, ``endpoint`` where all of them meet."""
 
     count: int = 1
@@ -46,7 +46,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     torchrun: bool = False
     agents: int = 0
     together: str = ""
-    nodes: Nodes = Nodes()
+    nodes: LaunchNodes = LaunchNodes()
     sizes: tuple[tuple[str, int], ...] = ()
     minutes: float = 0.0
     small: bool = False
@@ -107,7 +107,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Watch(Protocol):
+class ProbeWatch(Protocol):
     """Hears what happens while probes run."""
 
     def started(self, request: ProbeRequest) -> None: ...

@@ -13,7 +13,13 @@ from ascend_doctor.machine.patience import patience
 from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import LEAST_SECONDS, launch_together
-from ascend_doctor.probing.request import Nodes, ProbeRequest, Unwatched, Watch, not_started
+from ascend_doctor.probing.request import (
+    LaunchNodes,
+    ProbeRequest,
+    ProbeWatch,
+    Unwatched,
+    not_started,
+)
 
 
 class _Entry(NamedTuple):
@@ -96,7 +102,7 @@ class Extent(NamedTuple):
     ``small``: the sizes of the CPU under torchrun, for a device that is one.
     """
 
-    nodes: Nodes = Nodes()
+    nodes: LaunchNodes = LaunchNodes()
     sizes: tuple[tuple[str, int], ...] = ()
     minutes: float = 1.0
     small: bool = False
@@ -154,7 +160,7 @@ def _request(entry: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) ->
 
 
 def run_all(
-    requests: Iterable[ProbeRequest], *, total: float | None = None, watch: Watch | None = None
+    requests: Iterable[ProbeRequest], *, total: float | None = None, watch: ProbeWatch | None = None
 ) -> tuple[ProbeRun, ...]:
     """Run probes within ``total`` seconds; what needs a failed one is not started.
 

@@ -19,11 +19,11 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.checkouts import Checkouts
-from ascend_doctor.provision.environment import Environment
+from ascend_doctor.provision.environment import VirtualEnvironment
 from ascend_doctor.provision.helpers import compile_helpers
 from ascend_doctor.provision.lock import Checkout, Lock, Proof, Wheel
 from ascend_doctor.provision.plan import Plan
-from ascend_doctor.provision.steps import Outcome, Site, Watch
+from ascend_doctor.provision.steps import Outcome, Site, StepWatch
 
 Prove = Callable[[Path, Lock], Proof]
 
@@ -57,7 +57,7 @@ def _stands(proof: Proof | None, level: int) -> bool:
 class _Noted:
     """Passes the steps on, and knows whether one of them changed the stack."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: StepWatch) -> None:
         self._watch = watch
         self.changed = False
 
@@ -74,7 +74,7 @@ def _built(site: Site, plan: Plan, folder: Path) -> Lock:
     pinned_before = _pinned_before(plan.checkouts, before)
     checkouts = Checkouts(site, folder, finished=before is not None)
     plan = plan.with_checkouts(checkouts.build(pinned_before))
-    environment = Environment(site, plan, folder)
+    environment = VirtualEnvironment(site, plan, folder)
     wheels = environment.build(before)
     compile_helpers(site, folder, environment.pip.python)
     if before is not None:

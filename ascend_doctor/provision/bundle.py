@@ -19,7 +19,7 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.lock import Checkout, Lock, Prefix
 from ascend_doctor.provision.signatures import Signers
-from ascend_doctor.provision.sources import Source
+from ascend_doctor.provision.sources import RepositorySource
 from ascend_doctor.provision.wheels import hashed, kept
 
 SUMS = "SHA256SUMS"
@@ -85,6 +85,6 @@ def _compare(file: Path, wanted: str) -> None:
         raise DataError(f"{file} is damaged: its SHA-256 is {found}, not {wanted}")
 
 
-def source(folder: Path, checkout: Checkout) -> Source:
+def source(folder: Path, checkout: Checkout) -> RepositorySource:
     """Where git finds a component of the bundle."""
-    return Source(url=str((folder / "git" / f"{checkout.name}.bundle").absolute()))
+    return RepositorySource(url=str((folder / "git" / f"{checkout.name}.bundle").absolute()))

@@ -63,7 +63,7 @@ class Install(NamedTuple):
     layout: str = "new"
 
 
-class Place(NamedTuple):
+class CannHost(NamedTuple):
     """The machine, as far as variables depend on it.
 
     ``others`` are the toolkits not in use, and every NNAL, whose entries depend on the ABI.
@@ -80,7 +80,7 @@ class Place(NamedTuple):
     abi: int = 1
 
 
-def fronts(place: Place) -> dict[str, list[str]]:
+def fronts(place: CannHost) -> dict[str, list[str]]:
     """What CANN, NNAL and the driver put into the lists of folders, first entry first."""
     if place.cann is None:
         return {}
@@ -101,7 +101,7 @@ def fronts(place: Place) -> dict[str, list[str]]:
     }
 
 
-def stub(place: Place) -> list[str]:
+def stub(place: CannHost) -> list[str]:
     """``devlib`` where there is no driver, as from 8.5 on: a stub of the driver's library.
 
     With it torch is imported and sees no device. It may only answer where nothing else does.
@@ -111,7 +111,7 @@ def stub(place: Place) -> list[str]:
     return _there(place, place.cann.root, ("devlib",))
 
 
-def is_foreign(entry: str, place: Place) -> bool:
+def is_foreign(entry: str, place: CannHost) -> bool:
     """Whether an entry of a list must leave: of another CANN, another ABI, or the stub.
 
     Folders of operators of one's own in the toolkit in use stay.
@@ -121,7 +121,7 @@ def is_foreign(entry: str, place: Place) -> bool:
     return any(f"{entry}/".startswith(f"{one}/") for one in (*own, *spellings))
 
 
-def homes(base: Mapping[str, str], place: Place) -> Iterator[Change]:
+def homes(base: Mapping[str, str], place: CannHost) -> Iterator[Change]:
     """Where CANN and ATB lie. The settings of ATB are kept where they are set already."""
     if place.cann is None:
         return
@@ -135,14 +135,14 @@ def homes(base: Mapping[str, str], place: Place) -> Iterator[Change]:
                 yield Change(name, value, "as set_env.sh of NNAL sets it")
 
 
-def _atb_home(place: Place) -> str | None:
+def _atb_home(place: CannHost) -> str | None:
     if place.nnal is None:
         return None
     home = f"{place.nnal.root}/atb/cxx_abi_{place.abi}"
     return home if is_directory(place.machine, home) else None
 
 
-def _there(place: Place, root: str, parts: Iterable[str]) -> list[str]:
+def _there(place: CannHost, root: str, parts: Iterable[str]) -> list[str]:
     if not root:
         return []
     return [f"{root}/{part}" for part in parts if is_directory(place.machine, f"{root}/{part}")]

@@ -10,8 +10,8 @@ from ascend_doctor.matrix.queries import allowed
 from ascend_doctor.provision.solve import (
     Demand,
     Doubt,
-    Question,
     Solution,
+    SolveQuery,
     fewest_doubts,
     pinned,
     solution,
@@ -34,7 +34,7 @@ class Refusal:
     changes: tuple[str, ...]
 
 
-def refusal(catalog: Catalog, question: Question) -> Refusal:
+def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
     """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed."""
     smallest, before = question, None
     # A wish for a checkout lifts needs of what it brings, so dropping one part can make another
@@ -53,7 +53,7 @@ def refusal(catalog: Catalog, question: Question) -> Refusal:
     )
 
 
-def _with_megatron(question: Question, smallest: Question) -> Question:
+def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:
     """With the Megatron of the question: reasons from the rows of another one explain nothing."""
     name = "megatron-lm"
     if name not in question.wishes:
@@ -61,7 +61,7 @@ def _with_megatron(question: Question, smallest: Question) -> Question:
     return replace(smallest, wishes={name: question.wishes[name], **smallest.wishes})
 
 
-def _reasons(catalog: Catalog, smallest: Question) -> Iterator[str]:
+def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
     """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
     demands = pinned(catalog, replace(smallest, doubts=True))
     if not isinstance(demands, dict):
@@ -87,17 +87,17 @@ def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
                 yield f"{need.versions} as {part} {version} needs it"
 
 
-def _without_fact(question: Question, name: str) -> Question:
+def _without_fact(question: SolveQuery, name: str) -> SolveQuery:
     rest = {one: version for one, version in question.machine.items() if one != name}
     return replace(question, machine=rest)
 
 
-def _without_wish(question: Question, name: str) -> Question:
+def _without_wish(question: SolveQuery, name: str) -> SolveQuery:
     rest = {one: wish for one, wish in question.wishes.items() if one != name}
     return replace(question, wishes=rest)
 
 
-def _parts(question: Question) -> Iterator[tuple[Callable[[Question, str], Question], str]]:
+def _parts(question: SolveQuery) -> Iterator[tuple[Callable[[SolveQuery, str], SolveQuery], str]]:
     """All parts; what comes first is left out first, so that what users can change stays."""
     for name, wanted in question.wishes.items():
         if not wanted:
@@ -136,7 +136,7 @@ def spoken(versions: str) -> str:
     return versions.replace("==", "").replace(" || ", " or ") or "of any version"
 
 
-def _changes(catalog: Catalog, question: Question, smallest: Question) -> Iterator[str]:
+def _changes(catalog: Catalog, question: SolveQuery, smallest: SolveQuery) -> Iterator[str]:
     """What each part of the set would have to become, the rest of the question unchanged."""
     for name in smallest.machine:
         found = solve(catalog, _without_fact(question, name))

@@ -35,7 +35,7 @@ print(json.dumps({name: where(name) for name in sys.argv[1:]}))
 
 
 @dataclass(frozen=True)
-class Environment:
+class VirtualEnvironment:
     """Works in the folder of one stack, whose checkouts are there.
 
     ``.state/begun`` says that pip may have been at work, ``.state/environment`` that it ended.

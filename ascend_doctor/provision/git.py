@@ -14,7 +14,7 @@ from ascend_doctor.machine import isolated_git
 from ascend_doctor.matrix.schema import Component
 from ascend_doctor.provision.lock import Checkout
 from ascend_doctor.provision.running import CommandError, Runner
-from ascend_doctor.provision.sources import Source
+from ascend_doctor.provision.sources import RepositorySource
 
 _ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
 _KEEP = "refs/ascend-doctor/"
@@ -32,7 +32,7 @@ class Git:
 
     runner: Runner
 
-    def refs(self, source: Source) -> dict[str, str]:
+    def refs(self, source: RepositorySource) -> dict[str, str]:
         """Commits of a server by tag and branch name; a tag wins. Raises CommandError."""
         listed = self._run("ls-remote", "--", source.url, deadline=_ASK, source=source)
         refs: dict[str, str] = {}
@@ -52,7 +52,7 @@ class Git:
             return bool(run.strip())
         return False
 
-    def fetch(self, cache: Path, source: Source, commit: str, ref: str) -> None:
+    def fetch(self, cache: Path, source: RepositorySource, commit: str, ref: str) -> None:
         """Bring one commit, without its history where the server allows, into the cache.
 
         Raises CommandError, and DataError where the server does not have the commit in ``ref``.
@@ -75,7 +75,7 @@ class Git:
             except CommandError:
                 raise refused from None
 
-    def _fetch(self, cache: Path, source: Source, refspec: str, *options: str) -> None:
+    def _fetch(self, cache: Path, source: RepositorySource, refspec: str, *options: str) -> None:
         # -u: a bare cache has no branch that a fetch could pull away.
         self._run(
             *("fetch", "-q", "--no-tags", "-f", "--no-write-fetch-head"),
@@ -118,7 +118,7 @@ class Git:
     def changes(self, folder: Path) -> tuple[str, ...]:
         """Tracked files that differ from the commit. Raises CommandError."""
         git = str(folder / ".git")
-        there = isolated_git.Checkout(
+        there = isolated_git.GitFolder(
             root=str(folder), git=git, common=git, commit=self.head(folder)
         )
         with there.status() as command:
@@ -127,7 +127,7 @@ class Git:
             )
         return tuple(told.splitlines())
 
-    def renew(self, cache: Path, source: Source, checkout: Checkout) -> None:
+    def renew(self, cache: Path, source: RepositorySource, checkout: Checkout) -> None:
         """Fetch into a fresh cache what a damaged one held, as far as the server has it."""
         fresh = cache.with_name(f".{cache.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -149,7 +149,7 @@ class Git:
         *arguments: str,
         at: Path | None = None,
         deadline: float = _LOCAL,
-        source: Source | None = None,
+        source: RepositorySource | None = None,
     ) -> str:
         place = () if at is None else ("-C", str(at))
         runner = self.runner.hiding(source.secrets if source else ())
@@ -162,7 +162,7 @@ class Git:
         )
 
 
-def _is_bundle(source: Source) -> bool:
+def _is_bundle(source: RepositorySource) -> bool:
     return source.url.endswith(".bundle")
 
 

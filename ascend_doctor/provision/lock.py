@@ -96,7 +96,7 @@ class Checkout(_Piece, frozen=True, kw_only=True):
         return f"src/{self.name}"
 
 
-class Source(_Piece, frozen=True, kw_only=True):
+class LockedSource(_Piece, frozen=True, kw_only=True):
     """The source distribution that a wheel was built from."""
 
     file: _Archive
@@ -114,7 +114,7 @@ class Wheel(_Piece, frozen=True, kw_only=True):
     version: _Version
     file: Annotated[str, _whole(r"[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl")]
     sha256: _Hash
-    source: Source | None = None
+    source: LockedSource | None = None
 
     @property
     def exact(self) -> str | None:

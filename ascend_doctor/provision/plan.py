@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class PlanOptions:
     """A solution and what it answers. ``machine``: versions by component as they were found.
 
     ``undeclared`` are packages that CANN and torch_npu import without requiring them; ``added``
@@ -82,7 +82,7 @@ class Wanted:
     kept: Mapping[str, str] = field(default_factory=dict)
 
 
-def planned(catalog: Catalog, wanted: Wanted) -> Plan:
+def planned(catalog: Catalog, wanted: PlanOptions) -> Plan:
     """The plan for a solution. Raises DataError for a component of git without a ref."""
     versions = wanted.solution.versions
     parts = [catalog.component(name) for name in _in_order(catalog, versions)]
@@ -163,7 +163,9 @@ def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
     return max((day for day in days if day), default="")
 
 
-def _indexes(pip: Iterable[Component], wanted: Wanted) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _indexes(
+    pip: Iterable[Component], wanted: PlanOptions
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     machine = {"arch": wanted.base.facts.arch}
     for part in pip:
         version = wanted.solution.versions[part.id]
@@ -222,7 +224,7 @@ def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
     )
 
 
-def _requirements(catalog: Catalog, pip: Iterable[Component], wanted: Wanted) -> Iterator[str]:
+def _requirements(catalog: Catalog, pip: Iterable[Component], wanted: PlanOptions) -> Iterator[str]:
     for component in pip:
         yield f"{component.obtain.distribution}=={wanted.solution.versions[component.id]}"
     ranges = wanted.solution.ranges
@@ -280,7 +282,7 @@ def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
     return tuple(paths[name] for name in _PATH_FIRST if name in paths)
 
 
-def _missing(catalog: Catalog, parts: Iterable[Component], wanted: Wanted) -> Iterator[str]:
+def _missing(catalog: Catalog, parts: Iterable[Component], wanted: PlanOptions) -> Iterator[str]:
     """What an administrator has to get, exactly."""
     family = wanted.machine.get("soc")
     for part in parts:

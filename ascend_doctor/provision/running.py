@@ -41,7 +41,7 @@ class Runner:
     """
 
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    held: Held | None = None
+    held: PrefixLock | None = None
     hidden: tuple[str, ...] = ()
 
     def run(
@@ -117,7 +117,7 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class Held:
+class PrefixLock:
     """A prefix's lock. ``name`` is of this setup alone; all that it starts carries it."""
 
     descriptor: int
@@ -125,7 +125,7 @@ class Held:
 
 
 @contextlib.contextmanager
-def exclusively(file: Path) -> Iterator[Held]:
+def exclusively(file: Path) -> Iterator[PrefixLock]:
     """Hold a prefix's lock. Raises DoctorError where another setup has it.
 
     flock itself rather than a library around it: commands have to inherit the descriptor, so that
@@ -147,7 +147,7 @@ def exclusively(file: Path) -> Iterator[Held]:
         name = secrets.token_hex(8)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} {name}".encode(), 0)
-        yield Held(descriptor, name)
+        yield PrefixLock(descriptor, name)
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)

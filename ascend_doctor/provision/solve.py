@@ -40,7 +40,7 @@ _PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class SolveQuery:
     """``wishes``: ranges by component. ``machine``: versions by component, not to be changed.
 
     Without ``doubts`` only what some source allows is a solution; with them documented pairs
@@ -104,7 +104,7 @@ class Solution:
     stacks: tuple[str, ...]
 
 
-def solve(catalog: Catalog, question: Question) -> Solution | None:
+def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
     """The stack with the fewest doubts; among these verified first, then newest. None: no stack."""
     pins = pinned(catalog, question)
     if not isinstance(pins, dict):
@@ -112,7 +112,7 @@ def solve(catalog: Catalog, question: Question) -> Solution | None:
     return fewest_doubts(catalog, question, solution(catalog, question, pins))
 
 
-def fewest_doubts(catalog: Catalog, question: Question, first: Solution) -> Solution:
+def fewest_doubts(catalog: Catalog, question: SolveQuery, first: Solution) -> Solution:
     """The best of a solution and of those that differ in one row of what doubts are about."""
     best, least = first, _doubtfulness(catalog, first)
     for name in _VARIED:
@@ -157,7 +157,7 @@ def _doubtfulness(catalog: Catalog, found: Solution) -> int:
     return told + (0 if listed or not told else 3)
 
 
-def pinned(catalog: Catalog, question: Question) -> dict[str, str] | tuple[Demand, ...]:
+def pinned(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
     """Versions by component, or the demands at which the search ended."""
     provider = _Provider(catalog, question)
     search: Any = Resolution(provider, resolvelib.BaseReporter())
@@ -194,7 +194,7 @@ def _wanted(provider: _Provider, demands: list[Demand], pins: Mapping[str, str])
 class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     """What resolvelib asks of the matrix."""
 
-    def __init__(self, catalog: Catalog, question: Question) -> None:
+    def __init__(self, catalog: Catalog, question: SolveQuery) -> None:
         self.catalog = catalog
         self.question = question
         self.stacks = tuple(
@@ -389,7 +389,7 @@ def _never_by_itself(row: Release) -> bool:
     return row.status in _NEVER_BY_ITSELF or row.attributes.get("on_index") == "no"
 
 
-def _stacks_near(catalog: Catalog, question: Question) -> Iterator[Stack]:
+def _stacks_near(catalog: Catalog, question: SolveQuery) -> Iterator[Stack]:
     """The stacks that have a version within every wish that they speak of."""
     for stack in catalog.stacks:
         shared = [name for name in question.wishes if name in stack.components]
@@ -397,7 +397,7 @@ def _stacks_near(catalog: Catalog, question: Question) -> Iterator[Stack]:
             yield stack
 
 
-def _meet(catalog: Catalog, name: str, question: Question, stack: Stack) -> bool:
+def _meet(catalog: Catalog, name: str, question: SolveQuery, stack: Stack) -> bool:
     component = catalog.component(name)
     ranges = (question.wishes[name], stack.components[name])
     return any(
@@ -406,7 +406,7 @@ def _meet(catalog: Catalog, name: str, question: Question, stack: Stack) -> bool
     )
 
 
-def solution(catalog: Catalog, question: Question, pins: dict[str, str]) -> Solution:
+def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:
     """What pins mean: what pip may choose, what is doubtful, and which stacks they are."""
     provider = _Provider(catalog, question)
     ranges: dict[str, list[str]] = {}

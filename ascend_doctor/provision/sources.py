@@ -11,7 +11,7 @@ from ascend_doctor.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class RepositorySource:
     """``url`` has no credentials and may be shown; ``env`` has git put them in again.
 
     ``secrets`` are what must never be printed.
@@ -22,14 +22,14 @@ class Source:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
-def source(text: str) -> Source:
+def source(text: str) -> RepositorySource:
     """The source that a URL or folder names; its user name and password only go to git.
 
     They travel in the environment, which other users cannot read: arguments can be.
     """
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
-        return Source(url=text)
+        return RepositorySource(url=text)
     login, _, place = parts.netloc.rpartition("@")
     clean = urlunsplit(parts._replace(netloc=place))
     user, _, password = login.partition(":")
@@ -39,7 +39,9 @@ def source(text: str) -> Source:
         "GIT_CONFIG_VALUE_0": f"{parts.scheme}://{place}/",
     }
     hidden = {login, user, password, unquote(password), quote(password, safe="")}
-    return Source(url=clean, env=rewrite, secrets=tuple(sorted(hidden - {""}, key=len))[::-1])
+    return RepositorySource(
+        url=clean, env=rewrite, secrets=tuple(sorted(hidden - {""}, key=len))[::-1]
+    )
 
 
 class Mirrors:
@@ -58,7 +60,7 @@ class Mirrors:
             else:
                 self._places.append(_place(text))
 
-    def source(self, component: str, upstream: str) -> Source:
+    def source(self, component: str, upstream: str) -> RepositorySource:
         """Where to fetch a component from; upstream only where no mirror speaks of it.
 
         A folder speaks of what lies in it, a URL of everything. Raises DataError for a named
@@ -72,7 +74,7 @@ class Mirrors:
                 return source(f"{spot.rstrip('/')}/{last}.git")
             for name in (f"{last}.git", last, f"{component}.git", component):
                 if _is_repository(os.path.join(spot, name)):
-                    return Source(url=os.path.join(spot, name))
+                    return RepositorySource(url=os.path.join(spot, name))
         return source(upstream)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.live import exists, is_directory
-from ascend_doctor.provision.cann_env import Place, fronts, homes, is_foreign, stub
+from ascend_doctor.provision.cann_env import CannHost, fronts, homes, is_foreign, stub
 from ascend_doctor.provision.env_format import Change
 from ascend_doctor.provision.lock import Lock, environment_of
 
@@ -25,7 +25,7 @@ _TREES = ("megatron", "mindspeed")
 _GDN = "megatron/core/ssm/gated_delta_net.py"
 
 
-class Stack(NamedTuple):
+class StackPaths(NamedTuple):
     """What is to be imported: checkouts by component, and further entries of PYTHONPATH.
 
     ``environment`` is the folder of its Python environment, None for the active one. ``settings``
@@ -38,13 +38,13 @@ class Stack(NamedTuple):
     settings: tuple[Change, ...] = ()
 
 
-def stack_of(folder: Path, lock: Lock) -> Stack:
+def stack_of(folder: Path, lock: Lock) -> StackPaths:
     """The stack that was built in a folder."""
 
     def whole(path: str) -> str:
         return os.path.normpath(folder / path)
 
-    return Stack(
+    return StackPaths(
         checkouts={checkout.name: whole(checkout.path) for checkout in lock.checkouts},
         modules=tuple(whole(one) for one in lock.pythonpath),
         environment=os.path.normpath(environment_of(folder, lock)),
@@ -57,7 +57,7 @@ def stack_of(folder: Path, lock: Lock) -> Stack:
     )
 
 
-def variables(base: Mapping[str, str], stack: Stack, place: Place) -> list[Change]:
+def variables(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> list[Change]:
     """What is to be set, given an environment ``base`` that ``env`` has not touched.
 
     The user's own values are kept for what is a matter of the site: time-outs, and the settings of
@@ -79,7 +79,7 @@ def variables(base: Mapping[str, str], stack: Stack, place: Place) -> list[Chang
     return list(found.values())
 
 
-def _lists(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Change]:
+def _lists(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Iterator[Change]:
     front = {name: list(entries) for name, entries in fronts(place).items()}
     ours = _imported(stack)
     front["PYTHONPATH"] = [*ours, *front.get("PYTHONPATH", ())]
@@ -102,21 +102,21 @@ def _joined(name: str, entries: Iterable[str]) -> str:
     return ":".join(fromkey for fromkey in dict.fromkeys(entries) if fromkey or name == "PATH")
 
 
-def _kept(value: str, place: Place) -> list[str]:
+def _kept(value: str, place: CannHost) -> list[str]:
     entries: Sequence[str] = value.split(":") if value else ()
     return [entry for entry in entries if not is_foreign(entry, place)]
 
 
-def _is_tree(entry: str, place: Place) -> bool:
+def _is_tree(entry: str, place: CannHost) -> bool:
     return bool(entry) and any(is_directory(place.machine, f"{entry}/{tree}") for tree in _TREES)
 
 
-def _imported(stack: Stack) -> list[str]:
+def _imported(stack: StackPaths) -> list[str]:
     first = [stack.checkouts[one] for one in _FIRST if one in stack.checkouts]
     return list(dict.fromkeys((*first, *stack.modules)))
 
 
-def _of_stack(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Change]:
+def _of_stack(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Iterator[Change]:
     if stack.environment:
         if exists(place.machine, f"{stack.environment}/pyvenv.cfg"):
             yield Change("VIRTUAL_ENV", stack.environment, "the stack's Python environment")
@@ -128,7 +128,7 @@ def _of_stack(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[C
         yield Change("TWINKLE_SRC_PATH", twinkle, "scripts around twinkle take it from here")
 
 
-def _training(base: Mapping[str, str], stack: Stack, place: Place) -> Iterator[Change]:
+def _training(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Iterator[Change]:
     if tree := stack.checkouts.get("megatron-lm"):
         if not exists(place.machine, f"{tree}/{_GDN}"):
             why = "this megatron-core has no gated delta net; 1, the default, needs it"

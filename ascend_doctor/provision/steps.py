@@ -12,7 +12,7 @@ from ascend_doctor.errors import DoctorError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.lock import Checkout, Prefix
 from ascend_doctor.provision.running import Runner
-from ascend_doctor.provision.sources import Source
+from ascend_doctor.provision.sources import RepositorySource
 
 Word = Literal["built", "repaired", "skipped", "failed"]
 Done = Callable[[Word, str], None]
@@ -27,7 +27,7 @@ class Outcome:
     detail: str = ""
 
 
-class Watch(Protocol):
+class StepWatch(Protocol):
     """Who is told of the steps; ``folders`` grow while the step runs."""
 
     def step(self, title: str, folders: Sequence[Path]) -> contextlib.AbstractContextManager[None]:
@@ -50,8 +50,8 @@ class Site:
     prefix: Prefix
     runner: Runner
     catalog: Catalog
-    source: Callable[[Checkout], Source]
-    watch: Watch
+    source: Callable[[Checkout], RepositorySource]
+    watch: StepWatch
     asks: bool = True
     wheelhouse: Path | None = None
 

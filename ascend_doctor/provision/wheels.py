@@ -20,7 +20,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.machine.files import open_regular
 from ascend_doctor.provision.editable_wheel import READ, Declared, declared, linked, reference
-from ascend_doctor.provision.lock import Prefix, Source, Wheel
+from ascend_doctor.provision.lock import LockedSource, Prefix, Wheel
 from ascend_doctor.provision.running import CommandError, Runner
 
 _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
@@ -48,7 +48,7 @@ class Download(NamedTuple):
     """A wheel file, and what it was built from where the index has only that."""
 
     file: Path
-    source: Source | None = None
+    source: LockedSource | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ class Pip:
         arguments = ["wheel", "-q", "--no-deps", "-w", str(path), str(file)]
         self._pip(arguments, f"pip wheel {file.name}", _RESOLVE, scratch)
         (wheel,) = path.glob("*.whl")
-        return Download(wheel, Source(file=file.name, sha256=hashed(file)))
+        return Download(wheel, LockedSource(file=file.name, sha256=hashed(file)))
 
     def install(self, files: Iterable[Path], *, over: bool) -> None:
         """Install wheels and nothing else. ``over``: also where that version is there already."""
@@ -275,7 +275,7 @@ def intact(prefix: Prefix, wheel: Wheel) -> bool:
         return False
 
 
-def described(file: Path, source: Source | None = None) -> Wheel:
+def described(file: Path, source: LockedSource | None = None) -> Wheel:
     """Name, version and hash of a wheel file. Raises DataError for a name that is no wheel's."""
     name, version = named(file)
     return Wheel(name=name, version=version, file=file.name, sha256=hashed(file), source=source)

@@ -13,7 +13,7 @@ from ascend_doctor.redact.addresses import parsed, pseudonym
 from ascend_doctor.redact.identities import IPV4, IPV6, NAMES, NUMBERS, PAIRS, is_address
 from ascend_doctor.redact.names import known_names
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, within
-from ascend_doctor.redact.trees import Tree, texts_of
+from ascend_doctor.redact.trees import RedactedTree, texts_of
 
 T = TypeVar("T")
 Hidden = tuple[str, str, str]
@@ -177,7 +177,9 @@ class Redactor:
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
         self._active = within("\n".join(texts_of(value)).lower(), _EVERY)
         try:
-            told: T = Tree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(value)
+            told: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(
+                value
+            )
         finally:
             self._active = None
         return told

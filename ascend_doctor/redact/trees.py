@@ -19,7 +19,7 @@ _TELLS = re.compile(
 _LONGEST = 4096  # of a value whose name says what it is
 
 
-class Tree:
+class RedactedTree:
     """``clean`` makes a text harmless; ``known`` are texts that it was asked for already."""
 
     def __init__(

@@ -29,7 +29,7 @@ def render(
     verbose: bool = False,
 ) -> str:
     """The whole diagnosis, the root cause first."""
-    page = _Page(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
+    page = _DiagnosisPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(diagnosis)
     for number, cause in enumerate(diagnosis.causes):
         page.cause(cause, diagnosis if number == 0 else None)
@@ -40,7 +40,7 @@ def render(
     return page.text
 
 
-class _Page(Page):
+class _DiagnosisPage(Page):
     def _title(self, kind: str, text: str) -> None:
         first, *more = self.wrapped(text, 2)
         self.rows += ["", f"{self.mark(_LEVELS[kind])} {self.styled(first, bold=True)}", *more]

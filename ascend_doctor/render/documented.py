@@ -17,7 +17,7 @@ _NEAREST = 3
 _TELLING = ("torch-npu", "mindspeed", "megatron-core")
 
 
-class Cell(NamedTuple):
+class DocumentedCell(NamedTuple):
     """What a row wants of a component; ``fits`` is None where either side is not known."""
 
     wanted: str
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
     component: str
     here: str
-    cells: list[Cell]
+    cells: list[DocumentedCell]
 
 
 class Documented(NamedTuple):
@@ -65,7 +65,7 @@ def documented(facts: Snapshot, catalog: Catalog, device: str) -> Documented | N
 
     nearest = sorted(catalog.stacks, key=distance)[:_NEAREST]
     names = dict.fromkeys(name for one in nearest for name in one.components)
-    nothing = Cell("", None)
+    nothing = DocumentedCell("", None)
     return Documented(
         nearest,
         [
@@ -83,10 +83,10 @@ def _present(case: Case, component: str) -> str:
         return ""
 
 
-def _cell(catalog: Catalog, component: str, version: str, wanted: str) -> Cell:
+def _cell(catalog: Catalog, component: str, version: str, wanted: str) -> DocumentedCell:
     try:
         scheme = catalog.component(component).scheme
         fits = satisfies(scheme, version, wanted) if version else None
     except VersionError:
         fits = None
-    return Cell(spoken(wanted), fits)
+    return DocumentedCell(spoken(wanted), fits)

@@ -17,7 +17,7 @@ _PROBES = ("parallel-groups", "smoke-train")
 _TURN = 137
 
 
-class Cell(NamedTuple):
+class LayoutCell(NamedTuple):
     """``hue`` is that of the group, in degrees; ``side`` is a class of the page's style."""
 
     text: str
@@ -25,9 +25,9 @@ class Cell(NamedTuple):
     side: str = ""
 
 
-class Row(NamedTuple):
+class LayoutRow(NamedTuple):
     title: str
-    cells: list[Cell]
+    cells: list[LayoutCell]
 
 
 class Picture(NamedTuple):
@@ -38,12 +38,12 @@ class Picture(NamedTuple):
     ranks: list[int]
     ranks_in_all: int
     nodes: list[tuple[str, int]]
-    rows: list[Row]
+    rows: list[LayoutRow]
     more: int
 
 
 def picture(
-    layout: Layout, *, note: str = "", per_node: int = 0, further: Sequence[Row] = ()
+    layout: Layout, *, note: str = "", per_node: int = 0, further: Sequence[LayoutRow] = ()
 ) -> Picture:
     """Whose group every rank is in, for all kinds with more than one rank to a group."""
     ranks = list(range(min(layout.npus, MOST_RANKS)))
@@ -53,8 +53,8 @@ def picture(
         groups = layout.groups(kind)
         if len(groups[0]) > 1 and (kind not in EXPERT or layout.ep > 1):
             of = {rank: number for number, group in enumerate(groups) for rank in group}
-            cells = [Cell(str(of[rank]), hue(of[rank])) for rank in ranks]
-            rows.append(Row(f"{title} ({kind.upper()} {len(groups[0])})", cells))
+            cells = [LayoutCell(str(of[rank]), hue(of[rank])) for rank in ranks]
+            rows.append(LayoutRow(f"{title} ({kind.upper()} {len(groups[0])})", cells))
     several = 0 < per_node < layout.npus
     nodes = [
         (f"node {first // per_node}", min(per_node, len(ranks) - first))
@@ -70,9 +70,9 @@ def hue(number: int) -> int:
     return number * _TURN % 360
 
 
-def _edged(row: Row, starts: set[int]) -> Row:
+def _edged(row: LayoutRow, starts: set[int]) -> LayoutRow:
     sides = ("begins" if rank in starts else "" for rank in range(len(row.cells)))
-    return Row(
+    return LayoutRow(
         row.title, [cell._replace(side=side) for cell, side in zip(row.cells, sides, strict=True)]
     )
 

@@ -13,7 +13,7 @@ from ascend_doctor.report import Report
 _LEVELS = {"fine": Level.OK, "unsteady": Level.UNKNOWN, "untold": Level.UNKNOWN}
 
 
-class Cell(NamedTuple):
+class PairCell(NamedTuple):
     """One pair. ``share`` is its rate in per cent of the best one's."""
 
     pair: Pair
@@ -43,7 +43,7 @@ class Matrix(NamedTuple):
 
     numbers: tuple[int, ...]
     names: tuple[str, ...]
-    rows: tuple[tuple[Cell | None, ...], ...]
+    rows: tuple[tuple[PairCell | None, ...], ...]
     hidden: int
 
     @property
@@ -62,10 +62,10 @@ def matrix_of(report: Report, *, most: int) -> Matrix | None:
     numbers = tuple(number for number, name in enumerate(pairs.nodes) if name in kept)
     names = tuple(pairs.nodes[one] for one in numbers)
     best = max((pair.gbps or 0.0 for pair in pairs.pairs), default=0.0) or 1.0
-    cells: dict[tuple[str, str], Cell] = {}
+    cells: dict[tuple[str, str], PairCell] = {}
     for pair in pairs.pairs:
         level = _LEVELS.get(pair.outcome, Level.ERROR)
-        cell = Cell(pair, level, round(100 * (pair.gbps or 0.0) / best))
+        cell = PairCell(pair, level, round(100 * (pair.gbps or 0.0) / best))
         cells[pair.nodes] = cells[pair.nodes[::-1]] = cell
     rows = tuple(tuple(cells.get((one, two)) for two in names) for one in names)
     return Matrix(numbers, names, rows, len(pairs.nodes) - len(names))

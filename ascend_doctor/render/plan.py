@@ -8,17 +8,17 @@ from typing import NamedTuple
 from ascend_doctor.planning.flags import FRAMEWORKS
 from ascend_doctor.planning.memory import GIB, Memory
 from ascend_doctor.planning.picture import coordinates, held
-from ascend_doctor.planning.ranking import Choice, Place
-from ascend_doctor.planning.rules import RULES, Asked
+from ascend_doctor.planning.ranking import RankBudget, RankedLayout
+from ascend_doctor.planning.rules import RULES, LayoutQuery
 from ascend_doctor.planning.weights import stages
 from ascend_doctor.render.html import page, parts
-from ascend_doctor.render.layouts import MOST_RANKS, Cell, Picture, Row, hue, picture
+from ascend_doctor.render.layouts import MOST_RANKS, LayoutCell, LayoutRow, Picture, hue, picture
 
 
 class Shown(NamedTuple):
     """``memory`` are (what, GiB, per cent of the largest sum); ``flags`` are (framework, lines)."""
 
-    choice: Choice
+    choice: RankedLayout
     total: float
     memory: list[tuple[str, float, float]]
     picture: Picture
@@ -26,7 +26,12 @@ class Shown(NamedTuple):
 
 
 def render(
-    asked: Asked, where: Place, choices: Sequence[Choice], *, legal: int, frameworks: Sequence[str]
+    asked: LayoutQuery,
+    where: RankBudget,
+    choices: Sequence[RankedLayout],
+    *,
+    legal: int,
+    frameworks: Sequence[str],
 ) -> str:
     """The layouts that were chosen of the ``legal`` ones, the best first."""
     largest = max((choice.memory.total for choice in choices), default=1.0)
@@ -42,7 +47,11 @@ def render(
 
 
 def _shown(
-    asked: Asked, where: Place, choice: Choice, largest: float, frameworks: Sequence[str]
+    asked: LayoutQuery,
+    where: RankBudget,
+    choice: RankedLayout,
+    largest: float,
+    frameworks: Sequence[str],
 ) -> Shown:
     return Shown(
         choice=choice,
@@ -67,7 +76,7 @@ def _memory(memory: Memory) -> dict[str, float]:
     }
 
 
-def _held(asked: Asked, choice: Choice) -> list[Row]:
+def _held(asked: LayoutQuery, choice: RankedLayout) -> list[LayoutRow]:
     """Which layers and which experts every rank holds."""
     layout = choice.layout
     ranks = range(min(layout.npus, MOST_RANKS))
@@ -76,8 +85,8 @@ def _held(asked: Asked, choice: Choice) -> list[Row]:
     rows = []
     if layout.pp > 1:
         stage = [dense[rank]["pp"] for rank in ranks]
-        rows.append(Row("layers", [Cell(layers[at], hue(at)) for at in stage]))
+        rows.append(LayoutRow("layers", [LayoutCell(layers[at], hue(at)) for at in stage]))
     if asked.model.experts:
         places = [expert[rank]["ep"] for rank in ranks]
-        rows.append(Row("experts", [Cell(held(choice, at), hue(at)) for at in places]))
+        rows.append(LayoutRow("experts", [LayoutCell(held(choice, at), hue(at)) for at in places]))
     return rows

@@ -23,7 +23,7 @@ def render(
     verbose: bool = False,
 ) -> str:
     """The whole report. Errors come first, then warnings, then what could not be told."""
-    page = _Page(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
+    page = _TextPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(report)
     for finding in report.unfolded if verbose else report.complaints:
         page.finding(finding)
@@ -33,7 +33,7 @@ def render(
     return page.text
 
 
-class _Page(Page):
+class _TextPage(Page):
     def head(self, report: Report) -> None:
         host, python = report.snapshot.host, report.snapshot.python
         parts = [f"ascend-doctor {report.tool_version}"]

@@ -15,7 +15,7 @@ import yaml
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine import scratch
 from ascend_doctor.machine.live import FileStatus
-from ascend_doctor.machine.recorded import Command, Recording, ReplayMachine
+from ascend_doctor.machine.recorded import RecordedCommand, Recording, ReplayMachine
 from ascend_doctor.simulator.faults import Injection
 from ascend_doctor.simulator.soc import find
 from ascend_doctor.simulator.tree import Tree
@@ -39,7 +39,7 @@ _COUNTERS = (
 )
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class MachineKind(msgspec.Struct, frozen=True, kw_only=True):
     """A server. ``chips`` devices make one card; ``pci`` is the device id of the chips."""
 
     name: str
@@ -57,8 +57,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind(name="a2-8", soc="Ascend910B3", shown="910B3", cards=8, chips=1, pci="0xd802"),
-        Kind(name="a3-16", soc="Ascend910_9391", shown="Ascend910", cards=8, chips=2, pci="0xd803"),
+        MachineKind(name="a2-8", soc="Ascend910B3", shown="910B3", cards=8, chips=1, pci="0xd802"),
+        MachineKind(
+            name="a3-16", soc="Ascend910_9391", shown="Ascend910", cards=8, chips=2, pci="0xd803"
+        ),
     )
 }
 
@@ -66,7 +68,7 @@ KINDS = {
 class SimulatedMachine:
     """A server of a kind. The folder of its recording goes when nobody has the recording."""
 
-    def __init__(self, kind: Kind, soc: str, memory: int) -> None:
+    def __init__(self, kind: MachineKind, soc: str, memory: int) -> None:
         self.kind = kind
         self.soc = soc
         self.memory = memory
@@ -107,7 +109,7 @@ def machine(name: str, *, soc: str | None = None, memory: int = MEMORY) -> Simul
     return SimulatedMachine(kind, chip, memory)
 
 
-def write(kind: Kind, folder: Path, *, soc: str, memory: int) -> None:
+def write(kind: MachineKind, folder: Path, *, soc: str, memory: int) -> None:
     """Write the server as a recorded machine."""
     for path, text in _files(kind).items():
         place = folder / "root" / path.lstrip("/")
@@ -120,7 +122,9 @@ def write(kind: Kind, folder: Path, *, soc: str, memory: int) -> None:
     nodes["/usr/local/bin/npu-smi"] = nodes[f"{_DRIVER_ROOT}/tools/hccn_tool"] = tool
     recording = Recording(
         origin=f"simulated {kind.name}; no such machine was seen",
-        commands=[Command(name=name, stdout=text) for name, text in _answers(kind, soc, memory)],
+        commands=[
+            RecordedCommand(name=name, stdout=text) for name, text in _answers(kind, soc, memory)
+        ],
         nodes=nodes,
         values={"holders": {"processes": [], "complete": True}},
     )
@@ -128,7 +132,7 @@ def write(kind: Kind, folder: Path, *, soc: str, memory: int) -> None:
     (folder / "machine.yaml").write_text(text, "utf-8")
 
 
-def _files(kind: Kind) -> dict[str, str]:
+def _files(kind: MachineKind) -> dict[str, str]:
     files = {
         f"{_DRIVER_ROOT}/version.info": (
             f"Version={DRIVER}\nascendhal_version=7.35.19\nInnerversion=simulated\n"
@@ -168,7 +172,7 @@ def _bus(device: int) -> str:
     return f"0000:{0x81 + device:02X}:00.0"
 
 
-def _answers(kind: Kind, soc: str, memory: int) -> Iterator[tuple[str, str]]:
+def _answers(kind: MachineKind, soc: str, memory: int) -> Iterator[tuple[str, str]]:
     yield "npu-smi info", _table(kind, memory >> 20)
     cards = (
         "\n" + _pairs({"NPU ID": str(n), "Chip Count": str(kind.chips)}) for n in range(kind.cards)
@@ -215,7 +219,7 @@ def _pairs(pairs: Mapping[str, str]) -> str:
     return "".join(f"\t{key:<41}: {value}\n" for key, value in pairs.items())
 
 
-def _table(kind: Kind, megabytes: int) -> str:
+def _table(kind: MachineKind, megabytes: int) -> str:
     """`npu-smi info` in the layout of A2 and A3 up to 25.5."""
     second = "Chip  Phy-ID" if kind.chips > 1 else "Chip"
     head = ("Power(W)    Temp(C)           Hugepages-Usage(page)", "AICore(%)   Memory-Usage(MB)")
@@ -249,7 +253,7 @@ def _row(*cells: str) -> str:
     return "".join(f"| {cell}" for cell in cells) + "|"
 
 
-def _topology(kind: Kind) -> str:
+def _topology(kind: MachineKind) -> str:
     """A2: HCCS between all cards; A3: SIO within a card, HCCS_SW between cards."""
     word = "Phy-ID" if kind.chips > 1 else "NPU"
     names = [f"{word}{n}" for n in range(kind.devices)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import Machine
-from ascend_doctor.provision.cann_env import Install, Place
+from ascend_doctor.provision.cann_env import CannHost, Install
 from ascend_doctor.provision.lock import FILE, Prefix, environment_of, read
 from ascend_doctor.provision.stack_env import stack_of, variables
 from ascend_doctor.simulator.tree import Tree
@@ -46,7 +46,7 @@ def environment(
 ) -> dict[str, str]:
     """What `source <(ascend-doctor env)` gives on the simulated machine, above ``base``."""
     home = str(tree.home)
-    place = Place(machine=machine, cann=Install(home, (home,)), driver=())
+    place = CannHost(machine=machine, cann=Install(home, (home,)), driver=())
     env = dict(base)
     for variable in variables(base, stack_of(folder, read(folder)), place):
         if variable.value is None:

@@ -19,7 +19,7 @@ from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator import layout
 from ascend_doctor.simulator.ledger import new_ledger
 from ascend_doctor.simulator.soc import properties
-from ascend_doctor.simulator.wheel import Wheel, find_wheel, needs
+from ascend_doctor.simulator.wheel import TorchNpuWheel, find_wheel, needs
 
 CANN = "9.1.0"
 KERNELS = "ascend910b"
@@ -119,7 +119,7 @@ def build(
     return tree
 
 
-def _make(tree: Tree, wheel: Wheel, compiler: compiling.Compiler, without: str) -> None:
+def _make(tree: Tree, wheel: TorchNpuWheel, compiler: compiling.Compiler, without: str) -> None:
     """Build beside the final place and move it there whole, so that no half tree is ever seen."""
     work = Path(tempfile.mkdtemp(prefix=f"{tree.root.name}-", dir=tree.root.parent))
     try:
@@ -137,7 +137,7 @@ def _make(tree: Tree, wheel: Wheel, compiler: compiling.Compiler, without: str) 
         raise
 
 
-def _key(wheel: Wheel, *parts: object) -> str:
+def _key(wheel: TorchNpuWheel, *parts: object) -> str:
     """A hash of all that the tree is made of: the wheel, the compiler, our sources, the options."""
     here = Path(__file__).parent
     digest = hashlib.sha256(repr((wheel, *parts)).encode())

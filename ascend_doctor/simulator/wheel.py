@@ -41,7 +41,7 @@ OPERATOR = re.compile(rb"\0(aclnn[A-Z]\w+)(?=\0)")
 CANN_SYMBOL = re.compile(r"acl[A-Za-z]|Hccl|Msprof|rt[A-Z]|[a-z]+_s$|_Z(T[VIS])?NK?(2ge|3atb)\d")
 
 
-class Wheel(msgspec.Struct, frozen=True, kw_only=True):
+class TorchNpuWheel(msgspec.Struct, frozen=True, kw_only=True):
     """An installed torch_npu. ``mapped``: files that its interpreter has loaded."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     mapped: tuple[Path, ...]
 
 
-class Elf(msgspec.Struct, frozen=True, kw_only=True):
+class ElfSymbols(msgspec.Struct, frozen=True, kw_only=True):
     """The dynamic symbols of a shared object, or all symbols of a relocatable one."""
 
     needed: tuple[str, ...]
@@ -66,7 +66,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     operators: frozenset[str]
 
 
-def find_wheel(python: Path) -> Wheel:
+def find_wheel(python: Path) -> TorchNpuWheel:
     """The torch_npu of an interpreter. Raises DataError where there is none."""
     try:
         done = LiveMachine().run([str(python), "-c", LOCATE], deadline=60)
@@ -82,7 +82,7 @@ def find_wheel(python: Path) -> Wheel:
                 f"{python}: {name} is not installed there; the simulated NPU runs the real one: "
                 + packages.command(str(python))
             )
-    return Wheel(
+    return TorchNpuWheel(
         folder=Path(found["folder"]),
         torch=Path(found["torch"]),
         version=found["version"],
@@ -91,7 +91,7 @@ def find_wheel(python: Path) -> Wheel:
     )
 
 
-def read_elf(path: Path) -> Elf:
+def read_elf(path: Path) -> ElfSymbols:
     """Symbols of an ELF file. Raises DataError for anything else."""
     try:
         with path.open("rb") as file:
@@ -109,14 +109,14 @@ def read_elf(path: Path) -> Elf:
             tags = list(dynamic.iter_tags("DT_NEEDED")) if dynamic else []
     except (OSError, ELFError) as error:
         raise DataError(f"{path}: cannot read its symbols: {error}") from error
-    return Elf(
+    return ElfSymbols(
         needed=tuple(tag.needed for tag in tags),
         defined=frozenset(defined),
         undefined=frozenset(undefined),
     )
 
 
-def needs(wheel: Wheel) -> Needs:
+def needs(wheel: TorchNpuWheel) -> Needs:
     """Which symbols the CANN libraries must define for every object of the wheel to load."""
     own = {path.name: read_elf(path) for path in sorted(wheel.folder.rglob("*.so"))}
     around = [*sorted(wheel.torch.glob("lib/*.so*")), *wheel.mapped]
@@ -164,7 +164,9 @@ def _is_elf(path: Path) -> bool:
         return False
 
 
-def _cann_libraries(elf: Elf, own: Mapping[str, Elf], elsewhere: Mapping[str, Elf]) -> list[str]:
+def _cann_libraries(
+    elf: ElfSymbols, own: Mapping[str, ElfSymbols], elsewhere: Mapping[str, ElfSymbols]
+) -> list[str]:
     """Libraries of CANN that are loaded with an object, through objects of the wheel too."""
     found: list[str] = []
     waiting, seen = list(elf.needed), set[str]()

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_doctor.commands.setup_display import Display
+from ascend_doctor.commands.setup_display import SetupDisplay
 from ascend_doctor.provision.steps import Outcome
 
 
 def test_what_was_no_step_has_no_time_of_the_step_before(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    display = Display(quiet=False)
+    display = SetupDisplay(quiet=False)
     with display.step("environment", []):
         pass
     display.ended(Outcome("environment", "built", "2 wheels"))

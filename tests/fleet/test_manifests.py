@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.cli import run
-from ascend_doctor.fleet.manifest import FAMILIES, Toleration, Wanted, ascend_job, volcano
+from ascend_doctor.fleet.manifest import FAMILIES, ManifestOptions, Toleration, ascend_job, volcano
 from tests.upstream import upstream
 
 Manifest = dict[str, Any]
@@ -222,11 +222,11 @@ def test_what_cannot_be_is_one_line(
 
 @given(st.text(min_size=1, max_size=12), st.sampled_from([volcano, ascend_job]))
 def test_any_word_reaches_the_doctor_as_it_is(
-    word: str, shape: Callable[[Wanted], Manifest]
+    word: str, shape: Callable[[ManifestOptions], Manifest]
 ) -> None:
     chips = FAMILIES["ascend910b"]
     found = shape(
-        Wanted(
+        ManifestOptions(
             name="a",
             image=word,
             command=("ascend-doctor", word),

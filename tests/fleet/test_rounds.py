@@ -20,7 +20,7 @@ from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.judge import judge as judge_case
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from ascend_doctor.probing.pair_bisection import Row, Table, table_of
+from ascend_doctor.probing.pair_bisection import PairRow, PairTable, table_of
 from ascend_doctor.redact import redactor
 from ascend_doctor.render import FORMATS, html, markdown, text
 from ascend_doctor.render import json as json_format
@@ -32,30 +32,30 @@ HOSTILE = "\x1b]0;x\x07[red]<b>&|`@all\u202e"
 BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")
 
 
-def row(one: int, two: int, number: int = 0, **fields: Any) -> Row:
+def row(one: int, two: int, number: int = 0, **fields: Any) -> PairRow:
     fine = {"outcome": "ok", "us": 250.0, "gbps": 1.0, "sent": 1640, "messages": 200}
-    return msgspec.convert({"pair": (one, two), "round": number, **fine, **fields}, Row)
+    return msgspec.convert({"pair": (one, two), "round": number, **fine, **fields}, PairRow)
 
 
-def failed(one: int, two: int, number: int = 0) -> Row:
-    return Row(pair=(one, two), round=number, outcome="failed", why="no end in time")
+def failed(one: int, two: int, number: int = 0) -> PairRow:
+    return PairRow(pair=(one, two), round=number, outcome="failed", why="no end in time")
 
 
 CUT = (row(0, 1), row(0, 2), row(1, 2), failed(0, 3), failed(1, 3), failed(2, 3))
 
 
-def table(*rows: Row, count: int = 4, **fields: Any) -> Table:
+def table(*rows: PairRow, count: int = 4, **fields: Any) -> PairTable:
     hosts = {one: f"n{one}" for one in range(count)}
-    return Table(**{"run": "r", "count": count, "hosts": hosts, "pairs": rows, **fields})
+    return PairTable(**{"run": "r", "count": count, "hosts": hosts, "pairs": rows, **fields})
 
 
-def run_of(number: int, told: Table, device: str = "npu") -> ProbeRun:
+def run_of(number: int, told: PairTable, device: str = "npu") -> ProbeRun:
     values = msgspec.to_builtins(told)
     result = ProbeResult(probe=PROBE, rank=number, ok=True, values=values)
     return ProbeRun(probe=PROBE, device=device, ranks=(result,))
 
 
-def report_of(number: int, told: Table, *more: Finding, **fields: Any) -> Report:
+def report_of(number: int, told: PairTable, *more: Finding, **fields: Any) -> Report:
     """What a node says that has recorded this table."""
     run = run_of(number, told)
     found = recorded(run)
@@ -266,7 +266,7 @@ def test_of_many_nodes_the_suspects_are_shown() -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_hostile_names_and_reasons_reach_no_format_raw(name: str) -> None:
-    bad = Row(pair=(0, 3), outcome="failed", why=HOSTILE)
+    bad = PairRow(pair=(0, 3), outcome="failed", why=HOSTILE)
     rows = (*CUT[:3], bad, failed(1, 3), failed(2, 3))
     report = report_of(0, table(*rows, hosts={0: HOSTILE, 1: "b", 3: HOSTILE}))
     render = __import__(f"ascend_doctor.render.{name}", fromlist=["render"]).render
@@ -335,7 +335,7 @@ def test_what_the_check_says(run: ProbeRun, level: Level, part: str) -> None:
 
 
 def test_it_says_what_was_measured_and_what_to_look_at() -> None:
-    wrong = [Row(pair=(one, 3), outcome="wrong", wrong=7 + one) for one in range(3)]
+    wrong = [PairRow(pair=(one, 3), outcome="wrong", wrong=7 + one) for one in range(3)]
     (found,) = checked(run_of(0, table(*CUT[:3], *wrong)))
     assert found.found.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
     assert found.remedy is not None
@@ -349,7 +349,9 @@ def test_it_says_what_was_measured_and_what_to_look_at() -> None:
 
 
 def test_pairs_that_could_not_be_measured_accuse_nobody() -> None:
-    lost = [Row(pair=(one, 3), outcome="untold", why="node 3 gave no answer") for one in range(3)]
+    lost = [
+        PairRow(pair=(one, 3), outcome="untold", why="node 3 gave no answer") for one in range(3)
+    ]
     found = checked(run_of(0, table(*CUT[:3], *lost)))
     assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
     assert (found[0].found, found[0].nodes) == ("node 3 gave no answer", ("n3",))

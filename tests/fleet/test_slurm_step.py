@@ -8,7 +8,7 @@ import pytest
 
 from ascend_doctor.fleet.engine import Job
 from ascend_doctor.fleet.slurm import Slurm
-from ascend_doctor.fleet.slurm_step import Step
+from ascend_doctor.fleet.slurm_step import SlurmStep
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,6 @@ def test_what_was_killed_for_its_time_had_not_ended(
     (tmp_path / "node1.log").write_text("Killed\n")
     (tmp_path / "node1.exit").write_text(f"{code}\n")
     job = Job(folder=str(tmp_path), check=(), deadline=60)
-    step = Step(Slurm(), job, ("node1",), doctor=("ascend-doctor",), words=())
+    step = SlurmStep(Slurm(), job, ("node1",), doctor=("ascend-doctor",), words=())
     step.late = late
     assert step.silent({}) == (("node1", reason),)

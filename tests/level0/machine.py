@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from ascend_doctor.machine.live import READ_LIMIT, FileStatus
-from ascend_doctor.machine.recorded import Command, Recording, ReplayMachine
+from ascend_doctor.machine.recorded import RecordedCommand, Recording, ReplayMachine
 from tests.machines.compose import MACHINES, composed, merged, spec, spread
 
 _CHANGED = ("edit", "gone", "refused")
@@ -29,7 +29,7 @@ class ChangedMachine(ReplayMachine):
         self._commands = {one.name: one for one in recording.commands}
 
     @property
-    def commands(self) -> dict[str, Command]:
+    def commands(self) -> dict[str, RecordedCommand]:
         return self._commands
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:

@@ -15,7 +15,7 @@ from ascend_doctor.collect.snapshot import take
 from ascend_doctor.facts import Launch, StackLock
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.machine.recorded import Command, RecordingMachine
+from ascend_doctor.machine.recorded import RecordedCommand, RecordingMachine
 from ascend_doctor.matrix.catalog import Catalog
 from tests.level0.machine import ChangedMachine, changed, machine, table
 
@@ -133,7 +133,7 @@ def dropped(name: str, question: str, how: str) -> ChangedMachine:
     found = machine(name)
     kind, _, key = question.partition(" ")
     if kind == "run" and how == "empty":
-        found.commands[key] = Command(name=key)
+        found.commands[key] = RecordedCommand(name=key)
     elif kind == "run":
         del found.commands[key]
     elif kind == "value":

@@ -13,7 +13,7 @@ import pytest
 
 from ascend_doctor.matrix.catalog import Catalog, folder
 from ascend_doctor.planning.layout import Layout
-from ascend_doctor.planning.memory import Run, activations, estimate, per_token
+from ascend_doctor.planning.memory import TrainingRun, activations, estimate, per_token
 from ascend_doctor.planning.model import Model, every, find
 from ascend_doctor.planning.weights import adapters, held, vocabulary
 from tests.planning.interpreters import each_megatron, requires_megatron, run
@@ -34,7 +34,7 @@ BASE: dict[str, Any] = {
 DENSE = Model(**BASE)
 TIED = Model(**BASE, qk_norm=True, tied=True)
 MOE = Model(**BASE, experts=8, top_k=2, expert_ffn=192)
-SHORT = Run(sequence=128, micro_batch=2)
+SHORT = TrainingRun(sequence=128, micro_batch=2)
 
 # A model, a layout, a rank of it and its stage, and whether activations are measured as well.
 MEASURED = [
@@ -134,7 +134,7 @@ def test_adapters_are_those_of_all_linear_layers() -> None:
 
 def test_recomputation_and_pipelines_keep_what_they_should() -> None:
     model = find(CATALOG, "qwen3-8b")
-    layout, one = Layout(npus=4, pp=4), Run(sequence=1024)
+    layout, one = Layout(npus=4, pp=4), TrainingRun(sequence=1024)
     kept = [activations(model, layout, one, stage, recompute=False) for stage in range(4)]
     assert kept[0] == pytest.approx(4 / 3 * kept[1])
     again = estimate(model, layout, one, recompute=True)
@@ -165,7 +165,7 @@ def theirs() -> ModuleType:
     return module
 
 
-def arguments(model: Model, layout: Layout, one: Run) -> SimpleNamespace:
+def arguments(model: Model, layout: Layout, one: TrainingRun) -> SimpleNamespace:
     return SimpleNamespace(
         kv_channels=model.head_dim,
         num_attention_heads=model.heads,
@@ -198,7 +198,7 @@ def arguments(model: Model, layout: Layout, one: Run) -> SimpleNamespace:
 def test_dense_states_agree_with_megatrons_estimate(
     theirs: ModuleType, name: str, layout: Layout
 ) -> None:
-    model, one = find(CATALOG, name), Run(sequence=4096)
+    model, one = find(CATALOG, name), TrainingRun(sequence=4096)
     ours = estimate(model, layout, one, recompute=False)
     states = ours.weights + ours.gradients + ours.optimizer
     other = theirs.compute_weight_and_optimizer_memory(arguments(model, layout, one))
@@ -206,7 +206,7 @@ def test_dense_states_agree_with_megatrons_estimate(
 
 
 def test_megatrons_estimate_does_not_know_expert_parallelism(theirs: ModuleType) -> None:
-    model, one = find(CATALOG, "qwen3-30b-a3b"), Run(sequence=4096)
+    model, one = find(CATALOG, "qwen3-30b-a3b"), TrainingRun(sequence=4096)
     alone, spread = Layout(npus=8, tp=2), Layout(npus=8, tp=2, ep=4)
     their = theirs.compute_weight_and_optimizer_memory(arguments(model, spread, one))
     same = theirs.compute_weight_and_optimizer_memory(arguments(model, alone, one))
@@ -223,7 +223,7 @@ def test_megatrons_estimate_does_not_know_expert_parallelism(theirs: ModuleType)
 def test_activations_differ_from_megatrons_as_documented(
     theirs: ModuleType, name: str, share: float
 ) -> None:
-    model, layout, one = find(CATALOG, name), Layout(npus=8, tp=4), Run(sequence=4096)
+    model, layout, one = find(CATALOG, name), Layout(npus=8, tp=4), TrainingRun(sequence=4096)
     ours = activations(model, layout, one, 0, recompute=False)
     other = theirs.compute_activation_memory(arguments(model, layout, one), None)
     assert ours / other == pytest.approx(share, abs=0.02)

@@ -13,20 +13,20 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.planning.flags import FRAMEWORKS
 from ascend_doctor.planning.layout import Layout
-from ascend_doctor.planning.memory import GIB, Run
+from ascend_doctor.planning.memory import GIB, TrainingRun
 from ascend_doctor.planning.model import Model, every, find, from_config
 from ascend_doctor.planning.picture import groups, picture
-from ascend_doctor.planning.ranking import Place, choice, choices
-from ascend_doctor.planning.rules import Asked, broken
+from ascend_doctor.planning.ranking import RankBudget, choice, choices
+from ascend_doctor.planning.rules import LayoutQuery, broken
 from tests.conftest import Command
 
 CATALOG = Catalog()
 ROW = find(CATALOG, "qwen3-30b-a3b")
-ANYWHERE = Place()
+ANYWHERE = RankBudget()
 
 
-def asked(model: Model = ROW, *, megatron: str = "", **run: int) -> Asked:
-    return Asked(model=model, run=Run(**run), megatron=megatron)
+def asked(model: Model = ROW, *, megatron: str = "", **run: int) -> LayoutQuery:
+    return LayoutQuery(model=model, run=TrainingRun(**run), megatron=megatron)
 
 
 @pytest.mark.parametrize(("npus", "wanted", "experts"), [(8, "TP2·EP4", 32), (16, "TP2·EP8", 16)])
@@ -58,7 +58,9 @@ def test_every_legal_layout_satisfies_every_rule_and_is_listed_once() -> None:
         (Layout(npus=8, cp=2), asked(find(CATALOG, "qwen3.5-35b-a3b"), megatron="0.16.1"), "CP"),
     ],
 )
-def test_a_layout_that_breaks_a_rule_says_which(layout: Layout, given_: Asked, words: str) -> None:
+def test_a_layout_that_breaks_a_rule_says_which(
+    layout: Layout, given_: LayoutQuery, words: str
+) -> None:
     found = list(broken(given_, layout))
     assert any(words in text for _, text in found)
     assert all(rule.source for rule, _ in found)
@@ -71,19 +73,19 @@ def test_newer_megatrons_take_more() -> None:
 
 
 def test_what_fits_comes_before_what_does_not_and_recomputation_is_tried() -> None:
-    small = choices(asked(), 8, Place(memory=40 * GIB))
+    small = choices(asked(), 8, RankBudget(memory=40 * GIB))
     assert [bool(one.fits) for one in small] == sorted(
         (bool(one.fits) for one in small), reverse=True
     )
     model = find(CATALOG, "qwen3-8b")
     long = asked(model, sequence=32768, lora=8)
-    one = choice(long, Layout(npus=8, tp=4), Place(memory=40 * GIB))
+    one = choice(long, Layout(npus=8, tp=4), RankBudget(memory=40 * GIB))
     assert one.fits
     assert one.memory.recompute
 
 
 def test_nodes_are_not_crossed_where_there_is_another_way() -> None:
-    first = choices(asked(), 16, Place(per_node=8))[0]
+    first = choices(asked(), 16, RankBudget(per_node=8))[0]
     assert not {"tp", "ep", "cp"} & set(first.crosses)
 
 
@@ -107,7 +109,7 @@ def test_layers_that_do_not_divide_are_said() -> None:
 
 
 def test_the_picture_has_every_rank_and_expert() -> None:
-    one = choice(asked(), Layout(npus=16, tp=2, ep=8), Place(per_node=8))
+    one = choice(asked(), Layout(npus=16, tp=2, ep=8), RankBudget(per_node=8))
     rows = "\n".join(picture(asked(), one, 8))
     assert "node 0" in rows
     assert "node 1" in rows

@@ -17,7 +17,7 @@ from ascend_doctor.checks.probes.pair_rounds import PROBE, verdicts
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.probing.launching import launch
 from ascend_doctor.probing.pair_bisection import table_of
-from ascend_doctor.probing.request import Nodes, ProbeRequest
+from ascend_doctor.probing.request import LaunchNodes, ProbeRequest
 from ascend_doctor.probing.schedule import Extent, plan
 
 WRONG = """
@@ -48,7 +48,7 @@ dist.TCPStore = store
 
 
 def request(count: int, number: int, python: Path, port: int, local: int) -> ProbeRequest:
-    nodes = Nodes(count=count, rank=number, endpoint=f"127.0.0.1:{port}")
+    nodes = LaunchNodes(count=count, rank=number, endpoint=f"127.0.0.1:{port}")
     found = plan(3, device="cpu", nproc=local, python=str(python), extent=Extent(nodes=nodes))
     return next(one for one in found if one.probe == PROBE)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.probing.pair_bisection import table_of
-from ascend_doctor.probing.request import Nodes
+from ascend_doctor.probing.request import LaunchNodes
 from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
 
@@ -28,7 +28,7 @@ def test_two_nodes_with_two_npus_each(
         endpoint = f"127.0.0.1:{free.getsockname()[1]}"
     agents = []
     for number in range(2):
-        nodes = Nodes(count=2, rank=number, endpoint=endpoint)
+        nodes = LaunchNodes(count=2, rank=number, endpoint=endpoint)
         extent = Extent(nodes=nodes)
         several = plan(3, device="npu", nproc=2, python=str(examined_python), extent=extent)
         asked = next(one for one in several if one.probe == "pair-rounds")

@@ -24,7 +24,7 @@ from ascend_doctor.provision.lock import Prefix, Proof
 from ascend_doctor.provision.plan import Base, from_lock
 from ascend_doctor.provision.request_ranges import added, wishes
 from ascend_doctor.provision.running import CommandError, Runner
-from ascend_doctor.provision.sources import Source
+from ascend_doctor.provision.sources import RepositorySource
 from ascend_doctor.provision.steps import Outcome, Site
 from ascend_doctor.provision.wheels import Pip
 from ascend_doctor.redact import Redactor
@@ -179,7 +179,7 @@ def test_helpers_are_compiled_for_the_python_of_the_stack(tmp_path: Path) -> Non
         prefix=Prefix(tmp_path),
         runner=Runner(),
         catalog=CATALOG,
-        source=lambda one: Source(url=one.url),
+        source=lambda one: RepositorySource(url=one.url),
         watch=steps,
     )
     compile_helpers(site, tmp_path, sys.executable)

@@ -16,7 +16,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import choose
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.request_ranges import wishes
-from ascend_doctor.provision.solve import Question, Solution, solve
+from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 
 CATALOG = Catalog()
 QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
@@ -46,7 +46,7 @@ def wrong(question: dict[str, Any]) -> str:
         on = facts_on(CATALOG, [f"{name}={value}" for name, value in ask.get("on", {}).items()])
     except click.UsageError as error:
         return "" if question.get("usage", "?") in error.message else f"usage: {error.message}"
-    asked = Question(
+    asked = SolveQuery(
         wishes=wishes(CATALOG, ask["megatron"], ask.get("framework")),
         machine=on,
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.lock import Lock, Source
+from ascend_doctor.provision.lock import Lock, LockedSource
 from ascend_doctor.provision.wheels import hashed
 from tests.provision import small_world
 from tests.provision.small_world import PASSWORD, PROGRAM, World, git, imported
@@ -408,7 +408,7 @@ def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path
     # What the index has as source only is built again of the same source; the file is another.
     (here,), (there,) = ([one for one in lock.wheels if one.source] for lock in (ours, theirs))
     assert (here.name, here.version, here.source) == (there.name, there.version, there.source)
-    assert here.source == Source(
+    assert here.source == LockedSource(
         file="decorator-0.15.0.tar.gz", sha256=hashed(world.index / "decorator-0.15.0.tar.gz")
     )
     assert here.sha256 != there.sha256

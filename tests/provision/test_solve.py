@@ -14,7 +14,7 @@ from ascend_doctor.matrix.schema import Component, Need, Obtain, Release, Source
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.request_ranges import wishes
-from ascend_doctor.provision.solve import Question, Solution, solve
+from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 
 CATALOG = Catalog()
 A2 = {"arch": "x86_64", "soc": "ascend910b"}
@@ -100,7 +100,7 @@ def universes(draw: st.DrawFn) -> Universe:
 
 
 QUESTIONS = st.builds(
-    Question,
+    SolveQuery,
     wishes=st.dictionaries(st.sampled_from(NAMES), RANGES, min_size=1, max_size=3),
     machine=st.dictionaries(st.sampled_from(NAMES), VERSIONS, max_size=2),
 )
@@ -108,7 +108,7 @@ ABSENT = ""
 POOL = (ABSENT, "0", "1", "1.5", "2", "2.5", "3", "3.5")
 
 
-def holds(universe: Universe, question: Question, pins: dict[str, str]) -> bool:
+def holds(universe: Universe, question: SolveQuery, pins: dict[str, str]) -> bool:
     """Whether pins satisfy every rule; written without the solver."""
 
     if not all(within(pins, name, wanted) for name, wanted in question.wishes.items()):
@@ -148,7 +148,7 @@ def row_holds(universe: Universe, row: Release, pins: dict[str, str], *, with_ne
     )
 
 
-def answers(universe: Universe, question: Question) -> Iterator[dict[str, str]]:
+def answers(universe: Universe, question: SolveQuery) -> Iterator[dict[str, str]]:
     """Every combination of versions that satisfies all rules, by trying them all."""
     choices = [
         [question.machine[name]]
@@ -176,7 +176,7 @@ def pins_of(solution: Solution) -> Iterator[dict[str, str]]:
 @settings(max_examples=200)
 @given(universes(), QUESTIONS)
 def test_a_solution_satisfies_every_rule_and_a_refusal_is_true(
-    universe: Universe, question: Question
+    universe: Universe, question: SolveQuery
 ) -> None:
     found = solve(universe, question)
     if found is None:
@@ -187,25 +187,27 @@ def test_a_solution_satisfies_every_rule_and_a_refusal_is_true(
 
 @settings(max_examples=200)
 @given(universes(), QUESTIONS)
-def test_a_refusal_is_sufficient_and_minimal(universe: Universe, question: Question) -> None:
+def test_a_refusal_is_sufficient_and_minimal(universe: Universe, question: SolveQuery) -> None:
     if solve(universe, question) is not None:
         return
     told = refusal(universe, question)
     kept_wishes = {name: question.wishes[name] for name in told.wishes}
     kept_machine = {name: question.machine[name] for name in told.machine}
-    assert next(answers(universe, Question(wishes=kept_wishes, machine=kept_machine)), None) is None
+    assert (
+        next(answers(universe, SolveQuery(wishes=kept_wishes, machine=kept_machine)), None) is None
+    )
     for name in kept_wishes:
         fewer = {one: wanted for one, wanted in kept_wishes.items() if one != name}
-        assert next(answers(universe, Question(wishes=fewer, machine=kept_machine)), None)
+        assert next(answers(universe, SolveQuery(wishes=fewer, machine=kept_machine)), None)
     for name in kept_machine:
         rest = {one: version for one, version in kept_machine.items() if one != name}
-        assert next(answers(universe, Question(wishes=kept_wishes, machine=rest)), None)
+        assert next(answers(universe, SolveQuery(wishes=kept_wishes, machine=rest)), None)
 
 
 @settings(max_examples=100)
 @given(universes(), QUESTIONS)
-def test_with_doubts_only_soft_needs_are_broken(universe: Universe, question: Question) -> None:
-    lenient = Question(wishes=question.wishes, machine=question.machine, doubts=True)
+def test_with_doubts_only_soft_needs_are_broken(universe: Universe, question: SolveQuery) -> None:
+    lenient = SolveQuery(wishes=question.wishes, machine=question.machine, doubts=True)
     strict, found = solve(universe, question), solve(universe, lenient)
     if strict is not None:
         assert found is not None
@@ -223,11 +225,11 @@ def test_what_a_checkout_needs_stands_for_what_it_brings() -> None:
     tree = row("1", Need(component="c", versions="==1"), brings="b")
     brought = row("1", Need(component="c", versions=">=2"))
     parts = component("b", brought), component("c", row("1"), row("2"))
-    found = solve(Universe(component("a", tree), *parts), Question(wishes={"a": ""}))
+    found = solve(Universe(component("a", tree), *parts), SolveQuery(wishes={"a": ""}))
     assert found is not None
     assert found.versions == {"a": "1", "b": "1", "c": "1"}
     silent = row("1", brings="b")
-    found = solve(Universe(component("a", silent), *parts), Question(wishes={"a": ""}))
+    found = solve(Universe(component("a", silent), *parts), SolveQuery(wishes={"a": ""}))
     assert found is not None
     assert found.versions["c"] == "2"
 
@@ -249,7 +251,7 @@ def test_what_a_checkout_needs_stands_for_what_it_brings() -> None:
 def test_stacks_of_the_shipped_matrix(
     megatron: str, framework: str | None, machine: dict[str, str], wanted: dict[str, str]
 ) -> None:
-    question = Question(wishes=wishes(CATALOG, megatron, framework), machine=A2 | machine)
+    question = SolveQuery(wishes=wishes(CATALOG, megatron, framework), machine=A2 | machine)
     found = solve(CATALOG, question)
     assert found is not None
     assert wanted.items() <= found.versions.items()
@@ -257,7 +259,7 @@ def test_stacks_of_the_shipped_matrix(
 
 
 def test_the_refusal_says_what_excludes_what_and_what_to_change() -> None:
-    question = Question(wishes=wishes(CATALOG, "0.15.3"), machine=A2 | {"cann": "8.2.RC1"})
+    question = SolveQuery(wishes=wishes(CATALOG, "0.15.3"), machine=A2 | {"cann": "8.2.RC1"})
     assert solve(CATALOG, question) is None
     told = refusal(CATALOG, question)
     assert set(told.wishes) == {"megatron-lm", "mindspeed"}
@@ -271,7 +273,7 @@ def test_the_refusal_says_what_excludes_what_and_what_to_change() -> None:
 
 
 def test_twinkle_and_mindspeed_cannot_share_an_environment() -> None:
-    question = Question(wishes=wishes(CATALOG, "0.15.3", "twinkle"), machine=A2)
+    question = SolveQuery(wishes=wishes(CATALOG, "0.15.3", "twinkle"), machine=A2)
     told = refusal(CATALOG, question)
     assert set(told.wishes) == {"megatron-lm", "twinkle"}
     assert any("numpy" in one for one in told.reasons)

@@ -20,7 +20,7 @@ _BECAUSE = {
 }
 
 
-class Origin(NamedTuple):
+class NanOrigin(NamedTuple):
     """``ranks`` are empty where no forward pass shows it: then it began behind them."""
 
     ranks: tuple[int, ...]
@@ -28,7 +28,7 @@ class Origin(NamedTuple):
     because: str
 
 
-def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> Origin | None:
+def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> NanOrigin | None:
     """From what each rank has recorded of one layout; None where too little was recorded.
 
     Ranks of a stage go through the same events, and those of later stages go through a forward
@@ -43,14 +43,14 @@ def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> Origin | None
     if not met:
         complete = len(seen) == len(layouts)
         text = "the forward passes were finite: it began in the backward pass"
-        return Origin((), text, "") if complete else None
+        return NanOrigin((), text, "") if complete else None
     place = {
         rank: (one["forward"], layouts[rank]["stage"], one["event"]) for rank, one in met.items()
     }
     ranks = tuple(rank for rank in met if place[rank] == min(place.values()))
     first = met[ranks[0]]
     text = _HOW[first["how"]].format(who=_who(ranks, layouts), module=first["module"])
-    return Origin(ranks, f"{text}, in forward pass {first['forward']}", _because(ranks, first))
+    return NanOrigin(ranks, f"{text}, in forward pass {first['forward']}", _because(ranks, first))
 
 
 def _who(ranks: tuple[int, ...], layouts: Mapping[int, Mapping[str, Any]]) -> str:

@@ -15,9 +15,9 @@ from ascend_doctor.probing.pair_bisection import (
     Accused,
     Judged,
     Kind,
+    PairRow,
     Pairs,
-    Row,
-    Table,
+    PairTable,
     judged,
     matrix,
     table_of,
@@ -83,7 +83,7 @@ def pair_rounds(case: Case) -> Iterator[Finding]:
 class Recorded(NamedTuple):
     """A table, what its nodes are called, and the number of the node that recorded it."""
 
-    table: Table
+    table: PairTable
     names: tuple[str, ...]
     node: int
 
@@ -117,7 +117,7 @@ def recorded_or_none(run: ProbeRun) -> Recorded | None:
         return None
 
 
-def names_of(table: Table) -> tuple[str, ...]:
+def names_of(table: PairTable) -> tuple[str, ...]:
     """Hosts by number; the number stands for unknown ones, and with those that come twice."""
     times = Counter(table.hosts.values())
     return tuple(
@@ -139,7 +139,7 @@ def pairs_of(run: ProbeRun) -> Pairs | None:
 
 
 def verdicts(
-    table: Table, names: Sequence[str], *, device: str, simulated: bool = False
+    table: PairTable, names: Sequence[str], *, device: str, simulated: bool = False
 ) -> Iterator[Finding]:
     """Findings about nodes and links; ``names`` are the nodes by number."""
     found = judged(table.pairs, device=device, simulated=simulated)
@@ -161,7 +161,7 @@ def verdicts(
 
 
 def _accusation(
-    accused: Accused, found: Judged, rows: Sequence[Row], names: Sequence[str], device: str
+    accused: Accused, found: Judged, rows: Sequence[PairRow], names: Sequence[str], device: str
 ) -> Finding:
     guilty = tuple(names[node] for node in accused.guilty)
     who = " and ".join(guilty)
@@ -181,11 +181,11 @@ def _accusation(
     )
 
 
-def _told(row: Row, names: Sequence[str]) -> str:
+def _told(row: PairRow, names: Sequence[str]) -> str:
     return f"{names[row.pair[0]]} with {names[row.pair[1]]}: {_figures(row)}"
 
 
-def _figures(row: Row) -> str:
+def _figures(row: PairRow) -> str:
     if row.outcome == "wrong":
         return f"{row.wrong} elements of the sum are wrong"
     if row.outcome != "ok":
@@ -204,7 +204,7 @@ def _look(device: str, *, node: bool) -> Remedy:
     return Remedy(summary=f"Look at {what}: errors, drops and speed of the interface that is used")
 
 
-def _untold(table: Table, found: Judged, names: Sequence[str]) -> Iterator[Finding]:
+def _untold(table: PairTable, found: Judged, names: Sequence[str]) -> Iterator[Finding]:
     if table.missing:
         who = ", ".join(names[one] for one in table.missing)
         yield unknown(

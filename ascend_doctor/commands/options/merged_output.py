@@ -27,7 +27,7 @@ expect_option = click.option(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class MergedOutputOptions:
     """What becomes of the merged report: ``stack`` are the distributions of the matrix."""
 
     output: Output
@@ -74,7 +74,9 @@ def merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if lists and not os.path.isdir(lists):
             raise click.UsageError(f"--lists {lists}: there is no such folder")
-        wanted = Wanted(output=output, stack=catalog(overlays).distributions, lists=lists)
+        wanted = MergedOutputOptions(
+            output=output, stack=catalog(overlays).distributions, lists=lists
+        )
         return command(wanted=wanted, **others)
 
     return click.option(

@@ -27,7 +27,7 @@ _NODES = ("nnodes", "node_rank", "rdzv_endpoint")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ProbeScope:
     """What the user asks of probes. ``sizes`` has what was given; ``small``: for a simulation."""
 
     sizes: dict[str, int]
@@ -39,7 +39,7 @@ class Asked:
 
     def extent(self, nproc: int) -> Extent:
         """The same for the launch of ``nproc`` ranks on this node. Raises click.UsageError."""
-        from ascend_doctor.probing.request import Nodes  # noqa: PLC0415
+        from ascend_doctor.probing.request import LaunchNodes  # noqa: PLC0415
         from ascend_doctor.probing.schedule import Extent  # noqa: PLC0415 - level 0 needs none of it
 
         unit = ranks_of(self.sizes)
@@ -48,7 +48,7 @@ class Asked:
             raise click.UsageError(
                 f"{given} needs a multiple of {unit} ranks, and there are {nproc * self.nnodes}"
             )
-        nodes = Nodes(count=self.nnodes, rank=self.node_rank, endpoint=self.rdzv_endpoint)
+        nodes = LaunchNodes(count=self.nnodes, rank=self.node_rank, endpoint=self.rdzv_endpoint)
         return Extent(
             nodes=nodes,
             sizes=tuple(self.sizes.items()),
@@ -63,7 +63,7 @@ def ranks_of(sizes: dict[str, int]) -> int:
     return math.lcm(tp * pp * cp, sizes.get("etp", tp) * ep * pp)
 
 
-NOTHING_ASKED = Asked(sizes={})
+NOTHING_ASKED = ProbeScope(sizes={})
 
 
 def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def collected(*, soak: float, **options: Any) -> Any:
         sizes = {one: size for one in _SIZES if (size := options.pop(one)) is not None}
         nodes = {node: value for node in _NODES if (value := options.pop(node, None)) is not None}
-        return command(asked=Asked(sizes=sizes, minutes=soak, **nodes), **options)
+        return command(asked=ProbeScope(sizes=sizes, minutes=soak, **nodes), **options)
 
     found: Callable[..., Any] = click.option(
         "--soak",

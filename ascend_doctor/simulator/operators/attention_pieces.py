@@ -20,7 +20,7 @@ ALL, LEFT_UP, RIGHT_DOWN, BAND, PREFIX, PREFIX_COMPRESSED = 1, 2, 3, 4, 5, 6
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttentionProblem:
     """One call's settings, common to the forward and the backward computation."""
 
     head_num: int
@@ -40,7 +40,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Piece:
+class AttentionPiece:
     """One sequence, or a whole batch: q (...,N,Sq,D), k and v (...,N,Sk,D).
 
     ``masked`` scores take no part, ``kept`` weights survive the dropout.
@@ -74,7 +74,7 @@ def from_heads_first(x: Tensor, layout: str) -> Tensor:
     return (x if layout == "BNSD" else x.transpose(1, 2)).contiguous()
 
 
-def key_heads(problem: Problem, q: Tensor, k: Tensor) -> int:
+def key_heads(problem: AttentionProblem, q: Tensor, k: Tensor) -> int:
     if problem.layout in ("BSH", "SBH"):
         return k.shape[2] // (q.shape[2] // problem.head_num)
     return k.shape[{"BNSD": 1, "BSND": 2, "TND": 1}[problem.layout]]
@@ -87,7 +87,7 @@ def _right_of(rows: int, columns: int, diagonal: int) -> Tensor:
 
 
 def _masked(
-    problem: Problem, mask: Tensor | None, batch: int | None, sq: int, sk: int
+    problem: AttentionProblem, mask: Tensor | None, batch: int | None, sq: int, sk: int
 ) -> Tensor | None:
     """True where a score takes no part, to be broadcast to (...,N,Sq,Sk); None: all take part.
 
@@ -125,7 +125,7 @@ def _masked(
     return given
 
 
-def _pse(problem: Problem, pse: Tensor | None, batch: int | None) -> Tensor | None:
+def _pse(problem: AttentionProblem, pse: Tensor | None, batch: int | None) -> Tensor | None:
     if pse is None:
         return None
     if problem.pse_type not in (0, 1):
@@ -133,7 +133,9 @@ def _pse(problem: Problem, pse: Tensor | None, batch: int | None) -> Tensor | No
     return pse.float() if batch is None else pse[batch if pse.shape[0] > 1 else 0].float()
 
 
-def pieces_of(problem: Problem, tensors: tuple[Tensor, Tensor, Tensor], extra: Any) -> list[Piece]:
+def pieces_of(
+    problem: AttentionProblem, tensors: tuple[Tensor, Tensor, Tensor], extra: Any
+) -> list[AttentionPiece]:
     """The whole batch, or each of the packed sequences.
 
     In single precision, with key and value repeated for grouped heads.
@@ -160,7 +162,7 @@ def pieces_of(problem: Problem, tensors: tuple[Tensor, Tensor, Tensor], extra: A
         size = (*one.shape[:-1], two.shape[-2])
         kept = None if random is None else torch.rand(size, generator=random) < problem.keep_prob
         pieces.append(
-            Piece(
+            AttentionPiece(
                 one.float(), two.float(), three.float(), _pse(problem, pse, batch),
                 _masked(problem, mask, batch, *size[-2:]), kept,
             )
@@ -177,9 +179,9 @@ def spans_of(ends: list[int] | None) -> list[tuple[int, int]]:
     return spans
 
 
-def problem_of(head_num: int, layout: str, named: dict[str, Any]) -> Problem:
+def problem_of(head_num: int, layout: str, named: dict[str, Any]) -> AttentionProblem:
     layout = layout.upper()
-    problem = Problem(
+    problem = AttentionProblem(
         head_num=head_num,
         layout=layout,
         scale=named.get("scale", named.get("scale_value", 1.0)),

@@ -36,7 +36,7 @@ _optimizer_steps = 0
 
 
 @dataclass
-class Fault:
+class OperatorFault:
     kind: str
     options: dict[str, str]
     seen: int = field(default=0)
@@ -50,13 +50,13 @@ class Fault:
         return self.seen > int(self.options.get("step", "0"))
 
 
-def declared() -> list[Fault]:
+def declared() -> list[OperatorFault]:
     """All faults of the environment, those of the runtime among them."""
     faults = []
     for text in os.environ.get("ASCEND_SIMULATOR_FAULTS", "").split(";"):
         kind, *pairs = text.split() or [""]
         if kind:
-            faults.append(Fault(kind, dict(p.split("=", 1) for p in pairs if "=" in p)))
+            faults.append(OperatorFault(kind, dict(p.split("=", 1) for p in pairs if "=" in p)))
     return faults
 
 
@@ -122,7 +122,7 @@ def _by_mask(operator: str, values: list[torch.Tensor]) -> bool:
     return operator == "nonzero" or any(t.dtype in (torch.bool, torch.uint8) for t in values[1:])
 
 
-def _bite(fault: Fault, operator: str, values: list[torch.Tensor], device: int) -> None:
+def _bite(fault: OperatorFault, operator: str, values: list[torch.Tensor], device: int) -> None:
     """Raise, or break the device, where the fault wants this call to go wrong."""
     kind = fault.kind
     if kind == "nonzero-crash":
@@ -135,7 +135,7 @@ def _bite(fault: Fault, operator: str, values: list[torch.Tensor], device: int) 
         raise _REFUSALS[kind](operator, fault)
 
 
-_REFUSALS: dict[str, Callable[[str, Fault], RuntimeError]] = {
+_REFUSALS: dict[str, Callable[[str, OperatorFault], RuntimeError]] = {
     "kernel-missing": lambda operator, _fault: _unbuilt(operator),
     "fused-softmax-missing": lambda _operator, _fault: _refused(
         "npu_scaled_masked_softmax", "561103"
@@ -146,7 +146,7 @@ _REFUSALS: dict[str, Callable[[str, Fault], RuntimeError]] = {
 }
 
 
-def _concerns(fault: Fault, operator: str) -> bool:
+def _concerns(fault: OperatorFault, operator: str) -> bool:
     return {
         "kernel-missing": operator in fault.options.get("op", "").split(","),
         "fused-softmax-missing": operator in SOFTMAX,
@@ -157,7 +157,7 @@ def _concerns(fault: Fault, operator: str) -> bool:
     }.get(fault.kind, False)
 
 
-def with_faults(name: str, kernel: Kernel, faults: list[Fault]) -> Kernel:
+def with_faults(name: str, kernel: Kernel, faults: list[OperatorFault]) -> Kernel:
     """The kernel itself where no fault concerns the operator, which is the usual case."""
     operator = name.partition("::")[2].partition(".")[0]
     concerning = [f for f in faults if _concerns(f, operator)]
