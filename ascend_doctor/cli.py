@@ -68,11 +68,11 @@ def main() -> None:
     streams.hold()
     code = EXIT_INTERRUPTED
     with contextlib.suppress(KeyboardInterrupt):  # also before and behind the command
-        code = _watched()
+        code = _run_watched()
     sys.exit(code)
 
 
-def _watched() -> int:
+def _run_watched() -> int:
     # A scheduler's SIGTERM and a lost terminal end a run as Ctrl-C does: children are ended, the
     # report is written.
     watchdog.start()
@@ -100,14 +100,14 @@ def run(arguments: list[str]) -> int:
         _say("interrupted")
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler
-        if why := _exhausted(error):
+        if why := _exhaustion(error):
             _say(why)
             return EXIT_UNKNOWN
         return _bug(arguments)
     return code if isinstance(code, int) else 0
 
 
-def _exhausted(error: Exception) -> str:
+def _exhaustion(error: Exception) -> str:
     """What the machine or its limits did not give: no bug, and nothing about what was examined."""
     if isinstance(error, MemoryError):
         return "there is not enough memory, or a limit of it (ulimit -v)"

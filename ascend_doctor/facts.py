@@ -871,7 +871,7 @@ SECTIONS: dict[str, type[Section]] = {
 _NAMES = {section: name for name, section in SECTIONS.items()}
 
 
-def known(value: V | None, what: str) -> V:
+def require_known(value: V | None, what: str) -> V:
     """The value, or Unknown that says what could not be told."""
     if value is None:
         raise Unknown(f"could not tell {what}")

@@ -82,6 +82,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     needs: str = ""
 
 
-def counted(number: int, noun: str) -> str:
+def quantity(number: int, noun: str) -> str:
     """A number with its noun, in the plural where there are more."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -10,7 +10,7 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy, counted
+from ascend_doctor.findings import Finding, Level, Remedy, quantity
 from ascend_doctor.judging.judge import Case, Check, judge
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.probing.pair_bisection import Pairs
@@ -55,8 +55,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """One line for people."""
         parts = [
-            counted(self.error, "error"),
-            counted(self.warning, "warning"),
+            quantity(self.error, "error"),
+            quantity(self.warning, "warning"),
             f"{self.unknown} unknown",
             f"{self.ok} ok",
             f"{self.skipped} skipped",
@@ -158,7 +158,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
         Checks that could not be judged for one reason are one complaint.
         """
-        return [*self._worse(), *_folded(self._untold())]
+        return [*self._worse(), *_fold(self._untold())]
 
     @property
     def unfolded(self) -> list[Finding]:
@@ -184,7 +184,7 @@ _NEEDS_ROOT = Remedy(
 )
 
 
-def _folded(untold: Iterable[Finding]) -> Iterator[Finding]:
+def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
     """Findings with one reason as one, at the place of the first."""
     groups: dict[str, list[Finding]] = {}
     for number, finding in enumerate(untold):

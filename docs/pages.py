@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import mkdocs_gen_files
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import COMMANDS
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.matrix.catalog import Catalog
@@ -70,7 +70,7 @@ def checks() -> Iterator[str]:
     yield "# Checks\n\nThe manual of each, as `ascend-doctor explain ID` prints it.\n"
     for level, adds in enumerate(LEVELS):
         yield f"## Level {level}: {adds}\n"
-        for one in every():
+        for one in all_checks():
             if one.level == level:
                 yield f"### {one.id}\n\n**{plain(one.title)}.**\n"
                 yield inspect.cleandoc(one.explain) + "\n"

@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.errors import DataError
-from ascend_doctor.judging.expectations import CHECKS, KEYS, Expectation, over, parse, parsed
+from ascend_doctor.judging.expectations import (
+    CHECKS,
+    KEYS,
+    Expectation,
+    over,
+    parse,
+    parse_expectations,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +59,7 @@ def test_what_is_none_is_refused_with_the_keys_or_the_reason(text: str, words: s
 
 def test_the_last_source_that_has_a_key_counts() -> None:
     preset, site, given = (
-        parsed(texts, "here")
+        parse_expectations(texts, "here")
         for texts in (["npus>=1"], ["npus>=4", "npus<=8", "cann>=8.5.0"], ["npus=0"])
     )
     assert [one.text for one in over(preset, site)] == ["npus>=4", "npus<=8", "cann>=8.5.0"]
@@ -61,7 +68,7 @@ def test_the_last_source_that_has_a_key_counts() -> None:
 
 
 def test_every_key_has_a_check_with_a_page() -> None:
-    pages = {one.id: one.explain for one in every()}
+    pages = {one.id: one.explain for one in all_checks()}
     assert {one.check for one in KEYS.values()} == set(CHECKS)
     assert all("--expect" in pages[name] for name in CHECKS)
 

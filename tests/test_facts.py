@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.errors import Unknown
-from ascend_doctor.facts import SCHEMA, SECTIONS, Snapshot, known
+from ascend_doctor.facts import SCHEMA, SECTIONS, Snapshot, require_known
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
@@ -18,7 +18,7 @@ from ascend_doctor.report import assemble
 from tests.checks.machine import healthy
 
 PLAIN: Any = msgspec.to_builtins(healthy())
-CHECKS = every()
+CHECKS = all_checks()
 CATALOG = Catalog()
 
 
@@ -75,6 +75,6 @@ def test_any_snapshot_is_judged_and_shown(facts: Snapshot, device: str, nproc: i
 
 
 def test_what_is_not_known_says_what_it_was() -> None:
-    assert known("24.1", "the driver's version") == "24.1"
+    assert require_known("24.1", "the driver's version") == "24.1"
     with pytest.raises(Unknown, match="could not tell the driver's version"):
-        known(None, "the driver's version")
+        require_known(None, "the driver's version")

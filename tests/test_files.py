@@ -8,7 +8,7 @@ import pytest
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine import files
-from ascend_doctor.machine.files import emptied, read_bytes, why_not_written, write_whole
+from ascend_doctor.machine.files import open_emptied, read_bytes, why_not_written, write_whole
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -116,12 +116,12 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 
 def test_a_log_is_emptied_and_no_link_followed(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("older")
-    os.close(emptied(str(tmp_path / "log")))
+    os.close(open_emptied(str(tmp_path / "log")))
     assert (tmp_path / "log").read_text() == ""
     (tmp_path / "precious").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "precious")
     (tmp_path / "second").hardlink_to(tmp_path / "precious")
     for name in ("link", "second"):
         with pytest.raises(OSError, match="name"):
-            emptied(str(tmp_path / name))
+            open_emptied(str(tmp_path / name))
     assert (tmp_path / "precious").read_text() == "mine"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import SECTIONS, Host, Npus, Snapshot
 from ascend_doctor.findings import Finding, Level
@@ -93,7 +93,7 @@ def test_a_probe_that_did_not_run_is_unknown_with_its_reason() -> None:
 
 
 def test_ids_are_kebab_case_and_every_check_explains_itself() -> None:
-    known = every()
+    known = all_checks()
     assert known
     for check in known:
         assert check.id == check.id.lower()
@@ -113,7 +113,7 @@ def test_judge_never_raises_whatever_sections_are_there(data: st.DataObject) -> 
         device=data.draw(st.sampled_from(["npu", "cuda", "cpu"])),
         nproc=data.draw(st.none() | st.integers(-1, 64)),
     )
-    known = every()
+    known = all_checks()
     found = judge(case, known)
     assert {f.check for f in found} == {c.id for c in known}
     crashed = [f for f in found if "the check itself failed" in f.title]

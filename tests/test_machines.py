@@ -25,7 +25,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import run
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.commands.options.target import Examination
@@ -150,7 +150,9 @@ def test_a_redacted_recording_replays_to_the_same_report(name: str, tmp_path: Pa
 
 def _findings(machine: ReplayMachine) -> list[tuple[str, Level]]:
     facts = take(machine, CATALOG())
-    found = judge(Case(facts=facts, catalog=CATALOG()), [one for one in every() if one.level == 0])
+    found = judge(
+        Case(facts=facts, catalog=CATALOG()), [one for one in all_checks() if one.level == 0]
+    )
     return [(one.check, one.level) for one in found]
 
 
@@ -223,7 +225,9 @@ def judged(name: str, holes: frozenset[str] = frozenset()) -> dict[str, list[Fin
     """Findings by check. Collecting and judging never raise."""
     facts = take(Holed(folder_of(name), holes), CATALOG())
     by_check: dict[str, list[Finding]] = {}
-    for one in judge(Case(facts=facts, catalog=CATALOG()), [c for c in every() if c.level == 0]):
+    for one in judge(
+        Case(facts=facts, catalog=CATALOG()), [c for c in all_checks() if c.level == 0]
+    ):
         by_check.setdefault(one.check, []).append(one)
     return by_check
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from ascend_doctor.judging.judge import Check, registered
+from ascend_doctor.judging.judge import Check, registered_checks
 
 
-def every() -> tuple[Check, ...]:
+def all_checks() -> tuple[Check, ...]:
     """All checks, sorted by level, then in the order of their files and lines."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return tuple(
         sorted(
-            registered(), key=lambda check: (check.level, check.run.__module__.rpartition(".")[2])
+            registered_checks(),
+            key=lambda check: (check.level, check.run.__module__.rpartition(".")[2]),
         )
     )

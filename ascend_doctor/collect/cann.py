@@ -12,7 +12,7 @@ from ascend_doctor.collect.cann_files import (
     parse_running_versions,
 )
 from ascend_doctor.collect.cann_shell import shell
-from ascend_doctor.collect.cann_tree import CannTree, nnals, respelled, toolkits
+from ascend_doctor.collect.cann_tree import CannTree, nnals, respell, toolkits
 from ascend_doctor.collect.vendor_text import parse_assignments
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Nnal
 from ascend_doctor.machine.live import Machine, exists, is_directory, matches, read_or_none
@@ -34,7 +34,7 @@ def cann(machine: Machine) -> Cann:
     libraries = [(tree, nnal) for tree in nnals(machine) if (nnal := _nnal(machine, tree))]
     cann_shell = shell(machine, trees, [tree for tree, _ in libraries])
     leads = (cann_shell.home, cann_shell.toolkit_home, *cann_shell.library_roots)
-    places = [respelled(machine, trees, path) for path in leads if path]
+    places = [respell(machine, trees, path) for path in leads if path]
     return Cann(
         source=", ".join(cann_install.root for cann_install in installs),
         installs=tuple(installs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ascend_doctor.collect.cann_tree import CannTree, respelled
+from ascend_doctor.collect.cann_tree import CannTree, respell
 from ascend_doctor.collect.loader import library_path
 from ascend_doctor.facts import CannShell
 from ascend_doctor.machine.live import Machine, exists, is_directory
@@ -32,10 +32,10 @@ def shell(machine: Machine, trees: Sequence[CannTree], nnals: Sequence[CannTree]
     libraries = library_path(machine)
     modules = [word for word in env.get("PYTHONPATH", "").split(":") if word]
     return CannShell(
-        home=_spelled(machine, trees, env.get("ASCEND_HOME_PATH")),
-        toolkit_home=_spelled(machine, trees, env.get("ASCEND_TOOLKIT_HOME")),
-        opp=_spelled(machine, trees, env.get("ASCEND_OPP_PATH")),
-        atb=_spelled(machine, nnals, env.get("ATB_HOME_PATH")),
+        home=_spell(machine, trees, env.get("ASCEND_HOME_PATH")),
+        toolkit_home=_spell(machine, trees, env.get("ASCEND_TOOLKIT_HOME")),
+        opp=_spell(machine, trees, env.get("ASCEND_OPP_PATH")),
+        atb=_spell(machine, nnals, env.get("ATB_HOME_PATH")),
         library_roots=_roots(machine, trees, libraries),
         python_roots=_roots(machine, trees, modules),
         devlib=any("devlib" in library.split("/") for library in libraries),
@@ -43,14 +43,14 @@ def shell(machine: Machine, trees: Sequence[CannTree], nnals: Sequence[CannTree]
     )
 
 
-def _spelled(machine: Machine, trees: Sequence[CannTree], path: str | None) -> str | None:
-    found = respelled(machine, trees, path) if path else None
+def _spell(machine: Machine, trees: Sequence[CannTree], path: str | None) -> str | None:
+    found = respell(machine, trees, path) if path else None
     return found[1] if found else path or None
 
 
 def _roots(machine: Machine, trees: Sequence[CannTree], paths: Iterable[str]) -> tuple[str, ...]:
     """Roots of the installs that the entries lead into, each at its first place."""
-    found = (respelled(machine, trees, path) for path in paths)
+    found = (respell(machine, trees, path) for path in paths)
     return tuple(dict.fromkeys(one[0].root for one in found if one))
 
 

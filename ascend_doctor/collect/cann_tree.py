@@ -31,7 +31,7 @@ def bases(machine: Machine) -> tuple[str, ...]:
 
 def toolkits(machine: Machine) -> tuple[CannTree, ...]:
     """Folders that may be toolkits, each once however many links lead there."""
-    return _merged((root, _identity(machine, root)) for root in _candidates(machine))
+    return _merge((root, _identity(machine, root)) for root in _candidates(machine))
 
 
 def nnals(machine: Machine) -> tuple[CannTree, ...]:
@@ -40,7 +40,7 @@ def nnals(machine: Machine) -> tuple[CannTree, ...]:
     for base in bases(machine):
         folder = f"{base}/nnal/atb"
         roots += [f"{folder}/latest", *matches(machine, folder, "[0-9]*")]
-    return _merged((root, _target(machine, root)) for root in roots)
+    return _merge((root, _target(machine, root)) for root in roots)
 
 
 def ancestors(path: str) -> Iterator[str]:
@@ -52,9 +52,7 @@ def ancestors(path: str) -> Iterator[str]:
         path = os.path.dirname(path.rstrip("/"))
 
 
-def respelled(
-    machine: Machine, trees: Iterable[CannTree], path: str
-) -> tuple[CannTree, str] | None:
+def respell(machine: Machine, trees: Iterable[CannTree], path: str) -> tuple[CannTree, str] | None:
     """The tree that a path leads into and the path below its ``root``, None for no tree."""
     known = sorted(
         ((spelling, tree) for tree in trees for spelling in tree.spellings),
@@ -80,7 +78,7 @@ def _candidates(machine: Machine) -> Iterator[str]:
             yield from matches(machine, f"{base}/{product}", "[0-9]*")
 
 
-def _merged(found: Iterable[tuple[str, str | None]]) -> tuple[CannTree, ...]:
+def _merge(found: Iterable[tuple[str, str | None]]) -> tuple[CannTree, ...]:
     names: dict[str, list[str]] = {}
     for root, identity in found:
         if identity is not None:

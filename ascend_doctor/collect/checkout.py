@@ -52,8 +52,8 @@ def checkout(machine: Machine, path: str) -> GitState | None:
     root = _root(machine, path)
     if root is None:
         return None
-    git = _linked(machine, f"{root}/.git", "gitdir: ") or f"{root}/.git"
-    common = _linked(machine, f"{git}/commondir", "") or git
+    git = _link_target(machine, f"{root}/.git", "gitdir: ") or f"{root}/.git"
+    common = _link_target(machine, f"{git}/commondir", "") or git
     refs = parse_packed_refs(read_or_none(machine, f"{common}/packed-refs") or "")
     refs |= {ref: commit for ref, commit in _loose(machine, common) if commit}
     ref, commit = parse_head(read_or_none(machine, f"{git}/HEAD") or "")
@@ -86,7 +86,7 @@ def _root(machine: Machine, path: str) -> str | None:
     return None
 
 
-def _linked(machine: Machine, file: str, prefix: str) -> str | None:
+def _link_target(machine: Machine, file: str, prefix: str) -> str | None:
     """Where a worktree or a submodule keeps its files."""
     text = (read_or_none(machine, file) or "").strip()
     if not text.startswith(prefix) or not text.removeprefix(prefix):

@@ -49,7 +49,7 @@ def device_nodes(machine: Machine) -> tuple[DeviceNode, ...]:
             nodes += [_node(machine, path, "manager") for path in paths]
     order = {"device": 0, "vdevice": 1, "manager": 2}
     nodes.sort(key=lambda node: (order[node.kind], node.number or 0, node.path))
-    return tuple(_named(machine, node) for node in nodes)
+    return tuple(_node_of(machine, node) for node in nodes)
 
 
 def _node(machine: Machine, path: str, kind: str, number: int | None = None) -> DeviceNode:
@@ -70,7 +70,7 @@ def _node(machine: Machine, path: str, kind: str, number: int | None = None) -> 
     )
 
 
-def _named(machine: Machine, node: DeviceNode) -> DeviceNode:
+def _node_of(machine: Machine, node: DeviceNode) -> DeviceNode:
     return msgspec.structs.replace(
         node,
         owner=_name(machine, "user-name", node.uid),

@@ -54,14 +54,12 @@ def environment(
         local_port_range=parse_port_range(
             read_or_none(machine, "/proc/sys/net/ipv4/ip_local_port_range") or ""
         ),
-        reserved_ports=_stripped(
-            read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")
-        ),
-        preloaded=tuple(_preloaded(machine)),
+        reserved_ports=_strip(read_or_none(machine, "/proc/sys/net/ipv4/ip_local_reserved_ports")),
+        preloaded=tuple(_preloads(machine)),
     )
 
 
-def _preloaded(machine: Machine) -> Iterator[Library]:
+def _preloads(machine: Machine) -> Iterator[Library]:
     """Entries of LD_PRELOAD, parted by blanks or colons, ld.so(8)."""
     for name in re.split(r"[\s:]+", machine.env.get("LD_PRELOAD", "").strip()):
         if "/" in name:
@@ -70,7 +68,7 @@ def _preloaded(machine: Machine) -> Iterator[Library]:
             yield Library(name=name, path=find_library(machine, name))
 
 
-def _stripped(text: str | None) -> str | None:
+def _strip(text: str | None) -> str | None:
     return None if text is None else text.strip()
 
 

@@ -62,7 +62,8 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
         ),
         names=tuple(
             ImportName(
-                name=name, copies=tuple(_told(machine, name, copy, states) for copy in found[name])
+                name=name,
+                copies=tuple(_with_metadata(machine, name, copy, states) for copy in found[name]),
             )
             for name in NAMES
             if found[name]
@@ -70,7 +71,7 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
     )
 
 
-def _told(
+def _with_metadata(
     machine: Machine, name: str, copy: PackageCopy, states: dict[str, GitState | None]
 ) -> PackageCopy:
     """The copy with what its files say of version and commit. ``states``: known so far, by path."""

@@ -77,7 +77,7 @@ def program(command: Sequence[str]) -> str:
     return ""
 
 
-def said(command: Sequence[str]) -> dict[str, Said]:
+def read_options(command: Sequence[str]) -> dict[str, Said]:
     """Options by name: ``--a-b 1``, ``--a_b=1``, ``x.y.a_b=1`` (Hydra), ``A_B=1`` (the shell's).
 
     The last of several wins, as it does with argparse.
@@ -86,7 +86,7 @@ def said(command: Sequence[str]) -> dict[str, Said]:
     for place, word in enumerate(command):
         assigned = _ASSIGNED.fullmatch(word)
         if assigned:
-            name, value = _dotted(*assigned.group(1, 2)), assigned.group(3)
+            name, value = _short_name(*assigned.group(1, 2)), assigned.group(3)
         elif word.startswith("--"):
             name = word[2:]
             following = command[place + 1] if place + 1 < len(command) else "--"
@@ -99,7 +99,7 @@ def said(command: Sequence[str]) -> dict[str, Said]:
     return found
 
 
-def _dotted(before: str, name: str) -> str:
+def _short_name(before: str, name: str) -> str:
     """The name under which checks know a dotted one; of other roles none."""
     for whole in ("trainer.", "checkpoint_engine.", "router_replay."):
         if f".{before}".endswith(f".{whole}") and whole + name in OPTIONS:
@@ -109,7 +109,7 @@ def _dotted(before: str, name: str) -> str:
 
 def parse_options(command: Sequence[str]) -> dict[str, str]:
     """The values of the options that checks ask for."""
-    return {name: one.value for name, one in said(command).items()}
+    return {name: one.value for name, one in read_options(command).items()}
 
 
 def launch(command: Sequence[str], *, partial: bool = False) -> Launch:

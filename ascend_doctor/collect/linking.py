@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ascend_doctor.collect.elf import Elf, NotElf
-from ascend_doctor.collect.loader import configured, library_path
+from ascend_doctor.collect.loader import library_path, loader_folders
 from ascend_doctor.machine.live import Machine, NotRecorded, exists
 
 _INTERFACE = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})")
@@ -49,7 +49,7 @@ class Linker:
     def __init__(self, machine: Machine, preloaded: Iterable[tuple[str, str]] = ()) -> None:
         self._machine = machine
         self._library_path = library_path(machine)
-        self._configured = configured(machine)
+        self._configured = loader_folders(machine)
         self._preloaded = tuple(preloaded)
         self._processor = ""
         self.loaded: dict[str, Loaded] = {}
@@ -130,10 +130,10 @@ class Linker:
         loaded: Loaded | None = asking
         while loaded is not None and not asking.header.runpath:
             if not loaded.header.runpath:
-                yield from _joined(loaded, loaded.header.rpath, name, "RPATH")
+                yield from _join(loaded, loaded.header.rpath, name, "RPATH")
             loaded = loaded.parent
         yield from ((f"{folder}/{name}", "LD_LIBRARY_PATH") for folder in self._library_path)
-        yield from _joined(asking, asking.header.runpath, name, "RUNPATH")
+        yield from _join(asking, asking.header.runpath, name, "RUNPATH")
         yield from ((f"{folder}/{name}", "loader configuration") for folder in self._configured)
 
 
@@ -147,7 +147,7 @@ def newest(versions: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for _, name in sorted(found.values(), key=lambda pair: pair[1]))
 
 
-def _joined(
+def _join(
     loaded: Loaded, folders: Iterable[str], name: str, rule: str
 ) -> Iterator[tuple[str, str]]:
     origin = os.path.dirname(loaded.path)

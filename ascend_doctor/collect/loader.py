@@ -20,7 +20,7 @@ def library_path(machine: Machine) -> tuple[str, ...]:
     )
 
 
-def configured(machine: Machine) -> tuple[str, ...]:
+def loader_folders(machine: Machine) -> tuple[str, ...]:
     """Folders of ``/etc/ld.so.conf`` with its includes, then the multi-arch default folders."""
     found = [*_lines(machine, "/etc/ld.so.conf")]
     found += [f"{base}/{name}" for base in ("/lib", "/usr/lib") for name in _triplets(machine)]
@@ -31,7 +31,7 @@ def places(machine: Machine) -> tuple[tuple[str, str], ...]:
     """(folder, rule) in the order of the loader, without RPATH and RUNPATH."""
     return (
         *((folder, "LD_LIBRARY_PATH") for folder in library_path(machine)),
-        *((folder, "loader configuration") for folder in configured(machine)),
+        *((folder, "loader configuration") for folder in loader_folders(machine)),
     )
 
 

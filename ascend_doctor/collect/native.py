@@ -60,7 +60,7 @@ def native(machine: Machine, python: Python) -> Native:
         torch_npu=folder,
         machine=header.machine or None,
         libraries=len(objects),
-        needed=tuple(_needed(linker, folder, early)),
+        needed=tuple(_needs(linker, folder, early)),
         missing_symbols=tuple(
             MissingSymbol(name=name, wanted_by=path, owner=owner(name), at_import=path in early)
             for name, path, _ in symbols["missing"]
@@ -87,7 +87,7 @@ def _versions(
     )
 
 
-def _needed(linker: Linker, folder: str, early: frozenset[str]) -> Iterator[Needed]:
+def _needs(linker: Linker, folder: str, early: frozenset[str]) -> Iterator[Needed]:
     """What objects of torch_npu ask for, and whatever else is not found."""
     for name, asking in linker.wanted.items():
         own = [path for path in asking if path.startswith(f"{folder}/")]
@@ -111,11 +111,15 @@ def _symbols(machine: Machine, linker: Linker, folder: str, module: str) -> dict
         for path in linker.files
         if path.startswith(f"{folder}/")
     }
-    value: dict[str, Any] = machine.value(f"symbols:{folder}", lambda: _kept(lacking, linker.files))
+    value: dict[str, Any] = machine.value(
+        f"symbols:{folder}", lambda: _compare_once(lacking, linker.files)
+    )
     return value
 
 
-def _kept(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> dict[str, Any]:
+def _compare_once(
+    lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]
+) -> dict[str, Any]:
     """``compare``, whose answer is cached: it is half of level 0, and files seldom change."""
     files = sorted(libraries)
     stamps = [(path, *_stamp(path)) for path in files]
@@ -146,7 +150,7 @@ def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> 
     """
     wanted: dict[bytes, str] = {}
     for path in lacking:
-        for raw in _undefined(path):
+        for raw in _undefined_symbols(path):
             wanted.setdefault(raw, path)
     left = [symbol(raw) for raw in wanted]
     for path in sorted(libraries, key=_size, reverse=True):  # large ones have most of the names
@@ -154,7 +158,7 @@ def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> 
     missing = []
     for one in left:
         name, path = one.name.decode("utf-8", "replace"), wanted[one.name]
-        if _answered(name, lacking[path]):
+        if _is_answer(name, lacking[path]):
             missing.append([name, path, owner(name)])
     return {"checked": len(wanted) - len(left) + len(missing), "missing": sorted(missing)}
 
@@ -165,7 +169,7 @@ def owner(name: str) -> str:
     return next((owner for owner, pattern in patterns.items() if pattern.match(name)), "")
 
 
-def _answered(name: str, lacking: Iterable[str]) -> bool:
+def _is_answer(name: str, lacking: Iterable[str]) -> bool:
     of_torch = {bool(_TORCH_LIBRARY.match(one)) for one in lacking}
     kind = owner(name)
     if kind:
@@ -180,7 +184,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def _undefined(path: str) -> list[bytes]:
+def _undefined_symbols(path: str) -> list[bytes]:
     try:
         with Elf(path) as elf:
             return list(elf.undefined())

@@ -89,7 +89,7 @@ class _TableReader:
             if self.upper is None:
                 self.cut = True
                 return
-            self.layout = self.layout or _guessed(left, right)
+            self.layout = self.layout or _guess_layout(left, right)
             self.devices.append(_device(self.layout, self.upper, (left, middle, right)))
             self.upper = None
         elif len(left) > 1 and whole(left[0]) is not None:
@@ -120,7 +120,7 @@ def _layout(cells: list[str]) -> str:
     return {"Chip Phy-ID": "a3", "Chip Device": "310", "": "950"}.get(first, "a2")
 
 
-def _guessed(left: list[str], right: str) -> str | None:
+def _guess_layout(left: list[str], right: str) -> str | None:
     """The layout of rows that were cut out of their table; 310 has no HBM column."""
     numbers = len(left)
     if len(_USAGE.findall(right)) > 1:

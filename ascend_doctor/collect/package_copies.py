@@ -71,10 +71,10 @@ def copies(
     """Copies by name, the winner first; each place once, however many entries lead there."""
     listed = {entry: _names(machine, entry) for entry in dict.fromkeys(sys_path)}
     finders = dict(_finders(machine, listed))
-    return {name: tuple(_once(machine, _ordered(machine, listed, finders, name))) for name in names}
+    return {name: tuple(_once(machine, _order(machine, listed, finders, name))) for name in names}
 
 
-def _ordered(
+def _order(
     machine: Machine,
     listed: Mapping[str, frozenset[str]],
     finders: Mapping[str, Finder],

@@ -10,7 +10,7 @@ from ascend_doctor.collect.checkout import checkout
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
 from ascend_doctor.machine.live import Machine, exists
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.installed import installed
+from ascend_doctor.provision.installed import read_installed
 
 
 def stack_lock(machine: Machine, file: str) -> StackLock:
@@ -21,7 +21,7 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
     lock = locks.read(Path(file))
     stack = _stack(file, lock)
     environment = str(locks.environment_of(stack, lock))
-    there = installed(machine, environment)
+    there = read_installed(machine, environment)
     return StackLock(
         source=file,
         given=True,

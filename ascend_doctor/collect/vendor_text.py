@@ -68,12 +68,12 @@ def parse_frames(text: str) -> tuple[tuple[tuple[str, ...], ...], ...]:
             if ruled_twice or not tables:
                 tables.append([cells])
             else:
-                tables[-1].append(_filled(cells, tables[-1]))
+                tables[-1].append(_fill(cells, tables[-1]))
             ruled_twice = after_rule = False
     return tuple(tuple(table) for table in tables)
 
 
-def _filled(cells: tuple[str, ...], rows: list[tuple[str, ...]]) -> tuple[str, ...]:
+def _fill(cells: tuple[str, ...], rows: list[tuple[str, ...]]) -> tuple[str, ...]:
     above = rows[-1]
     if cells[0] or len(rows) == 1 or len(above) != len(cells):
         return cells

@@ -21,7 +21,7 @@ _MODULES = {"torch.distributed.run", "torch.distributed.launch"}
 _NODES = {"torchrun": "PET_NNODES", "swift": "NNODES", "megatron": "NNODES"}
 
 
-def armed(launch: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+def watchdog_variables(launch: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Variables for torch_npu's watchdog to report who did not join a collective.
 
     Only where the command itself says that it is of one node: torch_npu's documentation of the

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import click
 import msgspec
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.collect.snapshot import SECTION_DEADLINE
 from ascend_doctor.commands.options.check_filter import choose, selection_options
-from ascend_doctor.commands.options.expectations import expect_option, expected, preset
+from ascend_doctor.commands.options.expectations import choose_expectations, expect_option, preset
 from ascend_doctor.commands.options.launch import (
     device_option,
     level_option,
@@ -28,7 +28,7 @@ from ascend_doctor.commands.options.probe_scope import (
     layout_options,
     node_options,
 )
-from ascend_doctor.commands.options.target import Examination, examined_options
+from ascend_doctor.commands.options.target import Examination, add_target_options
 from ascend_doctor.commands.so_far import SoFar
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
@@ -71,7 +71,7 @@ def _preset(context: click.Context, _: click.Parameter, name: str | None) -> Non
     " ci: level 1 in 300 s; init: level 2 in 600 s.",
 )
 @expect_option
-@examined_options
+@add_target_options
 @level_option("0 static, 1 imports, 2 one device, 3 collectives and a training step, 4 soak.")
 @selection_options
 @device_option("Where probes run; auto takes an NPU or says that there is none.")
@@ -113,7 +113,7 @@ def command(  # noqa: PLR0913 - the options of the command
         timeout=timeout,
         launch=launch,
         asked=asked,
-        expected=expected(output.expected, expect, examination.catalog),
+        expected=choose_expectations(output.expected, expect, examination.catalog),
     )
     return conduct(examination, output, wish, only=only, skip=skip)
 
@@ -127,11 +127,11 @@ def conduct(
     skip: tuple[str, ...],
 ) -> int:
     """Examine a machine, live, replayed or simulated, and report; gives the exit code."""
-    report = reported(examination, output, wish, only=only, skip=skip)
+    report = make_report(examination, output, wish, only=only, skip=skip)
     return EXIT_INTERRUPTED if report.interrupted else report.verdict.exit_code
 
 
-def reported(
+def make_report(
     examination: Examination,
     output: Output,
     wish: Wish,
@@ -156,10 +156,10 @@ def reported(
         except KeyboardInterrupt:
             click.echo("ascend-doctor: interrupted", err=True)
             return so_far.write("interrupted", interrupted=True)
-        return _probed(examination, output, wish, chosen, (facts, hidden), start)
+        return _probe_and_report(examination, output, wish, chosen, (facts, hidden), start)
 
 
-def _probed(
+def _probe_and_report(
     examination: Examination,
     output: Output,
     wish: Wish,
@@ -214,7 +214,7 @@ class Wish:
 
     def levels(self, facts: Snapshot, *, replayed: bool) -> tuple[LevelRun, ...]:
         """Every level: whether it can run here, and why not."""
-        highest = max(check.level for check in every())
+        highest = max(check.level for check in all_checks())
         stop = self._stop(facts, replayed=replayed) or (highest + 1, _NO_PROBE)
         return tuple(
             LevelRun(

@@ -85,13 +85,13 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
 
 def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:
     """What the static checks that look for the causes find on this machine."""
-    from ascend_doctor.checks import every  # noqa: PLC0415 - all checks, only where asked for
+    from ascend_doctor.checks import all_checks  # noqa: PLC0415 - all checks, only where asked for
     from ascend_doctor.commands.options.target import Examination  # noqa: PLC0415 - as above
     from ascend_doctor.judging.judge import Case, judge  # noqa: PLC0415 - as above
     from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415 - as above
 
     wanted = {name for cause in diagnosis.causes for name in cause.caught_by}
-    chosen = [check for check in every() if check.id in wanted and check.level == 0]
+    chosen = [check for check in all_checks() if check.id in wanted and check.level == 0]
     if not chosen:
         return ()
     examination = Examination(LiveMachine(), overlays=overlays)
@@ -103,14 +103,14 @@ def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tu
 
 def _write(diagnosis: Diagnosis, output: Output) -> None:
     for name, file in output.targets:
-        text = _rendered(name, diagnosis, output, to_file=file is not None)
+        text = _render(name, diagnosis, output, to_file=file is not None)
         if file is None:
             click.echo(text, nl=False, color=True)
         else:
             write_whole(file, text)
 
 
-def _rendered(name: str, diagnosis: Diagnosis, output: Output, *, to_file: bool) -> str:
+def _render(name: str, diagnosis: Diagnosis, output: Output, *, to_file: bool) -> str:
     if name == "json":
         return pretty(diagnosis)
     if name != "text":

@@ -25,7 +25,7 @@ from ascend_doctor.machine.live import (
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.cann_env import CannHost, Install, torch_abi
 from ascend_doctor.provision.env_format import FAILURE, FORMS, SHELLS, Change, text
-from ascend_doctor.provision.env_undo import NAME, applied, before, undone
+from ascend_doctor.provision.env_undo import NAME, before, changes_to, undone
 from ascend_doctor.provision.stack_env import StackPaths, stack_of, variables
 from ascend_doctor.render.plain import one_line
 
@@ -74,7 +74,7 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
     Without a stack it prints those of the machine's CANN. To take all back, add --undo.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     environ = os.environ
-    changes = undone(environ) if undo else _wanted(environ, _stack_folder(prefix))
+    changes = undone(environ) if undo else _wanted_changes(environ, _stack_folder(prefix))
     if undo and not changes:
         click.echo("ascend-doctor: there is nothing to undo", err=True)
     if diff:
@@ -91,7 +91,7 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
 def environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     """What a shell has that sources the variables of the stack in a folder."""
     env = dict(environ)
-    for change in _wanted(environ, folder):
+    for change in _wanted_changes(environ, folder):
         if change.value is None:
             env.pop(change.name, None)
         else:
@@ -99,7 +99,7 @@ def environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     return env
 
 
-def _wanted(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
+def _wanted_changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
     base = before(environ)
     machine = LiveMachine(base)
     lock = locks.read(folder) if folder else None
@@ -117,7 +117,7 @@ def _wanted(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
         click.echo(
             "ascend-doctor: no CANN toolkit was found; torch will not load torch_npu", err=True
         )
-    return applied(environ, variables(base, stack, place))
+    return changes_to(environ, variables(base, stack, place))
 
 
 def _stack_folder(prefix: str | None) -> Path | None:

@@ -14,8 +14,8 @@ import msgspec
 
 from ascend_doctor.commands.options.merged_output import (
     MergedOutputOptions,
+    add_merged_options,
     expect_option,
-    merged_options,
     read_hosts,
 )
 from ascend_doctor.commands.options.node_check import (
@@ -55,7 +55,7 @@ from ascend_doctor.fleet.merged_report import judge
     metavar="DIR",
     help="Empty folder for the nodes' reports, which are kept.  [default: a temporary one]",
 )
-@merged_options
+@add_merged_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- SRUN OPTIONS...]")
 def command(  # noqa: PLR0913 - the options of the command
     *,
@@ -91,7 +91,7 @@ def command(  # noqa: PLR0913 - the options of the command
             check=(
                 *on_nodes.arguments(fail_on=wanted.output.fail_on.value),
                 *(("--gang",) if gang else ()),
-                *_acknowledged(),
+                *_acknowledgements(),
             ),
             deadline=on_nodes.timeout,
             nodes=hosts,
@@ -115,7 +115,7 @@ def command(  # noqa: PLR0913 - the options of the command
     return EXIT_INTERRUPTED if interrupted else code
 
 
-def _acknowledged() -> tuple[str, ...]:
+def _acknowledgements() -> tuple[str, ...]:
     """Findings are acknowledged where they are made, so nodes get the file that was named."""
     named = click.get_current_context().params.get("config")
     return ("--config", os.path.abspath(named)) if named else ()

@@ -137,13 +137,13 @@ def command(  # noqa: PLR0913 - the options of the command
     if kind is None:
         raise click.UsageError("give --volcano, --ascendjob or --initcontainer")
     gate = kind == "initcontainer"
-    if gate and (options["nodes"] > 1 or options["gang"] or options["claim"] or _given("level")):
+    if gate and (options["nodes"] > 1 or options["gang"] or options["claim"] or _is_given("level")):
         raise click.UsageError("--initcontainer is a gate: no --nodes, --gang, --claim or --level")
     chips = FAMILIES[family]
     count = npus or chips.npus
     wanted = ManifestOptions(
         command=(
-            *_sourced(sources),
+            *_source_lines(sources),
             *doctor_words(doctor),
             *_check(on_nodes, gate=count if gate else 0, gang=options["gang"]),
         ),
@@ -154,7 +154,7 @@ def command(  # noqa: PLR0913 - the options of the command
         **options,
     )
     shape = yaml.dump(_KINDS[kind](wanted), Dumper=_Dumper, sort_keys=False, width=100)
-    text = "".join(f"# {one}\n".replace(" \n", "\n") for one in _told(kind, wanted)) + shape
+    text = "".join(f"# {one}\n".replace(" \n", "\n") for one in _header_lines(kind, wanted)) + shape
     put(file, text)
 
 
@@ -165,12 +165,12 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _given(name: str) -> bool:
+def _is_given(name: str) -> bool:
     source = click.get_current_context().get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _sourced(files: tuple[str, ...]) -> tuple[str, ...]:
+def _source_lines(files: tuple[str, ...]) -> tuple[str, ...]:
     """What stands before a command that needs the variables of files; a pod reads no profile."""
     if not files:
         return ()
@@ -188,7 +188,7 @@ def _check(on_nodes: OnNodes, *, gate: int, gang: bool) -> tuple[str, ...]:
     )
 
 
-def _told(kind: str, wanted: ManifestOptions) -> Iterator[str]:
+def _header_lines(kind: str, wanted: ManifestOptions) -> Iterator[str]:
     """What stands on top."""
     space = f" -n {wanted.namespace}" if wanted.namespace else ""
     yield f"Written by ascend-doctor {__version__}."

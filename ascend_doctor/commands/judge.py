@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from ascend_doctor.commands.options.check_filter import choose, selection_options
-from ascend_doctor.commands.options.expectations import expect_option, expected
+from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
@@ -42,7 +42,7 @@ def command(
     start = time.monotonic()
     facts = read_snapshot(snapshot)
     matrix = catalog(overlays)
-    expectations = expected(output.expected, expect, matrix)
+    expectations = choose_expectations(output.expected, expect, matrix)
     case = Case(facts=facts, catalog=matrix, expected=expectations)
     level = 3 if facts.probes else 0
     report = assemble(

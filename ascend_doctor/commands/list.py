@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 import msgspec
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 
 
 @click.command("list")
 @click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
 def command(shape: str) -> int:
     """List every check and probe with its level and the property that should hold."""
-    known = every()
+    known = all_checks()
     if shape == "json":
         rows = [
             {

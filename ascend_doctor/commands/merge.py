@@ -9,8 +9,8 @@ import click
 
 from ascend_doctor.commands.options.merged_output import (
     MergedOutputOptions,
+    add_merged_options,
     expect_option,
-    merged_options,
     read_hosts,
 )
 from ascend_doctor.errors import DataError
@@ -26,7 +26,7 @@ from ascend_doctor.fleet.merged_report import judge
     is_flag=True,
     help="Call every node as its file is called, not by the host name in the report.",
 )
-@merged_options
+@add_merged_options
 def command(
     *, paths: tuple[str, ...], expect: str | None, by_file: bool, wanted: MergedOutputOptions
 ) -> int:

@@ -12,10 +12,10 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS
-from ascend_doctor.findings import counted
+from ascend_doctor.findings import quantity
 from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
-from ascend_doctor.planning.flags import FRAMEWORKS, shown
+from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun
 from ascend_doctor.planning.model import find
@@ -140,7 +140,7 @@ def _text(
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
     yield (
         f"{asked.model.title} on {npus} NPUs: {how}, {run.micro_batch} x {run.sequence} tokens, "
-        f"{counted(len(found), 'legal layout')}"
+        f"{quantity(len(found), 'legal layout')}"
     )
     if asked.model.note:
         yield asked.model.note
@@ -174,7 +174,7 @@ def _detail(
     every: bool,
 ) -> Iterator[str]:
     yield ""
-    yield f"{one.layout.name}: {shown(one.layout)}"
+    yield f"{one.layout.name}: {describe_sizes(one.layout)}"
     yield f"  memory of a rank of stage {one.memory.stage}: {_memory(one.memory)}"
     yield ""
     yield from picture(asked, one, where.per_node)

@@ -14,18 +14,18 @@ from contextlib import contextmanager
 
 import click
 
-from ascend_doctor.commands.arming import armed
-from ascend_doctor.commands.check import Wish, reported
+from ascend_doctor.commands.arming import watchdog_variables
+from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.options.check_filter import selection_options
-from ascend_doctor.commands.options.expectations import expect_option, expected
+from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
 from ascend_doctor.commands.options.launch import timeout_option
 from ascend_doctor.commands.options.output import Output, output_options
-from ascend_doctor.commands.options.target import Examination, examined_options
+from ascend_doctor.commands.options.target import Examination, add_target_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.expectations import CHECKS, Expectation
-from ascend_doctor.machine.files import emptied, reason
+from ascend_doctor.machine.files import open_emptied, reason
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
@@ -37,7 +37,7 @@ _SIGNALLED = 128  # what a shell adds to the number of a signal
 
 
 @click.command("run")
-@examined_options
+@add_target_options
 @expect_option
 @selection_options
 @timeout_option(
@@ -82,15 +82,15 @@ def command(  # noqa: PLR0913 - the options of the command
         nproc=None,
         timeout=timeout,
         launch=launch,
-        expected=expected(output.expected, expect, examination.catalog),
+        expected=choose_expectations(output.expected, expect, examination.catalog),
     )
-    report = reported(examination, gate, wish, only=only, skip=skip)
+    report = make_report(examination, gate, wish, only=only, skip=skip)
     if report.interrupted:
         return EXIT_INTERRUPTED
-    if _closed(report) and not anyway:
+    if _is_kept_back(report) and not anyway:
         click.echo("ascend-doctor: not started; --anyway starts it in spite of this", err=True)
         return report.verdict.exit_code
-    variables = armed(launch, os.environ)
+    variables = watchdog_variables(launch, os.environ)
     for name, value in variables.items():
         click.echo(
             f"ascend-doctor: started with {name}={value}: if it hangs, its log says who did not"
@@ -103,7 +103,7 @@ def command(  # noqa: PLR0913 - the options of the command
     return code
 
 
-def _closed(report: Report) -> bool:
+def _is_kept_back(report: Report) -> bool:
     """Whether the launch is kept back: by a finding, or by an expectation that nobody can tell."""
     return report.verdict.exit_code == EXIT_FINDINGS or any(
         finding.check in CHECKS and finding.level is Level.UNKNOWN for finding in report.findings
@@ -129,7 +129,7 @@ def run_kept(launch: tuple[str, ...], log: str, variables: Mapping[str, str]) ->
     the command cannot be started.
     """
     try:
-        fdopen = os.fdopen(emptied(log), "wb")
+        fdopen = os.fdopen(open_emptied(log), "wb")
     except OSError as error:
         raise DataError(f"--log {log}: {reason(error)}") from error
     with fdopen:

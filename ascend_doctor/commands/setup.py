@@ -57,7 +57,7 @@ class SetupOptions:
     quiet: bool
 
 
-def _listed(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+def _split_list(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in value.split(",") if name.strip()) if value else ()
 
 
@@ -107,7 +107,7 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
 @click.option(
     "--keep",
     metavar="NAME,...",
-    callback=_listed,
+    callback=_split_list,
     help="Leave these packages of the interpreter alone, as torch,torch_npu of a vendor's image.",
 )
 @click.option(
@@ -162,11 +162,11 @@ def _conduct(options: SetupOptions) -> int:
     if plan is None:
         return EXIT_FINDINGS
     if options.dry_run:
-        _say(*_described(plan, prefix), err=False)
+        _say(*_describe(plan, prefix), err=False)
         return EXIT_OK
     if not options.quiet:
-        _say(*_described(plan, prefix), err=True)
-    if not _is_finished(plan, prefix) and not _agreed(options):
+        _say(*_describe(plan, prefix), err=True)
+    if not _is_finished(plan, prefix) and not _ask_consent(options):
         return EXIT_FINDINGS
     from ascend_doctor.commands.setup_proof import Prover  # noqa: PLC0415 - after usage
 
@@ -187,7 +187,7 @@ def _check_usage(options: SetupOptions) -> None:
         raise click.UsageError("--require-signed goes with --locked or --from")
 
 
-def _described(plan: Plan, prefix: Prefix) -> Iterator[str]:
+def _describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
     """The plan in words."""
     yield f"stack {plan.id} in {prefix.root}"
     for checkout in plan.checkouts:
@@ -217,7 +217,7 @@ def _is_finished(plan: Plan, prefix: Prefix) -> bool:
     return (prefix.stack(plan.id) / FILE).is_file()
 
 
-def _agreed(options: SetupOptions) -> bool:
+def _ask_consent(options: SetupOptions) -> bool:
     if options.yes:
         return True
     if not sys.stdin.isatty():

@@ -20,8 +20,8 @@ from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.lock import BasePython, Lock, Prefix
-from ascend_doctor.provision.plan import Base, Plan, PlanOptions, from_lock, planned
-from ascend_doctor.provision.request_ranges import added, wishes
+from ascend_doctor.provision.plan import Base, Plan, PlanOptions, from_lock, make_plan
+from ascend_doctor.provision.request_ranges import split_additions, wishes
 from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.solve import SolveQuery, solve
 from ascend_doctor.render.plain import one_line
@@ -80,7 +80,7 @@ class Planner:
             for line in refusal_lines(refusal(rows, question), question):
                 click.echo(one_line(line), err=True)
             return None
-        return planned(
+        return make_plan(
             rows,
             PlanOptions(
                 wish=self._wish(),
@@ -89,7 +89,7 @@ class Planner:
                 base=self._base(),
                 venv=self._environment(),
                 undeclared=(*STOPS.values(), *LISTED.values()),
-                added=added(rows, options.additions),
+                added=split_additions(rows, options.additions),
                 as_of=options.as_of,
                 kept=kept,
             ),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.commands.check import Wish, conduct, has_npu
 from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.options.output import Output
@@ -111,7 +111,7 @@ class Prover:
             proof,
             probes=tuple(dict.fromkeys(run.probe for run in runs if run.exit_code == 0)),
             imports=passed,
-            failed=(*_failed(report), *failed),
+            failed=(*_failures(report), *failed),
         )
 
     def _examination(self, folder: Path, python: str, lock: Lock) -> Examination:
@@ -120,7 +120,7 @@ class Prover:
             machine = LiveMachine(environment(os.environ, folder))
             return Examination(machine, python=python, overlays=self.overlays, lock=file)
         return Examination(
-            _simulated(folder, python, lock.system.get("cann")),
+            _simulate_server(folder, python, lock.system.get("cann")),
             python=python,
             overlays=self.overlays,
             lock=file,
@@ -151,7 +151,7 @@ def _import_checks(rows: Catalog, lock: Lock) -> Iterator[tuple[str, str]]:
             yield name, check.code
 
 
-def _failed(report: Report) -> Iterator[str]:
+def _failures(report: Report) -> Iterator[str]:
     """Why the stack is not proven: what was found by running it, and what did not run.
 
     A probe that told nothing proves nothing; the stack's own packages and its lock count as well.
@@ -159,13 +159,13 @@ def _failed(report: Report) -> Iterator[str]:
     for level in report.levels:
         if level.asked and not level.ran:
             yield f"level {level.level} did not run: {level.reason}"
-    probing = {check.id for check in every() if check.probe} | {"stack-lock", "early-end"}
+    probing = {check.id for check in all_checks() if check.probe} | {"stack-lock", "early-end"}
     for finding in report.findings:
         if finding.level in {Level.ERROR, Level.UNKNOWN} and finding.check in probing:
             yield f"{finding.check}: {finding.title}"
 
 
-def _simulated(folder: Path, python: str, cann: str | None) -> OverlayMachine:
+def _simulate_server(folder: Path, python: str, cann: str | None) -> OverlayMachine:
     """A simulated server with the CANN of the stack, on which its variables were sourced."""
     from ascend_doctor.simulator import (  # noqa: PLC0415 - only without an NPU
         CANN,

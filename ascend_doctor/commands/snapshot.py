@@ -13,12 +13,12 @@ from ascend_doctor.commands.options.output import (
     show_hidden,
     show_redacted_option,
 )
-from ascend_doctor.commands.options.target import Examination, examined_options
+from ascend_doctor.commands.options.target import Examination, add_target_options
 from ascend_doctor.render.json import pretty
 
 
 @click.command("snapshot")
-@examined_options
+@add_target_options
 @file_option("File instead of standard output.")
 @redact_option
 @show_redacted_option

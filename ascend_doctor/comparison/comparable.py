@@ -71,7 +71,7 @@ def settings(facts: Snapshot, stack: frozenset[str]) -> dict[ComparedSetting, st
     return found
 
 
-def grouped(facts: Snapshot, stack: frozenset[str]) -> dict[Group, list[tuple[str, str]]]:
+def group_settings(facts: Snapshot, stack: frozenset[str]) -> dict[Group, list[tuple[str, str]]]:
     """The same as names and values of every group, in the order of groups."""
     found = settings(facts, stack)
     return {

@@ -19,7 +19,7 @@ import zstandard
 
 from ascend_doctor.diagnosis.origins import Origin
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.files import opened, reason
+from ascend_doctor.machine.files import open_descriptor, reason
 
 BLOCK = 1 << 20
 
@@ -138,7 +138,7 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
     DataError.
     """
     try:
-        raw = sys.stdin.buffer if log.path is None else os.fdopen(opened(log.path), "rb")
+        raw = sys.stdin.buffer if log.path is None else os.fdopen(open_descriptor(log.path), "rb")
     except (OSError, ValueError) as error:
         raise DataError(f"{log.name}: {reason(error)}") from error
     try:

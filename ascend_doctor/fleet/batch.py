@@ -20,10 +20,10 @@ def directive(*words: str) -> str:
     (SchedMD/slurm@284c3b95: src/sbatch/opt.c, get_argument; 22.05 as tried). Raises DataError for
     a line break or another control character, which no line can have.
     """
-    return " ".join(("#SBATCH", *map(_quoted, words)))
+    return " ".join(("#SBATCH", *map(_quote, words)))
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     if not word or _CONTROL.search(word):
         raise DataError(f"{word!r} cannot stand in a batch script as an option")
     if _PLAIN.fullmatch(word):

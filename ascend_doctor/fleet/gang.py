@@ -78,7 +78,7 @@ class GangVariables:
         return self.env.get(host) or default[0], number
 
 
-def checked(names: tuple[str, ...], count: int, rank: int, meeting: tuple[str, int]) -> Gang:
+def check_gang(names: tuple[str, ...], count: int, rank: int, meeting: tuple[str, int]) -> Gang:
     """The launch, where the rank is one of it. Raises DataError."""
     if rank >= count:
         raise DataError(f"--gang: {' and '.join(names)} give rank {rank} of {count} nodes")

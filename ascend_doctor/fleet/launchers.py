@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.fleet.gang import Gang, GangVariables, checked
+from ascend_doctor.fleet.gang import Gang, GangVariables, check_gang
 from ascend_doctor.fleet.hostlist import parse_hosts
 
 # DefaultPort of Volcano's plugin pytorch, see below.
@@ -50,7 +50,7 @@ def _torchrun_options(here: GangVariables) -> Gang | None:
     meeting = _endpoint(here.env.get("PET_RDZV_ENDPOINT", "")) or here.meeting(
         "PET_MASTER_ADDR", "PET_MASTER_PORT"
     )
-    return checked(names, here.number("PET_NNODES"), here.number("PET_NODE_RANK"), meeting)
+    return check_gang(names, here.number("PET_NNODES"), here.number("PET_NODE_RANK"), meeting)
 
 
 def _endpoint(text: str) -> tuple[str, int] | None:
@@ -75,7 +75,7 @@ def _torchrun_worker(here: GangVariables) -> Gang | None:
     here.need(*names)
     here.once("LOCAL_WORLD_SIZE", "torchrun --nproc-per-node 1")
     meeting = here.meeting("MASTER_ADDR", "MASTER_PORT", plus=1)
-    return checked(names, here.number(names[0]), here.number(names[1]), meeting)
+    return check_gang(names, here.number(names[0]), here.number(names[1]), meeting)
 
 
 def _ray(here: GangVariables) -> Gang | None:
@@ -89,7 +89,7 @@ def _ray(here: GangVariables) -> Gang | None:
     here.need(*names, "LOCAL_WORLD_SIZE")
     here.once("LOCAL_WORLD_SIZE", "one worker a node")
     meeting = here.meeting("MASTER_ADDR", "MASTER_PORT", plus=1)
-    return checked(names, here.number(names[0]), here.number(names[1]), meeting)
+    return check_gang(names, here.number(names[0]), here.number(names[1]), meeting)
 
 
 def _ascend_job(here: GangVariables) -> Gang | None:
@@ -106,7 +106,7 @@ def _ascend_job(here: GangVariables) -> Gang | None:
     if not local or ranks % local:
         raise DataError(f"--gang: WORLD_SIZE={ranks} is no multiple of LOCAL_WORLD_SIZE={local}")
     meeting = here.meeting("MASTER_ADDR", "MASTER_PORT")
-    return checked(names, ranks // local, here.number("RANK"), meeting)
+    return check_gang(names, ranks // local, here.number("RANK"), meeting)
 
 
 def _volcano(here: GangVariables) -> Gang | None:
@@ -135,7 +135,7 @@ def _volcano(here: GangVariables) -> Gang | None:
     if here.any("RANK", "WORLD_SIZE") and not here.any("LOCAL_WORLD_SIZE"):
         here.need("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
         names: tuple[str, ...] = ("WORLD_SIZE", "RANK")
-        return checked(names, here.number("WORLD_SIZE"), here.number("RANK"), meeting)
+        return check_gang(names, here.number("WORLD_SIZE"), here.number("RANK"), meeting)
     names = tuple(f"VC_{task}_HOSTS" for task in tasks)
     if not indexed:
         raise DataError(f"--gang: {names[0]} is set and no VC_TASK_INDEX: the job needs plugin env")
@@ -143,7 +143,7 @@ def _volcano(here: GangVariables) -> Gang | None:
     if index != here.number(indexed[-1]):
         raise DataError(f"--gang: {' and '.join(indexed)} contradict each other")
     rank = _rank_of_pod(tasks, index, here.env.get("HOSTNAME", ""))
-    return checked((*names, indexed[0]), len(every), rank, meeting)
+    return check_gang((*names, indexed[0]), len(every), rank, meeting)
 
 
 def _rank_of_pod(tasks: Mapping[str, list[str]], index: int, name: str) -> int:
@@ -185,7 +185,7 @@ def _slurm(here: GangVariables) -> Gang | None:
     step = here.number("SLURM_STEP_ID") if here.any("SLURM_STEP_ID") else 0
     port = _SLURM_PORTS[(here.number("SLURM_JOB_ID") + step) % len(_SLURM_PORTS)]
     meeting = here.meeting("MASTER_ADDR", "MASTER_PORT", default=(nodes[0], port))
-    return checked(names, count, rank, meeting)
+    return check_gang(names, count, rank, meeting)
 
 
 # The closest to the process first: torchrun runs inside of Slurm, and not the other way round.

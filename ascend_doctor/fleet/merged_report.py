@@ -14,7 +14,7 @@ from ascend_doctor import __version__
 from ascend_doctor.comparison.comparable import ABSENT, DEVICE_FILES, ComparedSetting, Group
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy, counted
+from ascend_doctor.findings import Finding, Level, Remedy, quantity
 from ascend_doctor.fleet.hostlist import compress
 from ascend_doctor.fleet.merge import Merged
 from ascend_doctor.fleet.outliers import more_is_worse, outliers
@@ -43,7 +43,7 @@ def judge(
         *_silent(missing, reasons),
         *_about_files(merged),
         *_fewer(drift),
-        *(_drifted(one) for one in drift),
+        *(_drift_finding(one) for one in drift),
         *_addresses(merged),
         *rounds,
         *_complaints(merged),
@@ -58,7 +58,7 @@ def judge(
     return Report(
         tool_version=__version__,
         taken_at=max((node.taken_at for node in merged.nodes), default=""),
-        host=counted(len(names), "node"),
+        host=quantity(len(names), "node"),
         python="",
         device="fleet",
         simulated=any(node.simulated for node in merged.nodes),
@@ -120,13 +120,13 @@ def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:
         yield Finding(
             check="fleet-nodes",
             level=Level.UNKNOWN,
-            title=f"{counted(len(untold), 'node')} came to no verdict",
+            title=f"{quantity(len(untold), 'node')} came to no verdict",
             because="A check that could not tell has not passed.",
             nodes=untold,
         )
     elif passing:
         yield Finding(
-            check="fleet-nodes", level=Level.OK, title=f"{counted(passing, 'node')} passed"
+            check="fleet-nodes", level=Level.OK, title=f"{quantity(passing, 'node')} passed"
         )
 
 
@@ -153,7 +153,7 @@ def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Fi
     yield Finding(
         check="fleet-missing",
         level=Level.UNKNOWN,
-        title=f"{counted(len(missing), 'node')} did not report",
+        title=f"{quantity(len(missing), 'node')} did not report",
         found="; ".join(told[:_NAMED]) + _more(len(told)),
         because="Nothing is known about a node that is silent.",
         remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
@@ -260,11 +260,11 @@ def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
                 level=Level.ERROR,
                 title="Nodes have fewer NPUs than most",
                 found="; ".join(
-                    f"{differing.value} on {counted(differing.count, 'node')}"
+                    f"{differing.value} on {quantity(differing.count, 'node')}"
                     for differing in few[:_NAMED]
                 )
                 + _more(len(few)),
-                wanted=f"{counted(int(drift.majority), 'NPU')}, as on most nodes",
+                wanted=f"{quantity(int(drift.majority), 'NPU')}, as on most nodes",
                 because="A card that the driver lost leaves a rank of the job without a device.",
                 remedy=Remedy(
                     summary="See which cards are gone; merge nodes of another kind apart",
@@ -274,9 +274,9 @@ def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
             )
 
 
-def _drifted(drift: Drift) -> Finding:
+def _drift_finding(drift: Drift) -> Finding:
     told = "; ".join(
-        f"{value.value} on {counted(value.count, 'node')}" for value in drift.values[:_NAMED]
+        f"{value.value} on {quantity(value.count, 'node')}" for value in drift.values[:_NAMED]
     )
     stack = drift.group == Group.STACK.value
     few = tuple(
@@ -327,7 +327,7 @@ def _outliers(merged: Merged) -> Iterator[Finding]:
                 level=Level.WARNING,
                 title=f"{node} stands out in {name}",
                 found=f"{far.value:g}",
-                wanted=f"about {far.median:g}, the median of {counted(len(values), 'node')}",
+                wanted=f"about {far.median:g}, the median of {quantity(len(values), 'node')}",
                 because="The slowest rank sets the pace of every step.",
                 nodes=(node,),
             )

@@ -24,13 +24,15 @@ class RayNode(NamedTuple):
     npus: float
 
 
-def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[RayNode], tuple[str, ...]]:
+def choose_nodes(
+    listed: Sequence[Mapping[str, Any]], job: Job
+) -> tuple[list[RayNode], tuple[str, ...]]:
     """The nodes to check, of what ``ray.nodes()`` lists, and the wanted ones that are not there.
 
     Without wanted nodes these are all that have NPUs, or all where none has any. Raises DataError
     where the cluster has fewer than asked for.
     """
-    alive = _named([one for one in listed if one["Alive"]])
+    alive = _name_nodes([one for one in listed if one["Alive"]])
     if job.nodes:
         found = {name: node for node in alive for name in (node.address, node.host, node.name)}
         there = {node: found[node]._replace(name=node) for node in job.nodes if node in found}
@@ -41,7 +43,7 @@ def chosen(listed: Sequence[Mapping[str, Any]], job: Job) -> tuple[list[RayNode]
     return offered[: job.count], ()
 
 
-def _named(listed: Sequence[Mapping[str, Any]]) -> list[RayNode]:
+def _name_nodes(listed: Sequence[Mapping[str, Any]]) -> list[RayNode]:
     """By the name that ``ray start --node-name`` gave, else the host's, else by both."""
     hosts = Counter(one["NodeManagerHostname"] for one in listed)
     nodes = []

@@ -23,7 +23,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
 from ascend_doctor.fleet.gang import endpoint
-from ascend_doctor.fleet.ray_cluster import NPU, RayNode, chosen
+from ascend_doctor.fleet.ray_cluster import NPU, RayNode, choose_nodes
 from ascend_doctor.fleet.ray_engine import NodeOrder, Told
 from ascend_doctor.fleet.ray_node import OnNode
 from ascend_doctor.fleet.supervised import Ending
@@ -80,7 +80,7 @@ class RayDriver:
 
     def run(self) -> None:
         """Raises DataError where the cluster has no such nodes."""
-        nodes, absent = chosen(ray.nodes(), self._job)
+        nodes, absent = choose_nodes(ray.nodes(), self._job)
         self._tell(Told(nodes=(*(one.name for one in nodes), *absent)))
         for name in absent:
             self._silent(name, "no node of this name is alive in the Ray cluster")

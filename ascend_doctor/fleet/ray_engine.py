@@ -65,7 +65,7 @@ class RayEngine:
                 _end(process, patience)
             output.seek(0)
             errors.seek(0)
-            told = _told(output.read())
+            told = _parse_answers(output.read())
             last = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
         return self._outcome(told, job, ended=ended, last=last)
 
@@ -110,7 +110,7 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> None:
         process.wait()
 
 
-def _told(output: bytes) -> list[Told]:
+def _parse_answers(output: bytes) -> list[Told]:
     """The last line may be cut where the driver was killed."""
     found = []
     for line in output.splitlines():

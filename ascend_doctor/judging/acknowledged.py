@@ -12,7 +12,7 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.expectations import CHECKS, Expectation, parsed
+from ascend_doctor.judging.expectations import CHECKS, Expectation, parse_expectations
 from ascend_doctor.matrix.loading import load
 
 
@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def expected(self) -> tuple[Expectation, ...]:
-        return parsed(self.expect, "expect[{}]")
+        return parse_expectations(self.expect, "expect[{}]")
 
 
 def read_settings(path: str) -> Settings:
@@ -103,7 +103,7 @@ def acknowledge(
     mine = [acknowledgement for acknowledgement in rows if fnmatchcase(host, acknowledgement.nodes)]
     valid = [acknowledgement for acknowledgement in mine if acknowledgement.last_day >= today]
     told = [
-        _known(finding, next((row for row in valid if row.about(finding)), None))
+        _acknowledge(finding, next((row for row in valid if row.about(finding)), None))
         for finding in findings
     ]
     renewed = {(acknowledgement.id, acknowledgement.unknown) for acknowledgement in valid}
@@ -113,10 +113,10 @@ def acknowledge(
         if acknowledgement.last_day < today
         and (acknowledgement.id, acknowledgement.unknown) not in renewed
     ]
-    return (*told, *(_expired(acknowledgement) for acknowledgement in expired))
+    return (*told, *(_expiry(acknowledgement) for acknowledgement in expired))
 
 
-def _known(finding: Finding, row: Acknowledgement | None) -> Finding:
+def _acknowledge(finding: Finding, row: Acknowledgement | None) -> Finding:
     if row is None:
         return finding
     what = "acknowledged" if row.unknown is None else "not checked, needs root; acknowledged"
@@ -126,7 +126,7 @@ def _known(finding: Finding, row: Acknowledgement | None) -> Finding:
     )
 
 
-def _expired(row: Acknowledgement) -> Finding:
+def _expiry(row: Acknowledgement) -> Finding:
     return Finding(
         check="acknowledged",
         level=Level.WARNING,

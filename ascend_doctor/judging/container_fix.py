@@ -51,7 +51,7 @@ def pci_devices(case: Case) -> int | None:
     return sum(2 if function.subsystem_device == _TWO_DEVICES else 1 for function in own)
 
 
-def wanted(case: Case) -> int | None:
+def device_count(case: Case) -> int | None:
     """How many devices a container should get: as many as asked for, else all that are known."""
     driver = case.facts.driver
     return case.nproc or (len(driver.devices) if driver else 0) or pci_devices(case)
@@ -70,7 +70,7 @@ def start_again(case: Case, summary: str) -> Remedy:
     return Remedy(summary=f"{summary} (IMAGE is yours)", commands=(command,))
 
 
-def mounted(case: Case, summary: str) -> Remedy:
+def mount_again(case: Case, summary: str) -> Remedy:
     """As ``start_again``, in words alone where container-devices prints that command already."""
     driver = case.facts.driver
     if driver is not None and all(node.kind == "manager" for node in driver.nodes):
@@ -98,7 +98,7 @@ def _docker_run(case: Case) -> str:
 
 def _ascend_runtime(case: Case) -> str:
     """Ascend Docker Runtime mounts devices and libraries by itself, but not these files."""
-    count = wanted(case)
+    count = device_count(case)
     devices = numbers(range(count)) if count else "0"
     own = (f"{_DRIVER}/version.info", *mounts(case)[4:])
     return " \\\n".join(
@@ -118,7 +118,7 @@ def _pod(case: Case) -> str:
     return "\n".join(
         (
             "cat <<'EOF'",
-            f"resources: {{limits: {{huawei.com/{resource}: {wanted(case) or 1}}}}}",
+            f"resources: {{limits: {{huawei.com/{resource}: {device_count(case) or 1}}}}}",
             "volumeMounts:",
             *(
                 f"- {{name: {name}, mountPath: {path}, readOnly: true}}"

@@ -25,7 +25,7 @@ def number(text: str | None, default: float) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def shown(values: dict[str, str], *names: str) -> str:
+def show_values(values: dict[str, str], *names: str) -> str:
     """Names and values as they stand, quotes and control characters visible."""
     return "; ".join(f"{n}={values[n]!r}" if n in values else f"{n} unset" for n in names)
 

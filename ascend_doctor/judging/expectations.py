@@ -108,12 +108,14 @@ def _check_value(expectation: Expectation) -> None:
             raise DataError(f"{expectation.text!r}: {error}") from error
 
 
-def parsed(texts: Iterable[str], where: str) -> tuple[Expectation, ...]:
+def parse_expectations(texts: Iterable[str], where: str) -> tuple[Expectation, ...]:
     """All of them. Raises DataError that names ``where`` the bad one stands."""
-    return tuple(_parsed(text, where.format(number)) for number, text in enumerate(texts))
+    return tuple(
+        _parse_expectation(text, where.format(number)) for number, text in enumerate(texts)
+    )
 
 
-def _parsed(text: str, where: str) -> Expectation:
+def _parse_expectation(text: str, where: str) -> Expectation:
     try:
         return parse(text)
     except DataError as error:

@@ -89,7 +89,7 @@ def check(
     return register
 
 
-def registered() -> tuple[Check, ...]:
+def registered_checks() -> tuple[Check, ...]:
     """The checks of the modules imported so far; ``ascend_doctor.checks.every`` has all."""
     return tuple(_CHECKS.values())
 

@@ -10,10 +10,10 @@ from typing import Literal
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver, Host, Npus, Python
 from ascend_doctor.judging.judge import Case
-from ascend_doctor.judging.packages import cann_version, distribution, family, installed
-from ascend_doctor.judging.requirements import declared
+from ascend_doctor.judging.packages import cann_version, distribution, family, find_distribution
+from ascend_doctor.judging.requirements import declared_range
 from ascend_doctor.judging.source_trees import core_version, megatron, mindspeed
-from ascend_doctor.judging.version_compare import held, leading
+from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.matrix.schema import Need, Release, Source
 from ascend_doctor.matrix.versions import VersionError, key
 
@@ -52,7 +52,7 @@ def spoken(versions: str) -> str:
     return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0] or "any"
 
 
-def documented(row: Release, component: str) -> str:
+def documented_range(row: Release, component: str) -> str:
     """What a row names of another component, in words; "" for nothing."""
     needs = (require for require in row.requires if require.component == component)
     return " or ".join(spoken(need.versions) for need in needs)
@@ -85,7 +85,7 @@ def present(case: Case, component: str) -> str:
     if component in _FACTS:
         return _FACTS[component](case)
     obtain = case.catalog.component(component).obtain
-    found = installed(case, (obtain.distribution or component).lower().replace("_", "-"))
+    found = find_distribution(case, (obtain.distribution or component).lower().replace("_", "-"))
     if found is None:
         raise NotApplicable(f"{component} is not installed")
     return found.version
@@ -145,9 +145,9 @@ def _matches(value: str, wanted: str) -> bool:
 def relation(case: Case, need: Need, have: str) -> Relation:
     """How a version on this machine stands to a need. Raises Unknown for no version."""
     scheme = case.catalog.component(need.component).scheme
-    if held(have, need.versions, scheme):
+    if is_in_range(have, need.versions, scheme):
         return Relation(need=need, have=have, fit="fits")
-    allowed = bool(need.also) and held(have, need.also, scheme)
+    allowed = bool(need.also) and is_in_range(have, need.also, scheme)
     if not need.hard and scheme == "ascend" and _same_line(have, need.versions):
         return Relation(need=need, have=have, fit="near", allowed=allowed)
     return Relation(
@@ -190,7 +190,7 @@ def _there(
                 yield need, present(case, need.component)
 
 
-def installed_cann(case: Case, row: Release) -> CannInstall | None:
+def find_cann(case: Case, row: Release) -> CannInstall | None:
     """The CANN on this machine that a release is published for, the one in use first."""
     cann = case.need(Cann)
     needs = [need for need in row.requires if need.component == "cann"]
@@ -201,13 +201,13 @@ def installed_cann(case: Case, row: Release) -> CannInstall | None:
     return None
 
 
-def asked(case: Case, name: str, other: str) -> str | None:
+def required_range(case: Case, name: str, other: str) -> str | None:
     """The range that an installed distribution wants of another: by its metadata, else its row.
 
     Raises Unknown and NotApplicable.
     """
     found = distribution(case, name)
-    wanted = declared(case.need(Python), found, other)
+    wanted = declared_range(case.need(Python), found, other)
     if wanted is None:
         row = release(case, name, found.version)
         needs = [require for require in row.requires if require.component == other] if row else []

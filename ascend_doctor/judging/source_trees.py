@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import GitState, ImportPath, PackageCopy
 from ascend_doctor.judging.judge import Case
-from ascend_doctor.judging.packages import installed
+from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.matrix.schema import Release
 
 _LINE = re.compile(r"core_r(\d+)\.(\d+)(?:\.\d+)*$")
@@ -62,7 +62,7 @@ def mindspeed(case: Case) -> Release:
     Raises Unknown and NotApplicable.
     """
     git = copies(case, "mindspeed")[0].git
-    distribution = installed(case, "mindspeed") if git is None else None
+    distribution = find_distribution(case, "mindspeed") if git is None else None
     return _row(case, "mindspeed", git, distribution.commit if distribution else None)
 
 
@@ -107,7 +107,7 @@ def mindspeed_line(case: Case) -> tuple[int, int]:
     return int(numbers[1]), int(numbers[2])
 
 
-def documented_megatron(case: Case) -> str:
+def find_megatron_ref(case: Case) -> str:
     """The Megatron-LM ref that this MindSpeed documents, a tag before a branch; "" for none."""
     try:
         needs = [

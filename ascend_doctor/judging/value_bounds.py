@@ -26,14 +26,14 @@ def bounds_on(variable: Variable, family: Family | None) -> Bounds:
     return variable.families.get(family.id if family else "", variable)
 
 
-def wanted(variable: Variable, value: str, family: Family | None = None) -> str:
+def allowed_text(variable: Variable, value: str, family: Family | None = None) -> str:
     """What the value should be, "" where it is allowed or where nothing is known."""
     if variable.type == "kv_list":
-        return _wanted_pairs(variable, value)
+        return _pairs_text(variable, value)
     bounds = bounds_on(variable, family)
     if fits(bounds, value):
         return ""
-    return described(bounds) or variable.valid
+    return describe(bounds) or variable.valid
 
 
 def fits(bounds: Bounds, value: str) -> bool:
@@ -68,7 +68,7 @@ def _fits_number(bounds: Bounds, value: str) -> bool:
     )
 
 
-def described(bounds: Bounds) -> str:
+def describe(bounds: Bounds) -> str:
     """Bounds in words, "" where they are no list of words and no range."""
     if bounds.type == "bool01":
         return "0 or 1"
@@ -105,7 +105,7 @@ def unknown_keys(variable: Variable, value: str) -> list[str]:
     return [key for key in found if key not in variable.keys]
 
 
-def _wanted_pairs(variable: Variable, value: str) -> str:
+def _pairs_text(variable: Variable, value: str) -> str:
     tidy = value.strip(" ")
     if not variable.keys or tidy != clean(tidy):
         return "" if tidy == clean(tidy) else variable.valid
@@ -113,7 +113,7 @@ def _wanted_pairs(variable: Variable, value: str) -> str:
     if found is None:
         return "key:value pairs, parted by commas"
     wrong = [
-        f"{key}: {described(bounds)}"
+        f"{key}: {describe(bounds)}"
         for key, bounds in variable.keys.items()
         if key in found and not fits(bounds, found[key])
     ]

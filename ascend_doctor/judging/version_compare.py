@@ -8,7 +8,7 @@ from ascend_doctor.matrix.schema import Behaviour
 from ascend_doctor.matrix.versions import Scheme, VersionError, numbers, satisfies
 
 
-def held(version: str, wanted: str, scheme: Scheme = "pep440") -> bool:
+def is_in_range(version: str, wanted: str, scheme: Scheme = "pep440") -> bool:
     """Whether a version lies in a range. Raises Unknown for a text that is no version."""
     try:
         return satisfies(scheme, version, wanted)

@@ -22,7 +22,7 @@ from ascend_doctor.linting.positioned_text import (
     Piece,
     Value,
     Word,
-    kept,
+    limit_length,
     spelt,
     text,
     untold,
@@ -188,7 +188,7 @@ class _Walker:
         if more:
             pieces = (*self._state.values.get(name, ()), *pieces)
         self._state.arrays.pop(name, None)
-        self._state.values[name] = kept(pieces) or (self._piece("", *start),)
+        self._state.values[name] = limit_length(pieces) or (self._piece("", *start),)
         return name
 
     def _declare(self, node: Any) -> None:
@@ -367,13 +367,13 @@ class _Walker:
             return self._open(node)
         kind = node.type
         if kind in {"word", "number", "string_content", "variable_name"}:
-            return (self._piece(_unescaped(self._text(node), kind), line, column),)
+            return (self._piece(_unescape(self._text(node), kind), line, column),)
         if kind == "raw_string":
             return (self._piece(self._text(node)[1:-1], line, column + 1),)
         if kind == "string":
             return self._string(node, depth)
         if kind in {"concatenation", "command_name"}:
-            return kept(
+            return limit_length(
                 tuple(
                     piece
                     for child in node.named_children
@@ -402,7 +402,7 @@ class _Walker:
             end, point = child.end_byte, child.end_point
         if node.end_byte - 1 > end:
             pieces.append(self._gap(node, end, node.end_byte - 1, point))
-        return kept(tuple(pieces))
+        return limit_length(tuple(pieces))
 
     def _gap(self, node: Any, start: int, end: int, point: Any) -> Piece:
         content: bytes = node.text[start - node.start_byte : end - node.start_byte]
@@ -450,7 +450,9 @@ class _Walker:
             if known is not None and (text(known) or marks[0] in {"-", "="}):
                 return known
             rest = [child for child in node.named_children if child.id != name_node.id]
-            return kept(tuple(piece for one in rest for piece in self._value(one, depth + 1)))
+            return limit_length(
+                tuple(piece for one in rest for piece in self._value(one, depth + 1))
+            )
         return self._open(node)
 
     def _arithmetic(self, node: Any) -> Value:
@@ -464,7 +466,7 @@ class _Walker:
             return known if known.isdecimal() and len(known) <= _MOST_DIGITS else UNTOLD
 
         inner = re.sub(r"\$\{?([A-Za-z_]\w*)\}?|\b([A-Za-z_]\w*)\b", number, inner[:200])
-        result = _calculated(inner)
+        result = _calculate(inner)
         return self._open(node) if result is None else (self._piece(str(result), *place),)
 
     def _text(self, node: Any) -> str:
@@ -501,13 +503,13 @@ _ARGUMENTS = re.compile(r"\"?\$\{?[@*]\}?\"?")
 _OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
 
 
-def _unescaped(content: str, kind: str) -> str:
+def _unescape(content: str, kind: str) -> str:
     if kind != "word":
         return content
     return re.sub(r"\\(.)", r"\1", content)
 
 
-def _calculated(expression: str) -> int | None:
+def _calculate(expression: str) -> int | None:
     """The value of a sum or product of numbers without parentheses; None where it is more."""
     if not _NUMBER.fullmatch(expression) or "(" in expression or "**" in expression:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from ascend_doctor.collect.environment import misspelt
-from ascend_doctor.collect.launch import Said, launch, said, takes_value
+from ascend_doctor.collect.launch import Said, launch, read_options, takes_value
 from ascend_doctor.facts import UNTOLD, Environment, Launch, Script, Spot
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
@@ -132,7 +132,7 @@ def _subject(
         line, column = moved(piece.line, piece.column)
         return Place(file=file, line=line, column=column)
 
-    given = said(texts)
+    given = read_options(texts)
     for name, option in given.items():
         places[name] = place(command.words[option.word])
     for word in command.words:
@@ -151,14 +151,14 @@ def _subject(
         told,
         places=places,
         open_environment=bool(command.sourced),
-        unresolved=tuple(_unresolved(command, given, place)),
+        unresolved=tuple(_unknown_spots(command, given, place)),
         pythonpath=path.text if path is not None else "",
         unexported=tuple(lost) if told.given else (),
     )
     return LintInput(file=file, launch=told, environment=_environment(file, exported, catalog))
 
 
-def _unresolved(
+def _unknown_spots(
     command: ShellCommand, given: Mapping[str, Said], place: Callable[[Piece], Place]
 ) -> Iterator[Spot]:
     """The expressions in a command that only its shell knows, each with the option it gives."""

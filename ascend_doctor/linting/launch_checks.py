@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from ascend_doctor.facts import Distribution, Environment, Npu, Npus, Python, Snapshot
-from ascend_doctor.findings import Finding, Level, Place, counted
+from ascend_doctor.findings import Finding, Level, Place, quantity
 from ascend_doctor.judging.judge import Case, Check, judge
 from ascend_doctor.linting.inputs import LintInput
 from ascend_doctor.matrix.catalog import Catalog
@@ -57,14 +57,14 @@ def findings(
         dict.fromkeys(finding.check for finding in found if finding.needs == "values")
     )
     return tuple(
-        _unjudged(finding, abstained, allowed=allow_unresolved)
+        _collect_unjudged(finding, abstained, allowed=allow_unresolved)
         if finding.check == "launch-resolved"
-        else _placed(finding, subject)
+        else _place_finding(finding, subject)
         for finding in found
     )
 
 
-def _unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) -> Finding:
+def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) -> Finding:
     """The finding about values that are not known, with the checks that they kept from judging."""
     if finding.level is not Level.UNKNOWN:
         return finding
@@ -75,7 +75,7 @@ def _unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) ->
     return msgspec.structs.replace(
         finding,
         level=Level.SKIPPED if allowed else Level.UNKNOWN,
-        title=f"{counted(len(abstained), 'check')} could not judge this launch"
+        title=f"{quantity(len(abstained), 'check')} could not judge this launch"
         + (" (--allow-unresolved)" if allowed else ""),
         because=f"Not judged: {', '.join(abstained)}.",
     )
@@ -95,7 +95,7 @@ def _laid_over(machine_: Environment | None, own: Environment | None) -> Environ
     )
 
 
-def _placed(finding: Finding, subject: LintInput) -> Finding:
+def _place_finding(finding: Finding, subject: LintInput) -> Finding:
     """The finding with a place: that of a variable that it names, else the file's beginning.
 
     What a script leaves to its shell or machine cannot be told from it and is no fault of it.

@@ -54,12 +54,12 @@ def untold(line: int, column: int, source: str = "", file: str = "") -> Value:
     return (Piece(UNTOLD, line, column, source, file),)
 
 
-def unresolved(value: Iterable[Piece]) -> tuple[Piece, ...]:
+def unknown_pieces(value: Iterable[Piece]) -> tuple[Piece, ...]:
     """The parts of a value that only the running shell knows."""
     return tuple(piece for piece in value if UNTOLD in piece.text)
 
 
-def kept(value: Value) -> Value:
+def limit_length(value: Value) -> Value:
     """The value, or an untold one where it is too long to keep."""
     if sum(len(piece.text) for piece in value) <= MOST_TEXT and len(value) <= MOST_WORDS:
         return value
@@ -70,7 +70,7 @@ def kept(value: Value) -> Value:
 def word(value: Value, line: int, column: int) -> Word:
     """The value as one word, as between double quotes."""
     first = value[0] if value else Piece("", line, column)
-    return Word(text(value), first.line, first.column, unresolved(value), first.file)
+    return Word(text(value), first.line, first.column, unknown_pieces(value), first.file)
 
 
 def words(value: Value) -> Iterator[Word]:
@@ -85,7 +85,7 @@ def words(value: Value) -> Iterator[Word]:
             if letter in _BLANK or (letter == "\\" and follows in {"\n", "\r"}):
                 if letters:
                     yield Word(
-                        "".join(letters), *start, unresolved(parts), parts[0].file, many=True
+                        "".join(letters), *start, unknown_pieces(parts), parts[0].file, many=True
                     )
                     letters, parts = [], []
             else:
@@ -94,7 +94,7 @@ def words(value: Value) -> Iterator[Word]:
                 parts = parts if parts and parts[-1] is piece else [*parts, piece]
             line, column = (line + 1, 1) if letter == "\n" else (line, column + 1)
     if letters:
-        yield Word("".join(letters), *start, unresolved(parts), parts[0].file, many=True)
+        yield Word("".join(letters), *start, unknown_pieces(parts), parts[0].file, many=True)
 
 
 def spelt(one: Word) -> str:

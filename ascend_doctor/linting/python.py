@@ -60,17 +60,17 @@ def _imports(node: ast.stmt, file: str) -> list[Spot]:
 
 
 def _call(node: ast.Call, file: str) -> list[Spot]:
-    name = _dotted(node.func)
+    name = _dot_name(node.func)
     if not name:
         return []
     place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     spots = [Spot(name=name, place=place)]
     if node.args:
-        spots = [Spot(name=name, argument=_shown(node.args[0]), place=place)]
+        spots = [Spot(name=name, argument=_show_constant(node.args[0]), place=place)]
     for keyword in node.keywords:
         if keyword.arg:
             spot = Place(file=file, line=keyword.value.lineno, column=keyword.value.col_offset + 1)
-            shown = f"{keyword.arg}={_shown(keyword.value)}"
+            shown = f"{keyword.arg}={_show_constant(keyword.value)}"
             spots.append(Spot(name=name, argument=shown, place=spot))
     return spots
 
@@ -79,18 +79,18 @@ def _environment(node: ast.Assign, file: str) -> list[Spot]:
     """os.environ["NAME"] = ... as a call of os.environ."""
     place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     return [
-        Spot(name="os.environ", argument=_shown(target.slice), place=place)
+        Spot(name="os.environ", argument=_show_constant(target.slice), place=place)
         for target in node.targets
-        if isinstance(target, ast.Subscript) and _dotted(target.value) == "os.environ"
+        if isinstance(target, ast.Subscript) and _dot_name(target.value) == "os.environ"
     ]
 
 
-def _shown(node: ast.expr) -> str:
+def _show_constant(node: ast.expr) -> str:
     """A constant as Python writes it; of anything else nothing is kept."""
     return repr(node.value)[:80] if isinstance(node, ast.Constant) else ""
 
 
-def _dotted(node: ast.expr) -> str:
+def _dot_name(node: ast.expr) -> str:
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -43,7 +43,7 @@ def write_whole(path: str, content: str | bytes) -> None:
         if (number := descriptor(path)) is not None:
             write_all(number, data)
             return
-        target = resolved(path)
+        target = resolve(path)
         there = _status(target)
         if there is None:
             _replace(target, data, None)
@@ -63,7 +63,7 @@ def why_not_written(path: str) -> str:
     if descriptor(path) is not None:
         return ""
     try:
-        target = resolved(path)
+        target = resolve(path)
         there = _status(target)
     except (OSError, ValueError) as error:
         return reason(error)
@@ -83,7 +83,7 @@ def _why_not(target: str, there: os.stat_result | None) -> str:
     return "" if os.access(folder, os.W_OK) else "its folder cannot be written to"
 
 
-def resolved(path: str) -> str:
+def resolve(path: str) -> str:
     """Where links end. Raises OSError for those that somebody else put where all may write.
 
     So does the kernel where fs.protected_symlinks is set (proc_sys_fs(5)); not all set it.
@@ -94,7 +94,7 @@ def resolved(path: str) -> str:
             link = os.lstat(path)
         except FileNotFoundError:
             return path
-        if _planted(folder, link):
+        if _is_planted(folder, link):
             raise PermissionError(0, "it belongs to another user, in a folder where all may write")
         if not stat.S_ISLNK(link.st_mode):
             return path
@@ -102,7 +102,7 @@ def resolved(path: str) -> str:
     raise OSError(0, "too many links")
 
 
-def _planted(folder: str, one: os.stat_result) -> bool:
+def _is_planted(folder: str, one: os.stat_result) -> bool:
     there = os.stat(folder)
     shared = there.st_mode & stat.S_ISVTX and there.st_mode & stat.S_IWOTH
     return bool(shared) and one.st_uid not in {os.geteuid(), there.st_uid}
@@ -167,7 +167,7 @@ def write_all(number: int, data: bytes) -> None:
         left = left[os.write(number, left) :]
 
 
-def emptied(path: str) -> int:
+def open_emptied(path: str) -> int:
     """A descriptor for a log that replaces an older one. Raises OSError.
 
     A link is refused: emptying what it names is nobody's wish.
@@ -181,7 +181,7 @@ def emptied(path: str) -> int:
         raise
     there = os.fstat(number)
     if stat.S_ISREG(there.st_mode):
-        if there.st_nlink > 1 or _planted(os.path.dirname(path) or ".", there):
+        if there.st_nlink > 1 or _is_planted(os.path.dirname(path) or ".", there):
             os.close(number)
             raise OSError(0, "it has another name or another owner; remove it or name another")
         os.ftruncate(number, 0)
@@ -199,7 +199,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     """
     name = str(path)
     try:
-        with os.fdopen(opened(name), "rb") as file:
+        with os.fdopen(open_descriptor(name), "rb") as file:
             data = file.read(limit + 1)
     except (OSError, ValueError, MemoryError) as error:
         raise DataError(f"{name}: {reason(error)}") from error
@@ -219,7 +219,7 @@ def open_regular(path: str) -> int:
     return number
 
 
-def opened(path: str) -> int:
+def open_descriptor(path: str) -> int:
     """A descriptor to read a regular file, or what a descriptor of ours has. Raises OSError."""
     number = descriptor(path)
     return open_regular(path) if number is None else os.dup(number)

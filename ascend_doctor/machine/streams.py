@@ -51,11 +51,11 @@ def hold() -> None:
     os.close(number)
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-    sys.stdout = _held(1, sys.stdout, "surrogateescape")
-    sys.stderr = _held(2, sys.stderr, "backslashreplace")
+    sys.stdout = _hold(1, sys.stdout, "surrogateescape")
+    sys.stderr = _hold(2, sys.stderr, "backslashreplace")
 
 
-def _held(number: int, old: io.TextIOBase | object, errors: str) -> io.TextIOWrapper:
+def _hold(number: int, old: io.TextIOBase | object, errors: str) -> io.TextIOWrapper:
     raw = _Patient(number, "wb", closefd=False)
     _STREAMS.append(raw)
     return io.TextIOWrapper(

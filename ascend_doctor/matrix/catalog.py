@@ -14,7 +14,7 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, read_yaml
-from ascend_doctor.matrix.loading import load, shaped
+from ascend_doctor.matrix.loading import convert, load
 from ascend_doctor.matrix.schema import (
     Component,
     ErrorCodes,
@@ -141,8 +141,8 @@ class Catalog:
         for variables in more:
             whole = msgspec.structs.replace(
                 whole,
-                variables=_merged(whole.variables, variables.variables, lambda row: row.name),
-                near_misses=_merged(
+                variables=_merge_rows(whole.variables, variables.variables, lambda row: row.name),
+                near_misses=_merge_rows(
                     whole.near_misses, variables.near_misses, lambda row: row.wrong
                 ),
             )
@@ -156,7 +156,7 @@ class Catalog:
     def hazards(self) -> Hazards:
         whole, *more = (load(path, Hazards) for path in self.single("hazards.yaml"))
         for hazards in more:
-            rows = _merged(whole.hazards, hazards.hazards, lambda row: row.name)
+            rows = _merge_rows(whole.hazards, hazards.hazards, lambda row: row.name)
             whole = msgspec.structs.replace(whole, hazards=rows)
         return whole
 
@@ -200,18 +200,22 @@ def _overlaid(path: Path, whole: Component) -> Component:
     """The component with an overlay's file: a whole component replaces the head as well."""
     read = read_yaml(path)
     if isinstance(read, dict) and "title" in read:
-        head: Component = shaped(path, read, Component)
+        head: Component = convert(path, read, Component)
         rows: Component | Rows = head
     else:
-        head, rows = whole, shaped(path, read, Rows)
+        head, rows = whole, convert(path, read, Rows)
     return msgspec.structs.replace(
         head,
-        releases=_merged(whole.releases, rows.releases, lambda row: row.version),
-        refs=_merged(whole.refs, rows.refs, lambda row: row.ref),
-        behaviours=_merged(whole.behaviours, rows.behaviours, lambda row: (row.id, row.versions)),
+        releases=_merge_rows(whole.releases, rows.releases, lambda row: row.version),
+        refs=_merge_rows(whole.refs, rows.refs, lambda row: row.ref),
+        behaviours=_merge_rows(
+            whole.behaviours, rows.behaviours, lambda row: (row.id, row.versions)
+        ),
     )
 
 
-def _merged(old: tuple[T, ...], new: tuple[T, ...], name: Callable[[T], object]) -> tuple[T, ...]:
+def _merge_rows(
+    old: tuple[T, ...], new: tuple[T, ...], name: Callable[[T], object]
+) -> tuple[T, ...]:
     replaced = {name(row) for row in new}
     return (*new, *(row for row in old if name(row) not in replaced))

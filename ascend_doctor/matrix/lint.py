@@ -71,12 +71,12 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
         for paths in catalog.files(kind).values():
             for path in paths:
                 yield from _duplicate_keys(path)
-            yield from _tried(functools.partial(_load, loader, paths[-1]))
+            yield from _try(functools.partial(_load, loader, paths[-1]))
     for name in ("hazards.yaml", "environment.yaml"):
         for path in catalog.single(name):
             yield from _duplicate_keys(path)
-    yield from _tried(lambda: catalog.hazards)
-    yield from _tried(lambda: catalog.variables)
+    yield from _try(lambda: catalog.hazards)
+    yield from _try(lambda: catalog.variables)
 
 
 def _load(loader: Callable[[str], Component | Stack | Family], path: Path) -> None:
@@ -85,7 +85,7 @@ def _load(loader: Callable[[str], Component | Stack | Family], path: Path) -> No
         raise DataError(f"{path}: id {loaded} is not the file's name - at `$.id`")
 
 
-def _tried(step: Callable[[], object]) -> Iterator[RowProblem]:
+def _try(step: Callable[[], object]) -> Iterator[RowProblem]:
     try:
         step()
     except DataError as error:
@@ -264,7 +264,7 @@ def _broken(catalog: Catalog, release: Release, rows: dict[str, list[Release]]) 
 
 def _family(catalog: Catalog, family: Family) -> Found:
     for soc in family.socs:
-        if not _known(soc.soc, family.names):
+        if not _is_known(soc.soc, family.names):
             yield f"socs[{soc.soc}]", "is not among the names"
     for name, train in family.first_torch_npu.items():
         if name not in family.names:
@@ -277,5 +277,5 @@ def _family(catalog: Catalog, family: Family) -> Found:
                 yield "names", f"{name} is also a name of {other.id}"
 
 
-def _known(name: str, patterns: Iterable[str]) -> bool:
+def _is_known(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -48,17 +48,17 @@ def load(path: Path, shape: type[T]) -> T:
 
     What was read well once is kept in the user's cache: YAML takes ten times as long to read.
     """
-    return decoded(read_bytes(path, YAML_BYTES), path, shape)
+    return decode(read_bytes(path, YAML_BYTES), path, shape)
 
 
-def decoded(data: bytes, path: Path, shape: type[T]) -> T:
+def decode(data: bytes, path: Path, shape: type[T]) -> T:
     """The same for what was read of ``path`` already."""
     kept = Kept.of("matrix", data)
     found = kept.get()
     if found is not None:
-        return shaped(path, found, shape)
+        return convert(path, found, shape)
     read = yaml_of(data, str(path))
-    whole = shaped(path, read, shape)
+    whole = convert(path, read, shape)
     kept.put(read)
     return whole
 
@@ -97,7 +97,7 @@ class Kept:
             write_mine(self.place, msgspec.msgpack.encode(content))
 
 
-def shaped(path: Path, read: object, shape: type[T]) -> T:
+def convert(path: Path, read: object, shape: type[T]) -> T:
     """Plain values as a strict struct. Raises DataError that names ``path`` and place."""
     try:
         return msgspec.convert(read, shape)

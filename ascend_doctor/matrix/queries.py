@@ -66,7 +66,7 @@ def choose(catalog: Catalog, text: str) -> Chosen:
     name, mark, version = text.strip().partition("==" if "==" in text else "@")
     if mark and not version.strip():
         raise DataError(f"{text}: the version is missing")
-    component = _named(catalog, name.strip())
+    component = _component(catalog, name.strip())
     chosen = Chosen(component=component, version=version.strip() or None)
     wrong = next((ref for ref in component.refs if ref.ref == chosen.version), None)
     if wrong and not wrong.exists:
@@ -79,7 +79,7 @@ def choose(catalog: Catalog, text: str) -> Chosen:
     return chosen
 
 
-def _named(catalog: Catalog, name: str) -> Component:
+def _component(catalog: Catalog, name: str) -> Component:
     replace = name.lower().replace("_", "-")
     if replace in catalog.component_ids:
         return catalog.component(replace)
@@ -199,7 +199,7 @@ def _shared(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
         for theirs in requirements(catalog, other.component.id, other.version):
             if mine.component == theirs.component:
                 third = catalog.component(mine.component)
-                met = meets(third, (allowed(mine), allowed(theirs)))
+                met = meets(third, (allowed_range(mine), allowed_range(theirs)))
                 verdict = "" if met else ": no version is both"
                 yield Bond(
                     kind="shared",
@@ -239,7 +239,7 @@ def is_version(scheme: Scheme, text: str) -> bool:
     return True
 
 
-def allowed(need: Need) -> str:
+def allowed_range(need: Need) -> str:
     """The range that any source allows."""
     return f"{need.versions} || {need.also}" if need.versions and need.also else need.versions
 

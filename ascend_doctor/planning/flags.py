@@ -95,6 +95,6 @@ FRAMEWORKS: dict[str, Callable[[LayoutQuery, RankedLayout], tuple[str, ...]]] = 
 }
 
 
-def shown(layout: Layout) -> str:
+def describe_sizes(layout: Layout) -> str:
     """The sizes that follow from a layout."""
     return f"DP{layout.dp}, expert DP{layout.edp}, ETP{layout.expert_tensor}"

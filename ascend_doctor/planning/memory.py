@@ -12,7 +12,13 @@ import msgspec
 
 from ascend_doctor.planning.layout import Layout, communicators
 from ascend_doctor.planning.model import Model
-from ascend_doctor.planning.weights import RankParameters, adapters, held, stages, vocabulary
+from ascend_doctor.planning.weights import (
+    RankParameters,
+    adapters,
+    rank_parameters,
+    stages,
+    vocabulary,
+)
 
 GIB = 1 << 30
 _BF16, _FP32 = 2, 4
@@ -60,7 +66,7 @@ def estimate(model: Model, layout: Layout, run: TrainingRun, *, recompute: bool)
 def _stage(
     model: Model, layout: Layout, run: TrainingRun, stage: int, *, recompute: bool
 ) -> Memory:
-    whole = held(model, layout, stage)
+    whole = rank_parameters(model, layout, stage)
     trained = adapters(model, layout, stage, run.lora) if run.lora else whole
     frozen = whole if run.lora else RankParameters()
     shared_out = trained.dense / (layout.dp * layout.cp) + trained.expert / layout.edp

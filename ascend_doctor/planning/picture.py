@@ -40,7 +40,7 @@ def picture(asked: LayoutQuery, choice: RankedLayout, per_node: int) -> Iterator
             yield _line("TP/CP/DP", [_cell(dense[rank], "tp", "cp", "dp") for rank in row])
             if asked.model.experts:
                 yield _line("EP/EDP", [_cell(expert[rank], "ep", "edp") for rank in row])
-                yield _line("experts", [held(choice, expert[rank]["ep"]) for rank in row])
+                yield _line("experts", [experts_of(choice, expert[rank]["ep"]) for rank in row])
         if len(ranks) > len(shown):
             yield f"  and {len(ranks) - len(shown)} more ranks of this stage"
 
@@ -53,7 +53,7 @@ def _cell(place: dict[str, int], *names: str) -> str:
     return "/".join(str(place[name]) for name in names)
 
 
-def held(choice: RankedLayout, place: int) -> str:
+def experts_of(choice: RankedLayout, place: int) -> str:
     """The experts of the ranks at this place of their expert parallel group."""
     return f"{place * choice.experts}-{(place + 1) * choice.experts - 1}"
 

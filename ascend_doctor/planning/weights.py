@@ -48,7 +48,7 @@ def vocabulary(model: Model, layout: Layout) -> int:
     return math.ceil(model.vocabulary / multiple) * _VOCABULARY_MULTIPLE
 
 
-def held(model: Model, layout: Layout, stage: int) -> RankParameters:
+def rank_parameters(model: Model, layout: Layout, stage: int) -> RankParameters:
     """All parameters of a rank of this pipeline stage."""
     found = RankParameters()
     for layer in stages(model, layout)[stage]:
@@ -111,11 +111,11 @@ def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParamet
     """
     found = RankParameters()
     for layer in stages(model, layout)[stage]:
-        found += _adapted(model, layout, layer, rank)
+        found += _adapter_parameters(model, layout, layer, rank)
     return found
 
 
-def _adapted(model: Model, layout: Layout, layer: int, rank: int) -> RankParameters:
+def _adapter_parameters(model: Model, layout: Layout, layer: int, rank: int) -> RankParameters:
     hidden, tp = model.hidden, layout.tp
     if model.is_delta(layer) and model.delta is not None:
         delta = model.delta

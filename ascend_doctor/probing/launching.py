@@ -64,7 +64,7 @@ def launch_together(
         with (
             temporary() as records,
             adopting_orphans(),
-            _told_to_end(),
+            _interrupt_on_signals(),
             _Launch(requests, records, watch, end) as running,
         ):
             running.follow()
@@ -87,7 +87,7 @@ def _localhost() -> bool:
 
 
 @contextlib.contextmanager
-def _told_to_end() -> Iterator[None]:
+def _interrupt_on_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP (a scheduler, a lost terminal) interrupt like Ctrl-C, and clean up."""
     numbers = [
         one

@@ -125,21 +125,21 @@ class Judged(NamedTuple):
 Marks = dict[tuple[int, int], list[bool]]
 
 
-def judged(rows: Sequence[PairRow], *, device: str, simulated: bool = False) -> Judged:
+def judge_pairs(rows: Sequence[PairRow], *, device: str, simulated: bool = False) -> Judged:
     """Who is guilty by these rows."""
     usual = _usual(rows)
     count = len({one for row in rows if row.outcome != "untold" for one in row.pair})
     partners = (count - 1) // 2 + 1 if count <= _FEW else _OF_MANY
     accused: list[Accused] = []
     doubts: dict[tuple[int, int], None] = {}
-    for kind, marks in _marked(rows, usual, device=device, simulated=simulated).items():
-        accuseds, unclear = _blamed(kind, marks, partners)
+    for kind, marks in _mark(rows, usual, device=device, simulated=simulated).items():
+        accuseds, unclear = _blame(kind, marks, partners)
         accused += accuseds
         doubts.update(dict.fromkeys(unclear))
     return Judged(tuple(accused), tuple(doubts), *usual)
 
 
-def _marked(
+def _mark(
     rows: Sequence[PairRow], usual: tuple[float, float], *, device: str, simulated: bool
 ) -> dict[Kind, Marks]:
     """The marks of every kind that counts."""
@@ -207,7 +207,7 @@ def _sound(rows: Iterable[PairRow]) -> dict[tuple[int, int], list[PairRow]]:
     return found
 
 
-def _blamed(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list[tuple[int, int]]]:
+def _blame(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list[tuple[int, int]]]:
     """Accused nodes, then links; and the bad pairs that neither explains.
 
     ``partners`` is with how many that do well a guilty node does badly.
@@ -244,7 +244,7 @@ def matrix(
     table: PairTable, names: Sequence[str], *, device: str, simulated: bool = False
 ) -> Pairs:
     """Every pair that was to be measured, with names."""
-    marks = _marked(table.pairs, _usual(table.pairs), device=device, simulated=simulated)
+    marks = _mark(table.pairs, _usual(table.pairs), device=device, simulated=simulated)
     by_pair: defaultdict[tuple[int, int], list[PairRow]] = defaultdict(list)
     for row in table.pairs:
         by_pair[row.pair].append(row)

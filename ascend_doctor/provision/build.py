@@ -37,7 +37,7 @@ def apply(site: Site, plan: Plan, prove: Prove, *, level: int) -> Lock:
     """
     folder = site.prefix.stack(plan.id)
     noted = _Noted(site.watch)
-    lock = _built(replace(site, watch=noted), plan, folder)
+    lock = _build(replace(site, watch=noted), plan, folder)
     if noted.changed or not _stands(lock.proof, level):
         with site.step("proof") as done:
             lock = msgspec.structs.replace(lock, proof=prove(folder, lock))
@@ -69,9 +69,9 @@ class _Noted:
         self._watch.ended(outcome)
 
 
-def _built(site: Site, plan: Plan, folder: Path) -> Lock:
-    before = _finished(folder)
-    pinned_before = _pinned_before(plan.checkouts, before)
+def _build(site: Site, plan: Plan, folder: Path) -> Lock:
+    before = _finished_lock(folder)
+    pinned_before = _pin_as_before(plan.checkouts, before)
     checkouts = Checkouts(site, folder, finished=before is not None)
     plan = plan.with_checkouts(checkouts.build(pinned_before))
     environment = VirtualEnvironment(site, plan, folder)
@@ -88,12 +88,12 @@ def _built(site: Site, plan: Plan, folder: Path) -> Lock:
     return lock
 
 
-def _finished(folder: Path) -> Lock | None:
+def _finished_lock(folder: Path) -> Lock | None:
     """The lock of a stack that was built to its end."""
     return locks.read(folder) if (folder / locks.FILE).is_file() else None
 
 
-def _pinned_before(checkouts: Sequence[Checkout], before: Lock | None) -> tuple[Checkout, ...]:
+def _pin_as_before(checkouts: Sequence[Checkout], before: Lock | None) -> tuple[Checkout, ...]:
     """What names no commit yet keeps the one that it was pinned to."""
     commits = {checkout.name: checkout.commit for checkout in before.checkouts} if before else {}
     return tuple(

@@ -20,7 +20,7 @@ from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.lock import Checkout, Lock, Prefix
 from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.sources import RepositorySource
-from ascend_doctor.provision.wheels import hashed, kept
+from ascend_doctor.provision.wheels import hash_file, kept_path
 
 SUMS = "SHA256SUMS"
 _SUMS_BYTES = 16 << 20
@@ -39,11 +39,11 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
         files.append(file)
     for wheel in lock.wheels:
         file = folder / "wheels" / wheel.file
-        shutil.copyfile(kept(prefix, wheel), file)
+        shutil.copyfile(kept_path(prefix, wheel), file)
         files.append(file)
     locks.write(folder / locks.FILE, lock)
     files.append(folder / locks.FILE)
-    lines = sorted(f"{hashed(path)}  {path.relative_to(folder)}\n" for path in files)
+    lines = sorted(f"{hash_file(path)}  {path.relative_to(folder)}\n" for path in files)
     scratch = folder / f".{SUMS}"
     scratch.write_text("".join(lines), "utf-8")
     scratch.replace(folder / SUMS)
@@ -78,7 +78,7 @@ def read(folder: Path, *, signers: Signers | None = None) -> Lock:
 
 def _compare(file: Path, wanted: str) -> None:
     try:
-        found = hashed(file)
+        found = hash_file(file)
     except OSError as error:
         raise DataError(f"{file}: {reason(error)}; copy the bundle again") from error
     if found != wanted:

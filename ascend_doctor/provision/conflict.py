@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import allowed
+from ascend_doctor.matrix.queries import allowed_range
 from ascend_doctor.provision.solve import (
     Demand,
     Doubt,
     Solution,
     SolveQuery,
     fewest_doubts,
-    pinned,
+    pin,
     solution,
     solve,
 )
@@ -43,7 +43,7 @@ def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
         before = smallest
         for fewer, name in _parts(before):
             tried = fewer(smallest, name)
-            if not isinstance(pinned(catalog, tried), dict):
+            if not isinstance(pin(catalog, tried), dict):
                 smallest = tried
     return Refusal(
         wishes=tuple(smallest.wishes),
@@ -63,7 +63,7 @@ def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:
 
 def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
     """What the nearest stack breaks; where metadata and code leave none, where the search ended."""
-    demands = pinned(catalog, replace(smallest, doubts=True))
+    demands = pin(catalog, replace(smallest, doubts=True))
     if not isinstance(demands, dict):
         yield from _ends(demands)
         return
@@ -71,7 +71,7 @@ def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
     nearest = fewest_doubts(catalog, doubtful, solution(catalog, doubtful, demands))
     for doubt in nearest.doubts:
         if not doubt.named:
-            name, wanted = doubt.need.component, spoken(allowed(doubt.need))
+            name, wanted = doubt.need.component, spoken(allowed_range(doubt.need))
             instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
             told = f"{doubt.by} is documented with {name} {wanted}, not {instead}"
             yield f"{told}. {doubt.need.because}".strip()

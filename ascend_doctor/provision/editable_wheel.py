@@ -56,7 +56,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
         return f"{_stem(self.name)}-{self.version}"
 
 
-def declared(answer: str) -> Declared | None:
+def parse_declared(answer: str) -> Declared | None:
     """What ``READ`` printed; None where a build is needed or the answer is something else."""
     try:
         told = msgspec.json.decode(answer.rstrip().rpartition("\n")[2], type=Declared)
@@ -66,7 +66,7 @@ def declared(answer: str) -> Declared | None:
     return told if named and not told.more else None
 
 
-def linked(folder: Path, told: Declared, place: Path) -> Path:
+def link_checkout(folder: Path, told: Declared, place: Path) -> Path:
     """A wheel of what setup.py declares, whose code is in ``place``; gives its file."""
     more = {"entry_points.txt": told.entry_points} if told.entry_points else {}
     path = f"__editable__.{told.stem}.pth"

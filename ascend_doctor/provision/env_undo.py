@@ -32,7 +32,7 @@ def before(environ: Mapping[str, str]) -> dict[str, str]:
     are not of ``env``.
     """
     base = {name: value for name, value in environ.items() if name != NAME}
-    for name, was in _saved(environ).items():
+    for name, was in _read_saved(environ).items():
         current = base.get(name)
         if current == was.new:
             value = was.old
@@ -47,7 +47,7 @@ def before(environ: Mapping[str, str]) -> dict[str, str]:
     return base
 
 
-def applied(environ: Mapping[str, str], wanted: Iterable[Change]) -> list[Change]:
+def changes_to(environ: Mapping[str, str], wanted: Iterable[Change]) -> list[Change]:
     """The changes that make an environment the wanted one, what was there before saved first.
 
     Applied again to what they make, they are the same. Raises DataError and DoctorError.
@@ -55,19 +55,19 @@ def applied(environ: Mapping[str, str], wanted: Iterable[Change]) -> list[Change
     base, changes = before(environ), list(wanted)
     names = {change.name for change in changes}
     saved = {change.name: Was(base.get(change.name), change.value) for change in changes}
-    gone = [change for change in _restored(environ, base) if change.name not in names]
-    return [Change(NAME, _encoded(saved), "what --undo restores"), *gone, *changes]
+    gone = [change for change in _restore(environ, base) if change.name not in names]
+    return [Change(NAME, _encode(saved), "what --undo restores"), *gone, *changes]
 
 
 def undone(environ: Mapping[str, str]) -> list[Change]:
     """The changes that take ``env`` back; none where there is nothing to undo. Raises DataError."""
     if NAME not in environ:
         return []
-    return [*_restored(environ, before(environ)), Change(NAME, None, "nothing is left to undo")]
+    return [*_restore(environ, before(environ)), Change(NAME, None, "nothing is left to undo")]
 
 
-def _restored(environ: Mapping[str, str], base: Mapping[str, str]) -> Iterator[Change]:
-    for name in _saved(environ):
+def _restore(environ: Mapping[str, str], base: Mapping[str, str]) -> Iterator[Change]:
+    for name in _read_saved(environ):
         if environ.get(name) != base.get(name):
             yield Change(name, base.get(name), "as it was before")
 
@@ -84,7 +84,7 @@ def _without(current: str, was: Was) -> str | None:
     return ":".join(left) if left else was.old
 
 
-def _saved(environ: Mapping[str, str]) -> dict[str, Was]:
+def _read_saved(environ: Mapping[str, str]) -> dict[str, Was]:
     kept = environ.get(NAME)
     if kept is None:
         return {}
@@ -106,7 +106,7 @@ def _is_saved(name: str, row: object) -> bool:
     return True
 
 
-def _encoded(saved: Mapping[str, Was]) -> str:
+def _encode(saved: Mapping[str, Was]) -> str:
     """Base64 of packed JSON: no shell finds anything in it, and values may be any bytes."""
     packed = zlib.compress(json.dumps(saved).encode(), 9)
     text = binascii.b2a_base64(packed, newline=False).decode()

@@ -16,7 +16,7 @@ from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import wheels as store
 from ascend_doctor.provision.editable_wheel import stand_in
-from ascend_doctor.provision.installed import installed
+from ascend_doctor.provision.installed import read_installed
 from ascend_doctor.provision.lock import Lock, Wheel
 from ascend_doctor.provision.plan import Plan
 from ascend_doctor.provision.steps import Outcome, Site
@@ -76,7 +76,10 @@ class VirtualEnvironment:
             if not self.pip.exists():
                 self.pip.make(beside=bool(self.plan.kept))
             known = self._wheels(before)
-            files = [*self._provided(), *(store.kept(self.site.prefix, wheel) for wheel in known)]
+            files = [
+                *self._provided(),
+                *(store.kept_path(self.site.prefix, wheel) for wheel in known),
+            ]
             self.pip.install(files, over=interrupted and not own)
             for checkout in self.plan.checkouts:
                 if checkout.editable:
@@ -90,7 +93,7 @@ class VirtualEnvironment:
 
     def _mend(self, known: Sequence[Wheel]) -> None:
         """Install again what left the environment since; where nothing did, no pip."""
-        there = installed(LiveMachine({}), str(self.pip.place))
+        there = read_installed(LiveMachine({}), str(self.pip.place))
         gone = [
             wheel
             for wheel in known
@@ -101,7 +104,9 @@ class VirtualEnvironment:
             return
         with self.site.step("environment", self.pip.place) as done:
             again = self._obtain(gone)
-            self.pip.install((store.kept(self.site.prefix, wheel) for wheel in again), over=True)
+            self.pip.install(
+                (store.kept_path(self.site.prefix, wheel) for wheel in again), over=True
+            )
             shutil.rmtree(self._state / "scratch", ignore_errors=True)
             done("repaired", ", ".join(f"{wheel.name} {wheel.version}" for wheel in gone))
 
@@ -133,12 +138,12 @@ class VirtualEnvironment:
                 line
                 for checkout in self.plan.checkouts
                 if checkout.editable
-                for line in store.asked_by(self.folder / checkout.path)
+                for line in store.requirements_of(self.folder / checkout.path)
             ),
             *(f"{store.distribution(file)} @ {file.as_uri()}" for file in here),
         ]
         downloads = self._dated(dict.fromkeys(asked))
-        named = {download: store.named(download.file)[0] for download in downloads}
+        named = {download: store.parse_name(download.file)[0] for download in downloads}
         hazards = {hazard.name for hazard in self.site.catalog.hazards.hazards} & set(
             named.values()
         )

@@ -57,7 +57,7 @@ def parse_origin(text: str) -> str | None:
     return archive.hashes.get("sha256") or (digest if kind == "sha256" else None)
 
 
-def installed(machine: Machine, environment: str) -> dict[str, Installed]:
+def read_installed(machine: Machine, environment: str) -> dict[str, Installed]:
     """Distributions of a virtual environment by normalised name; empty where there is none."""
     found: dict[str, Installed] = {}
     for library in matches(machine, f"{environment}/lib", "python3*"):

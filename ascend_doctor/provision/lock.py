@@ -21,10 +21,10 @@ from typing import Annotated
 import msgspec
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.findings import counted
+from ascend_doctor.findings import quantity
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES
-from ascend_doctor.matrix.loading import data_folder, decoded
+from ascend_doctor.matrix.loading import data_folder, decode
 from ascend_doctor.provision.signatures import Signers
 
 FILE = "ascend-doctor.lock"
@@ -162,8 +162,8 @@ class Proof(_Piece, frozen=True, kw_only=True):
         """In one line."""
         where = "on a simulated NPU" if self.simulated else "on this machine"
         ran = f"level {self.level} {where} on {self.date[:10]}"
-        checks = counted(len(self.imports), "documented import check")
-        counts = f"{counted(len(self.probes), 'probe')}, {checks}"
+        checks = quantity(len(self.imports), "documented import check")
+        counts = f"{quantity(len(self.probes), 'probe')}, {checks}"
         if self.failed:
             return f"{ran}: {'; '.join(self.failed)}"
         return f"{ran}: {counts}" if self.level else ran
@@ -276,7 +276,7 @@ def read(path: Path, *, signers: Signers | None = None) -> Lock:
     if signers is not None:
         signers.verify(data, file)
     try:
-        lock = decoded(data, file, Lock)
+        lock = decode(data, file, Lock)
     except DataError as error:
         raise DataError(_PATTERN.sub("no value that setup writes", str(error))) from error
     if lock.schema != SCHEMA:

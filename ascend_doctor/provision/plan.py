@@ -82,7 +82,7 @@ class PlanOptions:
     kept: Mapping[str, str] = field(default_factory=dict)
 
 
-def planned(catalog: Catalog, wanted: PlanOptions) -> Plan:
+def make_plan(catalog: Catalog, wanted: PlanOptions) -> Plan:
     """The plan for a solution. Raises DataError for a component of git without a ref."""
     versions = wanted.solution.versions
     parts = [catalog.component(name) for name in _in_order(catalog, versions)]

@@ -38,7 +38,7 @@ def wishes(
     return found
 
 
-def added(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
+def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
     """The additions that no component is called: requirements for pip alone.
 
     Raises DataError for one that is neither NAME nor NAME==VERSION.

@@ -161,7 +161,7 @@ def _owner(descriptor: int) -> tuple[int | None, str]:
 
 def _take(descriptor: int, file: Path) -> None:
     limit = time.monotonic() + 2 * _PATIENCE  # ending what is left behind may take one
-    while not _locked(descriptor):
+    while not _try_lock(descriptor):
         # A lock that is just being taken names no owner yet, or an earlier one.
         pid, name = _owner(descriptor)
         alive = pid is not None and psutil.pid_exists(pid)
@@ -172,7 +172,7 @@ def _take(descriptor: int, file: Path) -> None:
         time.sleep(0.1)
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -16,7 +16,13 @@ from resolvelib.resolvers import Resolution
 
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import allowed, applies, candidates, is_version, requirements
+from ascend_doctor.matrix.queries import (
+    allowed_range,
+    applies,
+    candidates,
+    is_version,
+    requirements,
+)
 from ascend_doctor.matrix.schema import Component, Need, Release, Stack
 from ascend_doctor.matrix.versions import satisfies
 
@@ -106,7 +112,7 @@ class Solution:
 
 def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
     """The stack with the fewest doubts; among these verified first, then newest. None: no stack."""
-    pins = pinned(catalog, question)
+    pins = pin(catalog, question)
     if not isinstance(pins, dict):
         return None
     return fewest_doubts(catalog, question, solution(catalog, question, pins))
@@ -126,10 +132,10 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, first: Solution) -> So
             if (
                 name not in question.wishes
                 or _never_by_itself(row)
-                or not _allowed(catalog, name, row.version, question.wishes[name])
+                or not _is_allowed(catalog, name, row.version, question.wishes[name])
             ):
                 continue
-            pins = pinned(catalog, replace(question, wishes=wishes))
+            pins = pin(catalog, replace(question, wishes=wishes))
             if isinstance(pins, dict):
                 other = solution(catalog, question, pins)
                 doubtfulness = _doubtfulness(catalog, other)
@@ -138,7 +144,7 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, first: Solution) -> So
     return best
 
 
-def _allowed(catalog: Catalog, name: str, version: str, versions: str) -> bool:
+def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> bool:
     return satisfies(catalog.component(name).scheme, version, versions)
 
 
@@ -149,7 +155,7 @@ def _doubtfulness(catalog: Catalog, found: Solution) -> int:
     """
     version = found.versions.get("mindspeed")
     listed = version is None or any(
-        _allowed(catalog, "mindspeed", version, stack.components["mindspeed"])
+        _is_allowed(catalog, "mindspeed", version, stack.components["mindspeed"])
         for stack in catalog.stacks
         if "mindspeed" in stack.components
     )
@@ -157,7 +163,7 @@ def _doubtfulness(catalog: Catalog, found: Solution) -> int:
     return told + (0 if listed or not told else 3)
 
 
-def pinned(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
+def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
     """Versions by component, or the demands at which the search ended."""
     provider = _Provider(catalog, question)
     search: Any = Resolution(provider, resolvelib.BaseReporter())
@@ -174,10 +180,14 @@ def pinned(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Dem
         return tuple(cause.requirement for cause in impossible.causes)
     except resolvelib.ResolutionTooDeep as endless:
         raise DoctorError(f"no stack was found in {_ROUNDS} steps; narrow the wish") from endless
-    return _wanted(provider, demands, {name: one.version for name, one in state.mapping.items()})
+    return _pins_of_wish(
+        provider, demands, {name: one.version for name, one in state.mapping.items()}
+    )
 
 
-def _wanted(provider: _Provider, demands: list[Demand], pins: Mapping[str, str]) -> dict[str, str]:
+def _pins_of_wish(
+    provider: _Provider, demands: list[Demand], pins: Mapping[str, str]
+) -> dict[str, str]:
     """The pins that a wish leads to; the search leaves others behind, and so do circles."""
     found: dict[str, str] = {}
     todo = list(demands)
@@ -265,7 +275,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             return [self.question.machine[component.id]]
         every = candidates(component, [demand.versions for demand in demands])
         if component.releases:
-            covered = _covered(component, [demand.versions for demand in demands], every)
+            covered = _covered_versions(component, [demand.versions for demand in demands], every)
             rows = (one for one in every if self._is_candidate(component, one, demands))
             every = (*covered, *rows)
         return [ABSENT, *every]
@@ -350,7 +360,7 @@ def _strain(component: Component, demand: Demand, version: str) -> int:
         return 0
     if satisfies(component.scheme, version, demand.need.versions):
         return 0
-    if satisfies(component.scheme, version, allowed(demand.need)):
+    if satisfies(component.scheme, version, allowed_range(demand.need)):
         return 1
     return 2 if satisfies(component.scheme, version, demand.versions) else 3
 
@@ -360,14 +370,16 @@ def _near(need: Need) -> str:
 
     These come without a word in any table; a solution has a doubt about them.
     """
-    ranges = allowed(need)
+    ranges = allowed_range(need)
     if need.component != "cann" or need.hard or not ranges:
         return ranges
     lines = dict.fromkeys(_PATCHED.findall(ranges))
     return " || ".join((ranges, *(f"=={line}.X" for line in lines)))
 
 
-def _covered(component: Component, ranges: Sequence[str], listed: Sequence[str]) -> tuple[str, ...]:
+def _covered_versions(
+    component: Component, ranges: Sequence[str], listed: Sequence[str]
+) -> tuple[str, ...]:
     """Exact versions that are asked for and that another row speaks for."""
     exact = {match for one in ranges for match in _EXACT.findall(one)} - set(listed)
     return tuple(
@@ -433,7 +445,7 @@ def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> So
             elif demand.need:
                 doubts.append(Doubt(by=demand.by, version="", need=demand.need, named=False))
         elif demand.need and not satisfies(component.scheme, pin, demand.need.versions):
-            named = satisfies(component.scheme, pin, allowed(demand.need))
+            named = satisfies(component.scheme, pin, allowed_range(demand.need))
             doubts.append(Doubt(by=demand.by, version=pin, need=demand.need, named=named))
     return Solution(
         versions=versions,

@@ -81,7 +81,7 @@ def variables(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> li
 
 def _lists(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Iterator[Change]:
     front = {name: list(entries) for name, entries in fronts(place).items()}
-    ours = _imported(stack)
+    ours = _import_entries(stack)
     front["PYTHONPATH"] = [*ours, *front.get("PYTHONPATH", ())]
     if stack.environment:
         front["PATH"] = [f"{stack.environment}/bin", *front.get("PATH", ())]
@@ -90,19 +90,19 @@ def _lists(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Itera
             if ":" in entry:
                 raise DoctorError(f"{entry}: {name} cannot hold a path with a colon")
         if entries:
-            kept = _kept(base.get(name, ""), place)
+            kept = _entries_to_keep(base.get(name, ""), place)
             if name == "PYTHONPATH" and ours:
                 kept = [one for one in kept if not _is_tree(one, place)]
             end = stub(place) if name == "LD_LIBRARY_PATH" else []
-            yield Change(name, _joined(name, [*entries, *kept, *end]), _WHY[name])
+            yield Change(name, _join_entries(name, [*entries, *kept, *end]), _WHY[name])
 
 
-def _joined(name: str, entries: Iterable[str]) -> str:
+def _join_entries(name: str, entries: Iterable[str]) -> str:
     """Each entry once. An empty one, the current folder, is left to PATH only."""
     return ":".join(fromkey for fromkey in dict.fromkeys(entries) if fromkey or name == "PATH")
 
 
-def _kept(value: str, place: CannHost) -> list[str]:
+def _entries_to_keep(value: str, place: CannHost) -> list[str]:
     entries: Sequence[str] = value.split(":") if value else ()
     return [entry for entry in entries if not is_foreign(entry, place)]
 
@@ -111,7 +111,7 @@ def _is_tree(entry: str, place: CannHost) -> bool:
     return bool(entry) and any(is_directory(place.machine, f"{entry}/{tree}") for tree in _TREES)
 
 
-def _imported(stack: StackPaths) -> list[str]:
+def _import_entries(stack: StackPaths) -> list[str]:
     first = [stack.checkouts[one] for one in _FIRST if one in stack.checkouts]
     return list(dict.fromkeys((*first, *stack.modules)))
 

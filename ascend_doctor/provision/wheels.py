@@ -19,7 +19,13 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.machine.files import open_regular
-from ascend_doctor.provision.editable_wheel import READ, Declared, declared, linked, reference
+from ascend_doctor.provision.editable_wheel import (
+    READ,
+    Declared,
+    link_checkout,
+    parse_declared,
+    reference,
+)
 from ascend_doctor.provision.lock import LockedSource, Prefix, Wheel
 from ascend_doctor.provision.running import CommandError, Runner
 
@@ -168,7 +174,7 @@ class Pip:
         arguments = ["wheel", "-q", "--no-deps", "-w", str(path), str(file)]
         self._pip(arguments, f"pip wheel {file.name}", _RESOLVE, scratch)
         (wheel,) = path.glob("*.whl")
-        return Download(wheel, LockedSource(file=file.name, sha256=hashed(file)))
+        return Download(wheel, LockedSource(file=file.name, sha256=hash_file(file)))
 
     def install(self, files: Iterable[Path], *, over: bool) -> None:
         """Install wheels and nothing else. ``over``: also where that version is there already."""
@@ -187,7 +193,7 @@ class Pip:
             options = ["--no-index", "--no-deps", "--no-build-isolation"]
             self._pip(["install", "-q", *options, "-e", str(folder)], f"pip install -e {folder}")
             return
-        self.install([linked(scratch, told, folder)], over=True)
+        self.install([link_checkout(scratch, told, folder)], over=True)
         for info in self.place.glob(f"lib/python3*/site-packages/{told.stem}.dist-info"):
             (info / "direct_url.json").write_bytes(reference(folder))
 
@@ -198,7 +204,7 @@ class Pip:
         env = {"PYTHONDONTWRITEBYTECODE": "1"}
         command = [self.python, "-W", "ignore", "-c", READ, str(folder)]
         answer = self.runner.run(command, title="setup.py", deadline=_MAKE, env=env)
-        return declared(answer)
+        return parse_declared(answer)
 
     def _pip(
         self,
@@ -232,7 +238,7 @@ def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> Comm
     return CommandError("pip download", f"{told}; {remedy} / {error.output}")
 
 
-def kept(prefix: Prefix, wheel: Wheel) -> Path:
+def kept_path(prefix: Prefix, wheel: Wheel) -> Path:
     """Where a prefix keeps a wheel."""
     return prefix.wheels / wheel.sha256 / wheel.file
 
@@ -246,8 +252,8 @@ def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:
     """Move wheel files into the prefix; gives what they are, by name. Raises OSError."""
     wheels = []
     for file, source in files:
-        wheel = described(file, source)
-        path = kept(prefix, wheel)
+        wheel = describe_wheel(file, source)
+        path = kept_path(prefix, wheel)
         path.parent.mkdir(parents=True, exist_ok=True)
         _move(file, path)
         wheels.append(wheel)
@@ -270,18 +276,18 @@ def _move(file: Path, path: Path) -> None:
 def intact(prefix: Prefix, wheel: Wheel) -> bool:
     """Whether the prefix has the wheel, as it was when it was kept."""
     try:
-        return hashed(kept(prefix, wheel)) == wheel.sha256
+        return hash_file(kept_path(prefix, wheel)) == wheel.sha256
     except OSError:
         return False
 
 
-def described(file: Path, source: LockedSource | None = None) -> Wheel:
+def describe_wheel(file: Path, source: LockedSource | None = None) -> Wheel:
     """Name, version and hash of a wheel file. Raises DataError for a name that is no wheel's."""
-    name, version = named(file)
-    return Wheel(name=name, version=version, file=file.name, sha256=hashed(file), source=source)
+    name, version = parse_name(file)
+    return Wheel(name=name, version=version, file=file.name, sha256=hash_file(file), source=source)
 
 
-def named(file: Path) -> tuple[str, str]:
+def parse_name(file: Path) -> tuple[str, str]:
     """Normalised name and version of a wheel file. Raises DataError."""
     try:
         name, version, _, _ = parse_wheel_filename(file.name)
@@ -292,10 +298,10 @@ def named(file: Path) -> tuple[str, str]:
 
 def distribution(file: Path) -> str:
     """The name that a wheel or a source distribution is of."""
-    return named(file)[0] if file.suffix == ".whl" else file.name.rpartition("-")[0]
+    return parse_name(file)[0] if file.suffix == ".whl" else file.name.rpartition("-")[0]
 
 
-def hashed(file: Path) -> str:
+def hash_file(file: Path) -> str:
     """SHA-256 of a file. Raises OSError."""
     digest = hashlib.sha256()
     with os.fdopen(open_regular(str(file)), "rb") as stream:
@@ -304,7 +310,7 @@ def hashed(file: Path) -> str:
     return digest.hexdigest()
 
 
-def asked_by(folder: Path) -> Iterator[str]:
+def requirements_of(folder: Path) -> Iterator[str]:
     """What an editable checkout needs: its requirements file, and what building it takes.
 
     An editable install without build isolation reaches for no index, so that the build

@@ -101,7 +101,7 @@ def _chart(
         across=[Tick(round(LEFT + apart * one, 1), _bytes(sizes[one])) for one in shown],
         up=[Tick(height(top * part / 4), f"{top * part / 4:g}") for part in range(5)],
         limit=Tick(height(limit), f"{limit:g}") if limit else None,
-        said=_said(link, limit, run),
+        said=_describe_link(link, limit, run),
     )
 
 
@@ -121,7 +121,7 @@ def _limit(link: Link, ranks: int) -> float:
     return min(link.gbytes_s, link.per_pair * max(ranks - 1, 1))
 
 
-def _said(link: Link | None, limit: float | None, run: ProbeRun) -> str:
+def _describe_link(link: Link | None, limit: float | None, run: ProbeRun) -> str:
     if link is None or limit is None:
         return f"No figure is documented for the links of {run.device or 'this device'} here."
     basis = {"paper": "by a paper", "seen": "as seen", "third-party": "by third parties"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.diagnosis.result import Cause, Code, Diagnosis, Evidence
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy, counted
+from ascend_doctor.findings import Finding, Level, Remedy, quantity
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report, verdict
@@ -49,7 +49,7 @@ class _DiagnosisPage(Page):
         size = diagnosis.bytes / (1 << 20)
         parts = [
             f"ascend-doctor {diagnosis.tool_version}",
-            counted(diagnosis.logs, "log"),
+            quantity(diagnosis.logs, "log"),
             f"{diagnosis.lines:,} lines, {size:.1f} MiB",
         ]
         if diagnosis.ranks:
@@ -75,7 +75,7 @@ class _DiagnosisPage(Page):
         elif cause.before:
             self.field("before", cause.before)
         for number, what in enumerate(cause.consequences):
-            told = f"{what.title}  [{what.id}], {counted(what.count, 'line')}"
+            told = f"{what.title}  [{what.id}], {quantity(what.count, 'line')}"
             self.field("" if number else "follows", told)
         for number, source in enumerate(cause.sources):
             self.field("" if number else "source", source)
@@ -100,7 +100,7 @@ class _DiagnosisPage(Page):
         if not diagnosis.unexplained:
             return
         if not diagnosis.causes:
-            lines = counted(diagnosis.error_lines, "error line")
+            lines = quantity(diagnosis.error_lines, "error line")
             self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
             self._guilty(diagnosis)
         for number, unexplained in enumerate(diagnosis.unexplained):
@@ -131,12 +131,12 @@ class _DiagnosisPage(Page):
         self.rows.append("")
         if diagnosis.benign:
             count = sum(one.count for one in diagnosis.benign)
-            kinds = counted(len(diagnosis.benign), "kind")
-            self.rows.append(f"{counted(count, 'harmless message')} of {kinds}")
+            kinds = quantity(len(diagnosis.benign), "kind")
+            self.rows.append(f"{quantity(count, 'harmless message')} of {kinds}")
         for benign in diagnosis.benign if verbose else ():
             self.rows += self.wrapped(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
         if diagnosis.not_read:
-            self.rows.append(f"{counted(len(diagnosis.not_read), 'file')} not read")
+            self.rows.append(f"{quantity(len(diagnosis.not_read), 'file')} not read")
         for file in diagnosis.not_read if verbose else ():
             self.rows += self.wrapped(f"    {file.name}: {file.reason}", 4)
         if diagnosis.without_log:

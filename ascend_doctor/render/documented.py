@@ -37,7 +37,7 @@ class Documented(NamedTuple):
     lines: list[Line]
 
 
-def documented(facts: Snapshot, catalog: Catalog, device: str) -> Documented | None:
+def nearest_rows(facts: Snapshot, catalog: Catalog, device: str) -> Documented | None:
     """The nearest rows: with the fewest components that differ, then that could not be told.
 
     None where nothing of a training stack is installed.

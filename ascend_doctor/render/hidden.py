@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from ascend_doctor.findings import counted
+from ascend_doctor.findings import quantity
 from ascend_doctor.render.page import Page
 
 _LABEL = 18
@@ -17,14 +17,14 @@ _PLAIN = frozenset({"host", "user", "home", "address", "MAC address", "serial", 
 def render(hidden: Mapping[tuple[str, str, str], int], **paper: Any) -> str:
     """A line for every text that was hidden: its kind, what it was, what it became, how often."""
     page = Page(label=_LABEL, **paper)
-    page.rows.append(page.styled(f"{counted(len(hidden), 'text')} hidden:", bold=True))
+    page.rows.append(page.styled(f"{quantity(len(hidden), 'text')} hidden:", bold=True))
     for kind, rows in groupby(sorted(hidden.items()), key=lambda row: row[0][0]):
         for number, ((_, was, now), count) in enumerate(rows):
             times = f" ({count} x)" if count > 1 else ""
-            told = was if kind in _PLAIN else _shortened(was)
+            told = was if kind in _PLAIN else _shorten(was)
             page.field("" if number else kind, f"{told} -> {now}{times}")
     return page.text
 
 
-def _shortened(secret: str) -> str:
-    return f"{secret[:_SHOWN]}... ({counted(len(secret), 'character')})"
+def _shorten(secret: str) -> str:
+    return f"{secret[:_SHOWN]}... ({quantity(len(secret), 'character')})"

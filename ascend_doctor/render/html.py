@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from ascend_doctor.comparison.comparable import grouped
+from ascend_doctor.comparison.comparable import group_settings
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.curves import charts
-from ascend_doctor.render.documented import documented
+from ascend_doctor.render.documented import nearest_rows
 from ascend_doctor.render.layouts import layouts
 from ascend_doctor.render.pairs import matrix_of
-from ascend_doctor.render.plain import one_line, shortened
+from ascend_doctor.render.plain import one_line, shorten
 from ascend_doctor.report import Report
 
 _PAGES = Path(__file__).parent / "pages"
@@ -40,7 +40,7 @@ def render(report: Report) -> str:
         fine=[finding for finding in report.findings if finding.level in {Level.OK, Level.SKIPPED}],
         counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
         facts=_facts(report, catalog),
-        documented=documented(report.snapshot, catalog, report.device),
+        documented=nearest_rows(report.snapshot, catalog, report.device),
         timelines=[_timeline(run) for run in report.snapshot.probes if run.ranks],
         matrix=matrix_of(report, most=_NODES),
         charts=list(charts(report.snapshot, catalog)),
@@ -70,7 +70,7 @@ def page(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=_harmless,
     )
-    pages.filters.update(shortened=shortened)
+    pages.filters.update(shortened=shorten)
     return pages.get_template(name)
 
 
@@ -87,7 +87,7 @@ def _text(name: str) -> Any:
 
 def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, str]]]]:
     """Tables of what was seen, the stack first."""
-    found = grouped(report.snapshot, catalog.distributions)
+    found = group_settings(report.snapshot, catalog.distributions)
     return [(group.value, rows) for group, rows in found.items() if rows]
 
 

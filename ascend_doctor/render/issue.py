@@ -6,11 +6,11 @@ import html
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.comparison.comparable import Group, grouped
-from ascend_doctor.findings import Level, counted
+from ascend_doctor.comparison.comparable import Group, group_settings
+from ascend_doctor.findings import Level, quantity
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.markdown import about, fenced, plain, table
+from ascend_doctor.render.markdown import about, fence, plain, table
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
@@ -34,7 +34,7 @@ def render(report: Report) -> str:
         else:
             left_out += 1
     if left_out:
-        rows.append(f"{counted(left_out, 'part')} left out for length; attach the JSON report.")
+        rows.append(f"{quantity(left_out, 'part')} left out for length; attach the JSON report.")
     return "\n".join(rows) + "\n"
 
 
@@ -50,14 +50,14 @@ def _parts(report: Report) -> Iterator[list[str]]:
     )
     about_run = f"{report.device}, {report.taken_at}"
     yield [plain(f"{about_run}; {levels}" if levels else about_run), ""]
-    by_group = grouped(report.snapshot, Catalog().distributions)
+    by_group = group_settings(report.snapshot, Catalog().distributions)
     first = [row for group in _FIRST for row in by_group[group]]
     if first:
         yield [*table(("", "version or setting"), first), ""]
     for finding in report.complaints:
         yield about(finding)
     for run in report.snapshot.probes:
-        yield _fold(f"probe {run.probe}: {_ended(run)}", _probe(run))
+        yield _fold(f"probe {run.probe}: {_describe_end(run)}", _probe(run))
     for group, listed in by_group.items():
         if listed and group not in _FIRST:
             yield _fold(f"{group.value} ({len(listed)})", table(("", ""), listed))
@@ -74,7 +74,7 @@ def _fold(title: str, rows: list[str]) -> list[str]:
     return [head, "", *rows, "", "</details>", ""]
 
 
-def _ended(run: ProbeRun) -> str:
+def _describe_end(run: ProbeRun) -> str:
     if run.not_started:
         return "not started"
     if not run.blocks:
@@ -89,7 +89,7 @@ def _probe(run: ProbeRun) -> list[str]:
         for rank in run.ranks[:16]
     ]
     told = table(("rank", "stage", "error"), rows) if run.blocks and rows else []
-    again = fenced(" ".join(run.argv), "bash") if run.argv else []
-    output = fenced(run.output[-2000:]) if run.blocks and run.output else []
+    again = fence(" ".join(run.argv), "bash") if run.argv else []
+    output = fence(run.output[-2000:]) if run.blocks and run.output else []
     reason = [plain(run.not_started)] if run.not_started else []
     return [*(again and [*again, ""]), *(told and [*told, ""]), *output, *reason]

@@ -6,7 +6,7 @@ from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.render.plain import lines, one_line, shortened
+from ascend_doctor.render.plain import lines, one_line, shorten
 from ascend_doctor.report import Report
 
 # "Could not tell" is JUnit's error: the test itself did not come to a verdict.
@@ -59,7 +59,7 @@ def details(finding: Finding) -> str:
         "found": finding.found,
         "wanted": finding.wanted,
         "why": finding.because,
-        "nodes": shortened(finding.nodes),
+        "nodes": shorten(finding.nodes),
         "ranks": ", ".join(map(str, finding.ranks)),
         "devices": ", ".join(map(str, finding.devices)),
         "source": ", ".join(finding.refs),

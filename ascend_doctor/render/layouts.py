@@ -61,7 +61,7 @@ def picture(
         for first in (range(0, len(ranks), per_node) if several else ())
     ]
     more = layout.npus - len(ranks)
-    edged = [_edged(row, starts) for row in (*rows, *further)]
+    edged = [_edge(row, starts) for row in (*rows, *further)]
     return Picture(layout.name, note, ranks, layout.npus, nodes, edged, more)
 
 
@@ -70,7 +70,7 @@ def hue(number: int) -> int:
     return number * _TURN % 360
 
 
-def _edged(row: LayoutRow, starts: set[int]) -> LayoutRow:
+def _edge(row: LayoutRow, starts: set[int]) -> LayoutRow:
     sides = ("begins" if rank in starts else "" for rank in range(len(row.cells)))
     return LayoutRow(
         row.title, [cell._replace(side=side) for cell, side in zip(row.cells, sides, strict=True)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ascend_doctor.findings import Finding
 from ascend_doctor.render.pairs import matrix_of
-from ascend_doctor.render.plain import lines, one_line, shortened
+from ascend_doctor.render.plain import lines, one_line, shorten
 from ascend_doctor.report import Report
 
 _NODES = 16  # in the matrix of pairs
@@ -39,7 +39,7 @@ def about(finding: Finding) -> list[str]:
     """A finding as lines: title, fields, what to type."""
     rows = [f"### {finding.level.value}: {plain(finding.title)}", "", f"- check: `{finding.check}`"]
     pairs = {
-        "nodes": shortened(finding.nodes),
+        "nodes": shorten(finding.nodes),
         "ranks": ", ".join(map(str, finding.ranks)),
         "devices": ", ".join(map(str, finding.devices)),
         "found": finding.found,
@@ -50,11 +50,11 @@ def about(finding: Finding) -> list[str]:
     }
     rows += [f"- {label}: {plain(text)}" for label, text in pairs.items() if text]
     if finding.remedy and finding.remedy.commands:
-        rows += ["", *fenced("\n".join(finding.remedy.commands), "bash")]
+        rows += ["", *fence("\n".join(finding.remedy.commands), "bash")]
     return [*rows, ""]
 
 
-def fenced(text: str, language: str = "text") -> list[str]:
+def fence(text: str, language: str = "text") -> list[str]:
     """The text as it is, but for control characters, behind a fence that it does not hold."""
     shown = lines(text)
     fence = "`" * max(3, 1 + max(len(run) for one in shown for run in _ticks(one)))

@@ -45,7 +45,7 @@ def json_text(encoded: bytes) -> str:
     return re.sub(r"##(?=\[|vso\[|teamcity\[)", r"#\\u0023", text) if "##" in text else text
 
 
-def shortened(nodes: tuple[str, ...]) -> str:
+def shorten(nodes: tuple[str, ...]) -> str:
     """Names of machines as Slurm writes them, cut where nobody reads on."""
     if not nodes:
         return ""

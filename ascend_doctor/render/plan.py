@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ascend_doctor.planning.flags import FRAMEWORKS
 from ascend_doctor.planning.memory import GIB, Memory
-from ascend_doctor.planning.picture import coordinates, held
+from ascend_doctor.planning.picture import coordinates, experts_of
 from ascend_doctor.planning.ranking import RankBudget, RankedLayout
 from ascend_doctor.planning.rules import RULES, LayoutQuery
 from ascend_doctor.planning.weights import stages
@@ -40,13 +40,13 @@ def render(
         room=where.memory / GIB,
         nodes=bool(where.per_node),
         legal=legal,
-        shown=[_shown(asked, where, choice, largest, frameworks) for choice in choices],
+        shown=[_show_layout(asked, where, choice, largest, frameworks) for choice in choices],
         rules=RULES,
         **parts(),
     )
 
 
-def _shown(
+def _show_layout(
     asked: LayoutQuery,
     where: RankBudget,
     choice: RankedLayout,
@@ -60,7 +60,7 @@ def _shown(
             (what, size / GIB, 100 * size / largest)
             for what, size in _memory(choice.memory).items()
         ],
-        picture=picture(choice.layout, per_node=where.per_node, further=_held(asked, choice)),
+        picture=picture(choice.layout, per_node=where.per_node, further=_rank_rows(asked, choice)),
         flags=[(name, tuple(FRAMEWORKS[name](asked, choice))) for name in frameworks],
     )
 
@@ -76,7 +76,7 @@ def _memory(memory: Memory) -> dict[str, float]:
     }
 
 
-def _held(asked: LayoutQuery, choice: RankedLayout) -> list[LayoutRow]:
+def _rank_rows(asked: LayoutQuery, choice: RankedLayout) -> list[LayoutRow]:
     """Which layers and which experts every rank holds."""
     layout = choice.layout
     ranks = range(min(layout.npus, MOST_RANKS))
@@ -88,5 +88,7 @@ def _held(asked: LayoutQuery, choice: RankedLayout) -> list[LayoutRow]:
         rows.append(LayoutRow("layers", [LayoutCell(layers[at], hue(at)) for at in stage]))
     if asked.model.experts:
         places = [expert[rank]["ep"] for rank in ranks]
-        rows.append(LayoutRow("experts", [LayoutCell(held(choice, at), hue(at)) for at in places]))
+        rows.append(
+            LayoutRow("experts", [LayoutCell(experts_of(choice, at), hue(at)) for at in places])
+        )
     return rows

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.pairs import matrix_of
-from ascend_doctor.render.plain import lines, one_line, shortened
+from ascend_doctor.render.plain import lines, one_line, shorten
 from ascend_doctor.report import Report
 
 _LABEL = 7
@@ -142,7 +142,7 @@ def _fields(finding: Finding) -> Iterator[tuple[str, str]]:
     if finding.place is not None:
         yield "at", str(finding.place)
     if finding.nodes:
-        yield "nodes", shortened(finding.nodes)
+        yield "nodes", shorten(finding.nodes)
     for label, values in (("ranks", finding.ranks), ("device", finding.devices)):
         if values:
             yield label, ", ".join(map(str, values))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import (
     Cann,
     CannComponent,
@@ -36,7 +36,7 @@ from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
 
 CATALOG = Catalog()
-CHECKS = {one.id: one for one in every()}
+CHECKS = {one.id: one for one in all_checks()}
 ROOT = "/usr/local/Ascend/cann-8.5.0"
 SITE = "/venv/lib/python3.11/site-packages"
 LIBRARIES = (

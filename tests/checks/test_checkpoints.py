@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -31,7 +31,7 @@ def judged(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device=device, exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [one for one in every() if one.id == "checkpoint"])
+    return judge(case, [one for one in all_checks() if one.id == "checkpoint"])
 
 
 def test_a_training_that_goes_on() -> None:
@@ -90,7 +90,7 @@ def of_whole(
     ranks = (ProbeResult(rank=0, ok=True, values=values),)
     run = ProbeRun(probe="smoke-train", device="npu", simulated=True, exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [one for one in every() if one.id == "checkpoint"])
+    return judge(case, [one for one in all_checks() if one.id == "checkpoint"])
 
 
 def test_what_was_loaded_is_told() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from ascend_doctor.facts import Driver, Hccn, HccnPort, Nnal, NpuBoard, Npus, Snapshot, ToolError
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.expectations import parsed
+from ascend_doctor.judging.expectations import parse_expectations
 from ascend_doctor.judging.judge import Case, judge
 from tests.checks.machine import CATALOG, CHECKS, having, healthy, without
 from tests.checks.server import a2, a3, node, nodes, npu
@@ -13,7 +13,7 @@ from tests.checks.server import a2, a3, node, nodes, npu
 
 def asked(facts: Snapshot, *texts: str) -> list[Finding]:
     """Findings of the checks that these expectations have."""
-    expected = parsed(texts, "test")
+    expected = parse_expectations(texts, "test")
     case = Case(facts=facts, catalog=CATALOG, expected=expected)
     return list(judge(case, [CHECKS[name] for name in {one.check for one in expected}]))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -22,7 +22,7 @@ def only(probe: str, device: str = "npu", soc: str = "", **values: Any) -> Findi
     )
     told = ProbeRun(probe="device", ranks=(ProbeResult(ok=True, values={"name": soc}),))
     case = Case(facts=Snapshot(probes=(told, run)), catalog=Catalog(), device=device)
-    (finding,) = judge(case, [one for one in every() if one.probe == probe])
+    (finding,) = judge(case, [one for one in all_checks() if one.probe == probe])
     return finding
 
 

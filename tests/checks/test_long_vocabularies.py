@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.checks.probes.fp8 import alignment
 from ascend_doctor.checks.probes.long_vocabularies import collectives
 from ascend_doctor.facts import Snapshot
@@ -19,7 +19,7 @@ def judged(probe: str, values: dict[str, Any], **fields: Any) -> tuple[Finding, 
     ranks = tuple(ProbeResult(rank=one, ok=True, values=values, **fields) for one in (0, 1))
     run = ProbeRun(probe=probe, device="cpu", world_size=2, exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return judge(case, [one for one in every() if one.id == probe])
+    return judge(case, [one for one in all_checks() if one.id == probe])
 
 
 CHUNKS = ("None", "1", "2", "4", "16")

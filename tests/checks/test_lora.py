@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -28,7 +28,7 @@ def judged(probe: str, *ranks: dict[str, Any]) -> tuple[Finding, ...]:
     )
     run = ProbeRun(probe=probe, device="cpu", world_size=len(ranks), exit_code=0, ranks=results)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    return judge(case, [one for one in every() if one.id == probe])
+    return judge(case, [one for one in all_checks() if one.id == probe])
 
 
 SEQUENCE = {"whole": RIGHT, "marked": RIGHT, "unmarked": drifted("dense tensor")}

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks.python.known_warnings import KNOWN, folded, known, known_warnings
+from ascend_doctor.checks.python.known_warnings import KNOWN, find_known, fold_known, known_warnings
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge, registered
+from ascend_doctor.judging.judge import Case, judge, registered_checks
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.warned import COLUMNS, DISTINCT, Warned
@@ -40,7 +40,7 @@ SEEN = {
 def judged(through: str, warnings: dict[str, int]) -> Finding:
     ranks = (ProbeResult(ok=True, values={"through": through}, warnings=warnings),)
     facts = Snapshot(probes=(ProbeRun(probe="smoke-train", ranks=ranks),))
-    (one,) = [one for one in registered() if one.run is known_warnings]
+    (one,) = [one for one in registered_checks() if one.run is known_warnings]
     (finding,) = judge(Case(facts=facts, catalog=Catalog()), [one])
     return finding
 
@@ -48,7 +48,7 @@ def judged(through: str, warnings: dict[str, int]) -> Finding:
 def test_every_known_warning_has_been_seen() -> None:
     assert {one.id for one in KNOWN} == set(SEEN)
     for identity, line in SEEN.items():
-        found = known(line)
+        found = find_known(line)
         assert found is not None
         assert found.id == identity
 
@@ -70,8 +70,8 @@ def test_the_same_warning_under_mindspeed_is_a_symptom() -> None:
 
 def test_folding_keeps_all_else_and_symptoms() -> None:
     lines = ["before", SEEN["multihot"], ADAM, SEEN["memory-pool"], "after"]
-    assert folded(lines) == ["before", ADAM, "after", "(2 known harmless warnings)"]
-    assert folded(["a"]) == ["a"]
+    assert fold_known(lines) == ["before", ADAM, "after", "(2 known harmless warnings)"]
+    assert fold_known(["a"]) == ["a"]
 
 
 def test_lines_that_warn_are_counted_without_their_place() -> None:
@@ -97,4 +97,4 @@ def test_what_is_kept_of_warnings_is_bounded(pieces: list[bytes]) -> None:
 
 @pytest.mark.parametrize("line", ["", "loss 4.2", "\x00\x1b[31m"])
 def test_other_lines_are_not_known(line: str) -> None:
-    assert known(line) is None
+    assert find_known(line) is None

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.checks.probes import probe_culprit, probes
 from ascend_doctor.checks.probes.probe_culprit import blame
 from ascend_doctor.checks.python import imports
 from ascend_doctor.facts import ImportName, ImportPath, PackageCopy, Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge, registered
+from ascend_doctor.judging.judge import Case, judge, registered_checks
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 
@@ -65,7 +65,7 @@ def allreduce(*ranks: ProbeResult, **fields: Any) -> ProbeRun:
 
 def judged(run: ProbeRun, device: str = "cpu") -> tuple[Finding, ...]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [one for one in every() if one.id == one.probe == run.probe])
+    return judge(case, [one for one in all_checks() if one.id == one.probe == run.probe])
 
 
 def only(run: ProbeRun, device: str = "cpu") -> Finding:
@@ -423,7 +423,7 @@ def test_an_environment_without_torch() -> None:
 
 def test_each_probe_has_its_check() -> None:
     assert {probes.device, probes.allreduce, imports.inspect_env} <= {
-        one.run for one in registered()
+        one.run for one in registered_checks()
     }
 
 
@@ -486,5 +486,5 @@ def test_what_is_not_there_is_skipped_and_what_could_not_start_is_unknown(
 ) -> None:
     run = ProbeRun(probe="mindspeed-patches", not_started="torch is not installed")
     case = Case(facts=Snapshot(probes=(run,), import_path=path), catalog=Catalog())
-    (chosen,) = [one for one in every() if one.id == "stack-pair"]
+    (chosen,) = [one for one in all_checks() if one.id == "stack-pair"]
     assert [one.level for one in judge(case, [chosen])] == [level]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -23,7 +23,7 @@ def judged(
         probe=probe, device=device, world_size=len(ranks), ranks=ranks, simulated=simulated
     )
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    return judge(case, [one for one in every() if one.probe == probe])
+    return judge(case, [one for one in all_checks() if one.probe == probe])
 
 
 def several(*rates: float, name: str = "bfloat16") -> list[ProbeResult]:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -20,7 +20,7 @@ PROBES = (
     "mindspeed-forward",
     "port",
 )
-MINE = [one.id for one in every() if one.probe in PROBES]
+MINE = [one.id for one in all_checks() if one.probe in PROBES]
 PLAN = Wrong(what="a plan of 1 steps with 1 of warm-up", got="True", wanted="False")
 COPIES = Wrong(what="copies on all ranks under TP2 PP1", got="6", wanted="12")
 LAYOUT = {"first": 6, "all": 12, "samples": 6}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -39,7 +39,7 @@ def judged(probe: str, *layouts: Any, check: str = "", **fields: Any) -> tuple[F
     )
     run = ProbeRun(probe=probe, device="npu", world_size=len(ranks), exit_code=0, ranks=ranks)
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [one for one in every() if one.id == (check or probe)])
+    return judge(case, [one for one in all_checks() if one.id == (check or probe)])
 
 
 def trained(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
@@ -121,7 +121,7 @@ def of_simulated(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
         ranks=results,
     )
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    return judge(case, [one for one in every() if one.id == "smoke-train"])
+    return judge(case, [one for one in all_checks() if one.id == "smoke-train"])
 
 
 FORWARD = {"without rotary embedding": [5.01], "without the causal mask": [5.2]}
@@ -280,6 +280,6 @@ def test_a_layout_that_was_asked_for_and_not_trained() -> None:
         probe="smoke-train", exit_code=0, ranks=(ProbeResult(rank=0, ok=True, values=values),)
     )
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (finding,) = judge(case, [one for one in every() if one.id == "smoke-train"])
+    (finding,) = judge(case, [one for one in all_checks() if one.id == "smoke-train"])
     assert finding.level is Level.WARNING
     assert finding.found == "it does not fit 4 ranks"

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from ascend_doctor.facts import Usage
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
-from ascend_doctor.judging.value_bounds import described, fits, pairs, ports, unknown_keys, wanted
+from ascend_doctor.judging.value_bounds import (
+    allowed_text,
+    describe,
+    fits,
+    pairs,
+    ports,
+    unknown_keys,
+)
 from ascend_doctor.matrix.schema import Bounds, Variable
 from tests.checks.machine import CATALOG, CHECKS, having, only, run
 from tests.checks.server import a2, a3, commands, npu
@@ -158,19 +165,19 @@ def test_the_catalogue_is_whole() -> None:
         assert one.sources, one.name
         assert {*one.products, *one.families} <= families, one.name
         for value in one.hurts:
-            assert not wanted(one, value), (one.name, value)
+            assert not allowed_text(one, value), (one.name, value)
     hidden = {one.name for one in VARIABLES.variables if not one.show}
     assert {"RANK_TABLE_FILE", "PYTHONPATH", "LD_LIBRARY_PATH"} <= hidden
 
 
 def test_bounds_in_words() -> None:
-    assert described(Bounds(type="int", low=0, high=255, multiple_of=4)) == (
+    assert describe(Bounds(type="int", low=0, high=255, multiple_of=4)) == (
         "a whole number from 0 to 255, a multiple of 4"
     )
-    assert described(Bounds(type="float", above=0, below=1)) == "a number above 0 below 1"
-    assert described(Bounds(type="enum", values=("a", "b"))) == "one of: a, b"
-    assert described(Bounds(type="bool01")) == "0 or 1"
-    assert described(Bounds()) == ""
+    assert describe(Bounds(type="float", above=0, below=1)) == "a number above 0 below 1"
+    assert describe(Bounds(type="enum", values=("a", "b"))) == "one of: a, b"
+    assert describe(Bounds(type="bool01")) == "0 or 1"
+    assert describe(Bounds()) == ""
 
 
 def test_port_lists() -> None:
@@ -191,7 +198,7 @@ def test_pairs() -> None:
 
 @given(st.sampled_from(VARIABLES.variables), st.text(max_size=40))
 def test_no_value_breaks_a_bound(variable: Variable, value: str) -> None:
-    should = wanted(variable, value)
+    should = allowed_text(variable, value)
     assert isinstance(should, str)
     for bounds in (variable, *variable.families.values(), *variable.keys.values()):
         assert fits(bounds, value) in (True, False)

@@ -22,7 +22,7 @@ from ascend_doctor.collect.host import (
     parse_os_release,
     parse_selected,
 )
-from ascend_doctor.collect.loader import configured, find_library, library_path, places
+from ascend_doctor.collect.loader import find_library, library_path, loader_folders, places
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import ReplayMachine
 
@@ -146,7 +146,7 @@ def test_the_loader_looks_where_its_configuration_says(tmp_path: Path) -> None:
             "/own/libascend_hal.so": "",
         },
     )
-    assert configured(machine)[:2] == ("/usr/local/Ascend/driver/lib64", "/opt/a")
+    assert loader_folders(machine)[:2] == ("/usr/local/Ascend/driver/lib64", "/opt/a")
     assert find_library(machine, "libascend_hal.so") == (
         "/usr/local/Ascend/driver/lib64/libascend_hal.so"
     )

@@ -327,7 +327,7 @@ def test_an_answer_about_symbols_is_kept_until_a_file_changes(
     library = tmp_path / "libone.so"
     library.write_bytes(b"1")
     lacking: dict[str, frozenset[str]] = {str(library): frozenset()}
-    ask = native_module._kept
+    ask = native_module._compare_once
     assert ask(lacking, [str(library)]) == ask(lacking, [str(library)])
     assert len(asked) == 1
     library.write_bytes(b"22")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.commands.arming import armed
+from ascend_doctor.commands.arming import watchdog_variables
 from tests.commands.test_run import run
 
 REPORT = {"TORCH_HCCL_DESYNC_DEBUG": "1"}
@@ -27,7 +27,7 @@ ENVIRONMENT = {"PATH": "/usr/bin"}
 def test_a_launch_of_one_node_reports_who_did_not_join(
     command: str, environment: dict[str, str]
 ) -> None:
-    assert armed(command.split(), ENVIRONMENT | environment) == REPORT
+    assert watchdog_variables(command.split(), ENVIRONMENT | environment) == REPORT
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_launch_of_one_node_reports_who_did_not_join(
 def test_where_more_nodes_may_be_nothing_is_changed(
     command: str, environment: dict[str, str]
 ) -> None:
-    assert armed(command.split(), ENVIRONMENT | environment) == {}
+    assert watchdog_variables(command.split(), ENVIRONMENT | environment) == {}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_where_more_nodes_may_be_nothing_is_changed(
 )
 @pytest.mark.parametrize("value", ["0", "1", ""])
 def test_what_the_user_set_stays(name: str, value: str) -> None:
-    assert armed(["torchrun", "train.py"], {name: value}) == {}
+    assert watchdog_variables(["torchrun", "train.py"], {name: value}) == {}
 
 
 def test_the_launch_is_started_with_it_and_one_line_says_so(

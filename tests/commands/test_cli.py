@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from ascend_doctor import __version__
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import COMMANDS
 from tests.conftest import Command
 
@@ -105,7 +105,7 @@ def test_a_bad_snapshot_is_one_line_and_exit_2(
 
 def test_list_and_explain_document_every_check(doctor: Command) -> None:
     listed = json.loads(doctor("list", "--format", "json").stdout)
-    known = every()
+    known = all_checks()
     assert [row["id"] for row in listed["checks"]] == [one.id for one in known]
     page = doctor("explain", known[0].id).stdout
     assert page.startswith(f"{known[0].id}: {known[0].title}")

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
@@ -50,7 +50,7 @@ def test_what_counts_only_at_the_end_counts_at_the_end() -> None:
 
 
 def test_failures_refer_to_what_is_there() -> None:
-    checks = {one.id for one in every()}
+    checks = {one.id for one in all_checks()}
     for one in FAILURES.values():
         assert set(one.beats) <= set(FAILURES), one.id
         assert set(one.caught_by) <= checks, one.id

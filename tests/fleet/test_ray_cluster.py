@@ -8,7 +8,7 @@ import pytest
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.fleet.engine import Job, Silent
-from ascend_doctor.fleet.ray_cluster import chosen
+from ascend_doctor.fleet.ray_cluster import choose_nodes
 from ascend_doctor.fleet.ray_engine import RayEngine, Told
 
 
@@ -30,7 +30,7 @@ def job(*nodes: str, count: int | None = None) -> Job:
 
 
 def names(*listed: dict[str, Any], wanted: Job | None = None) -> list[str]:
-    return [one.name for one in chosen(listed, wanted or job())[0]]
+    return [one.name for one in choose_nodes(listed, wanted or job())[0]]
 
 
 def test_nodes_are_called_as_their_hosts() -> None:
@@ -63,7 +63,7 @@ def test_dead_nodes_are_not_checked() -> None:
 
 
 def test_wanted_nodes_keep_the_names_that_the_user_gave() -> None:
-    found, absent = chosen([row(1), row(2)], job("host2", "10.0.0.1", "host3"))
+    found, absent = choose_nodes([row(1), row(2)], job("host2", "10.0.0.1", "host3"))
     assert [one.name for one in found] == ["host2", "10.0.0.1"]
     assert absent == ("host3",)
 
@@ -71,9 +71,9 @@ def test_wanted_nodes_keep_the_names_that_the_user_gave() -> None:
 def test_fewer_nodes_than_wanted_is_no_verdict() -> None:
     assert names(row(1), row(2), wanted=job(count=1)) == ["host1"]
     with pytest.raises(DataError, match="1 nodes can be checked, and 2 are wanted"):
-        chosen([row(1)], job(count=2))
+        choose_nodes([row(1)], job(count=2))
     with pytest.raises(DataError, match="0 nodes"):
-        chosen([], job())
+        choose_nodes([], job())
 
 
 def test_without_ray_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

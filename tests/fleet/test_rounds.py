@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.checks.probes.pair_rounds import PROBE, pairs_of, recorded, verdicts
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.errors import Unknown
@@ -302,7 +302,7 @@ def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
 
 def checked(run: ProbeRun) -> list[Finding]:
     """What the check says of a run."""
-    chosen = [one for one in every() if one.id == PROBE]
+    chosen = [one for one in all_checks() if one.id == PROBE]
     return [*judge_case(Case(facts=Snapshot(probes=(run,)), catalog=Catalog()), chosen)]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.facts import Launch, StackLock
 from ascend_doctor.findings import Finding, Level
@@ -21,7 +21,7 @@ from tests.level0.machine import ChangedMachine, changed, machine, table
 
 MACHINES = ("healthy-a2", "healthy-a3")
 _CATALOG = functools.cache(Catalog)
-_LEVEL0 = functools.cache(lambda: [one for one in every() if one.level == 0])
+_LEVEL0 = functools.cache(lambda: [one for one in all_checks() if one.level == 0])
 
 
 @dataclass(frozen=True, kw_only=True)

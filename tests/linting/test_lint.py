@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import UNTOLD
 from ascend_doctor.linting.bash import commands
 from ascend_doctor.linting.inputs import subjects
@@ -18,7 +18,7 @@ from ascend_doctor.render import FORMATS
 from tests.conftest import Command
 
 CATALOG = Catalog()
-CHECKS = tuple(one for one in every() if suits(one))
+CHECKS = tuple(one for one in all_checks() if suits(one))
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

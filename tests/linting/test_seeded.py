@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
@@ -292,7 +292,7 @@ MISTAKES = [
 def linted(name: str, content: str) -> list[Finding]:
     """Errors and warnings for Megatron-LM 0.12.1 on Atlas A2."""
     base = machine("0.12.1", "Ascend910B3")
-    chosen = [one for one in every() if suits(one)]
+    chosen = [one for one in all_checks() if suits(one)]
     told = subjects(name, content.encode(), CATALOG)
     assert told
     found = unique(tuple(one for each in told for one in findings(each, base, CATALOG, chosen)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import read, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
@@ -16,7 +16,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
 
 CATALOG = Catalog()
-CHECKS = tuple(one for one in every() if suits(one))
+CHECKS = tuple(one for one in all_checks() if suits(one))
 SIZES = (
     "run-world-size",
     "run-heads-divide",

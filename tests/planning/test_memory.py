@@ -15,7 +15,7 @@ from ascend_doctor.matrix.catalog import Catalog, folder
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun, activations, estimate, per_token
 from ascend_doctor.planning.model import Model, every, find
-from ascend_doctor.planning.weights import adapters, held, vocabulary
+from ascend_doctor.planning.weights import adapters, rank_parameters, vocabulary
 from tests.planning.interpreters import each_megatron, requires_megatron, run
 
 CATALOG = Catalog()
@@ -67,7 +67,7 @@ def test_parameters_are_those_of_a_real_model_and_activations_are_near(python: s
     ]
     answers = run(python, "measured_memory.py", cases, arguments=(str(folder("probes")),))
     for (model, layout, _, stage, wanted), answer in zip(MEASURED, answers, strict=True):
-        expected = held(model, layout, stage)
+        expected = rank_parameters(model, layout, stage)
         assert (expected.dense, expected.expert) == (answer["dense"], answer["expert"]), layout
         if wanted:
             tokens = SHORT.sequence * SHORT.micro_batch / layout.tp
@@ -85,7 +85,7 @@ def test_the_row_of_the_brief() -> None:
         (Layout(npus=16, tp=2, ep=8), 1.81),
         (Layout(npus=1), 28.99),
     ):
-        assert held(model, layout, 0).expert / 1e9 == pytest.approx(billions, abs=0.005)
+        assert rank_parameters(model, layout, 0).expert / 1e9 == pytest.approx(billions, abs=0.005)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_row_of_the_brief() -> None:
     ],
 )
 def test_rows_have_as_many_parameters_as_their_names_say(name: str, billions: float) -> None:
-    found = held(find(CATALOG, name), Layout(npus=1), 0).total / 1e9
+    found = rank_parameters(find(CATALOG, name), Layout(npus=1), 0).total / 1e9
     assert found == pytest.approx(billions, rel=0.01)
 
 
@@ -117,8 +117,8 @@ def test_every_row_loads_and_has_sources() -> None:
 @pytest.mark.parametrize("row", every(CATALOG), ids=lambda row: row.id)
 def test_stages_hold_the_whole_model(row: Model) -> None:
     layout = Layout(npus=4, pp=4)
-    whole = held(row, Layout(npus=1), 0)
-    parts = [held(row, layout, stage) for stage in range(4)]
+    whole = rank_parameters(row, Layout(npus=1), 0)
+    parts = [rank_parameters(row, layout, stage) for stage in range(4)]
     assert sum(one.expert for one in parts) == whole.expert
     assert sum(one.dense for one in parts) == whole.dense
 

@@ -11,7 +11,7 @@ import venv
 from collections.abc import Mapping
 from pathlib import Path
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, judge
@@ -177,4 +177,4 @@ def ran(
 def findings(run: ProbeRun, check: str) -> tuple[Finding, ...]:
     """What a check says of the run of its probe alone."""
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
-    return judge(case, [one for one in every() if one.id == check])
+    return judge(case, [one for one in all_checks() if one.id == check])

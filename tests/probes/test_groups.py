@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -20,7 +20,7 @@ def judged(run: ProbeRun) -> list[tuple[Level, str]]:
 
 
 def findings(run: ProbeRun) -> tuple[Finding, ...]:
-    chosen = [one for one in every() if one.probe == run.probe]
+    chosen = [one for one in all_checks() if one.probe == run.probe]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
     return judge(case, chosen)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
@@ -15,7 +15,7 @@ from tests.probes.started import started
 
 def judged(run: ProbeRun) -> list[tuple[Level, str]]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
-    found = judge(case, [one for one in every() if one.id == run.probe])
+    found = judge(case, [one for one in all_checks() if one.id == run.probe])
     return [(one.level, f"{one.title} {one.found}") for one in found]
 
 

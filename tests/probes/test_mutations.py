@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -159,7 +159,7 @@ def found(
     run = launch(next(one for one in several if one.probe == row.probe))
     run = msgspec.structs.replace(run, simulated=device == "npu")
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=device)
-    findings = judge(case, [one for one in every() if one.id == row.check])
+    findings = judge(case, [one for one in all_checks() if one.id == row.check])
     return [one for one in findings if one.level is Level.ERROR]
 
 

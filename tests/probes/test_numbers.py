@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -98,7 +98,7 @@ QUICK = ("gradients of data parallel ranks are summed", "rotary embedding of que
 
 def judged(run: ProbeRun) -> tuple[Finding, ...]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device=run.device)
-    return judge(case, [one for one in every() if one.id == "smoke-train"])
+    return judge(case, [one for one in all_checks() if one.id == "smoke-train"])
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.probing.pair_bisection import Accused, Judged, PairRow, judged
+from ascend_doctor.probing.pair_bisection import Accused, Judged, PairRow, judge_pairs
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 if str(PROBES) not in sys.path:
@@ -71,7 +71,7 @@ def run(world: World) -> tuple[list[dict[str, Any]], list[list[Pair]]]:
 
 
 def judge(table: Iterable[dict[str, Any]], device: str = "npu") -> Judged:
-    return judged(msgspec.convert(list(table), list[PairRow]), device=device)
+    return judge_pairs(msgspec.convert(list(table), list[PairRow]), device=device)
 
 
 def kind(fault: str) -> str:

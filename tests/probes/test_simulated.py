@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
@@ -42,7 +42,7 @@ def run(python: Path, env: dict[str, str], *probes: str) -> tuple[ProbeRun, ...]
 
 def judged(runs: tuple[ProbeRun, ...]) -> tuple[Finding, ...]:
     probes = {one.probe for one in runs}
-    chosen = [one for one in every() if one.probe in probes]
+    chosen = [one for one in all_checks() if one.probe in probes]
     return judge(Case(facts=Snapshot(probes=runs), catalog=Catalog()), chosen)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
@@ -35,7 +35,7 @@ LOSSES = {
 
 
 def judged(run: ProbeRun, check: str = "smoke-train") -> list[tuple[Level, str]]:
-    chosen = [one for one in every() if one.id == check]
+    chosen = [one for one in all_checks() if one.id == check]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     return [(found.level, found.title) for found in judge(case, chosen)]
 
@@ -127,7 +127,7 @@ def test_a_broken_checkpoint_is_found(examined_megatron: Path, tmp_path: Path, n
 
 def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
     """Title, what was found without the pass, and the ranks, of each finding about it."""
-    chosen = [one for one in every() if one.id == "smoke-train"]
+    chosen = [one for one in all_checks() if one.id == "smoke-train"]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     return [
         (one.title.partition(": ")[2], one.found.partition(", in forward pass")[0], one.ranks)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "probes.md").read_text("utf-8")
 CODES = TEXT.partition("## Codes")[2]
@@ -28,7 +28,7 @@ def test_every_code_has_a_row() -> None:
 
 
 def test_every_check_in_the_table_exists_at_its_level() -> None:
-    checks = {one.id: one.level for one in every()}
+    checks = {one.id: one.level for one in all_checks()}
     for row in re.findall(r"^\| [A-Z]-.*$", CODES, re.MULTILINE):
         _, _, named, levels, _ = (one.strip() for one in row.split("|"))
         if not levels:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeRun
 from tests.probes.standins import FILES, findings, ran, written
 
 PROBE = "mindspeed-patches"
-CHECKS = [one.id for one in every() if one.probe == PROBE]
+CHECKS = [one.id for one in all_checks() if one.probe == PROBE]
 ADAPTOR = "mindspeed/megatron_adaptor.py"
 ARGS = "mindspeed/args_utils.py"
 PATCHES = "mindspeed/patch_utils.py"

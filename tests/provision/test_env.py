@@ -301,7 +301,7 @@ def test_a_bug_and_an_interruption_are_false_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for failing, code in ((RuntimeError("x"), 70), (KeyboardInterrupt(), 130)):
-        monkeypatch.setattr(command, "_wanted", mock.Mock(side_effect=failing))
+        monkeypatch.setattr(command, "_wanted_changes", mock.Mock(side_effect=failing))
         assert ran({"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}) == (code, b"false\n")
     capfd.readouterr()
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.facts import LockedCheckout, LockedWheel, Snapshot, StackLock
 from ascend_doctor.findings import Finding, Level
@@ -24,9 +24,9 @@ from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.editable_wheel import READ, declared, stand_in
+from ascend_doctor.provision.editable_wheel import READ, parse_declared, stand_in
 from ascend_doctor.provision.git import commit_of
-from ascend_doctor.provision.installed import Installed, installed, parse_origin
+from ascend_doctor.provision.installed import Installed, parse_origin, read_installed
 from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Prefix, Setting, Wheel
 from ascend_doctor.provision.plan import Base, Plan, from_lock
 from ascend_doctor.provision.running import CommandError, Runner, exclusively
@@ -34,12 +34,12 @@ from ascend_doctor.provision.sources import Mirrors, source
 from ascend_doctor.provision.wheels import (
     Download,
     Pip,
-    asked_by,
-    described,
-    hashed,
+    describe_wheel,
+    hash_file,
     intact,
     keep,
-    kept,
+    kept_path,
+    requirements_of,
 )
 
 COMMIT, OTHER = "a" * 40, "b" * 40
@@ -167,7 +167,7 @@ def test_a_bundle_whose_sums_leave_something_out_is_refused(tmp_path: Path) -> N
     names = (locks.FILE, "wheels/a-1-py3-none-any.whl", "git/megatron-lm.bundle")
     for name in names[1:]:
         (tmp_path / name).write_text("content")
-    lines = [f"{hashed(tmp_path / name)}  {name}\n" for name in names]
+    lines = [f"{hash_file(tmp_path / name)}  {name}\n" for name in names]
     sums = tmp_path / "SHA256SUMS"
     sums.write_text("".join(lines))
     assert bundle.read(tmp_path) == LOCK
@@ -249,7 +249,7 @@ def drift(checkout: LockedCheckout, *wheels: LockedWheel) -> tuple[Finding, ...]
         source="a.lock", given=True, stack="/s", checkouts=(checkout,), wheels=tuple(wheels)
     )
     case = Case(facts=Snapshot(stack_lock=lock), catalog=Catalog())
-    return judge(case, [one for one in every() if one.id == "stack-lock"])
+    return judge(case, [one for one in all_checks() if one.id == "stack-lock"])
 
 
 RIGHT = LockedCheckout(
@@ -330,7 +330,7 @@ def test_what_is_installed_is_read_from_folders(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "direct_url.json").write_text(json.dumps({"url": "file:///x", **origin}))
     (site / "plain-4.dist-info").mkdir()
-    found = installed(LiveMachine({}), str(tmp_path))
+    found = read_installed(LiveMachine({}), str(tmp_path))
     assert found["some-thing"] == Installed("1.0.0+cpu", "c" * 64)
     assert found["older"].sha256 == "d" * 64
     assert found["editable"].sha256 is None
@@ -342,19 +342,19 @@ def test_a_stand_in_is_a_wheel_that_names_the_checkout(tmp_path: Path) -> None:
     told = ("megatron-core", "0.15.3", "core_v0.15.3", Path("/s/src/megatron-lm"))
     file = stand_in(tmp_path, *told)
     again = stand_in(tmp_path / "again", *told)
-    assert described(file).name == "megatron-core"
-    assert described(file).version == "0.15.3"
-    assert described(file).sha256 == described(again).sha256
+    assert describe_wheel(file).name == "megatron-core"
+    assert describe_wheel(file).version == "0.15.3"
+    assert describe_wheel(file).sha256 == describe_wheel(again).sha256
 
 
 def test_what_an_editable_checkout_asks_for(tmp_path: Path) -> None:
-    assert list(asked_by(tmp_path)) == ["setuptools>=64", "wheel"]
+    assert list(requirements_of(tmp_path)) == ["setuptools>=64", "wheel"]
     (tmp_path / "requirements.txt").write_text("x\n")
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nbuild-backend = "b"\nrequires = [\n  "pybind11[x]",\n  "ninja",\n]\n'
     )
     wanted = [f"-r {tmp_path}/requirements.txt", "pybind11[x]", "ninja"]
-    assert list(asked_by(tmp_path)) == wanted
+    assert list(requirements_of(tmp_path)) == wanted
 
 
 _SETUP = """
@@ -419,12 +419,12 @@ def test_what_needs_a_build_is_built(more: str, project: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", READ, str(project)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout.splitlines()[-1])["more"]
-    assert declared(done.stdout) is None
+    assert parse_declared(done.stdout) is None
 
 
 @given(st.text())
 def test_any_answer_of_a_setup_is_taken(text: str) -> None:
-    assert declared(text) is None
+    assert parse_declared(text) is None
 
 
 # ---------------------------------------------------------------- sources, commands, exclusion
@@ -564,7 +564,7 @@ def test_kept_wheels_are_hashed_again_and_may_lie_on_another_disk(
     monkeypatch.setattr(Path, "replace", elsewhere)
     (wheel,) = keep(prefix, [Download(tmp_path / "a-1-py3-none-any.whl")])
     assert intact(prefix, wheel)
-    kept(prefix, wheel).write_text("changed")
+    kept_path(prefix, wheel).write_text("changed")
     assert not intact(prefix, wheel)
-    kept(prefix, wheel).unlink()
+    kept_path(prefix, wheel).unlink()
     assert not intact(prefix, wheel)

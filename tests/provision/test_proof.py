@@ -22,7 +22,7 @@ from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.helpers import compile_helpers
 from ascend_doctor.provision.lock import Prefix, Proof
 from ascend_doctor.provision.plan import Base, from_lock
-from ascend_doctor.provision.request_ranges import added, wishes
+from ascend_doctor.provision.request_ranges import split_additions, wishes
 from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import RepositorySource
 from ascend_doctor.provision.steps import Outcome, Site
@@ -122,9 +122,9 @@ def test_additions_are_components_or_packages() -> None:
     more = ("triton-ascend==3.2.0", "flash_linear_attention", "regex==2024.5.15")
     assert wishes(CATALOG, "0.15.3", None, more)["triton-ascend"] == "==3.2.0"
     assert wishes(CATALOG, "0.15.3", None, more)["flash-linear-attention"] == ""
-    assert added(CATALOG, more) == ("regex==2024.5.15",)
+    assert split_additions(CATALOG, more) == ("regex==2024.5.15",)
     with pytest.raises(DataError, match="--with"):
-        added(CATALOG, ("regex>=1",))
+        split_additions(CATALOG, ("regex>=1",))
 
 
 def test_a_day_that_is_none_is_bad_usage(world: World, tmp_path: Path) -> None:

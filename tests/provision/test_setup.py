@@ -18,7 +18,7 @@ import pytest
 
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import Lock, LockedSource
-from ascend_doctor.provision.wheels import hashed
+from ascend_doctor.provision.wheels import hash_file
 from tests.provision import small_world
 from tests.provision.small_world import PASSWORD, PROGRAM, World, git, imported
 
@@ -318,7 +318,7 @@ def test_a_wheel_that_was_changed_in_the_prefix_is_not_installed(
         *("--git-mirror", world.mirrors, "--python", sys.executable, "--yes", "--prove", "0"),
     )
     assert "failed" not in done.stderr, done.stderr
-    assert hashed(kept) == kept.parent.name
+    assert hash_file(kept) == kept.parent.name
 
 
 def test_killed_anywhere_it_goes_on(world: World, prefix: Path) -> None:
@@ -409,7 +409,7 @@ def test_the_lock_builds_the_same_elsewhere(world: World, prefix: Path, tmp_path
     (here,), (there,) = ([one for one in lock.wheels if one.source] for lock in (ours, theirs))
     assert (here.name, here.version, here.source) == (there.name, there.version, there.source)
     assert here.source == LockedSource(
-        file="decorator-0.15.0.tar.gz", sha256=hashed(world.index / "decorator-0.15.0.tar.gz")
+        file="decorator-0.15.0.tar.gz", sha256=hash_file(world.index / "decorator-0.15.0.tar.gz")
     )
     assert here.sha256 != there.sha256
     assert drift(world, place / "current").returncode == 0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.provision.env_format import FAILURE, SHELLS, Change, text
-from ascend_doctor.provision.env_undo import NAME, applied, before, undone
+from ascend_doctor.provision.env_undo import NAME, before, changes_to, undone
 from tests.provision.hostile import TRAPS, VALUES
 from tests.provision.shells import environments, run
 
@@ -77,7 +77,7 @@ def exactly(shell: str, locale: str, tmp_path: Path, cases: Cases) -> None:
     base = environments(shell, [""], tmp_path / "empty", BASE | {"LC_ALL": locale})[0]
     for old, new in cases:
         clean = base | old
-        changes = applied(clean, [Change(name, value, name) for name, value in new.items()])
+        changes = changes_to(clean, [Change(name, value, name) for name, value in new.items()])
         there = with_changes(clean, changes)
         back = undone(there)
         assert with_changes(there, back) == clean
@@ -198,16 +198,16 @@ def test_json_refuses_what_is_no_text() -> None:
 def test_applying_again_changes_nothing(case: tuple[dict[str, str], dict[str, str | None]]) -> None:
     old, new = case
     wanted = [Change(name, value, name) for name, value in new.items()]
-    first = applied(old, wanted)
+    first = changes_to(old, wanted)
     there = with_changes(old, first)
-    assert applied(there, wanted) == first
+    assert changes_to(there, wanted) == first
     assert before(there) == old
 
 
 def test_another_stack_takes_the_place_of_the_first() -> None:
     old = {"A": "old", "B": "old", "PATH": "/bin"}
-    one = with_changes(old, applied(old, [Change("A", "1", ""), Change("B", "1", "")]))
-    two = with_changes(one, applied(one, [Change("A", "2", ""), Change("PATH", "/x:/bin", "")]))
+    one = with_changes(old, changes_to(old, [Change("A", "1", ""), Change("B", "1", "")]))
+    two = with_changes(one, changes_to(one, [Change("A", "2", ""), Change("PATH", "/x:/bin", "")]))
     assert {name: two[name] for name in old} == {"A": "2", "B": "old", "PATH": "/x:/bin"}
     assert with_changes(two, undone(two)) == old
 
@@ -225,12 +225,12 @@ def test_another_stack_takes_the_place_of_the_first() -> None:
 )
 def test_what_others_added_since_stays(later: str, undone_is: str) -> None:
     old = {"PATH": "/bin"}
-    there = with_changes(old, applied(old, [Change("PATH", "/ours:/bin", "")]))
+    there = with_changes(old, changes_to(old, [Change("PATH", "/ours:/bin", "")]))
     assert before(there | {"PATH": later}) == {"PATH": undone_is}
 
 
 def test_a_value_that_was_changed_since_stays() -> None:
-    there = with_changes({}, applied({}, [Change("A", "1", ""), Change("B", "1", "")]))
+    there = with_changes({}, changes_to({}, [Change("A", "1", ""), Change("B", "1", "")]))
     assert before(there | {"A": "2"}) == {"A": "2"}
     del there["B"]
     assert [one.name for one in undone(there)] == ["A", NAME]
@@ -258,4 +258,4 @@ def test_a_memory_that_another_wrote_becomes_no_command(rows: object) -> None:
 def test_an_environment_that_is_too_large_to_be_saved_is_refused() -> None:
     noise = os.urandom(200_000).hex()
     with pytest.raises(DoctorError, match="too large"):
-        applied({"A": noise}, [Change("A", "1", "")])
+        changes_to({"A": noise}, [Change("A", "1", "")])

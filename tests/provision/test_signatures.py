@@ -10,7 +10,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.signatures import Signers
-from ascend_doctor.provision.wheels import hashed
+from ascend_doctor.provision.wheels import hash_file
 from tests.conftest import Command
 from tests.provision.test_lock import LOCK
 
@@ -89,14 +89,14 @@ def test_of_a_bundle_the_sums_are_signed(tmp_path: Path, lock: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("content")
     sums = tmp_path / bundle.SUMS
-    sums.write_text("".join(f"{hashed(tmp_path / name)}  {name}\n" for name in names))
+    sums.write_text("".join(f"{hash_file(tmp_path / name)}  {name}\n" for name in names))
     signers = Signers.of(str(ours))
     with pytest.raises(DataError, match=r"SHA256SUMS\.sig"):
         bundle.read(tmp_path, signers=signers)
     sign(sums, ours)
     assert bundle.read(tmp_path, signers=signers) == LOCK
     lock.write_text(lock.read_text() + "# more\n")
-    sums.write_text("".join(f"{hashed(tmp_path / name)}  {name}\n" for name in names))
+    sums.write_text("".join(f"{hash_file(tmp_path / name)}  {name}\n" for name in names))
     with pytest.raises(DataError, match="not signed by a key"):
         bundle.read(tmp_path, signers=signers)
 

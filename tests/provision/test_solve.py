@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import allowed
+from ascend_doctor.matrix.queries import allowed_range
 from ascend_doctor.matrix.schema import Component, Need, Obtain, Release, Source, Stack
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.provision.conflict import refusal
@@ -143,7 +143,7 @@ def row_holds(universe: Universe, row: Release, pins: dict[str, str], *, with_ne
             needs += [one for one in inner.requires if one.component not in own]
     return not any(within(pins, one.component, one.versions) for one in row.conflicts) and all(
         (need.optional and pins[need.component] == ABSENT)
-        or within(pins, need.component, allowed(need))
+        or within(pins, need.component, allowed_range(need))
         for need in needs
     )
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render import issue
-from ascend_doctor.render.documented import Documented, documented
+from ascend_doctor.render.documented import Documented, nearest_rows
 from ascend_doctor.render.html import render
 from tests.checks.machine import dist, healthy, install, packages, without
 from tests.fleet.nodes import node
@@ -16,7 +16,7 @@ CATALOG = Catalog()
 
 
 def shown(facts: Snapshot) -> Documented:
-    found = documented(facts, CATALOG, "npu")
+    found = nearest_rows(facts, CATALOG, "npu")
     assert found is not None
     return found
 
@@ -52,7 +52,7 @@ def test_what_could_not_be_told_is_neither() -> None:
 
 
 def test_without_a_stack_there_is_nothing_to_compare() -> None:
-    assert documented(Snapshot(), CATALOG, "npu") is None
+    assert nearest_rows(Snapshot(), CATALOG, "npu") is None
 
 
 def test_the_page_says_it_in_words_and_signs() -> None:

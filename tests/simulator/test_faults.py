@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.probing.schedule import plan
 from ascend_doctor.simulator import FAULTS, parse
 from tests.conftest import Command
@@ -121,7 +121,7 @@ def rehearse(doctor: Command, examined_python: Path, cache: Path, tmp_path: Path
     def run(*faults: str, linked: bool, level: int, only: tuple[str, ...]) -> Report:
         requests = plan(3, device="npu", nproc=2, python=str(examined_python))
         single = {one.probe for one in requests if not one.torchrun} - {"device"}
-        alone = [one.id for one in every() if one.probe in single]
+        alone = [one.id for one in all_checks() if one.probe in single]
         temporary = tmp_path / "temporary"
         temporary.mkdir(exist_ok=True)
         environment = {

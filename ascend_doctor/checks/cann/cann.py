@@ -6,10 +6,16 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, warning
-from ascend_doctor.judging.packages import cann_in_use, distribution, installed, npu_only, source
+from ascend_doctor.judging.packages import (
+    cann_in_use,
+    distribution,
+    find_distribution,
+    npu_only,
+    source,
+)
 from ascend_doctor.judging.version_compare import leading
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
@@ -28,7 +34,7 @@ def _name(install: CannInstall) -> str:
     return f"CANN {install.version or 'of unknown version'}"
 
 
-def _listed(installs: tuple[CannInstall, ...]) -> str:
+def list_installs(installs: tuple[CannInstall, ...]) -> str:
     return "; ".join(f"{_name(install)} in {install.root}" for install in installs)
 
 
@@ -46,13 +52,13 @@ def _of(cann: Cann, path: str | None) -> CannInstall | None:
     )
 
 
-def _meant(case: Case, cann: Cann) -> CannInstall | None:
+def _cann_for_torch_npu(case: Case, cann: Cann) -> CannInstall | None:
     """The CANN that the installed torch_npu is published for, else the one in use."""
     try:
         row = matrix_fit.release(case, "torch-npu", distribution(case, "torch-npu").version)
     except (NotApplicable, Unknown):
         row = None
-    return (matrix_fit.installed_cann(case, row) if row else None) or cann.in_use
+    return (matrix_fit.find_cann(case, row) if row else None) or cann.in_use
 
 
 def _fresh(install: CannInstall | None) -> Remedy:
@@ -81,23 +87,23 @@ def cann_installed(case: Case) -> Iterator[Finding]:
     if cann.installs:
         return
     driver = case.facts.driver
-    if installed(case, "torch-npu") is None and not (driver and driver.present):
+    if find_distribution(case, "torch-npu") is None and not (driver and driver.present):
         raise NotApplicable("there is no trace of an NPU and no torch_npu on this machine")
     yield error(
         "CANN is not installed",
         found="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
         wanted="the toolkit and the operator package of the chip, of one release",
         because="torch_npu cannot be imported without the libraries of CANN.",
-        remedy=Remedy(summary=f"Install {_published_for(case)}, or use an image that has it"),
+        remedy=Remedy(summary=f"Install {_cann_release_for(case)}, or use an image that has it"),
         refs=(_GUIDE,),
     )
 
 
-def _published_for(case: Case) -> str:
+def _cann_release_for(case: Case) -> str:
     """The CANN that the installed torch_npu is published for."""
-    found = installed(case, "torch-npu")
+    found = find_distribution(case, "torch-npu")
     row = matrix_fit.release(case, "torch-npu", found.version) if found else None
-    cann = matrix_fit.documented(row, "cann") if row else ""
+    cann = matrix_fit.documented_range(row, "cann") if row else ""
     if found is None or not cann:
         return "the CANN release that belongs to your torch_npu"
     return f"CANN {cann}, which torch_npu {found.version} is published for"
@@ -129,7 +135,7 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
     script = next((install.set_env for install in installs if install.set_env), None)
     yield (error if fails else warning)(
         f"{_name(installs[0])} is installed, but its environment is not loaded",
-        found=f"ASCEND_HOME_PATH is unset; {_listed(installs)}",
+        found=f"ASCEND_HOME_PATH is unset; {list_installs(installs)}",
         wanted="set_env.sh sourced in the shell that starts Python",
         because="torch_npu does not find the libraries of CANN."
         if fails
@@ -160,7 +166,7 @@ def cann_stale(case: Case) -> Iterator[Finding]:
     yield (error if gone else warning)(
         "The environment was made for a CANN that is gone"
         if gone
-        else f"The environment names {counted(len(cann.shell.stale), 'folder')} that CANN lacks",
+        else f"The environment names {quantity(len(cann.shell.stale), 'folder')} that CANN lacks",
         found=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
         wanted="only folders that exist",
         because="Their libraries and operators cannot be loaded.",
@@ -197,7 +203,7 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
             wanted="one release in all of them",
             because="Libraries of one release meet operators or Python modules of another: "
             "undefined symbols, operators that cannot be built.",
-            remedy=_fresh(_meant(case, cann)),
+            remedy=_fresh(_cann_for_torch_npu(case, cann)),
             refs=("https://github.com/Ascend/samples/issues/21",),
         )
     elif len({install.version for install in behind if install}) > 1:
@@ -254,7 +260,7 @@ def cann_versions(case: Case) -> Iterator[Finding]:
     if cann.in_use is None:
         yield warning(
             f"{len(installs)} CANN installations are here and none is chosen",
-            found=_listed(installs),
+            found=list_installs(installs),
             wanted="one of them sourced",
             because="What a job uses depends on the script that it happens to source.",
             remedy=Remedy(
@@ -265,7 +271,7 @@ def cann_versions(case: Case) -> Iterator[Finding]:
     else:
         yield note(
             f"{_name(cann.in_use)} is in use; {len(installs)} installations are here",
-            found=_listed(installs),
+            found=list_installs(installs),
         )
 
 

@@ -15,7 +15,7 @@ from ascend_doctor.judging.packages import (
     npu_only,
     source,
 )
-from ascend_doctor.judging.version_compare import held, leading
+from ascend_doctor.judging.version_compare import is_in_range, leading
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
 # Numbered on its own, not by the release of the toolkit.
@@ -51,7 +51,7 @@ def cann_components(case: Case) -> Iterator[Finding]:
         raise Unknown(f"the parts of {install.root} do not tell their release")
     release = install.version
     odd = [part for part in parts if not _same(part.public or "", release)]
-    allowed = [part for part in odd if _upgraded_alone(part, release)]
+    allowed = [part for part in odd if _may_differ(part, release)]
     mixed = [part for part in odd if part not in allowed]
     if mixed:
         yield warning(
@@ -75,18 +75,18 @@ def _releases(parts: list[CannComponent]) -> str:
     return ", ".join(f"{part.name} {part.public}" for part in parts)
 
 
-def _upgraded_alone(part: CannComponent, release: str) -> bool:
+def _may_differ(part: CannComponent, release: str) -> bool:
     """Whether CANN's documents let this part be of another release than the toolkit."""
     other = part.public or ""
     if not part.name.startswith(_ALONE) or not (
-        held(other, ">=8.5.0", "ascend") and held(release, ">=8.5.0", "ascend")
+        is_in_range(other, ">=8.5.0", "ascend") and is_in_range(release, ">=8.5.0", "ascend")
     ):
         return False
     return abs(leading(other, 1, "ascend")[0] - leading(release, 1, "ascend")[0]) <= 1
 
 
 def _same(one: str, other: str) -> bool:
-    return held(one, f"=={other}", "ascend") or held(other, f"=={one}", "ascend")
+    return is_in_range(one, f"=={other}", "ascend") or is_in_range(other, f"=={one}", "ascend")
 
 
 @check("cann-arch", "CANN was made for this processor")
@@ -179,7 +179,7 @@ def nnal(case: Case) -> Iterator[Finding]:
             refs=("https://github.com/vllm-project/vllm-ascend/issues/152", _GUIDE),
         )
         return
-    used = _used(cann)
+    used = _nnal_in_use(cann)
     if used is None:
         yield warning(
             "NNAL is installed, but its environment is not loaded",
@@ -217,7 +217,7 @@ def nnal(case: Case) -> Iterator[Finding]:
         raise Unknown(f"{one.root} does not tell its version")
 
 
-def _used(cann: Cann) -> Nnal | None:
+def _nnal_in_use(cann: Cann) -> Nnal | None:
     atb = cann.shell.atb
     return next((one for one in cann.nnal if atb and f"{atb}/".startswith(f"{one.root}/")), None)
 

@@ -12,12 +12,12 @@ from ascend_doctor.judging.packages import (
     cann_in_use,
     cann_version,
     distribution,
-    installed,
+    find_distribution,
     npu_only,
     pip,
     source,
 )
-from ascend_doctor.judging.version_compare import held
+from ascend_doctor.judging.version_compare import is_in_range
 
 
 @check("tbe-python", "The Python modules of CANN can be imported")
@@ -110,7 +110,7 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
 
 def _can_import(case: Case, module: str, name: str) -> bool:
     importable = case.need(Python).importable
-    return importable[module] if module in importable else installed(case, name) is not None
+    return importable[module] if module in importable else find_distribution(case, name) is not None
 
 
 @check("numpy-torch", "torch was built with the NumPy that is installed")
@@ -121,7 +121,7 @@ def numpy_torch(case: Case) -> Iterator[Finding]:
     and later calls end with "Numpy is not available" or "Could not infer dtype of numpy.float32".
     """
     torch, numpy = distribution(case, "torch"), distribution(case, "numpy")
-    if held(torch.version, "<2.3.0.dev0") and held(numpy.version, ">=2.0.0.dev0"):
+    if is_in_range(torch.version, "<2.3.0.dev0") and is_in_range(numpy.version, ">=2.0.0.dev0"):
         yield warning(
             f"torch {torch.version} was built with NumPy 1, installed is {numpy.version}",
             found=f"torch {torch.version}, numpy {numpy.version}",
@@ -146,7 +146,7 @@ def numpy_cann(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     numpy, cann = distribution(case, "numpy"), cann_version(case)
-    if held(numpy.version, ">=2.0.0.dev0") and held(cann, "<=8.2.X", "ascend"):
+    if is_in_range(numpy.version, ">=2.0.0.dev0") and is_in_range(cann, "<=8.2.X", "ascend"):
         yield warning(
             f"numpy {numpy.version} with CANN {cann}: reported to fail",
             found=f"numpy {numpy.version}, CANN {cann}",

@@ -18,7 +18,7 @@ Outcomes = Mapping[str, Mapping[str, Any]]
 _TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
 
 
-def measured(run: ProbeRun, *, broken: bool) -> Outcomes:
+def read_outcomes(run: ProbeRun, *, broken: bool) -> Outcomes:
     """What was measured of each case. Raises Unknown where a run that is not broken has none."""
     found = run.ranks[0].values.get("cases") if run.ranks else None
     if isinstance(found, dict):
@@ -43,7 +43,7 @@ def bool_index(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "bool-index")
     findings = [*failures(run)]
-    outcomes = measured(run, broken=bool(findings))
+    outcomes = read_outcomes(run, broken=bool(findings))
     failed = {name: outcome for name, outcome in outcomes.items() if outcome.get("error")}
     if failed:
         name, first = next(iter(failed.items()))
@@ -90,7 +90,7 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "fused-softmax")
     findings = [*failures(run)]
-    outcomes = measured(run, broken=bool(findings))
+    outcomes = read_outcomes(run, broken=bool(findings))
     usable = "plain" in outcomes and not _problem(outcomes["plain"])
     for name, outcome in outcomes.items():
         problem = _problem(outcome)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Container, Driver, Environment, Host
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.chip import container, numbers
-from ascend_doctor.judging.container_fix import REF, managers, mounted, pci_devices, start_again
+from ascend_doctor.judging.container_fix import REF, managers, mount_again, pci_devices, start_again
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import npu_only
 
@@ -114,7 +114,7 @@ def container_driver(case: Case) -> Iterator[Finding]:
         found=f"not found: {', '.join(lacking)}",
         wanted="/usr/local/Ascend/driver/lib64 of the host, mounted at the same place",
         because=because,
-        remedy=mounted(case, "Start the container again with the driver mounted"),
+        remedy=mount_again(case, "Start the container again with the driver mounted"),
         refs=(_HAL,),
     )
 
@@ -185,7 +185,7 @@ def container_privileges(case: Case) -> Iterator[Finding]:
     if inside.privileged and driver.devices:
         yield note(
             "The container is privileged and shares its NPUs with everybody",
-            found=f"it sees {counted(len(driver.devices), 'device')}",
+            found=f"it sees {quantity(len(driver.devices), 'device')}",
             refs=(REF,),
         )
 

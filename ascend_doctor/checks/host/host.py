@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.errors import Unknown
-from ascend_doctor.facts import Host, known
+from ascend_doctor.facts import Host, require_known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend
 from ascend_doctor.judging.judge import Case, check, warning
@@ -32,7 +32,7 @@ def shared_memory(case: Case) -> Iterator[Finding]:
     or --ipc=host; in Kubernetes mount an emptyDir with medium Memory at /dev/shm.
     """
     host = case.need(Host)
-    size = known(host.shm_size, "the size of /dev/shm")
+    size = require_known(host.shm_size, "the size of /dev/shm")
     free = host.shm_free
     if size < _SHM_LITTLE:
         yield warning(

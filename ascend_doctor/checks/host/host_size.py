@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.npu.npus import shown as seen
+from ascend_doctor.checks.npu.npus import visible_npus as seen
 from ascend_doctor.checks.python.torch_import import native_of
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Host, known
+from ascend_doctor.facts import Host, require_known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend, container, device_count
 from ascend_doctor.judging.judge import Case, check, error, warning
@@ -30,7 +30,7 @@ def host_memory(case: Case) -> Iterator[Finding]:
     ascend(case)
     _real(case)
     host = case.need(Host)
-    total = known(host.memory, "how much memory the host has")
+    total = require_known(host.memory, "how much memory the host has")
     one = max((npu.hbm.total for npu in seen(case).devices if npu.hbm), default=0) * _MIB
     if not one:
         raise Unknown("how much memory an NPU has could not be told")
@@ -70,7 +70,7 @@ def host_cpus(case: Case) -> Iterator[Finding]:
     ascend(case)
     _real(case)
     host = case.need(Host)
-    usable = known(host.cpus_usable, "how many CPUs this process may use")
+    usable = require_known(host.cpus_usable, "how many CPUs this process may use")
     count = device_count(case)
     if count is None:
         raise NotApplicable("there is no device that is seen (see npu-smi and device-files)")

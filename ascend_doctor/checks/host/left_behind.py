@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Environment
 from ascend_doctor.findings import Finding
-from ascend_doctor.judging.env_values import settings, shown, unset
+from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, warning
 
 _RUN = "https://pytorch.org/docs/stable/elastic/run.html"
@@ -36,7 +36,7 @@ def launcher_variables(case: Case) -> Iterator[Finding]:
         "RANK is not below WORLD_SIZE"
         if together
         else f"{'RANK' if size is None else 'WORLD_SIZE'} is set without the other of the two",
-        found=shown(values, "RANK", "WORLD_SIZE"),
+        found=show_values(values, "RANK", "WORLD_SIZE"),
         wanted="both as a launcher sets them, or none",
         because="A process that is started without torchrun waits for ranks that never come.",
         remedy=unset("RANK", "WORLD_SIZE", "LOCAL_RANK"),

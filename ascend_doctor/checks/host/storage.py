@@ -37,19 +37,19 @@ def disk_room(case: Case) -> Iterator[Finding]:
     ascend(case)
     storage = case.need(Storage)
     for spot in storage.places:
-        yield from _judged(spot)
+        yield from _judge_file_system(spot)
     if storage.untold:
         raise Unknown(f"the room in {', '.join(storage.untold)} could not be told")
 
 
-def _judged(system: FileSystem) -> Iterator[Finding]:
+def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
     needed = any(use != "models" for use in system.uses)
     what = ", ".join(dict.fromkeys(_USES.get(use, use) for use in system.uses))
     full = system.free == 0 or (system.files > 0 and system.files_free == 0)
     little = system.free < _LITTLE or 0 < system.files_free < _FEW_FILES
     if system.read_only:
         yield warning(
-            f"The file system of {_named(system)} is read-only",
+            f"The file system of {_name_file_system(system)} is read-only",
             found=f"for {what}",
             wanted="a folder that can be written",
             because="What cannot be written there is lost, or ends the job.",
@@ -60,7 +60,7 @@ def _judged(system: FileSystem) -> Iterator[Finding]:
         )
     elif full or little:
         yield (error if full and needed else warning)(
-            f"The file system of {_named(system)} {'is full' if full else 'is nearly full'}",
+            f"The file system of {_name_file_system(system)} is {'full' if full else 'nearly full'}",
             found=f"{_size(system.free)} of {_size(system.size)} free"
             + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
             + f"; for {what}",
@@ -71,18 +71,18 @@ def _judged(system: FileSystem) -> Iterator[Finding]:
             remedy=Remedy(
                 summary="See what takes the room, and remove what nobody needs",
                 commands=(
-                    f"df -h {_quoted(system)} && df -i {_quoted(system)}",
+                    f"df -h {_quote_path(system)} && df -i {_quote_path(system)}",
                     "du -xsh ~/ascend/log ~/.cache kernel_meta 2>/dev/null",
                 ),
             ),
         )
 
 
-def _named(system: FileSystem) -> str:
+def _name_file_system(system: FileSystem) -> str:
     return "the current folder" if system.path == "." else system.path
 
 
-def _quoted(system: FileSystem) -> str:
+def _quote_path(system: FileSystem) -> str:
     return shlex.quote(system.path)
 
 

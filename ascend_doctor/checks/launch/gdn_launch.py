@@ -18,7 +18,7 @@ from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import variable
-from ascend_doctor.judging.version_compare import held
+from ascend_doctor.judging.version_compare import is_in_range
 
 NAME = "USE_MCORE_GDN"
 _PARSER = "modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py"
@@ -29,7 +29,7 @@ _FIRST = ">=0.16.0.dev0"  # the first megatron-core with a gated delta net
 _REMEDY = Remedy(summary="Take the implementation of transformers", commands=(f"export {NAME}=0",))
 
 
-def gated_delta(model: str) -> bool | None:
+def has_gated_delta_nets(model: str) -> bool | None:
     """Whether a model has gated delta nets, by its name; None where that does not tell."""
     name = model.lower()
     if any(known in name for known in _MODELS):
@@ -37,13 +37,13 @@ def gated_delta(model: str) -> bool | None:
     return None if not name or UNTOLD in name else False
 
 
-def _gated_delta_only(case: Case) -> dict[str, str]:
+def _options_of_gated_delta(case: Case) -> dict[str, str]:
     """The options of a launch of such a model. Raises NotApplicable for others, Unknown."""
     given = options(case)
     model = given.get("model", "")
     if UNTOLD in model:
         raise Unresolved("which model it is; its name is known when the launch runs")
-    if not gated_delta(model):
+    if not has_gated_delta_nets(model):
         raise NotApplicable("the model has no gated delta nets, as far as its name tells")
     return given
 
@@ -73,14 +73,14 @@ def run_gdn_megatron(case: Case) -> Iterator[Finding]:
     mcore-bridge, through which ms-swift trains. Give the launch command behind `--` to have it
     judged.
     """
-    gated_delta_only = _gated_delta_only(case)
+    gated_delta_only = _options_of_gated_delta(case)
     if case.need(Launch).program not in {"megatron-swift", ""}:
         raise NotApplicable("the launch command does not start ms-swift with Megatron")
     newest = version(case)
     if not newest:
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
     value = _variable(case, gated_delta_only)
-    if value != "0" and not held(newest, _FIRST):
+    if value != "0" and not is_in_range(newest, _FIRST):
         yield error(
             f"{gated_delta_only['model']} needs {NAME}=0 with Megatron-core {newest}",
             found=f"{NAME} is {value or 'unset, which means 1'}",
@@ -104,12 +104,12 @@ def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
     Qwen3.5 and Qwen3-Next; other models do not care. From Megatron-core 0.16 on USE_MCORE_GDN=1
     takes layers that are split. Give the launch command behind `--` to have it judged.
     """
-    gated_delta_only = _gated_delta_only(case)
+    gated_delta_only = _options_of_gated_delta(case)
     size = number(case, "context_parallel_size", 1)
     if _variable(case, gated_delta_only) != "0" or size == 1:
         return
     newest = version(case)
-    has_own = bool(newest) and held(newest, _FIRST)
+    has_own = bool(newest) and is_in_range(newest, _FIRST)
     yield error(
         f"USE_MCORE_GDN=0 and context parallel size {size} exclude each other",
         found=f"{gated_delta_only['model']}, USE_MCORE_GDN=0, context_parallel_size {size}",
@@ -135,14 +135,14 @@ def run_gdn_packing(case: Case) -> Iterator[Finding]:
     Older mcore-bridge lets several sequences inside one packed sample see each other; newer ones
     raise without flash-linear-attention's convolution.
     """
-    gated_delta_only = _gated_delta_only(case)
+    gated_delta_only = _options_of_gated_delta(case)
     if _variable(case, gated_delta_only) == "0" and flag(case, "packing"):
         newest = version(case)
         yield warning(
             "Packing with the gated delta nets of transformers",
             found="USE_MCORE_GDN=0, packing true",
             wanted="packing false"
-            + ("" if newest and not held(newest, _FIRST) else ", or USE_MCORE_GDN=1"),
+            + ("" if newest and not is_in_range(newest, _FIRST) else ", or USE_MCORE_GDN=1"),
             because="Samples in one pack can see each other, or mcore-bridge refuses.",
             refs=(_PACKED,),
             place=at(case, "packing"),

@@ -32,7 +32,7 @@ def at(case: Case, *names: str) -> Place | None:
     return next((places[name] for name in names if name in places), None)
 
 
-def given(case: Case, name: str) -> bool:
+def is_given(case: Case, name: str) -> bool:
     """Whether an option is given. Raises Unresolved where not all options can be seen."""
     launch = case.need(Launch)
     if name not in launch.options and launch.partial:
@@ -42,7 +42,7 @@ def given(case: Case, name: str) -> bool:
 
 def flag(case: Case, name: str) -> bool:
     """Whether a switch is on. Raises Unresolved where its value is not known."""
-    if not given(case, name):
+    if not is_given(case, name):
         return False
     value = case.need(Launch).options[name].lower()
     if UNTOLD in value:
@@ -53,7 +53,7 @@ def flag(case: Case, name: str) -> bool:
 def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -> int:
     """A size, or ``unset`` where it is not given. Raises Unknown for what is no number."""
     found = case.need(Launch).options
-    if not given(case, name):
+    if not is_given(case, name):
         if unset is None:
             raise NotApplicable(f"the launch command does not give {name}")
         return unset
@@ -148,7 +148,7 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
         name: value for name, value in told.items() if name.startswith("fp8") and flag(case, name)
     }
     if not asked:
-        given(case, "fp8")  # raises where not all options can be seen
+        is_given(case, "fp8")  # raises where not all options can be seen
         return
     chip = family(case)
     if chip.fp8 is None:
@@ -174,7 +174,7 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
     Give the launch command behind `--` to have it judged.
     """
     options(case)
-    if not given(case, "num_experts"):
+    if not is_given(case, "num_experts"):
         raise NotApplicable("the launch command does not say how many experts there are")
     experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
     if experts > _EXPERTS * size:

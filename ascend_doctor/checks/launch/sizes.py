@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.launch.options import (
     at,
     flag,
-    given,
+    is_given,
     number,
     options,
     unseen,
@@ -39,7 +39,7 @@ _UNEVEN = (
 )
 
 
-def _told(case: Case) -> dict[str, str]:
+def _megatron_options(case: Case) -> dict[str, str]:
     """The options of a command that Megatron reads. Raises NotApplicable for another one."""
     found = options(case)
     if case.need(Launch).program not in _MEGATRON | {""}:
@@ -75,7 +75,7 @@ def run_world_size(case: Case) -> Iterator[Finding]:
     NPROC_PER_NODE times NNODES of ms-swift, or trainer.n_gpus_per_node times trainer.nnodes of
     verl. Unset, the expert tensor parallel size is the tensor parallel size.
     """
-    _told(case)
+    _megatron_options(case)
     ranks = world(case)
     yield from _too_many_parts(case, ranks)
     size = _parts(case)
@@ -167,9 +167,9 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
     Megatron-LM's scripts need --num-experts for an expert parallel size above 1, and a router that
     chooses at most as many experts as there are.
     """
-    _told(case)
+    _megatron_options(case)
     size = _parts(case)["EP"]
-    if size > 1 and not given(case, "num_experts") and case.need(Launch).program == "megatron":
+    if size > 1 and not is_given(case, "num_experts") and case.need(Launch).program == "megatron":
         yield error(
             f"Expert parallel size {size} without experts",
             found=f"expert_model_parallel_size {size}, no num_experts",
@@ -178,7 +178,7 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
             refs=(f"{_ARGUMENTS}:1038",),
             place=at(case, "expert_model_parallel_size"),
         )
-    if not given(case, "num_experts"):
+    if not is_given(case, "num_experts"):
         return
     experts = number(case, "num_experts")
     if experts % size:
@@ -201,21 +201,21 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
     From megatron-core 0.16 the key and value heads may divide TP instead. Without --kv-channels the
     heads must divide the hidden size. MindSpeed's --unaligned-linear splits what does not divide.
     """
-    _told(case)
+    _megatron_options(case)
     if flag(case, "unaligned_linear"):
         raise NotApplicable("--unaligned-linear splits heads that TP does not divide")
     size = _parts(case)["TP"]
     place = "tensor_model_parallel_size"
-    if given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
+    if is_given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
         yield _must_divide(case, "num_attention_heads", size, "TP", place, f"{_CONFIG}:743")
-    elif given(case, "num_query_groups") and flag(case, "group_query_attention"):
+    elif is_given(case, "num_query_groups") and flag(case, "group_query_attention"):
         groups, newest = number(case, "num_query_groups"), version(case)
         if groups % size and not (
             size % groups == 0 and (not newest or satisfies("pep440", newest, ">=0.16"))
         ):
             yield _must_divide(case, "num_query_groups", size, "TP", place, f"{_CONFIG}:758")
-    both = given(case, "num_attention_heads") and given(case, "hidden_size")
-    if both and not given(case, "kv_channels"):
+    both = is_given(case, "num_attention_heads") and is_given(case, "hidden_size")
+    if both and not is_given(case, "kv_channels"):
         heads = number(case, "num_attention_heads")
         if number(case, "hidden_size") % heads and not flag(case, "multi_latent_attention"):
             where = "num_attention_heads"
@@ -230,7 +230,7 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
     --pipeline-model-parallel-layout give stages different numbers of layers; virtual stages need a
     pipeline of at least two.
     """
-    found, size = _told(case), _parts(case)["PP"]
+    found, size = _megatron_options(case), _parts(case)["PP"]
     virtual = "num_layers_per_virtual_pipeline_stage"
     if size == 1 and number(case, virtual, 0, least=0):
         yield error(
@@ -240,7 +240,7 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
             refs=(f"{_ARGUMENTS}:604",),
             place=at(case, virtual),
         )
-    if not given(case, "num_layers") or any(given(case, one) for one in _UNEVEN):
+    if not is_given(case, "num_layers") or any(is_given(case, one) for one in _UNEVEN):
         return
     if number(case, "num_layers") % size:
         place = "pipeline_model_parallel_size"
@@ -253,8 +253,8 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
 
     The position embeddings of a Megatron-LM script must reach as far as its sequences.
     """
-    found, size = _told(case), _parts(case)
-    if not given(case, "seq_length") or case.need(Launch).program not in {"megatron", ""}:
+    found, size = _megatron_options(case), _parts(case)
+    if not is_given(case, "seq_length") or case.need(Launch).program not in {"megatron", ""}:
         return
     length = number(case, "seq_length")
     if size["CP"] > 1 and length % (2 * size["CP"]):
@@ -264,7 +264,10 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
     elif flag(case, "sequence_parallel") and length // size["CP"] % size["TP"]:
         place = "tensor_model_parallel_size"
         yield _must_divide(case, "seq_length", size["TP"], "TP", place, _CONFIG)
-    if given(case, "max_position_embeddings") and number(case, "max_position_embeddings") < length:
+    if (
+        is_given(case, "max_position_embeddings")
+        and number(case, "max_position_embeddings") < length
+    ):
         yield error(
             f"Sequences of {length} are longer than the position embeddings",
             found=f"max_position_embeddings {found['max_position_embeddings']}",
@@ -281,8 +284,8 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
 )
 def run_batch_divides(case: Case) -> Iterator[Finding]:
     """The global batch size is a multiple of the micro-batch size times the data parallel size."""
-    found, size = _told(case), _parts(case)
-    if not (given(case, "global_batch_size") and given(case, "micro_batch_size")):
+    found, size = _megatron_options(case), _parts(case)
+    if not (is_given(case, "global_batch_size") and is_given(case, "micro_batch_size")):
         raise NotApplicable("the launch command does not give both batch sizes")
     plain, ranks = size["TP"] * size["PP"] * size["CP"], world(case)
     each = number(case, "micro_batch_size") * (ranks // plain)
@@ -308,10 +311,10 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
 
     The layer of experts raises ValueError in its first forward pass.
     """
-    found, size = _told(case), _parts(case)["TP"]
-    if case.need(Launch).program != "megatron" or not given(case, "num_experts") or size == 1:
+    found, size = _megatron_options(case), _parts(case)["TP"]
+    if case.need(Launch).program != "megatron" or not is_given(case, "num_experts") or size == 1:
         return
-    if not flag(case, "sequence_parallel") and not given(case, "tp_2d"):
+    if not flag(case, "sequence_parallel") and not is_given(case, "tp_2d"):
         yield error(
             "Experts with tensor parallelism need --sequence-parallel",
             found=f"num_experts {found['num_experts']}, tensor_model_parallel_size {size}",
@@ -325,7 +328,7 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
 @check("run-precision", "One precision is chosen", scope="launch")
 def run_precision(case: Case) -> Iterator[Finding]:
     """FP16 and BF16 exclude each other, and Megatron-LM's experts are not trained in FP16."""
-    _told(case)
+    _megatron_options(case)
     if flag(case, "fp16") and flag(case, "bf16"):
         yield error(
             "FP16 and BF16 exclude each other",
@@ -350,9 +353,9 @@ def run_recompute(case: Case) -> Iterator[Finding]:
 
     Selective recomputation takes neither.
     """
-    found = _told(case)
+    found = _megatron_options(case)
     kind, method = found.get("recompute_granularity"), found.get("recompute_method")
-    if not given(case, "recompute_granularity") or kind is None:
+    if not is_given(case, "recompute_granularity") or kind is None:
         return
     if UNTOLD in kind + (method or ""):
         raise Unresolved("how it recomputes is known when the launch runs")
@@ -364,7 +367,7 @@ def run_recompute(case: Case) -> Iterator[Finding]:
             refs=(_ARGUMENTS,),
             place=at(case, "recompute_granularity"),
         )
-    elif kind == "full" and not given(case, "recompute_method"):
+    elif kind == "full" and not is_given(case, "recompute_method"):
         yield error(
             "Full recomputation without a method",
             found="recompute_granularity full",
@@ -385,11 +388,11 @@ def run_recompute(case: Case) -> Iterator[Finding]:
 @check("run-overlap", "Overlapped gathering has the optimizer that it needs", scope="launch")
 def run_overlap(case: Case) -> Iterator[Finding]:
     """--overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce."""
-    _told(case)
+    _megatron_options(case)
     if case.need(Launch).program != "megatron" or not flag(case, "overlap_param_gather"):
         return
     sharded = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
-    if any(given(case, one) for one in sharded):
+    if any(is_given(case, one) for one in sharded):
         return
     missing = [
         name

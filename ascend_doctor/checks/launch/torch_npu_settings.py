@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.facts import Environment
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import family_or_none
-from ascend_doctor.judging.env_values import settings, shown, unset
+from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import pairs
 
@@ -35,7 +35,7 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
     if expandable and clash:
         yield error(
             f"expandable_segments:True excludes {' and '.join(clash)}",
-            found=shown(values, _ALLOC),
+            found=show_values(values, _ALLOC),
             wanted="one or the other",
             because="torch_npu stops at the first allocation.",
             remedy=Remedy(
@@ -47,7 +47,7 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
     if values.get("TORCH_HCCL_ZERO_COPY") == "1" and not expandable:
         yield warning(
             "TORCH_HCCL_ZERO_COPY=1 needs expandable_segments:True",
-            found=shown(values, "TORCH_HCCL_ZERO_COPY", _ALLOC),
+            found=show_values(values, "TORCH_HCCL_ZERO_COPY", _ALLOC),
             wanted=f"{_ALLOC}=expandable_segments:True, or no zero copy",
             because="Without expandable segments there is no zero copy.",
             remedy=unset("TORCH_HCCL_ZERO_COPY"),
@@ -83,7 +83,8 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
     if off and not forced and (family is None or family.id in {"ascend910b", "ascend910_93"}):
         yield (warning if family is None else error)(
             "INF_NAN_MODE_ENABLE=0 is refused on A2 and A3",
-            found=f"{shown(values, *names)} on {family.title if family else 'an unknown chip'}",
+            found=f"{show_values(values, *names)} on "
+            f"{family.title if family else 'an unknown chip'}",
             wanted="unset",
             because="torch_npu stops when it starts the device.",
             remedy=unset(*names),
@@ -92,7 +93,7 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
     elif forced and values.get("HCCL_DETERMINISTIC", "").lower() == "strict":
         yield warning(
             "HCCL_DETERMINISTIC=strict needs inf and nan, which are forced off",
-            found=shown(values, "HCCL_DETERMINISTIC", *names),
+            found=show_values(values, "HCCL_DETERMINISTIC", *names),
             wanted="INF_NAN_MODE_FORCE_DISABLE unset",
             because="Strict order of sums is not available in saturation mode.",
             remedy=unset(*names),
@@ -112,7 +113,7 @@ def variables_agree(case: Case) -> Iterator[Finding]:
     if all(name in values for name in names) and values[names[0]] != values[names[1]]:
         yield warning(
             "Two names of one setting have different values",
-            found=shown(values, *names),
+            found=show_values(values, *names),
             wanted=f"{names[0]} alone",
             because="torch_npu reads the new name first; old versions know the old one only.",
             remedy=Remedy(summary="Drop the old name", commands=(f"unset {names[1]}",)),
@@ -124,7 +125,7 @@ def variables_agree(case: Case) -> Iterator[Finding]:
     }:
         yield note(
             "TASK_QUEUE_ENABLE has no effect while ASCEND_LAUNCH_BLOCKING=1",
-            found=shown(values, "ASCEND_LAUNCH_BLOCKING", "TASK_QUEUE_ENABLE"),
+            found=show_values(values, "ASCEND_LAUNCH_BLOCKING", "TASK_QUEUE_ENABLE"),
             refs=(f"{_TORCH_NPU}/op_execution/TASK_QUEUE_ENABLE.md",),
         )
 

@@ -12,7 +12,7 @@ from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import family, npu_only
-from ascend_doctor.judging.value_bounds import clean, unknown_keys, wanted
+from ascend_doctor.judging.value_bounds import allowed_text, clean, unknown_keys
 from ascend_doctor.matrix.schema import NearMiss, Variable
 
 # The check visible-devices reads this one, whose rules are more than a range.
@@ -56,10 +56,12 @@ def variables_valid(case: Case) -> Iterator[Finding]:
     """
     chip = family_or_none(case)
     for variable, value in _set(case):
-        should = wanted(variable, value, chip)
+        should = allowed_text(variable, value, chip)
         keys = unknown_keys(variable, value)
         if should:
-            yield _invalid(variable, value, should, tidy=not wanted(variable, clean(value), chip))
+            yield _invalid(
+                variable, value, should, tidy=not allowed_text(variable, clean(value), chip)
+            )
         elif keys:
             yield warning(
                 f"{variable.name} has keys that are not known: {', '.join(keys)}",

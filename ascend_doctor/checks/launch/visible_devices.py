@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
-from ascend_doctor.facts import Environment, known
+from ascend_doctor.facts import Environment, require_known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import MOST_DEVICES, ascend, container, device_count
-from ascend_doctor.judging.env_values import settings, shown, unset
+from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 
 _NAME = "ASCEND_RT_VISIBLE_DEVICES"
@@ -78,7 +78,7 @@ def visible_devices(case: Case) -> Iterator[Finding]:
         )
         return
     yield from _grammar(value, MOST_DEVICES if count is None else count)
-    known(count, f"how many devices there are, which {_NAME} depends on")
+    require_known(count, f"how many devices there are, which {_NAME} depends on")
 
 
 def _grammar(value: str, count: int) -> Iterator[Finding]:
@@ -141,7 +141,7 @@ def process_count(case: Case) -> Iterator[Finding]:
             wishes[name] = int(values[name])
     if not wishes:
         raise NotApplicable("no number of processes is asked for")
-    count = known(device_count(case), "how many devices there are")
+    count = require_known(device_count(case), "how many devices there are")
     listed = case.need(Environment).variables.get(_NAME)
     usable = count if listed is None else len(visible(listed, count))
     for name, wish in wishes.items():
@@ -158,7 +158,7 @@ def process_count(case: Case) -> Iterator[Finding]:
         elif name != "--nproc" and wish < usable:
             yield note(
                 f"{name}={wish} leaves {usable - wish} of {usable} devices idle",
-                found=shown(values, name),
+                found=show_values(values, name),
             )
 
 
@@ -192,7 +192,7 @@ def container_variable(case: Case) -> Iterator[Finding]:
     if container(case) is None:
         yield warning(
             "ASCEND_VISIBLE_DEVICES is set, which a process does not read",
-            found=shown(values, "ASCEND_VISIBLE_DEVICES", _NAME),
+            found=show_values(values, "ASCEND_VISIBLE_DEVICES", _NAME),
             wanted=f"{_NAME} to choose devices",
             because="All devices stay visible.",
             remedy=Remedy(
@@ -204,7 +204,7 @@ def container_variable(case: Case) -> Iterator[Finding]:
     else:
         yield note(
             "ASCEND_VISIBLE_DEVICES says what the container was created with",
-            found=shown(values, "ASCEND_VISIBLE_DEVICES"),
+            found=show_values(values, "ASCEND_VISIBLE_DEVICES"),
             because="Its numbers are those of the host.",
             refs=(_RUNTIME,),
         )

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.checks.network.sockets import address
-from ascend_doctor.facts import Environment, known
+from ascend_doctor.facts import Environment, require_known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend
-from ascend_doctor.judging.env_values import settings, shown
+from ascend_doctor.judging.env_values import settings, show_values
 from ascend_doctor.judging.judge import Case, check, warning
 from ascend_doctor.judging.value_bounds import clean, ports
 
@@ -48,7 +48,7 @@ def ports_free(case: Case) -> Iterator[Finding]:
     """
     ascend(case)
     environment = case.need(Environment)
-    listening = set(known(environment.listening, "which ports are in use"))
+    listening = set(require_known(environment.listening, "which ports are in use"))
     values = settings(case)
     hccl_ports = _hccl_ports(values)
     taken = sorted(port for one in hccl_ports for port in one if port in listening)
@@ -106,7 +106,7 @@ def _master(
     if any(port in one for one in wanted):
         yield warning(
             f"MASTER_PORT {port} lies among the ports of HCCL",
-            found=f"{shown(values, 'MASTER_PORT')}; HCCL: {_ranges(wanted)}",
+            found=f"{show_values(values, 'MASTER_PORT')}; HCCL: {_ranges(wanted)}",
             wanted="a port outside",
             because="HCCL and torchrun take it from each other.",
             remedy=Remedy(
@@ -126,8 +126,8 @@ def ports_reserved(case: Case) -> Iterator[Finding]:
     """
     ascend(case)
     environment = case.need(Environment)
-    low, high = known(environment.local_port_range, "the range of local ports")
-    reserved = known(environment.reserved_ports, "which ports are reserved")
+    low, high = require_known(environment.local_port_range, "the range of local ports")
+    reserved = require_known(environment.reserved_ports, "which ports are reserved")
     kept = {port for one in ports(reserved) or [] for port in one}
     hccl_ports = _hccl_ports(settings(case))
     loose = sorted(p for one in hccl_ports for p in one if low <= p <= high and p not in kept)

@@ -66,10 +66,10 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
     if not table.path:
         raise NotApplicable(f"{_NAME} is not set")
     if table.problem is not None:
-        yield _refused("cannot be used", f"{table.path} {table.problem}", "a rank table")
+        yield _refusal("cannot be used", f"{table.path} {table.problem}", "a rank table")
         return
     for found, wanted in _faults(case, table):
-        yield _refused("is refused by HCCL", found, wanted)
+        yield _refusal("is refused by HCCL", found, wanted)
     stale = _stale(case, table)
     if stale:
         yield error(
@@ -82,7 +82,7 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
         )
 
 
-def _refused(what: str, found: str, wanted: str) -> Finding:
+def _refusal(what: str, found: str, wanted: str) -> Finding:
     return error(
         f"The rank table {what}",
         found=found,

@@ -6,10 +6,10 @@ import ipaddress
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable
-from ascend_doctor.facts import Environment, Interface, known
+from ascend_doctor.facts import Environment, Interface, require_known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend
-from ascend_doctor.judging.env_values import settings, shown, unset
+from ascend_doctor.judging.env_values import settings, show_values, unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.value_bounds import clean
 
@@ -32,10 +32,10 @@ def matching(value: str, interfaces: tuple[Interface, ...]) -> list[Interface]:
 
 
 def _interfaces(case: Case) -> tuple[Interface, ...]:
-    return known(case.need(Environment).interfaces, "which network interfaces there are")
+    return require_known(case.need(Environment).interfaces, "which network interfaces there are")
 
 
-def _listed(interfaces: tuple[Interface, ...]) -> str:
+def _list_interfaces(interfaces: tuple[Interface, ...]) -> str:
     return ", ".join(
         f"{interface.name} ({', '.join(interface.addresses) or 'no address'})"
         for interface in interfaces
@@ -68,7 +68,8 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         if not found:
             yield (warning if name == names[2] else error)(
                 f"{name} matches no interface of this machine",
-                found=f"{shown(values, name)}; there: {_listed(interfaces) or 'none'}",
+                found=f"{show_values(values, name)}; "
+                f"there: {_list_interfaces(interfaces) or 'none'}",
                 wanted="the interface that carries this node's address",
                 because="HCCL stops with EI0001." if name == names[0] else "It cannot connect.",
                 remedy=_choose(name),
@@ -77,7 +78,7 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         elif not any(interface.addresses and interface.up is not False for interface in found):
             yield warning(
                 f"{name} chooses an interface that is down or has no address",
-                found=f"{shown(values, name)}; {_listed(tuple(found))}",
+                found=f"{show_values(values, name)}; {_list_interfaces(tuple(found))}",
                 wanted="an interface that is up and has an address",
                 because="Ranks cannot reach this node.",
                 remedy=_choose(name),
@@ -87,7 +88,7 @@ def socket_interface(case: Case) -> Iterator[Finding]:
     if hccl and gloo and not hccl & gloo and "HCCL_IF_IP" not in values:
         yield warning(
             "HCCL and gloo are pointed at different interfaces",
-            found=shown(values, *names[:2]),
+            found=show_values(values, *names[:2]),
             wanted="the same interface",
             because="One of them may have no way to the other nodes.",
             remedy=_choose(names[1]),
@@ -124,7 +125,8 @@ def socket_address(case: Case) -> Iterator[Finding]:
     if wanted not in own:
         yield error(
             "HCCL_IF_IP is no address of this host",
-            found=f"{shown(values, 'HCCL_IF_IP')}; there: {_listed(interfaces) or 'none'}",
+            found=f"{show_values(values, 'HCCL_IF_IP')}; "
+            f"there: {_list_interfaces(interfaces) or 'none'}",
             wanted="an address of this host, different on every node",
             because="HCCL cannot listen there.",
             remedy=unset("HCCL_IF_IP"),
@@ -133,7 +135,7 @@ def socket_address(case: Case) -> Iterator[Finding]:
     elif own[wanted] == "lo" or own[wanted].startswith(("docker", "virbr")):
         yield warning(
             f"HCCL_IF_IP is the address of {own[wanted]}, which other nodes cannot reach",
-            found=shown(values, "HCCL_IF_IP"),
+            found=show_values(values, "HCCL_IF_IP"),
             wanted="an address that the other nodes reach",
             because="Jobs of several nodes cannot connect.",
             remedy=unset("HCCL_IF_IP"),
@@ -170,7 +172,7 @@ def socket_default(case: Case) -> Iterator[Finding]:
     if not usable:
         yield warning(
             "No network interface of this host can be used",
-            found=_listed(_interfaces(case)) or "none",
+            found=_list_interfaces(_interfaces(case)) or "none",
             wanted="an interface that is up and has an address",
             because="HCCL and torchrun of several nodes cannot connect; on a single node they "
             "take the loopback.",
@@ -180,7 +182,7 @@ def socket_default(case: Case) -> Iterator[Finding]:
     if len(usable) > 1:
         yield note(
             f"HCCL takes {usable[0].name}, the first of {len(usable)} interfaces by name",
-            found=_listed(tuple(usable)),
+            found=_list_interfaces(tuple(usable)),
             because="For jobs of several nodes set HCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME.",
             refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.npu.devices import SOURCE, with_devices
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.chip import MOST_DEVICES, container, family_or_none, numbers
 from ascend_doctor.judging.container_fix import pci_devices
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
@@ -37,7 +37,7 @@ def device_files(case: Case) -> Iterator[Finding]:
         if not _virtual(case):
             gone += [*_numbering(case, present), *_number_of_servers(case, present)]
         if gone:
-            yield _lost("; ".join(gone), present)
+            yield _lost_devices("; ".join(gone), present)
             return
     yield from _against_table(case, present)
 
@@ -55,7 +55,7 @@ def _on_bus(case: Case, present: list[int]) -> Iterator[str]:
     single = family is not None and family.devices_per_npu == 1
     if on_bus > len(present) or (single and 0 < on_bus < len(present)):
         yield (
-            f"{counted(on_bus, 'device')} on the PCI bus, {counted(len(present), 'device file')}"
+            f"{quantity(on_bus, 'device')} on the PCI bus, {quantity(len(present), 'device file')}"
         )
 
 
@@ -89,10 +89,10 @@ def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
     if codes and not any(code.startswith("HCCS") for code in codes):
         return
     usual = ", ".join(map(str, chips.servers))
-    yield f"{counted(len(present), 'device')}; servers of this kind have {usual}"
+    yield f"{quantity(len(present), 'device')}; servers of this kind have {usual}"
 
 
-def _lost(found: str, present: list[int]) -> Finding:
+def _lost_devices(found: str, present: list[int]) -> Finding:
     return error(
         "A device is missing",
         found=f"{found}; there: {numbers(present) or 'none'}",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ascend_doctor.checks.npu.npus import shown
+from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.errors import NotApplicable, Unknown
-from ascend_doctor.facts import Driver, known
+from ascend_doctor.facts import Driver, require_known
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend, container
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
@@ -183,10 +183,10 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
             )
     if not told and not any(board.compatibility in {"OK", "NOK"} for board in boards):
         raise Unknown("driver or firmware version could not be told")
-    yield from _undecided(case)
+    yield from _cards_without_verdict(case)
 
 
-def _undecided(case: Case) -> Iterator[Finding]:
+def _cards_without_verdict(case: Case) -> Iterator[Finding]:
     """Cards of which npu-smi does not say OK or NOK, though it was asked and does so elsewhere."""
     npus = case.facts.npus
     if npus is None:
@@ -227,8 +227,8 @@ def driver_running(case: Case) -> Iterator[Finding]:
     the host's. The libraries of one driver then talk to the kernel modules of another.
     """
     ascend(case)
-    driver, npus = case.need(Driver), shown(case)
-    running = known(npus.driver_version, "which driver runs")
+    driver, npus = case.need(Driver), visible_npus(case)
+    running = require_known(npus.driver_version, "which driver runs")
     versions = [one for one in (driver.version, driver.package_version) if one]
     if not versions:
         raise Unknown("could not tell which driver is on disk")

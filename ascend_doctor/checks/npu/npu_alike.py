@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ascend_doctor.checks.npu.npus import shown
+from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Npus, PciFunction
 from ascend_doctor.findings import Finding, Remedy
@@ -25,7 +25,7 @@ def _groups(values: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return {value: [owner for one, owner in pairs if one == value] for value, _ in order}
 
 
-def _told(groups: dict[str, list[str]]) -> str:
+def _describe_groups(groups: dict[str, list[str]]) -> str:
     """The commonest value in short, the others with their owners."""
     (usual, most), *odd = groups.items()
     listed = [f"{usual} on {len(most)}"]
@@ -41,7 +41,7 @@ def npu_alike(case: Case) -> Iterator[Finding]:
     differs in firmware was never tested together. Chips of two families do not train together at
     all: their operators come in packages of their own.
     """
-    npus = shown(case)
+    npus = visible_npus(case)
     families = {
         family.id
         for device in npus.devices
@@ -52,7 +52,7 @@ def npu_alike(case: Case) -> Iterator[Finding]:
     if len(families) > 1 or len(functions) > 1:
         yield error(
             "The NPUs of this server are chips of several families",
-            found=_told(chips if len(chips) > 1 else functions),
+            found=_describe_groups(chips if len(chips) > 1 else functions),
             wanted="one kind of chip",
             because="Operators are compiled for one family; ranks on the other cannot run them.",
             remedy=Remedy(
@@ -63,7 +63,7 @@ def npu_alike(case: Case) -> Iterator[Finding]:
         )
     elif len(chips) > 1:
         yield _differ("chips", chips)
-    for what, values in _compared(npus).items():
+    for what, values in _compare(npus).items():
         if len(values) > 1:
             yield _differ(what, values)
     boards = {board.npu_id for board in npus.boards}
@@ -76,7 +76,7 @@ def _functions(case: Case) -> tuple[PciFunction, ...]:
     return (case.facts.driver.pci or ()) if case.facts.driver else ()
 
 
-def _compared(npus: Npus) -> dict[str, dict[str, list[str]]]:
+def _compare(npus: Npus) -> dict[str, dict[str, list[str]]]:
     # The board of a chip (A3), which has a chip name, is no card.
     cards = [board for board in npus.boards if board.chip_name is None]
     return {
@@ -91,7 +91,7 @@ def _compared(npus: Npus) -> dict[str, dict[str, list[str]]]:
 def _differ(what: str, values: dict[str, list[str]]) -> Finding:
     return warning(
         f"The NPUs of this server have different {what}",
-        found=_told(values),
+        found=_describe_groups(values),
         wanted="the same on all NPUs",
         because="Ranks of one job differ in speed or memory, and all wait for the slowest."
         if what in {"chips", "memory sizes"}
@@ -112,7 +112,7 @@ def npu_temperature(case: Case) -> Iterator[Finding]:
     At which temperature a chip slows down or switches off is not published. Huawei's own test of
     a machine (ascend-dmi) asks for less than 90 °C, so that is where the warning begins.
     """
-    npus = shown(case)
+    npus = visible_npus(case)
     hot = [device for device in npus.devices if (device.temperature_c or 0) >= _HOT_C]
     if hot:
         yield warning(

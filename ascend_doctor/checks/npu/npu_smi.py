@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ascend_doctor.facts import Npus, ToolError
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend, container
-from ascend_doctor.judging.container_fix import managers, mounted, start_again
+from ascend_doctor.judging.container_fix import managers, mount_again, start_again
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 
 _SOURCE = "hicann/driver@ef377e95:npucli/npu_smi.c"
@@ -99,7 +99,7 @@ def npu_smi(case: Case) -> Iterator[Finding]:
         return
     if npus.error is None:
         return
-    said = _said(npus.error)
+    said = _describe_error(npus.error)
     if npus.devices:
         yield warning(
             "npu-smi showed its table, but did not answer everything",
@@ -133,7 +133,7 @@ def npu_smi(case: Case) -> Iterator[Finding]:
     )
 
 
-def _said(tool_error: ToolError) -> str:
+def _describe_error(tool_error: ToolError) -> str:
     code = "" if tool_error.exit_code is None else f" (exit status {tool_error.exit_code})"
     return f"{tool_error.text.strip()}{code}"
 
@@ -161,7 +161,7 @@ def _missing(case: Case) -> Finding:
         found="npu-smi is neither on PATH nor in /usr/local/bin or /usr/local/sbin",
         wanted="npu-smi of the driver",
         because="Health, processes and the chip itself cannot be told without it.",
-        remedy=mounted(case, "Mount npu-smi and /usr/local/dcmi when you start the container")
+        remedy=mount_again(case, "Mount npu-smi and /usr/local/dcmi when you start the container")
         if inside
         else Remedy(summary="It is part of the driver; have the driver installed in full"),
         refs=(_SOURCE,),
@@ -232,7 +232,7 @@ def _inner_error(case: Case) -> _Cause:
 
 def _library(case: Case) -> _Cause:
     if container(case) is not None:
-        remedy = mounted(case, "Mount the driver's lib64 when you start the container")
+        remedy = mount_again(case, "Mount the driver's lib64 when you start the container")
     else:
         remedy = Remedy(
             summary="Let the loader know the driver's folders",

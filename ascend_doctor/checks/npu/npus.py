@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Npu, Npus, Topology
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.chip import ascend, container, family_or_none, npu_name, npu_names
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 
@@ -22,7 +22,7 @@ _SLOW = frozenset({"SYS", "PHB", "PIX", "PXB"})
 _SHOWN = 6
 
 
-def shown(case: Case) -> Npus:
+def visible_npus(case: Case) -> Npus:
     """What npu-smi shows. Raises Unknown for no device, NotApplicable where that is explained."""
     ascend(case)
     npus = case.need(Npus)
@@ -49,10 +49,10 @@ def npu_table(case: Case) -> Iterator[Finding]:
     the machine ran: an error, but for containers, where the count may be that of the host. A table
     that was cut is not judged.
     """
-    npus = shown(case)
+    npus = visible_npus(case)
     cards = {device.npu_id for device in npus.devices}
     if not npus.complete:
-        raise Unknown(f"the table was cut after {counted(len(npus.devices), 'device')}")
+        raise Unknown(f"the table was cut after {quantity(len(npus.devices), 'device')}")
     counts = max(npus.listed or 0, len({mapping.npu_id for mapping in npus.mapping or ()} | cards))
     if counts > len(cards):
         yield (error if container(case) is None else warning)(
@@ -76,7 +76,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
     may compute wrongly, or goes away under load; take it out of use and have the codes looked up
     in the health documents of your product. UNKNOWN means that the card did not say.
     """
-    npus = shown(case)
+    npus = visible_npus(case)
     details = {(health.npu_id, health.chip_id): health for health in npus.health}
     for npu in npus.devices:
         if npu.health == "OK":
@@ -133,7 +133,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
     says how many are too many, so they are a warning. A device whose counters were not told is
     "could not tell", however well the others are.
     """
-    npus = shown(case)
+    npus = visible_npus(case)
     if not npus.ecc:
         raise Unknown("npu-smi told no error counters")
     places = {(device.npu_id, device.chip_id): device for device in npus.devices}
@@ -190,7 +190,7 @@ def npu_topology(case: Case) -> Iterator[Finding]:
     them means a lost link, or a virtual machine without HCCS. NA, and a row that was not printed,
     tell nothing. On 950 several products differ, and all are fine.
     """
-    npus = shown(case)
+    npus = visible_npus(case)
     family = family_or_none(case)
     if family is None or family.id not in {"ascend910b", "ascend910_93"}:
         raise NotApplicable("no topology is expected of this chip")

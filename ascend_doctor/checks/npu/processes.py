@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from ascend_doctor.checks.npu.npus import shown
+from ascend_doctor.checks.npu.npus import visible_npus
 from ascend_doctor.errors import NeedsRoot, Unknown
 from ascend_doctor.facts import Holder, Holders, Npu, NpuProcess, Npus
 from ascend_doctor.findings import Finding, Remedy
@@ -38,11 +38,11 @@ def npu_free(case: Case) -> Iterator[Finding]:
     """
     ascend(case)
     npus, holders = case.facts.npus, case.facts.holders
-    rows = _unheld(npus, set(_held(holders))) if npus else []
+    rows = _unheld(npus, set(_holders_by_device(holders))) if npus else []
     owners = list(holders.processes) if holders else []
     busy = _busy(npus, holders) if npus else []
     if owners or rows:
-        yield _used(owners, rows)
+        yield _in_use(owners, rows)
     if busy:
         yield _busy_alone(busy)
     elif owners or rows:
@@ -54,7 +54,7 @@ def npu_free(case: Case) -> Iterator[Finding]:
 
 def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
     """NPUs that work although no process shows on them."""
-    held, listed = _held(holders), _listed(npus)
+    held, listed = _holders_by_device(holders), _rows_by_device(npus)
     return [
         npu
         for npu in npus.devices
@@ -93,7 +93,7 @@ def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
     return found
 
 
-def _held(holders: Holders | None) -> dict[int, list[Holder]]:
+def _holders_by_device(holders: Holders | None) -> dict[int, list[Holder]]:
     found: dict[int, list[Holder]] = {}
     for process in holders.processes if holders else ():
         for device in process.devices:
@@ -101,14 +101,14 @@ def _held(holders: Holders | None) -> dict[int, list[Holder]]:
     return found
 
 
-def _listed(npus: Npus | None) -> dict[tuple[int, int], list[NpuProcess]]:
+def _rows_by_device(npus: Npus | None) -> dict[tuple[int, int], list[NpuProcess]]:
     found: dict[tuple[int, int], list[NpuProcess]] = {}
     for process in (npus.processes or ()) if npus else ():
         found.setdefault((process.npu_id, process.chip_id), []).append(process)
     return found
 
 
-def _used(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
+def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
     devices = {device for owner in owners for device in owner.devices}
     devices |= {npu.device for npu, _ in rows if npu.device is not None}
     pids = [str(owner.pid) for owner in owners]
@@ -162,22 +162,22 @@ def npu_memory(case: Case) -> Iterator[Finding]:
     container, a process that was killed and has not let go, or one of another user.
     """
     ascend(case)
-    npus = shown(case)
+    npus = visible_npus(case)
     family = family_or_none(case)
     if family is None or family.idle_hbm_mb is None:
         raise Unknown("what an idle chip of this kind uses is not known")
-    held = _held(case.facts.holders)
-    listed = _listed(npus)
+    held = _holders_by_device(case.facts.holders)
+    listed = _rows_by_device(npus)
     full = [
         npu
         for npu in npus.devices
-        if (_used_mb(npu) or 0) > family.idle_hbm_mb + _MARGIN_MB
+        if (_memory_mb(npu) or 0) > family.idle_hbm_mb + _MARGIN_MB
         and npu.device not in held
         and (npu.npu_id, npu.chip_id) not in listed
     ]
     if full:
         places = "; ".join(
-            f"{npu_name(one)}: {_used_mb(one)} MB"
+            f"{npu_name(one)}: {_memory_mb(one)} MB"
             + (f", {one.utilisation} % busy" if (one.utilisation or 0) > _BUSY_PERCENT else "")
             for one in full
         )
@@ -200,12 +200,12 @@ def npu_memory(case: Case) -> Iterator[Finding]:
             devices=devices,
         )
 
-    silent = [device for device in npus.devices if _used_mb(device) is None]
+    silent = [device for device in npus.devices if _memory_mb(device) is None]
     if silent:
         raise Unknown(f"npu-smi did not tell the memory of {npu_names(silent)}")
 
 
-def _used_mb(npu: Npu) -> int | None:
+def _memory_mb(npu: Npu) -> int | None:
     """Memory in use: HBM, or the only memory where the table has no HBM column (310).
 
     From 910B on the other memory is "0 / 0", which tells nothing.

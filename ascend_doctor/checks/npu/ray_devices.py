@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
-from ascend_doctor.judging.packages import distribution, installed, npu_only, variable
+from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, variable
 
 _NAME = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
 # ray/_private/accelerators/npu.py of the wheels: ASCEND_VISIBLE_DEVICES and a variable of another
@@ -38,7 +38,7 @@ def ray_visible_devices(case: Case) -> Iterator[Finding]:
     npu_only(case)
     release = distribution(case, "ray").version
     value = variable(case, _NAME)
-    verl = installed(case, "verl")
+    verl = find_distribution(case, "verl")
     if _is_before(_RUNTIME, release):
         yield warning(
             f"Ray {release} does not choose the devices of its actors",

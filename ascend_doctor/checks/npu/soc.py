@@ -11,7 +11,7 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, family, npu_only
-from ascend_doctor.judging.version_compare import held
+from ascend_doctor.judging.version_compare import is_in_range
 
 _ATC = (
     "https://www.hiascend.com/document/detail/zh/CANNCommunityEdition/83RC1/devaids/atctool/"
@@ -70,7 +70,7 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
             continue
         if train is None:
             raise Unknown(f"no table says which TorchNPU release {torch_npu.version} is")
-        known = held(train, f">={first}", "ascend")
+        known = is_in_range(train, f">={first}", "ascend")
         if not known:
             yield error(
                 f"torch_npu {torch_npu.version} does not know the chip {name}",
@@ -92,7 +92,7 @@ def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
     npu_only(case)
     vllm, chip = distribution(case, "vllm-ascend"), family(case)
     first = chip.first_vllm_ascend
-    if not first or (first != "none" and held(vllm.version, f">={first}.dev0")):
+    if not first or (first != "none" and is_in_range(vllm.version, f">={first}.dev0")):
         return
     never = first == "none"
     yield (error if never else warning)(

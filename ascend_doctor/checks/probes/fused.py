@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ascend_doctor.checks.cann.operators import measured
+from ascend_doctor.checks.cann.operators import read_outcomes
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note
@@ -81,14 +81,14 @@ def _all(
     findings = [*failures(run), *_failed(run, problem, wanted, remedy)]
     yield from findings
     if not findings:
-        yield note(title, found=f"{', '.join(measured(run, broken=False))} on {run.device}")
+        yield note(title, found=f"{', '.join(read_outcomes(run, broken=False))} on {run.device}")
 
 
 def _failed(
     run: ProbeRun, problem: Callable[[Mapping[str, Any]], str], wanted: str, remedy: Remedy
 ) -> Iterator[Finding]:
     """One finding for all cases that fail in the same way, the first of them told in full."""
-    outcomes = measured(run, broken=any(not rank.ok for rank in run.ranks))
+    outcomes = read_outcomes(run, broken=any(not rank.ok for rank in run.ranks))
     texts = {
         name: story(outcome) if outcome.get("error") else problem(outcome)
         for name, outcome in outcomes.items()
@@ -119,7 +119,7 @@ def dtype(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "dtype")
     findings = [*failures(run)]
-    outcomes = measured(run, broken=bool(findings))
+    outcomes = read_outcomes(run, broken=bool(findings))
     optional = _optional(case)
     absent: list[str] = []
     for name, outcome in outcomes.items():
@@ -202,7 +202,7 @@ def triton(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "triton-kernel")
     findings = [*failures(run)]
-    outcomes = measured(run, broken=bool(findings))
+    outcomes = read_outcomes(run, broken=bool(findings))
     values = run.ranks[0].values if run.ranks else {}
     listed = values.get("distributions")
     owners = [str(one) for one in listed] if isinstance(listed, list) else []

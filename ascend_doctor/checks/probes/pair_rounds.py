@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.pair_bisection import (
@@ -18,7 +18,7 @@ from ascend_doctor.probing.pair_bisection import (
     PairRow,
     Pairs,
     PairTable,
-    judged,
+    judge_pairs,
     matrix,
     table_of,
 )
@@ -142,7 +142,7 @@ def verdicts(
     table: PairTable, names: Sequence[str], *, device: str, simulated: bool = False
 ) -> Iterator[Finding]:
     """Findings about nodes and links; ``names`` are the nodes by number."""
-    found = judged(table.pairs, device=device, simulated=simulated)
+    found = judge_pairs(table.pairs, device=device, simulated=simulated)
     for accused in found.accused:
         yield _accusation(accused, found, table.pairs, names, device)
     yield from _untold(table, found, names)
@@ -154,7 +154,7 @@ def verdicts(
             where = f"a simulated {device}; these figures say nothing" if simulated else device
             yield note(
                 "All pairs of nodes that were measured do well",
-                found=f"{counted(len(measured), 'pair')} on {where}, "
+                found=f"{quantity(len(measured), 'pair')} on {where}, "
                 f"{min(rates):.3g} to {max(rates):.3g} GB/s, "
                 f"{min(times):.0f} to {max(times):.0f} us",
             )
@@ -219,7 +219,7 @@ def _untold(table: PairTable, found: Judged, names: Sequence[str]) -> Iterator[F
         some = [f"{names[one]} with {names[two]}" for one, two in found.doubts]
         alone = len(found.doubts) == len({row.pair for row in table.pairs})
         yield unknown(
-            f"{PROBE}: {counted(len(some), 'pair')} did badly, and whose fault that is cannot be "
+            f"{PROBE}: {quantity(len(some), 'pair')} did badly, and whose fault that is cannot be "
             "told",
             found="\n".join(_told(row, names) for row in table.pairs if row.pair in found.doubts),
             because="No pair does well, so that there is nobody to compare with."
@@ -235,7 +235,7 @@ def _untold(table: PairTable, found: Judged, names: Sequence[str]) -> Iterator[F
     if lost:
         met = _named((row.pair for row in table.pairs if row.outcome != "untold"), names)
         yield unknown(
-            f"{PROBE}: {counted(len(lost), 'pair')} could not be measured",
+            f"{PROBE}: {quantity(len(lost), 'pair')} could not be measured",
             found="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
             because="An agent or a rank did not start or ended early, which says nothing about "
             "links.",

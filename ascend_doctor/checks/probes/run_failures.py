@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ascend_doctor.checks.probes.probe_culprit import Blame, blame, by_torchrun, frames, signal_name
-from ascend_doctor.checks.python.known_warnings import folded
+from ascend_doctor.checks.python.known_warnings import fold_known
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, error, warning
@@ -263,7 +263,7 @@ def story(outcome: Mapping[str, Any]) -> str:
 
 
 def _last(output: str) -> str:
-    lines = folded([line for line in output.splitlines() if line.strip()])
+    lines = fold_known([line for line in output.splitlines() if line.strip()])
     return "\n".join(lines[-_LINES:])
 
 

@@ -12,7 +12,7 @@ from ascend_doctor.judging.judge import Case, check, error, warning
 
 
 @check("examined-python", "The examined Python is one that trains")
-def examined_python(case: Case) -> Iterator[Finding]:
+def name_python(case: Case) -> Iterator[Finding]:
     """Without --python the doctor examines the active environment, else the python3 of PATH.
 
     Slurm prologs, cron jobs, services and ssh commands activate none, so they examine the Python of

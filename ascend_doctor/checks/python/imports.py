@@ -61,7 +61,7 @@ def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     """Torch and torch_npu: the trap of the autoload, or one broken by itself."""
     torch, without = failed.get("torch"), failed.get(_WITHOUT)
     if torch is not None and without is None and _late(torch):
-        yield _unended("torch", torch)
+        yield _slow_import("torch", torch)
     elif torch is not None and without is None:
         yield error(
             f"`import torch` fails, because torch loads its extension and {_reason(torch)}",
@@ -98,7 +98,7 @@ def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding
 
 def _failure(case: Case, name: str, one: dict[str, Any]) -> Finding:
     if _late(one):
-        return _unended(name, one)
+        return _slow_import(name, one)
     return error(
         f"`import {name}` fails: {_reason(one)}",
         found="\n".join(str(one[key]) for key in ("error", "output") if one.get(key)),
@@ -113,7 +113,7 @@ def _late(one: dict[str, Any]) -> bool:
     return str(one.get("error")).startswith("TimeoutError: no end")
 
 
-def _unended(name: str, one: dict[str, Any]) -> Finding:
+def _slow_import(name: str, one: dict[str, Any]) -> Finding:
     """An import that took too long: of a busy machine or a slow file system it says nothing bad."""
     return unknown(
         f"Could not tell whether `import {name}` succeeds: it did not end in time",

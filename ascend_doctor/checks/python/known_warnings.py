@@ -96,14 +96,14 @@ KNOWN = (
 )
 
 
-def known(line: str) -> Known | None:
+def find_known(line: str) -> Known | None:
     """The warning that a line is, None where it is not known."""
     return next((one for one in KNOWN if re.search(one.pattern, line)), None)
 
 
-def folded(lines: list[str]) -> list[str]:
+def fold_known(lines: list[str]) -> list[str]:
     """The lines without warnings that are known to be harmless, and how many these were."""
-    kept = [line for line in lines if not ((one := known(line)) and not one.symptom)]
+    kept = [line for line in lines if not ((one := find_known(line)) and not one.symptom)]
     count = len(lines) - len(kept)
     return kept + ([f"({count} known harmless warning{'s' * (count > 1)})"] if count else [])
 
@@ -125,10 +125,10 @@ def known_warnings(case: Case) -> Iterator[Finding]:
     for run in case.facts.probes:
         for rank in run.ranks:
             for line, count in rank.warnings.items():
-                one = known(line)
+                one = find_known(line)
                 if one is None:
                     strange[line] += count
-                elif one.symptom and _patched(rank):
+                elif one.symptom and _is_patched(rank):
                     symptoms.setdefault(one.id, (run, line))
                 else:
                     harmless[one.id] += count
@@ -138,11 +138,11 @@ def known_warnings(case: Case) -> Iterator[Finding]:
         yield note(
             "Known harmless warnings are folded" if harmless else "Nothing known is warned of",
             found=", ".join(f"{name} {count}x" for name, count in harmless.most_common()),
-            because=_listed(strange),
+            because=_list_strange(strange),
         )
 
 
-def _patched(rank: ProbeResult) -> bool:
+def _is_patched(rank: ProbeResult) -> bool:
     return rank.values.get("through") == "mindspeed.megatron_adaptor"
 
 
@@ -159,7 +159,7 @@ def _late(run: ProbeRun, line: str) -> Finding:
     )
 
 
-def _listed(strange: Counter[str]) -> str:
+def _list_strange(strange: Counter[str]) -> str:
     if not strange:
         return ""
     lines = [f"{line} ({count}x)" for line, count in strange.most_common(_SHOWN)]

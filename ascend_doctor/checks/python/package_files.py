@@ -57,10 +57,10 @@ def torch_importable(case: Case) -> Iterator[Finding]:
         )
     for distribution in (torch, torch_npu):
         if distribution is not None:
-            yield from _found(case, distribution)
+            yield from _missing_files(case, distribution)
 
 
-def _found(case: Case, distribution: Distribution) -> Iterator[Finding]:
+def _missing_files(case: Case, distribution: Distribution) -> Iterator[Finding]:
     module = _MODULES[distribution.name]
     path = case.facts.import_path or ImportPath()
     kinds = [copy.kind for copy in path.find(module).copies[:1]]

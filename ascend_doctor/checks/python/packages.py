@@ -11,9 +11,9 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Distribution, Python
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
-from ascend_doctor.judging.packages import installed, npu_only, pip
+from ascend_doctor.judging.packages import find_distribution, npu_only, pip
 from ascend_doctor.judging.requirements import requirements
-from ascend_doctor.judging.version_compare import held
+from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import Hazard
 from ascend_doctor.matrix.versions import normalised
 
@@ -29,12 +29,12 @@ def hazards(case: Case) -> Iterator[tuple[Hazard, Distribution]]:
     """
     roots = _cann_roots(case)
     for hazard in case.catalog.hazards.hazards:
-        distribution = installed(case, hazard.name)
+        distribution = find_distribution(case, hazard.name)
         if distribution is None or distribution.direct_url or distribution.editable:
             continue
         if distribution.location.startswith(roots) or distribution.location.endswith(_OF_CANN):
             continue
-        if held(distribution.version, hazard.versions):
+        if is_in_range(distribution.version, hazard.versions):
             yield hazard, distribution
 
 
@@ -146,7 +146,7 @@ def cuda_packages(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     for name in ("apex", "flash-attn"):
-        distribution = installed(case, name)
+        distribution = find_distribution(case, name)
         if distribution is None or "ascend" in distribution.version.lower():
             continue
         if name != "apex" or distribution.version.startswith("0.1"):
@@ -221,7 +221,7 @@ def _broken(python: Python, distribution: Distribution, requirement: Requirement
     if find is None or not requirement.specifier or (distribution.name, name) in _JUDGED:
         return False
     try:
-        return not held(find.version, str(requirement.specifier))
+        return not is_in_range(find.version, str(requirement.specifier))
     except Unknown:
         return False
 
@@ -243,7 +243,7 @@ def python_requires(case: Case) -> Iterator[Finding]:
         if distribution.shadowed or not distribution.requires_python:
             continue
         try:
-            taken = held(python.version, distribution.requires_python)
+            taken = is_in_range(python.version, distribution.requires_python)
         except Unknown:
             continue
         if not taken:

@@ -11,7 +11,7 @@ from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import distribution, torch_pair, torch_wanted
 from ascend_doctor.judging.requirements import requirements
-from ascend_doctor.judging.version_compare import held, leading
+from ascend_doctor.judging.version_compare import is_in_range, leading
 
 _SETUP = "Ascend/pytorch@v26.1.0-pytorch2.7.1:setup.py"
 
@@ -51,7 +51,7 @@ def torch_x86_not_cpu(case: Case) -> Iterator[Finding]:
     if case.need(Python).machine != "x86_64" or not wanted.endswith("+cpu"):
         raise NotApplicable(f"torch_npu {torch_npu.version} does not ask for a +cpu build here")
     base = leading(torch.version, 3) == leading(torch_npu.version, 3)
-    if base and not held(torch.version, wanted.removeprefix("torch")):
+    if base and not is_in_range(torch.version, wanted.removeprefix("torch")):
         yield error(
             f"torch {torch.version} is not the +cpu build that torch_npu {torch_npu.version} needs",
             found=f"torch {torch.version}",

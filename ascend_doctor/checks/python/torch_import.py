@@ -16,7 +16,7 @@ from ascend_doctor.judging.packages import (
     torch_pair,
     variable,
 )
-from ascend_doctor.judging.version_compare import held
+from ascend_doctor.judging.version_compare import is_in_range
 
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
@@ -66,7 +66,7 @@ def _autoloads(case: Case) -> bool:
     torch compares the variable with "1"; any other value switches it off.
     """
     torch = distribution(case, "torch")
-    if not held(torch.version, ">=2.5.0.dev0"):
+    if not is_in_range(torch.version, ">=2.5.0.dev0"):
         return False
     value = variable(case, _AUTOLOAD)
     return value is None or value == "1"
@@ -80,7 +80,7 @@ def statement(case: Case) -> str:
         return "import torch_npu"
 
 
-def unharmed(case: Case) -> None:
+def require_torch_npu(case: Case) -> None:
     """Raises NotApplicable where torch_npu is not wanted and does not disturb."""
     if case.device != "npu" and not _autoloads(case):
         raise NotApplicable(f"torch_npu is not loaded for {case.device}: {_AUTOLOAD} is off")
@@ -121,7 +121,7 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
     if not native.needed:
         raise Unknown("the files of torch_npu could not be read")
     if missing:
-        unharmed(case)
+        require_torch_npu(case)
         names = ", ".join(needed.name for needed in missing)
         of = "CANN " if all(needed.name in OF_CANN for needed in missing) else ""
         yield error(

@@ -8,13 +8,13 @@ from ascend_doctor.checks.python.torch_import import (
     OF_CANN,
     absent,
     native_of,
+    require_torch_npu,
     statement,
     symbols,
-    unharmed,
 )
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import MissingSymbol, Native
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import cann_version, distribution, torch_pair
 
@@ -30,12 +30,12 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
     table gives for this torch_npu, or the torch_npu of this CANN.
     """
     native = native_of(case)
-    _known(native)
+    _require_symbols(native)
     if any(needed.name in OF_CANN for needed in absent(native)):
         raise NotApplicable("libraries of CANN are not found at all")
     missing = symbols(native, "cann")
     if missing:
-        unharmed(case)
+        require_torch_npu(case)
         try:
             cann = f"CANN {cann_version(case)}"
         except (NotApplicable, Unknown):
@@ -44,7 +44,7 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
         yield error(
             f"`{statement(case)}` will fail: {cann} is too old for torch_npu "
             f"{torch_npu.version}, or two releases are mixed",
-            found=_listed(missing),
+            found=_list_symbols(missing),
             wanted="no undefined symbols",
             because="torch_npu was built against a CANN that has these functions.",
             remedy=Remedy(
@@ -56,9 +56,9 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
     unowned = symbols(native, "")
     if unowned:
         yield warning(
-            f"torch_npu needs {counted(len(unowned), 'function')} that no library on the loader's "
+            f"torch_npu needs {quantity(len(unowned), 'function')} that no library on the loader's "
             "path has",
-            found=_listed(unowned),
+            found=_list_symbols(unowned),
             because="Whose they are could not be told; the import may end with undefined symbol.",
         )
 
@@ -72,15 +72,15 @@ def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
     a different version while it was installed. Put the pair back.
     """
     native = native_of(case)
-    _known(native)
+    _require_symbols(native)
     missing = symbols(native, "torch")
     if missing:
-        unharmed(case)
+        require_torch_npu(case)
         torch, torch_npu = distribution(case, "torch"), distribution(case, "torch-npu")
         yield error(
             f"`{statement(case)}` will fail: torch_npu {torch_npu.version} was not built for "
             f"torch {torch.version}",
-            found=_listed(missing),
+            found=_list_symbols(missing),
             wanted="no undefined symbols",
             because="The libraries of torch lack functions that torch_npu calls.",
             remedy=torch_pair(case),
@@ -88,11 +88,11 @@ def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
         )
 
 
-def _known(native: Native) -> None:
+def _require_symbols(native: Native) -> None:
     if not native.symbols_checked:
         raise Unknown("no symbols could be compared")
 
 
-def _listed(symbols: tuple[MissingSymbol, ...]) -> str:
+def _list_symbols(symbols: tuple[MissingSymbol, ...]) -> str:
     shown = "; ".join(f"{symbol.name} (wanted by {symbol.wanted_by})" for symbol in symbols[:3])
     return f"{len(symbols)} undefined: {shown}{' ...' if len(symbols) > 3 else ''}"  # noqa: PLR2004 - as cut

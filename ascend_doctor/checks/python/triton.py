@@ -12,12 +12,12 @@ from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import (
     cann_version,
     distribution,
-    installed,
+    find_distribution,
     npu_only,
     pip,
     variable,
 )
-from ascend_doctor.judging.version_compare import held
+from ascend_doctor.judging.version_compare import is_in_range
 
 _FAQ = "https://gitcode.com/Ascend/triton-ascend/blob/main/docs/en/FAQ.md"
 
@@ -32,7 +32,7 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
     triton. To repair, remove both and install triton-ascend.
     """
     npu_only(case)
-    ascend, triton = installed(case, "triton-ascend"), installed(case, "triton")
+    ascend, triton = find_distribution(case, "triton-ascend"), find_distribution(case, "triton")
     if triton is None:
         raise NotApplicable("the common triton is not installed")
     if ascend is None:
@@ -55,8 +55,8 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
             pip(case, "install", f"triton-ascend=={ascend.version}"),
         ),
     )
-    alone = held(ascend.version, "<3.2.1.dev0")
-    seen = _imported(case)
+    alone = is_in_range(ascend.version, "<3.2.1.dev0")
+    seen = _imported_version(case)
     if alone or seen == triton.version != ascend.version:
         yield (error if alone else warning)(
             f"triton {triton.version} is installed beside triton-ascend {ascend.version}"
@@ -77,7 +77,7 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
         )
 
 
-def _imported(case: Case) -> str | None:
+def _imported_version(case: Case) -> str | None:
     """The version that the folder triton reports of itself."""
     copies = case.need(ImportPath).find("triton").copies
     return next(iter(copies[0].versions.values()), None) if copies else None

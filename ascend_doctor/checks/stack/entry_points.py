@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
-from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, unordered
+from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, import_order_faults
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, check, error, note, warning
@@ -75,7 +75,7 @@ def framework_order(case: Case) -> Iterator[Finding]:
     for name, one in _cases(case).items():
         if one.get("mindspeed"):
             judged += 1
-            wrong = unordered(one)
+            wrong = import_order_faults(one)
             if wrong:
                 yield error(
                     f"{name} imports Megatron before MindSpeed",

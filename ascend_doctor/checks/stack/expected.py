@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator
 from ascend_doctor.checks.npu import soc
 from ascend_doctor.errors import NeedsRoot, NotApplicable, Unknown
 from ascend_doctor.facts import Cann, Driver, Hccn, HccnDevice
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.chip import lacks_root, numbers
 from ascend_doctor.judging.expectations import KEYS, LINKS, NPUS, SOC, VERSIONS, Expectation
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.judging.packages import family
-from ascend_doctor.judging.version_compare import held
+from ascend_doctor.judging.version_compare import is_in_range
 
 # What is there, in words; and whether that is as expected.
 _Seen = tuple[str, bool]
 _CONTRACT = "A gate was told so: --expect, its preset, or expect: in ascend-doctor.yaml."
 
 
-def _judged(
+def _judge_expectation(
     case: Case, identity: str, see: Callable[[Case, Expectation], _Seen], remedy: Remedy
 ) -> Iterator[Finding]:
     """A finding an expectation. One that is met is noted; what could not be told is unknown."""
@@ -60,7 +60,7 @@ def expected_npus(case: Case) -> Iterator[Finding]:
     tell unless the answer is the same for all of them. `npus=0` says that none is meant to be here,
     `npus>=0` that it does not matter.
     """
-    return _judged(
+    return _judge_expectation(
         case,
         NPUS,
         _npus,
@@ -78,16 +78,14 @@ def expected_npus(case: Case) -> Iterator[Finding]:
 
 def _npus(case: Case, expectation: Expectation) -> _Seen:
     low, high, told = _count(case)
-    results = {
-        _compared(number, expectation) for number in (*range(low, min(high, low + 99)), high)
-    }
+    results = {_compare(number, expectation) for number in (*range(low, min(high, low + 99)), high)}
     if len(results) > 1:
         raise Unknown(f"{told}; so between {low} and {high}")
     return told, results.pop()
 
 
-def _compared(number: int, expectation: Expectation) -> bool:
-    return held(str(number), expectation.versions)
+def _compare(number: int, expectation: Expectation) -> bool:
+    return is_in_range(str(number), expectation.versions)
 
 
 def _count(case: Case) -> tuple[int, int, str]:
@@ -99,9 +97,9 @@ def _count(case: Case) -> tuple[int, int, str]:
         on_bus = len(driver.pci or ())
         shown = "no /dev/davinciN" + (f", {on_bus} on the PCI bus" if on_bus else "")
         return 0, 0, f"no NPU ({shown})" if driver.present else "no NPU"
-    told = counted(len(files), "NPU")
+    told = quantity(len(files), "NPU")
     if npus is None:
-        return 0, len(files), f"{counted(len(files), 'device file')}, npu-smi was not asked"
+        return 0, len(files), f"{quantity(len(files), 'device file')}, npu-smi was not asked"
     if not npus.tool:
         return len(files), len(files), f"{told} by device files; npu-smi is not there"
     if not npus.devices or not npus.complete:
@@ -112,7 +110,7 @@ def _count(case: Case) -> tuple[int, int, str]:
     if len(files) == len(npus.devices):
         return least, least, told
     both = f"{len(files)} device files, {len(npus.devices)} in npu-smi's table"
-    return least, least, f"{counted(least, 'NPU')} ({both})"
+    return least, least, f"{quantity(least, 'NPU')} ({both})"
 
 
 @check(SOC, "The chip is the expected one")
@@ -123,7 +121,7 @@ def expected_soc(case: Case) -> Iterator[Finding]:
     `ascend910b` is Atlas A2, `ascend910_93` Atlas A3, `ascend950` the 950; the chip Ascend910B of
     the first generation is `ascend910`.
     """
-    return _judged(
+    return _judge_expectation(
         case, SOC, _soc, Remedy(summary="See what npu-smi shows", commands=("npu-smi info",))
     )
 
@@ -150,7 +148,7 @@ def expected_links(case: Case) -> Iterator[Finding]:
     those one port a device is enough. Jobs of one server, and those inside one A3 SuperPoD, use
     HCCS and do not need these links.
     """
-    return _judged(
+    return _judge_expectation(
         case,
         LINKS,
         _links,
@@ -174,7 +172,7 @@ def _links(case: Case, _: Expectation) -> _Seen:
         refused = hccn.error is not None and hccn.error.kind == "permission"
         missing = f"hccn_tool told of {count} of {len(driver.devices)} devices"
         raise (NeedsRoot if refused and lacks_root(case) else Unknown)(missing)
-    return f"{counted(count, 'link')} up", True
+    return f"{quantity(count, 'link')} up", True
 
 
 def _up(device: HccnDevice) -> bool | None:
@@ -193,7 +191,7 @@ def expected_versions(case: Case) -> Iterator[Finding]:
     its branch or tag (`mindspeed=core_r0.15.3`), for many branches report one version. Ascend
     versions know lines: `cann=8.5.X`. What is not installed is not as expected.
     """
-    return _judged(
+    return _judge_expectation(
         case,
         VERSIONS,
         _version,
@@ -211,12 +209,12 @@ def _version(case: Case, expectation: Expectation) -> _Seen:
     except NotApplicable as reason:
         return str(reason), False
     scheme = KEYS[expectation.key].scheme
-    if expectation.key == "driver" and _counted_apart(case):
+    if expectation.key == "driver" and _has_own_numbers(case):
         scheme = "unordered"
-    return f"{expectation.key} {present}", held(present, expectation.versions, scheme)
+    return f"{expectation.key} {present}", is_in_range(present, expectation.versions, scheme)
 
 
-def _counted_apart(case: Case) -> bool:
+def _has_own_numbers(case: Case) -> bool:
     """Whether the drivers of these chips are counted apart, and have no order."""
     try:
         return family(case).id == "ascend950"

@@ -8,7 +8,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, unknown, warning
-from ascend_doctor.judging.packages import distribution, installed, npu_only
+from ascend_doctor.judging.packages import distribution, find_distribution, npu_only
 from ascend_doctor.matrix.schema import Need
 
 # Components of the matrix and their distributions.
@@ -33,7 +33,7 @@ def framework_stack(case: Case) -> Iterator[Finding]:
     npu_only(case)
     there = False
     for component, name in _FRAMEWORKS.items():
-        found = installed(case, name)
+        found = find_distribution(case, name)
         if found is None:
             continue
         there = True
@@ -96,7 +96,7 @@ def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
     """
     distribution(case, "mindspeed")
     twinkle = distribution(case, "twinkle-kit")
-    numpy = installed(case, "numpy")
+    numpy = find_distribution(case, "numpy")
     yield warning(
         f"twinkle-kit {twinkle.version} and MindSpeed require different releases of NumPy",
         found=f"numpy {numpy.version if numpy else 'not installed'}",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.gdn_launch import NAME as _NAME
-from ascend_doctor.checks.launch.gdn_launch import gated_delta
+from ascend_doctor.checks.launch.gdn_launch import has_gated_delta_nets
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, note, warning
-from ascend_doctor.judging.packages import distribution, installed, npu_only, pip, variable
+from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip, variable
 from ascend_doctor.judging.source_trees import core_version, mindspeed
-from ascend_doctor.judging.version_compare import behaviour, held
+from ascend_doctor.judging.version_compare import behaviour, is_in_range
 from ascend_doctor.matrix.schema import Behaviour
 
 _OLD_NAME = "SWIFT_USE_MCORE_GDN"
@@ -43,7 +43,7 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
     bridge = distribution(case, "mcore-bridge")
     version = core_version(case)
     launch = case.facts.launch
-    if launch is not None and gated_delta(launch.options.get("model", "")) is not None:
+    if launch is not None and has_gated_delta_nets(launch.options.get("model", "")) is not None:
         raise NotApplicable("run-gdn-megatron judges the model that the launch names")
     found = behaviour(case, "megatron-core", "no-gdn", version)
     if found is not None and _of_megatron(case):
@@ -196,11 +196,16 @@ def gdn_packing(case: Case) -> Iterator[Finding]:
     distribution(case, "mcore-bridge")
     core_version(case)
     lacks = []
-    if installed(case, "flash-linear-attention") is None:
+    if find_distribution(case, "flash-linear-attention") is None:
         lacks.append("flash-linear-attention")
     zero = _of(case, "mcore-bridge", "gdn-zero-packed")
-    transformers = installed(case, "transformers")
-    if not _of_megatron(case) and zero and transformers and not held(transformers.version, ">=5.9"):
+    transformers = find_distribution(case, "transformers")
+    if (
+        not _of_megatron(case)
+        and zero
+        and transformers
+        and not is_in_range(transformers.version, ">=5.9")
+    ):
         lacks.append(f"transformers >=5.9.0 (here {transformers.version})")
     one = zero or _of(case, "mcore-bridge", "gdn-one-packed")
     if lacks and one is not None:

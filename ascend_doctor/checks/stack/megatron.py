@@ -11,18 +11,18 @@ from ascend_doctor.facts import ImportPath, PackageCopy
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import (
-    installed,
+    find_distribution,
     npu_only,
     pip,
     variable,
 )
-from ascend_doctor.judging.source_trees import copies, core, documented_megatron, winner
+from ascend_doctor.judging.source_trees import copies, core, find_megatron_ref, winner
 
 _TWO = "https://github.com/modelscope/ms-swift/issues/9661"
 _SWIFT_DOC = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
 
-def _titled(copy: PackageCopy) -> str:
+def _title(copy: PackageCopy) -> str:
     return f"{_number(copy)} in {copy.path}"
 
 
@@ -66,7 +66,7 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
                 if len(versions) > 1
                 else "both are of one release"
             ),
-            found="; ".join(_titled(tree) for tree in trees),
+            found="; ".join(_title(tree) for tree in trees),
             wanted="one",
             because="Which one is imported depends on the order of the path, and tools that read "
             "package metadata see the other.",
@@ -87,7 +87,7 @@ def _mixture(
 
 
 def _one_tree(case: Case, keep: PackageCopy) -> Remedy:
-    if installed(case, "megatron-core") is None:
+    if find_distribution(case, "megatron-core") is None:
         return Remedy(summary=f"Keep one tree on PYTHONPATH, as {keep.entry}")
     return Remedy(
         summary=f"Keep one tree. To keep {keep.entry} and remove what pip installed",
@@ -157,7 +157,7 @@ def megatron_training(case: Case) -> Iterator[Finding]:
 
 
 def _clone(case: Case) -> Remedy:
-    ref = documented_megatron(case)
+    ref = find_megatron_ref(case)
     url = case.catalog.component("megatron-lm").obtain.url
     return Remedy(
         summary=f"Get Megatron-LM {ref or 'at the release of your MindSpeed branch'} and put it in "

@@ -11,7 +11,7 @@ from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, note, warning
-from ascend_doctor.judging.packages import installed
+from ascend_doctor.judging.packages import find_distribution
 from ascend_doctor.probe_results import ProbeRun
 
 _PROBE = "megatron-calls"
@@ -93,7 +93,7 @@ def peft_on_megatron(case: Case) -> Iterator[Finding]:
     if not peft["error"]:
         yield note("peft's own layers for Megatron work", found=f"peft {peft['version']}")
         return
-    bridged = case.facts.python is not None and installed(case, "mcore-bridge") is not None
+    bridged = case.facts.python is not None and find_distribution(case, "mcore-bridge") is not None
     found = f"peft {peft['version']}: {peft['error']}"
     if bridged:
         yield note(

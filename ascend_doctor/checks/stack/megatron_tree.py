@@ -12,7 +12,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import npu_only
-from ascend_doctor.judging.version_compare import held, leading
+from ascend_doctor.judging.version_compare import is_in_range, leading
 
 _PROBE = "megatron-tree"
 _TWO = "https://github.com/modelscope/ms-swift/issues/9661"
@@ -108,7 +108,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
     """
     values = _values(case, "callers")
     version = str(values["version"])
-    if not held(version, _READ):
+    if not is_in_range(version, _READ):
         raise Unknown(f"the table has no Megatron-core {version}")
     number = ".".join(map(str, leading(version, 3)))
     clean = True
@@ -146,7 +146,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
     calls = values["callers"]
     if calls:
         clean = False
-        yield _refused(version, calls)
+        yield _refusal(version, calls)
     if clean:
         yield note(
             "Megatron's functions take what its release takes",
@@ -157,14 +157,14 @@ def api_drift(case: Case) -> Iterator[Finding]:
 
 
 def _within(number: str, versions: str) -> bool:
-    return not versions or held(number, versions)
+    return not versions or is_in_range(number, versions)
 
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _refused(version: str, calls: list[dict[str, Any]]) -> Finding:
+def _refusal(version: str, calls: list[dict[str, Any]]) -> Finding:
     shown = [
         f"{call['where']}: {call['call']}({', '.join(call['keywords'])}=)"
         for call in calls[:_SHOWN]

@@ -10,17 +10,17 @@ from ascend_doctor.facts import ImportPath
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, note, warning
-from ascend_doctor.judging.packages import distribution, installed, npu_only, pip
+from ascend_doctor.judging.packages import distribution, find_distribution, npu_only, pip
 from ascend_doctor.judging.source_trees import (
     copies,
     core,
     core_version,
-    documented_megatron,
+    find_megatron_ref,
     mindspeed,
     mindspeed_line,
     names,
 )
-from ascend_doctor.judging.version_compare import behaviour, held, leading
+from ascend_doctor.judging.version_compare import behaviour, is_in_range, leading
 
 _NO_GUARD = "Ascend/MindSpeed@core_r0.18.0:mindspeed"
 _LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
@@ -53,7 +53,7 @@ def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
 
 def _checkout(case: Case, line: str) -> Remedy:
     """The Megatron-LM that this MindSpeed documents, in the tree that is imported."""
-    ref, git = documented_megatron(case), core(case).git
+    ref, git = find_megatron_ref(case), core(case).git
     summary = f"Use Megatron-LM {ref or 'of the line ' + line}, or the MindSpeed branch for yours"
     if not ref or git is None or git.dirty:
         return Remedy(summary=summary)
@@ -72,14 +72,14 @@ def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
     Megatron before 0.15. Nothing tells so at run time.
     """
     row = mindspeed(case)
-    found = installed(case, "mindspeed")
+    found = find_distribution(case, "mindspeed")
     reported = found.version if found else row.reports
     line = row.attributes.get("core")
     if reported is None or line is None:
         raise Unknown("the version of the mindspeed package or its Megatron line is not known")
     same = leading(reported, 2) == leading(line, 2)
     if not same:
-        bridge = installed(case, "mcore-bridge") is not None
+        bridge = find_distribution(case, "mcore-bridge") is not None
         yield (warning if bridge else note)(
             f"MindSpeed {row.version} reports version {reported}, but is for Megatron {line}",
             found=f"mindspeed {reported}, branch {row.version}",
@@ -128,7 +128,7 @@ def python_megatron(case: Case) -> Iterator[Finding]:
         raise Unknown(f"no table says which Python Megatron-core {version} needs")
     for relation in matrix_fit.relations(case, row, "python"):
         if relation.fit == "bad":
-            fails = held(version, ">=0.18.0.dev0")
+            fails = is_in_range(version, ">=0.18.0.dev0")
             yield (error if fails else warning)(
                 f"Megatron-core {version} needs Python {relation.wanted}, this is {relation.have}",
                 found=f"Python {relation.have}",
@@ -221,10 +221,10 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     the declaration.
     """
     bridge, version = distribution(case, "mcore-bridge"), core_version(case)
-    asked = matrix_fit.asked(case, "mcore-bridge", "megatron-core")
+    asked = matrix_fit.required_range(case, "mcore-bridge", "megatron-core")
     if asked is None:
         raise Unknown(f"the range of mcore-bridge {bridge.version} is not known")
-    if not held(version, asked):
+    if not is_in_range(version, asked):
         fitting = _bridges_for(case, version)
         yield error(
             f"mcore-bridge {bridge.version} does not take Megatron-core {version}",
@@ -240,7 +240,7 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
             refs=("https://github.com/ISEEKYAN/mbridge/issues/50",),
         )
     unsupported = behaviour(case, "mcore-bridge", "no-0.18-npu", bridge.version)
-    if case.device == "npu" and unsupported and held(version, ">=0.18.0.dev0"):
+    if case.device == "npu" and unsupported and is_in_range(version, ">=0.18.0.dev0"):
         yield warning(
             f"mcore-bridge {bridge.version} does not support Megatron-core {version} on NPUs yet",
             found=f"megatron.core {version}",
@@ -256,5 +256,5 @@ def _bridges_for(case: Case, version: str) -> list[str]:
         row.version
         for row in case.catalog.component("mcore-bridge").releases
         for need in row.requires
-        if need.component == "megatron-core" and held(version, need.versions)
+        if need.component == "megatron-core" and is_in_range(version, need.versions)
     ]

@@ -32,7 +32,7 @@ def _outcome(case: Case, name: str) -> Mapping[str, Any]:
     return found
 
 
-def _failed(outcome: Mapping[str, Any], title: str, remedy: str) -> Iterator[Finding]:
+def _failures(outcome: Mapping[str, Any], title: str, remedy: str) -> Iterator[Finding]:
     if outcome.get("error"):
         yield error(title, found=str(outcome["error"]), remedy=Remedy(summary=remedy))
 
@@ -50,7 +50,7 @@ def type_strings(case: Case) -> Iterator[Finding]:
     if broken:
         return
     outcome = _outcome(case, "types")
-    yield from _failed(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
+    yield from _failures(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
     named = {**(outcome.get("types") or {}), "a parameter": outcome.get("parameter", "torch.cuda.")}
     wrong = {name: text for name, text in named.items() if not text.startswith("torch.cuda.")}
     if wrong:
@@ -73,7 +73,7 @@ def use_flash(case: Case) -> Iterator[Finding]:
     """
     for name, given in (("flash", "use_flash_attn=True"), ("batch", "micro_batch_size")):
         outcome = _outcome(case, name)
-        yield from _failed(
+        yield from _failures(
             outcome,
             f"Attention without a mask fails with {given}",
             "Give it a mask, or the other of use_flash_attn and micro_batch_size",
@@ -105,7 +105,7 @@ def cp_ring(case: Case) -> Iterator[Finding]:
     builds the groups of two context parallel ranks, of which only the members are there.
     """
     outcome = _outcome(case, "ring")
-    yield from _failed(
+    yield from _failures(
         outcome,
         "MindSpeed has no ring of context parallel ranks",
         "Set context_parallel_size and optimization level 2 before the import, or call "

@@ -73,7 +73,7 @@ def _outcome(case: Case, name: str) -> Outcome:
     return dict(found[name])
 
 
-def _failed(outcome: Outcome, title: str) -> Iterator[Finding]:
+def _failures(outcome: Outcome, title: str) -> Iterator[Finding]:
     """The error of a case, as a finding."""
     if outcome.get("error"):
         yield error(title, found=story(outcome))
@@ -147,7 +147,7 @@ def _unfit(text: str) -> Finding:
     )
 
 
-def unordered(outcome: Outcome) -> str:
+def import_order_faults(outcome: Outcome) -> str:
     """What megatron.core has decided wrongly because it was imported before MindSpeed, or ""."""
     decisions = outcome.get("decisions") or {}
     wrong = [
@@ -184,7 +184,7 @@ def import_order(case: Case) -> Iterator[Finding]:
     outcome = _outcome(case, "import")
     if outcome.get("error"):
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
-    wrong = unordered(outcome)
+    wrong = import_order_faults(outcome)
     if wrong:
         yield error(
             "Megatron was imported before MindSpeed",
@@ -212,7 +212,7 @@ def mindspeed_args(case: Case) -> Iterator[Finding]:
     off: dict[str, str] = {}
     for name in ("arguments", "repatch"):
         outcome = _outcome(case, name)
-        yield from _failed(outcome, f"MindSpeed stops at the arguments of a plan ({name})")
+        yield from _failures(outcome, f"MindSpeed stops at the arguments of a plan ({name})")
         off |= outcome.get("off") or {}
     if off:
         yield error(
@@ -248,7 +248,7 @@ def first_repatch(case: Case) -> Iterator[Finding]:
     """
     late = _outcome(case, "repatch")
     first, same = _outcome(case, "arguments"), _outcome(case, "again")
-    broken = [*_failed(late, "MindSpeed's repatch fails")]
+    broken = [*_failures(late, "MindSpeed's repatch fails")]
     yield from broken
     if broken:
         return
@@ -262,7 +262,7 @@ def first_repatch(case: Case) -> Iterator[Finding]:
     if missing:
         yield error(
             "MindSpeed's first repatch does not apply the plan",
-            found=_listed({one: differ[one] for one in missing}),
+            found=_list_bindings({one: differ[one] for one in missing}),
             wanted="what is bound where the arguments are there before the import",
             because="The features that the run asks for are those of plain Megatron.",
             remedy=Remedy(
@@ -296,12 +296,12 @@ def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
     core_r0.15.3 and newer have the fix.
     """
     outcome = _outcome(case, "again")
-    yield from _failed(outcome, "MindSpeed's repatch fails with the arguments that it has")
+    yield from _failures(outcome, "MindSpeed's repatch fails with the arguments that it has")
     lost = _real(outcome.get("changed") or {})
     if lost:
         yield error(
             f"A repatch of MindSpeed loses {len(lost)} patches",
-            found=_listed(lost),
+            found=_list_bindings(lost),
             wanted="the same functions before and after",
             because="Megatron's own methods run on NPUs, and nothing says so.",
             remedy=Remedy(
@@ -317,7 +317,7 @@ def _short(name: str) -> str:
     return ".".join(name.split(".")[-2:])
 
 
-def _listed(bindings: Mapping[str, Any]) -> str:
+def _list_bindings(bindings: Mapping[str, Any]) -> str:
     return "\n".join(
         f"{_short(name)}: {after or 'nothing'}, was {before or 'nothing'}"
         for name, (before, after) in sorted(bindings.items())

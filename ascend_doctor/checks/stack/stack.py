@@ -16,7 +16,7 @@ from ascend_doctor.judging.packages import (
     pip,
     source,
 )
-from ascend_doctor.judging.version_compare import held, leading
+from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import key
 
@@ -87,13 +87,13 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
 
 
 def _cann_of(row: Release) -> str:
-    return matrix_fit.documented(row, "cann")
+    return matrix_fit.documented_range(row, "cann")
 
 
 def _neighbours(case: Case, version: str) -> str:
     base = leading(version, 3)
     nearest = [
-        f"{release.version} (CANN {matrix_fit.documented(release, 'cann')})"
+        f"{release.version} (CANN {matrix_fit.documented_range(release, 'cann')})"
         for release in case.catalog.component("torch-npu").releases
         if leading(release.version, 3) == base and _cann_of(release)
     ]
@@ -104,7 +104,7 @@ def _neighbours(case: Case, version: str) -> str:
 
 def _pair(case: Case, row: Release, cann: str) -> Remedy:
     """The CANN for this package if it is here, the package for this CANN, or what to install."""
-    here = matrix_fit.installed_cann(case, row)
+    here = matrix_fit.find_cann(case, row)
     if here is not None and here.set_env is not None:
         return Remedy(
             summary=f"CANN {here.version} is installed too; source its set_env.sh in a new shell",
@@ -124,11 +124,11 @@ def _pair(case: Case, row: Release, cann: str) -> Remedy:
         best = max(fitting, key=lambda release: key("pep440", release.version))
         return Remedy(
             summary=f"Install torch_npu {best.version}, which is published for CANN {cann}; or "
-            f"install and source CANN {matrix_fit.documented(row, 'cann')}",
+            f"install and source CANN {matrix_fit.documented_range(row, 'cann')}",
             commands=(pip(case, "install", "--no-deps", f"torch-npu=={best.version}"),),
         )
     return Remedy(
-        summary=f"Install CANN {matrix_fit.documented(row, 'cann')} and source its set_env.sh"
+        summary=f"Install CANN {matrix_fit.documented_range(row, 'cann')} and source its set_env.sh"
     )
 
 
@@ -178,11 +178,11 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
     npu_only(case)
     vllm = distribution(case, "vllm-ascend")
     for name in ("torch", "torch-npu"):
-        asked = matrix_fit.asked(case, "vllm-ascend", name)
+        asked = matrix_fit.required_range(case, "vllm-ascend", name)
         if asked is None:
             raise Unknown(f"what vllm-ascend {vllm.version} pins is not known")
         have = matrix_fit.present(case, name)
-        if not held(have, asked):
+        if not is_in_range(have, asked):
             yield error(
                 f"vllm-ascend {vllm.version} pins {name} {matrix_fit.spoken(asked)}, "
                 f"installed is {have}",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import LockedCheckout, LockedWheel, StackLock
-from ascend_doctor.findings import Finding, Remedy, counted
+from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.matrix.versions import VersionError, parse
 
@@ -50,7 +50,7 @@ def stack_lock(case: Case) -> Iterator[Finding]:
         drifted = True
         yield error(
             f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
-            found="; ".join(_found(wheel) for wheel in wrong),
+            found="; ".join(_describe_wheel(wheel) for wheel in wrong),
             wanted="; ".join(f"{wheel.name} {wheel.version}" for wheel in wrong),
             because=f"They were changed in {lock.environment} after setup built it.",
             remedy=_repair(lock),
@@ -59,7 +59,7 @@ def stack_lock(case: Case) -> Iterator[Finding]:
         parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
             "The stack is what its lock says",
-            found=f"{parts}, {counted(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}",
+            found=f"{parts}, {quantity(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}",
         )
 
 
@@ -117,7 +117,7 @@ def _is_version(wheel: LockedWheel) -> bool:
         return wheel.found == wheel.version
 
 
-def _found(wheel: LockedWheel) -> str:
+def _describe_wheel(wheel: LockedWheel) -> str:
     if not wheel.found:
         return f"{wheel.name} is missing"
     return f"{wheel.name} {wheel.found}{' from another file' if _is_version(wheel) else ''}"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ascend_doctor.checks import every
+from ascend_doctor.checks import all_checks
 from ascend_doctor.judging.expectations import Expectation
 from ascend_doctor.judging.judge import Check
 
@@ -36,7 +36,7 @@ def choose(
 
     Raises UsageError for an unknown id, and where an expectation is to be left out.
     """
-    known = every()
+    known = all_checks()
     ids = [check.id for check in known]
     for name in (*only, *skip):
         if name not in ids:

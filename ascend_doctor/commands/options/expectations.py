@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.judging.expectations import SOC, Expectation, over, parsed
+from ascend_doctor.judging.expectations import SOC, Expectation, over, parse_expectations
 from ascend_doctor.matrix.catalog import Catalog
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -18,9 +18,9 @@ F = TypeVar("F", bound=Callable[..., object])
 _PRESET = "ascend_doctor.expected"
 
 
-def _parsed(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> object:
+def _parse(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> object:
     try:
-        return parsed(texts, "--expect")
+        return parse_expectations(texts, "--expect")
     except DataError as error:
         raise click.UsageError(str(error)) from error
 
@@ -31,7 +31,7 @@ def expect_option(command: F) -> F:
         "--expect",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_parsed,
+        callback=_parse,
         help="What has to be here: npus=8, soc=910B3, 'cann>=8.5.0', 'driver>=25.2', links=up ...;"
         " repeatable.",
     )(command)
@@ -39,10 +39,10 @@ def expect_option(command: F) -> F:
 
 def preset(context: click.Context, texts: tuple[str, ...]) -> None:
     """What a preset expects, where nothing else says more of the same key."""
-    context.meta[_PRESET] = parsed(texts, "preset")
+    context.meta[_PRESET] = parse_expectations(texts, "preset")
 
 
-def expected(
+def choose_expectations(
     site: tuple[Expectation, ...], expectations: tuple[Expectation, ...], catalog: Catalog
 ) -> tuple[Expectation, ...]:
     """What counts: the command line over the site's file over the preset. Raises DataError."""
@@ -50,11 +50,11 @@ def expected(
     found = over(context.meta.get(_PRESET, ()) if context else (), site, expectations)
     for expectation in found:
         if expectation.check == SOC:
-            _known_chip(expectation, catalog)
+            _require_known_chip(expectation, catalog)
     return found
 
 
-def _known_chip(expectation: Expectation, catalog: Catalog) -> None:
+def _require_known_chip(expectation: Expectation, catalog: Catalog) -> None:
     value = "ascend" + expectation.value.lower().removeprefix("ascend")
     names = [name for family in catalog.families for name in family.names]
     families = [family.id for family in catalog.families]

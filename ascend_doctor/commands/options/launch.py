@@ -68,7 +68,7 @@ def _be_patient(_: click.Context, __: click.Parameter, factor: float | None) -> 
         os.environ[VARIABLE] = f"{factor:g}"
 
 
-def _watched(_: click.Context, __: click.Parameter, seconds: float) -> float:
+def _check_seconds(_: click.Context, __: click.Parameter, seconds: float) -> float:
     # Reading the other options can hang, too; --patience may not have been read yet.
     watchdog.limit(seconds * patience().factor)
     return seconds
@@ -79,7 +79,7 @@ def timeout_option(text: str, *, default: int = 900, least: int = 1, whole: bool
     return click.option(
         "--timeout",
         is_eager=whole,
-        callback=_watched if whole else None,
+        callback=_check_seconds if whole else None,
         type=click.FloatRange(min=least),
         metavar="S",
         default=default,

@@ -44,7 +44,7 @@ class MergedOutputOptions:
             _write_lists(Path(self.lists), report.fleet)
         hidden = ours(kept=_names(report.fleet))
         if self.output.redact:
-            report = _redacted(report, hidden)
+            report = _redact(report, hidden)
         self.output.write(report, hidden)
         return report.verdict.exit_code
 
@@ -53,7 +53,7 @@ def _names(fleet: Fleet | None) -> tuple[str, ...]:
     return (*(node.name for node in fleet.nodes), *fleet.missing) if fleet else ()
 
 
-def _redacted(report: Report, hidden: Redactor) -> Report:
+def _redact(report: Report, hidden: Redactor) -> Report:
     """Texts of the nodes; a thousand names and times need no looking at."""
     fleet = report.fleet and msgspec.structs.replace(
         report.fleet,
@@ -65,7 +65,7 @@ def _redacted(report: Report, hidden: Redactor) -> Report:
     return msgspec.structs.replace(report, redacted=True, findings=findings, fleet=fleet)
 
 
-def merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the matrix, the lists and the formats; the command receives them as ``wanted``."""
 
     @functools.wraps(command)

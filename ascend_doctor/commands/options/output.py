@@ -97,7 +97,7 @@ class Output:
         """Render every target. Files are replaced whole. Raises DataError."""
         if {name for name, _ in self.targets} == {"text"}:
             # People are shown little of the facts; redacting all of them would take the longest.
-            report = msgspec.structs.replace(report, snapshot=_shown(report.snapshot))
+            report = msgspec.structs.replace(report, snapshot=_head_facts(report.snapshot))
         if self.redact and not report.snapshot.redacted:
             facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
             rest = hidden.apply(msgspec.structs.replace(report, snapshot=Snapshot()))
@@ -164,7 +164,7 @@ def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
     click.echo(page, nl=False, err=True)
 
 
-def _shown(facts: Snapshot) -> Snapshot:
+def _head_facts(facts: Snapshot) -> Snapshot:
     """What the text format reads: the head of the page, and the pairs among what probes record."""
     python = facts.python
     return Snapshot(

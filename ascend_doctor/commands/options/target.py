@@ -113,7 +113,7 @@ class Examination:
         return redactor(facts, home=self.home, env=self.machine.env, key=local_key())
 
 
-def examined_options(command: F) -> F:
+def add_target_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``examination: Examination``."""
 
     @functools.wraps(command)

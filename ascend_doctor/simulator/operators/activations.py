@@ -62,7 +62,7 @@ def fast_gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
     return dy * (share + 1.702 * x * share * (1 - share))
 
 
-def _rotated(x: Tensor, mode: str) -> Tensor:
+def _rotate(x: Tensor, mode: str) -> Tensor:
     """The quarter turn of each pair: (-x2, x1), pairs being halves or neighbours."""
     if mode == "half":
         one, two = x.chunk(2, -1)
@@ -80,7 +80,7 @@ def rotary_mul(
 ) -> Tensor:
     """The sum x * cos + rotate(x) * sin (op-plugin, torch_npu-npu_rotary_mul.md)."""
     x32 = x.float()
-    turned = _rotated(x32, rotary_mode) if rotate is None else x32 @ rotate.float()
+    turned = _rotate(x32, rotary_mode) if rotate is None else x32 @ rotate.float()
     return (x32 * cos.float() + turned * sin.float()).to(x.dtype)
 
 
@@ -90,9 +90,9 @@ def rotary_mul_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     dy32, x32 = dy.float(), x.float()
     # The quarter turn is orthogonal and its square is -1, so its transpose is its negative.
-    dx = dy32 * cos.float() - _rotated(dy32 * sin.float(), rotary_mode)
+    dx = dy32 * cos.float() - _rotate(dy32 * sin.float(), rotary_mode)
     d_cos = (dy32 * x32).sum_to_size(cos.shape)
-    d_sin = (dy32 * _rotated(x32, rotary_mode)).sum_to_size(sin.shape)
+    d_sin = (dy32 * _rotate(x32, rotary_mode)).sum_to_size(sin.shape)
     return dx.to(x.dtype), d_cos.to(x.dtype), d_sin.to(x.dtype)
 
 

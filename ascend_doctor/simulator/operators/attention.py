@@ -61,7 +61,7 @@ def forward(
         maxima.append(top)
         sums.append(total)
     if problem.layout == "TND":
-        joined = [_padded(torch.cat(x, 1), tensors[0].shape[0]) for x in (outputs, maxima, sums)]
+        joined = [_pad(torch.cat(x, 1), tensors[0].shape[0]) for x in (outputs, maxima, sums)]
     else:
         joined = [x[0] for x in (outputs, maxima, sums)]
     output, top, total = joined
@@ -69,7 +69,7 @@ def forward(
     return output, _softmax_out(problem, top), _softmax_out(problem, total)
 
 
-def _padded(x: Tensor, tokens: int) -> Tensor:
+def _pad(x: Tensor, tokens: int) -> Tensor:
     """Tokens of sequences that take no part give zeros."""
     return torch.cat([x, x.new_zeros(x.shape[0], tokens - x.shape[1], x.shape[2])], 1)
 
@@ -123,8 +123,8 @@ def backward(
         delta = (gradient * output).sum(-1, keepdim=True)
         d_scores = weights * ((gradient @ piece.v.transpose(-1, -2)) * share - delta)
         grads[0].append(d_scores @ piece.k * problem.scale)
-        grads[1].append(_ungrouped(d_scores.transpose(-1, -2) @ piece.q * problem.scale, heads))
-        grads[2].append(_ungrouped((weights * share).transpose(-1, -2) @ gradient, heads))
+        grads[1].append(_sum_groups(d_scores.transpose(-1, -2) @ piece.q * problem.scale, heads))
+        grads[2].append(_sum_groups((weights * share).transpose(-1, -2) @ gradient, heads))
         grads[3].append(d_scores * (problem.scale if problem.pse_type == 1 else 1.0))
         if sink is not None:
             at_sink = (sink.float().view(-1, 1, 1) - top).exp() / total
@@ -132,7 +132,7 @@ def backward(
     results = []
     for grad, like in zip(grads[:3], (q, k, v), strict=True):
         packed = problem.layout == "TND"
-        joined = _padded(torch.cat(grad, 1), like.shape[0]) if packed else grad[0]
+        joined = _pad(torch.cat(grad, 1), like.shape[0]) if packed else grad[0]
         results.append(from_heads_first(joined.to(like.dtype), problem.layout))
     pse = extra[0]
     d_pse = None if pse is None else _whole(problem, grads[3]).sum_to_size(pse.shape).to(pse.dtype)
@@ -145,7 +145,7 @@ def _whole(problem: Problem, pieces: list[Tensor]) -> Tensor:
     return torch.stack(pieces) if problem.layout == "TND" else pieces[0]
 
 
-def _ungrouped(x: Tensor, heads: int) -> Tensor:
+def _sum_groups(x: Tensor, heads: int) -> Tensor:
     """The sum over the query heads that share a key head."""
     count = x.shape[-3]
     return x if count == heads else x.unflatten(-3, (heads, count // heads)).sum(-3)

@@ -86,7 +86,7 @@ def _right_of(rows: int, columns: int, diagonal: int) -> Tensor:
     return torch.arange(columns) > torch.arange(rows).unsqueeze(1) + diagonal
 
 
-def _masked(
+def _mask_out(
     problem: AttentionProblem, mask: Tensor | None, batch: int | None, sq: int, sk: int
 ) -> Tensor | None:
     """True where a score takes no part, to be broadcast to (...,N,Sq,Sk); None: all take part.
@@ -164,7 +164,7 @@ def pieces_of(
         pieces.append(
             AttentionPiece(
                 one.float(), two.float(), three.float(), _pse(problem, pse, batch),
-                _masked(problem, mask, batch, *size[-2:]), kept,
+                _mask_out(problem, mask, batch, *size[-2:]), kept,
             )
         )  # fmt: skip
     return pieces

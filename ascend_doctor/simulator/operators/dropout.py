@@ -13,7 +13,7 @@ Tensor = torch.Tensor
 ALIGNMENT = 128  # torch_npu's packed masks hold a multiple of 128 bits
 
 
-def kept(x: Tensor, p: float) -> Tensor:
+def draw_mask(x: Tensor, p: float) -> Tensor:
     """A boolean mask over x, drawn on the current device."""
     mask = torch.empty_like(x, dtype=torch.bool)
     device = torch.device("npu", torch.npu.current_device())
@@ -28,14 +28,14 @@ def scaled(x: Tensor, mask: Tensor, p: float) -> Tensor:
 def native_dropout(x: Tensor, p: float, train: bool | None = None) -> tuple[Tensor, Tensor]:
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
-    mask = kept(x, p)
+    mask = draw_mask(x, p)
     return scaled(x, mask, p), mask
 
 
 @implements("npu::_npu_dropout", "npu::_dropout_with_byte_mask")
 def npu_dropout(x: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """(result, mask of bits packed in bytes)."""
-    mask = kept(x, p) if p > 0 else torch.ones_like(x, dtype=torch.bool)
+    mask = draw_mask(x, p) if p > 0 else torch.ones_like(x, dtype=torch.bool)
     length = (x.numel() + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     bits = torch.zeros(length, dtype=torch.uint8)
     bits[: x.numel()] = mask.flatten()

@@ -50,7 +50,7 @@ class OperatorFault:
         return self.seen > int(self.options.get("step", "0"))
 
 
-def declared() -> list[OperatorFault]:
+def read_faults() -> list[OperatorFault]:
     """All faults of the environment, those of the runtime among them."""
     faults = []
     for text in os.environ.get("ASCEND_SIMULATOR_FAULTS", "").split(";"):
@@ -77,7 +77,7 @@ def _aclnn(operator: str) -> str:
     return prefix + "".join(w[:1].upper() + w[1:] for w in words)
 
 
-def _refused(operator: str, code: str) -> RuntimeError:
+def _refusal(operator: str, code: str) -> RuntimeError:
     name = _aclnn(operator)
     return RuntimeError(
         f"{operator}:build/CMakeFiles/torch_npu.dir/compiler_depend.ts:88 NPU function error: "
@@ -137,10 +137,10 @@ def _bite(fault: OperatorFault, operator: str, values: list[torch.Tensor], devic
 
 _REFUSALS: dict[str, Callable[[str, OperatorFault], RuntimeError]] = {
     "kernel-missing": lambda operator, _fault: _unbuilt(operator),
-    "fused-softmax-missing": lambda _operator, _fault: _refused(
+    "fused-softmax-missing": lambda _operator, _fault: _refusal(
         "npu_scaled_masked_softmax", "561103"
     ),
-    "operators-fail": lambda operator, fault: _refused(
+    "operators-fail": lambda operator, fault: _refusal(
         operator, fault.options.get("code", "561103")
     ),
 }

@@ -58,14 +58,14 @@ class Written:
     write: Callable[[Tensor], object]
 
 
-def raised(result: Any, device: torch.device) -> Any:
+def lift(result: Any, device: torch.device) -> Any:
     """The result of a CPU function with its tensors moved to the device."""
     if isinstance(result, Tensor):
         return upload(result, device) if result.is_cpu else result
     if isinstance(result, Written):
         return written(result.size, result.dtype, device, result.write)
     if isinstance(result, (list, tuple)):
-        return type(result)(raised(r, device) for r in result)
+        return type(result)(lift(r, device) for r in result)
     return result
 
 
@@ -75,7 +75,7 @@ def functional(compute: Kernel) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         lowered = Arguments(args, kwargs)
         result = compute(*lowered.positional, **lowered.named)
-        return raised(result, lowered.device or torch.device(DEVICE))
+        return lift(result, lowered.device or torch.device(DEVICE))
 
     return kernel
 
@@ -91,14 +91,14 @@ def creating(compute: Kernel) -> Kernel:
         lowered.named["device"] = CPU
         lowered.named.pop("pin_memory", None)
         result = compute(*lowered.positional, **lowered.named)
-        return raised(result, wanted or lowered.device or torch.device(DEVICE))
+        return lift(result, wanted or lowered.device or torch.device(DEVICE))
 
     return kernel
 
 
 def in_place(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
     """A kernel that writes into its arguments and returns some of them, or new tensors."""
-    places = _returned_places(schema)
+    places = _return_sources(schema)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         lowered = Arguments(args, kwargs)
@@ -107,14 +107,14 @@ def in_place(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
         except BaseException:
             forget_views()  # an operator that fails to resize an argument has changed its sizes
             raise
-        return _returned(places, args, kwargs, result, lowered.device)
+        return _return_tensors(places, args, kwargs, result, lowered.device)
 
     return kernel
 
 
 def writing_out(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
     """A kernel with `out` arguments, written aside because the operator may resize them."""
-    places = _returned_places(schema)
+    places = _return_sources(schema)
     names = [a.name for a in schema.arguments if a.is_out]
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -132,12 +132,12 @@ def writing_out(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
                 if target.shape != written.shape:
                     target.resize_(written.shape)
                 host(target).copy_(written)
-        return _returned(places, args, kwargs, result, lowered.device)
+        return _return_tensors(places, args, kwargs, result, lowered.device)
 
     return kernel
 
 
-def _returned_places(schema: torch.FunctionSchema) -> tuple[tuple[str, int | str] | None, ...]:
+def _return_sources(schema: torch.FunctionSchema) -> tuple[tuple[str, int | str] | None, ...]:
     """For each return the argument it is: by position or by name, or None for a new tensor."""
     places: list[tuple[str, int | str] | None] = []
     for value in schema.returns:
@@ -152,7 +152,7 @@ def _returned_places(schema: torch.FunctionSchema) -> tuple[tuple[str, int | str
     return tuple(places)
 
 
-def _returned(
+def _return_tensors(
     places: tuple[tuple[str, int | str] | None, ...],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -165,7 +165,7 @@ def _returned(
     found = []
     for spot, value in zip(places, values, strict=True):
         if spot is None:
-            found.append(raised(value, device or torch.device(DEVICE)))
+            found.append(lift(value, device or torch.device(DEVICE)))
         else:
             found.append(args[spot[1]] if spot[0] == "position" else kwargs[spot[1]])
     return found[0] if len(found) == 1 else tuple(found)

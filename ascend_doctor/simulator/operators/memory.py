@@ -89,7 +89,7 @@ def upload(value: torch.Tensor, device: torch.device) -> torch.Tensor:
     return result
 
 
-def written(
+def make_written(
     size: Sequence[int],
     dtype: torch.dtype,
     device: torch.device,

@@ -26,7 +26,7 @@ BUILDERS = {
 BY_ROWS, BY_INNER = 0, 2
 
 
-def _grouped(
+def _group(
     x: list[Tensor], weight: list[Tensor], bias: list[Tensor], groups: Any, **kind: Any
 ) -> Any:
     if not isinstance(groups, Tensor):
@@ -41,7 +41,7 @@ def _gmm(
     group_type: int | None = None, group_list_type: int | None = None,
 ) -> Any:  # fmt: skip
     kind = BY_ROWS if group_type is None else group_type
-    return _grouped(
+    return _group(
         x, weight, bias, group_list, group_type=kind, group_list_type=group_list_type or 0
     )
 
@@ -52,9 +52,9 @@ def _gmm_backward(
 ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:  # fmt: skip
     kind = {"group_list_type": group_list_type or 0}
     transposed = [w.transpose(-1, -2) for w in weight]
-    dx = _grouped(grad, transposed, [], group_list, group_type=BY_ROWS, **kind)
+    dx = _group(grad, transposed, [], group_list, group_type=BY_ROWS, **kind)
     turned = [one.transpose(0, 1) for one in x]
-    dw = _grouped(turned, grad, [], group_list, group_type=BY_INNER, **kind)
+    dw = _group(turned, grad, [], group_list, group_type=BY_INNER, **kind)
     return dx, [d.reshape(w.shape) for d, w in zip(dw, weight, strict=True)], []
 
 
@@ -63,7 +63,7 @@ def _gmm_backward_fusion(
 ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
     transposed = [w.transpose(-1, -2) for w in weight]
     kind = {"group_type": BY_ROWS, "group_list_type": group_list_type or 0}
-    return _grouped(grad, transposed, [], group_list, **kind), [], []
+    return _group(grad, transposed, [], group_list, **kind), [], []
 
 
 def _groupmatmul_add(x: Tensor, dy: Tensor, group_list: Tensor, grad: Tensor) -> None:

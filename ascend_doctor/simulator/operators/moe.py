@@ -16,7 +16,7 @@ from .table import implements
 Tensor = torch.Tensor
 
 
-def _unpadded(padded_mode: bool, name: str) -> None:
+def _refuse_padding(padded_mode: bool, name: str) -> None:
     if padded_mode:
         raise RuntimeError(f"{name}: padded_mode currently supports only False")
 
@@ -28,7 +28,7 @@ def _rows(permuted: Tensor, indices: Tensor) -> Tensor:
     return rows * held.unsqueeze(1).to(rows.dtype)
 
 
-def _placed(rows: Tensor, indices: Tensor, size: int) -> Tensor:
+def _place_rows(rows: Tensor, indices: Tensor, size: int) -> Tensor:
     """A tensor of `size` rows with each row at its index; dropped ones leave no trace."""
     held = indices < size
     return rows.new_zeros(size, rows.shape[1]).index_copy_(0, indices[held].long(), rows[held])
@@ -39,7 +39,7 @@ def token_permute(
     tokens: Tensor, indices: Tensor, num_out_tokens: int | None = None, padded_mode: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Tokens (T,H) in the order of their experts `indices` (T,K) or (T,)."""
-    _unpadded(padded_mode, "npu_moe_token_permute")
+    _refuse_padding(padded_mode, "npu_moe_token_permute")
     top_k = 1 if indices.dim() == 1 else indices.shape[1]
     order = indices.flatten().argsort(stable=True)
     kept = order[:num_out_tokens] if num_out_tokens else order
@@ -51,7 +51,7 @@ def token_permute_grad_v2(
     dy: Tensor, sorted_indices: Tensor, tokens: int, dtype: torch.dtype | int, top_k: int,
     padded_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    _unpadded(padded_mode, "npu_moe_token_permute_grad")
+    _refuse_padding(padded_mode, "npu_moe_token_permute_grad")
     rows = _rows(dy, sorted_indices).float().view(tokens, top_k, -1)
     return rows.sum(1).to(dy.dtype)
 
@@ -71,7 +71,7 @@ def token_unpermute_saving(
     padded_mode: bool = False, restore_shape: list[int] | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Tokens summed over their copies, weighted by `probs` (T,K); and what backward needs."""
-    _unpadded(padded_mode, "npu_moe_token_unpermute")
+    _refuse_padding(padded_mode, "npu_moe_token_unpermute")
     top_k = 1 if probs is None else probs.shape[1]
     rows = _rows(permuted, sorted_indices).float().view(-1, top_k, permuted.shape[1])
     if probs is not None:
@@ -93,7 +93,7 @@ def token_unpermute_grad(
     padded_mode: bool = False, restore_shape: list[int] | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Gradients of the permuted tokens and of probs (empty without probs)."""
-    _unpadded(padded_mode, "npu_moe_token_unpermute_grad")
+    _refuse_padding(padded_mode, "npu_moe_token_unpermute_grad")
     copies = dy.float().unsqueeze(1)
     if probs is None:
         d_rows, d_probs = copies, dy.new_empty(0)
@@ -101,7 +101,7 @@ def token_unpermute_grad(
         rows = _rows(permuted, sorted_indices).float().view(*probs.shape, -1)
         d_rows = copies * probs.float().unsqueeze(-1)
         d_probs = (copies * rows).sum(-1).to(probs.dtype)
-    d_permuted = _placed(d_rows.flatten(0, 1), sorted_indices, permuted.shape[0])
+    d_permuted = _place_rows(d_rows.flatten(0, 1), sorted_indices, permuted.shape[0])
     return d_permuted.to(permuted.dtype), d_probs
 
 

@@ -15,12 +15,12 @@ from .table import implements
 Tensor = torch.Tensor
 
 
-def _chosen(routing_map: Tensor) -> tuple[Tensor, Tensor]:
+def _choose(routing_map: Tensor) -> tuple[Tensor, Tensor]:
     """Expert and token of each permuted row: experts in order, tokens in order within each."""
     return routing_map.bool().t().nonzero(as_tuple=True)
 
 
-def _padded_rows(routing_map: Tensor, capacity: int) -> Tensor:
+def _pad_rows(routing_map: Tensor, capacity: int) -> Tensor:
     """Per expert `capacity` tokens: those routed to it first, then others as padding."""
     order = routing_map.to(torch.int8).t().sort(dim=-1, descending=True, stable=True)[1]
     return order[:, :capacity].flatten()
@@ -42,11 +42,11 @@ def token_permute_with_routing_map(
     """
     count, experts = routing_map.shape
     if drop_and_pad:
-        held = _padded_rows(routing_map, (num_out_tokens or count) // experts)
+        held = _pad_rows(routing_map, (num_out_tokens or count) // experts)
         rows, columns = _pairs(held, experts)
         sorted_indices = held
     else:
-        columns, rows = _chosen(routing_map)
+        columns, rows = _choose(routing_map)
         sorted_indices = rows.argsort(stable=True)
     permuted_probs = None if probs is None else probs[rows, columns]
     return tokens.index_select(0, rows), permuted_probs, sorted_indices.int()
@@ -61,7 +61,7 @@ def token_permute_with_routing_map_grad(
     if drop_and_pad:
         rows, columns = _pairs(sorted_indices, experts_num)
     else:
-        columns, rows = _chosen(routing_map)
+        columns, rows = _choose(routing_map)
     d_tokens = torch.zeros(tokens_num, dy.shape[1]).index_add_(0, rows, dy.float())
     if probs_grad is None:
         return d_tokens.to(dy.dtype), None

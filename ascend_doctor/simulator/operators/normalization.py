@@ -14,7 +14,7 @@ def _inner(gamma: Tensor) -> list[int]:
     return list(range(-gamma.dim(), 0))
 
 
-def _normalised(
+def _normalise(
     x: Tensor, gamma: Tensor, epsilon: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     x32 = x.float()
@@ -25,7 +25,7 @@ def _normalised(
 @implements("npu::npu_rms_norm")
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """(y, rstd); rstd has size 1 in each normalised dimension."""
-    return _normalised(x, gamma, epsilon, x.dtype)
+    return _normalise(x, gamma, epsilon, x.dtype)
 
 
 @implements("npu::npu_rms_norm_backward")
@@ -41,7 +41,7 @@ def rms_norm_backward(dy: Tensor, x: Tensor, gamma: Tensor, rstd: Tensor) -> tup
 @implements("npu::npu_gemma_rms_norm")
 def gemma_rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     """As `rms_norm`, with 1 added to gamma (op-plugin, test_npu_gemma_rms_norm.py)."""
-    return _normalised(x, gamma.float() + 1, epsilon, x.dtype)
+    return _normalise(x, gamma.float() + 1, epsilon, x.dtype)
 
 
 @implements("npu::npu_add_rms_norm", "npu::npu_add_rms_norm_v2_functional")
@@ -50,7 +50,7 @@ def add_rms_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(y, rstd, x1 + x2)."""
     total = x1 + x2
-    y, rstd = _normalised(total, gamma, epsilon, x1.dtype)
+    y, rstd = _normalise(total, gamma, epsilon, x1.dtype)
     return y, rstd, total
 
 
