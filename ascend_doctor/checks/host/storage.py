@@ -60,7 +60,8 @@ def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
         )
     elif full or little:
         yield (error if full and needed else warning)(
-            f"The file system of {_name_file_system(system)} is {'full' if full else 'nearly full'}",
+            f"The file system of {_name_file_system(system)} "
+            f"is {'full' if full else 'nearly full'}",
             found=f"{_size(system.free)} of {_size(system.size)} free"
             + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
             + f"; for {what}",

@@ -1,0 +1,45 @@
+"""The words of the code get better, never worse: what is held here may only fall."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from tests import house
+
+# Where the house stands. A change that makes a number smaller lowers it here.
+BANNED = 5190
+PARTICIPLES = 228
+TWICE = 7
+LONG = 3
+MEDIAN_LINES = 130
+
+
+@pytest.fixture(scope="module")
+def measured() -> house.House:
+    return house.measure()
+
+
+def test_no_more_names_of_grammar(measured: house.House) -> None:
+    assert len(measured.banned) <= BANNED, "see `python -m tests.house --where all`"
+
+
+def test_functions_are_called_by_what_they_do(measured: house.House) -> None:
+    assert len(measured.participles) <= PARTICIPLES, "see `python -m tests.house --where all`"
+
+
+def test_no_class_name_stands_twice_that_did_not(measured: house.House) -> None:
+    assert len(measured.twice) <= TWICE, measured.twice
+
+
+def test_functions_and_files_stay_short(measured: house.House) -> None:
+    assert len(measured.long_functions) <= LONG, measured.long_functions
+    assert statistics.median(measured.file_lines) < MEDIAN_LINES
+
+
+def test_what_is_measured_is_found() -> None:
+    assert house.is_participle("_told")
+    assert house.is_participle("refused_calls")
+    assert not house.is_participle("read_samples")
+    assert not house.is_participle("seed")
