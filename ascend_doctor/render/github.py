@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.render.junit import details
+from ascend_doctor.render.fields import details
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 

@@ -16,6 +16,7 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.curves import charts
 from ascend_doctor.render.documented import nearest_rows
+from ascend_doctor.render.fields import fields
 from ascend_doctor.render.layouts import layouts
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shorten
@@ -70,7 +71,7 @@ def page(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=_harmless,
     )
-    pages.filters.update(shortened=shorten)
+    pages.filters.update(shortened=shorten, fields=fields)
     return pages.get_template(name)
 
 

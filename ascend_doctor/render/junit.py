@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from ascend_doctor.findings import Finding, Level
-from ascend_doctor.render.plain import lines, one_line, shorten
+from ascend_doctor.findings import Level
+from ascend_doctor.render.fields import details
+from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
 # "Could not tell" is JUnit's error: the test itself did not come to a verdict.
@@ -48,23 +49,3 @@ def render(report: Report) -> str:
             )
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def details(finding: Finding) -> str:
-    """A finding as plain lines, every one harmless."""
-    remedy = finding.remedy
-    parts = {
-        finding.level.value: finding.title,
-        "at": str(finding.place or ""),
-        "found": finding.found,
-        "wanted": finding.wanted,
-        "why": finding.because,
-        "nodes": shorten(finding.nodes),
-        "ranks": ", ".join(map(str, finding.ranks)),
-        "devices": ", ".join(map(str, finding.devices)),
-        "source": ", ".join(finding.refs),
-        "do": remedy.summary if remedy else "",
-    }
-    rows = [f"{label}: {line}" for label, text in parts.items() if text for line in lines(text)]
-    commands = [f"  {line}" for text in (remedy.commands if remedy else ()) for line in lines(text)]
-    return "\n".join([*rows, *commands])

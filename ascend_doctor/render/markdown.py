@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ascend_doctor.findings import Finding
+from ascend_doctor.render.fields import fields
 from ascend_doctor.render.pairs import matrix_of
-from ascend_doctor.render.plain import lines, one_line, shorten
+from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
 _NODES = 16  # in the matrix of pairs
@@ -38,17 +39,7 @@ def render(report: Report) -> str:
 def about(finding: Finding) -> list[str]:
     """A finding as lines: title, fields, what to type."""
     rows = [f"### {finding.level.value}: {plain(finding.title)}", "", f"- check: `{finding.check}`"]
-    pairs = {
-        "nodes": shorten(finding.nodes),
-        "ranks": ", ".join(map(str, finding.ranks)),
-        "devices": ", ".join(map(str, finding.devices)),
-        "found": finding.found,
-        "wanted": finding.wanted,
-        "why": finding.because,
-        "source": ", ".join(finding.refs),
-        "do": finding.remedy.summary if finding.remedy else "",
-    }
-    rows += [f"- {label}: {plain(text)}" for label, text in pairs.items() if text]
+    rows += [f"- {label}: {plain(text)}" for label, text in fields(finding)]
     if finding.remedy and finding.remedy.commands:
         rows += ["", *fence("\n".join(finding.remedy.commands), "bash")]
     return [*rows, ""]

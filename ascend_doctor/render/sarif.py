@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.render.junit import details
+from ascend_doctor.render.fields import details
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.render.fields import fields
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.pairs import matrix_of
-from ascend_doctor.render.plain import lines, one_line, shorten
+from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
 _LABEL = 7
@@ -63,8 +62,10 @@ class _TextPage(Page):
         title, *more = self.wrapped(f"{word}: {finding.title}  [{finding.check}]", 2)
         head = self.leveled(finding.level, f"{word}:") + title[len(word) + 1 :]
         self.rows += ["", f"{self.mark(finding.level)} {head}", *more]
-        for label, text in _fields(finding):
-            self.field(label, text)
+        before = ""
+        for label, text in fields(finding):
+            self.field("" if label == before else label, text)
+            before = label
         for command in finding.remedy.commands if finding.remedy else ():
             for number, line in enumerate(lines(command)):
                 prompt = "> " if number else "$ "
@@ -136,19 +137,3 @@ def _scope(report: Report) -> str:
     ran = ", ".join(str(level.level) for level in report.levels if level.ran)
     device = "no NPU" if report.bare else f"device {one_line(report.device)}"
     return f"levels {ran}; {device}"
-
-
-def _fields(finding: Finding) -> Iterator[tuple[str, str]]:
-    if finding.place is not None:
-        yield "at", str(finding.place)
-    if finding.nodes:
-        yield "nodes", shorten(finding.nodes)
-    for label, values in (("ranks", finding.ranks), ("device", finding.devices)):
-        if values:
-            yield label, ", ".join(map(str, values))
-    texts = {"found": finding.found, "wanted": finding.wanted, "why": finding.because}
-    yield from ((label, text) for label, text in texts.items() if text)
-    for number, ref in enumerate(finding.refs):
-        yield "" if number else "source", ref
-    if finding.remedy is not None:
-        yield "do", finding.remedy.summary

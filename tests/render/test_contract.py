@@ -167,7 +167,7 @@ def test_markdown(report: Report) -> None:
         *(["###", f"{level}:"] for level in ("error", "warning", "unknown")),
     ]
     fields = [row.split(":")[0] for row in rows if row.startswith("- ")]
-    one = ["- check", "- nodes", "- ranks", "- devices", "- found", "- wanted", "- why"]
+    one = ["- check", "- at", "- nodes", "- ranks", "- device", "- found", "- wanted", "- why"]
     assert fields == [*one, "- source", "- do"] * 3
 
 

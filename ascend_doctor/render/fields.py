@@ -1,0 +1,35 @@
+"""What every format says of a finding beside its level and title, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.findings import Finding
+from ascend_doctor.render.plain import lines, shorten
+
+
+def fields(finding: Finding) -> Iterator[tuple[str, str]]:
+    """Labels and texts, those that are there; a text may have several lines and is not escaped.
+
+    What to type is not among them: formats set it apart.
+    """
+    pairs = (
+        ("at", str(finding.place or "")),
+        ("nodes", shorten(finding.nodes)),
+        ("ranks", ", ".join(map(str, finding.ranks))),
+        ("device", ", ".join(map(str, finding.devices))),
+        ("found", finding.found),
+        ("wanted", finding.wanted),
+        ("why", finding.because),
+        *(("source", ref) for ref in finding.refs),
+        ("do", finding.remedy.summary if finding.remedy else ""),
+    )
+    return ((label, text) for label, text in pairs if text)
+
+
+def details(finding: Finding) -> str:
+    """A finding as plain lines, every one harmless."""
+    pairs = ((finding.level.value, finding.title), *fields(finding))
+    rows = [f"{label}: {line}" for label, text in pairs for line in lines(text)]
+    commands = finding.remedy.commands if finding.remedy else ()
+    return "\n".join([*rows, *(f"  {line}" for text in commands for line in lines(text))])
