@@ -143,7 +143,7 @@ def _bug(arguments: list[str]) -> int:
         f"ascend-doctor {__version__}, Python {sys.version.split()[0]}\n"
         f"arguments: {arguments}\n\n{traceback.format_exc()}"
     )
-    place = ""
+    location = ""
     with (
         contextlib.suppress(OSError),
         tempfile.NamedTemporaryFile(
@@ -151,11 +151,11 @@ def _bug(arguments: list[str]) -> int:
         ) as file,
     ):
         file.write("\n".join(lines(text)))
-        place = file.name
+        location = file.name
     last = clean(traceback.format_exc().strip().splitlines()[-1])
     _say(f"a bug in ascend-doctor: {last}")
-    if not place:
+    if not location:
         click.echo("\n".join(lines(text)), err=True)
-    where = f"in {place}" if place else "above"
+    where = f"in {location}" if location else "above"
     click.echo(f"Please report it with the text {where} (names are redacted).", err=True)
     return EXIT_BUG

@@ -26,12 +26,12 @@ def own(path: list[str], pythonpath: str | None) -> list[str]:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     foreign = {os.getcwd() if _has_folder() else "", ""}
     if pythonpath and not sys.flags.ignore_environment:
-        foreign |= {os.path.abspath(one) for one in pythonpath.split(os.pathsep)}
+        foreign |= {os.path.abspath(entry) for entry in pythonpath.split(os.pathsep)}
         foreign |= set(pythonpath.split(os.pathsep))
     home = site.getusersitepackages()
     if home in path and not os.geteuid() and _owner(home):  # else it may never answer
         foreign.add(home)
-    return [one for one in path if one not in foreign or one == here]
+    return [entry for entry in path if entry not in foreign or entry == here]
 
 
 def _has_folder() -> bool:

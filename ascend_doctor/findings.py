@@ -27,7 +27,7 @@ class Level(enum.Enum):
         return self.rank < other.rank if isinstance(other, Level) else NotImplemented
 
 
-_ORDER = {level: place for place, level in enumerate(Level)}
+_ORDER = {level: position for position, level in enumerate(Level)}
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import pytest
 from tests import house
 
 # Where the house stands. A change that makes a number smaller lowers it here.
-BANNED = 5190
+BANNED = 3418
 PARTICIPLES = 228
 TWICE = 7
 LONG = 3

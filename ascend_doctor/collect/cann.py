@@ -99,7 +99,7 @@ def _components(machine: Machine, root: str) -> tuple[CannComponent, ...]:
     From 8.5 on the files also stand in share/info, where ``Version`` is the release (the runtime
     reads it there: hicann/runtime, RUNTIME_VERSION_PATH). What has no file is in version.cfg.
     """
-    found: dict[str, CannComponent] = {}
+    components: dict[str, CannComponent] = {}
     seen: dict[str, str] = {}
     for folder in matches(machine, root, "*"):
         name = os.path.basename(folder)
@@ -108,20 +108,20 @@ def _components(machine: Machine, root: str) -> tuple[CannComponent, ...]:
             continue
         real = machine.status(f"{folder}/version.info").target
         if real not in seen or os.path.basename(os.path.dirname(real)) == name:
-            found.pop(seen.get(real, ""), None)
+            components.pop(seen.get(real, ""), None)
             seen[real] = name
-            found[name] = component
+            components[name] = component
     for folder in matches(machine, f"{root}/share/info", "*"):
         component = _component(machine, folder)
         if component is not None:
             public = component.public or component.version
-            found.setdefault(component.name, msgspec.structs.replace(component, public=public))
+            components.setdefault(component.name, msgspec.structs.replace(component, public=public))
     running = parse_running_versions(read_or_none(machine, f"{root}/version.cfg") or "")
     for name, (inner, public) in running.items():
-        found.setdefault(
+        components.setdefault(
             name, CannComponent(name=name, version=inner or None, public=public or None)
         )
-    return tuple(found[name] for name in sorted(found))
+    return tuple(components[name] for name in sorted(components))
 
 
 def _component(machine: Machine, folder: str) -> CannComponent | None:

@@ -44,14 +44,14 @@ def shell(machine: Machine, trees: Sequence[CannTree], nnals: Sequence[CannTree]
 
 
 def _spell(machine: Machine, trees: Sequence[CannTree], path: str | None) -> str | None:
-    found = respell(machine, trees, path) if path else None
-    return found[1] if found else path or None
+    match = respell(machine, trees, path) if path else None
+    return match[1] if match else path or None
 
 
 def _roots(machine: Machine, trees: Sequence[CannTree], paths: Iterable[str]) -> tuple[str, ...]:
     """Roots of the installs that the entries lead into, each at its first place."""
-    found = (respell(machine, trees, path) for path in paths)
-    return tuple(dict.fromkeys(one[0].root for one in found if one))
+    matches = (respell(machine, trees, path) for path in paths)
+    return tuple(dict.fromkeys(match[0].root for match in matches if match))
 
 
 def _stale(machine: Machine, entries: Iterable[str]) -> Iterator[str]:

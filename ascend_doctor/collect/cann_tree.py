@@ -78,9 +78,9 @@ def _candidates(machine: Machine) -> Iterator[str]:
             yield from matches(machine, f"{base}/{product}", "[0-9]*")
 
 
-def _merge(found: Iterable[tuple[str, str | None]]) -> tuple[CannTree, ...]:
+def _merge(pairs: Iterable[tuple[str, str | None]]) -> tuple[CannTree, ...]:
     names: dict[str, list[str]] = {}
-    for root, identity in found:
+    for root, identity in pairs:
         if identity is not None:
             names.setdefault(identity, []).append(root.rstrip("/"))
     return tuple(

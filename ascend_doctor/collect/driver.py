@@ -89,10 +89,10 @@ def parse_modules(text: str | None) -> tuple[str, ...] | None:
 
 def _libraries(machine: Machine) -> tuple[Library, ...]:
     searched = places(machine)
-    found = ((name, find(machine, name, searched)) for name in _LIBRARIES)
+    libraries = ((name, find(machine, name, searched)) for name in _LIBRARIES)
     return tuple(
-        Library(name=name, path=place[0], by=place[1]) if place else Library(name=name)
-        for name, place in found
+        Library(name=name, path=path[0], by=path[1]) if path else Library(name=name)
+        for name, path in libraries
     )
 
 

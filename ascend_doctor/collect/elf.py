@@ -110,7 +110,7 @@ class Elf:
         table = self._offset(_GNU_HASH)
         if table is None:
             defined = self._defined()
-            return [one for one in symbols if one.name not in defined]
+            return [symbol for symbol in symbols if symbol.name not in defined]
         return self._without(table, list(symbols))
 
     def _without(self, table: int, symbols: list[Symbol]) -> list[Symbol]:
@@ -123,30 +123,30 @@ class Elf:
         if len(content) != 8 * words:
             raise NotElf("damaged: its hash table is cut off")
         bloom = memoryview(content).cast("Q")
-        found = set()
-        for one in symbols:
-            name, value = one
+        answered = set()
+        for symbol in symbols:
+            name, value = symbol
             word = bloom[(value >> 6) % words]
             if word >> (value & 63) & word >> ((value >> shift) & 63) & 1:
                 index = self._number(_U32, buckets + 4 * (value % count))
                 chains = buckets + 4 * (count - first)
-                if index >= first and self._in_chain(chains, index, one):
-                    found.add(name)
-        return [one for one in symbols if one.name not in found]
+                if index >= first and self._in_chain(chains, index, symbol):
+                    answered.add(name)
+        return [symbol for symbol in symbols if symbol.name not in answered]
 
-    def _in_chain(self, chains: int, index: int, wanted: Symbol) -> bool:
+    def _in_chain(self, chains: int, index: int, symbol: Symbol) -> bool:
         """Whether the chain from this symbol on has the name; the lowest bit marks its end."""
         while True:
             value = self._number(_U32, chains + 4 * index)
-            if value | 1 == wanted.hash | 1 and self._is(index, wanted.name):
+            if value | 1 == symbol.hash | 1 and self._is(index, symbol.name):
                 return True
             if value & 1:
                 return False
             index += 1
 
     def _is(self, index: int, name: bytes) -> bool:
-        place, _, _, section, _, _ = self._numbers(_SYMBOL, self._table + index * _SYMBOL.size)
-        start = self._names + place
+        name_at, _, _, section, _, _ = self._numbers(_SYMBOL, self._table + index * _SYMBOL.size)
+        start = self._names + name_at
         return bool(section) and self._data[start : start + len(name) + 1] == name + b"\0"
 
     def _defined(self) -> set[bytes]:
@@ -191,44 +191,44 @@ class Elf:
                 dynamic = (offset, length)
         return loads, dynamic
 
-    def _dynamic(self, place: tuple[int, int]) -> list[tuple[int, int]]:
-        offset, length = place
-        found = []
+    def _dynamic(self, section: tuple[int, int]) -> list[tuple[int, int]]:
+        offset, length = section
+        tags = []
         for at in range(offset, min(offset + length, len(self._data)) - 15, 16):
             tag, value = self._numbers(_TAG, at)
             if tag == 0:
                 break
-            found.append((tag, value))
-        return found
+            tags.append((tag, value))
+        return tags
 
     def _offset(self, tag: int) -> int | None:
         """Where in the file the table of a tag stands. Tags hold addresses in memory."""
-        address = next((value for one, value in self._tags if one == tag), None)
+        address = next((value for tag_of, value in self._tags if tag_of == tag), None)
         if address is None:
             return None
         for start, size, offset in self._loads:
-            place = address - start + offset
-            if start <= address < start + size and place < len(self._data):
-                return place
+            at = address - start + offset
+            if start <= address < start + size and at < len(self._data):
+                return at
         return None
 
     def _texts(self, tag: int) -> list[str]:
         return [
             self._text(self._names + value).decode("utf-8", "replace")
-            for one, value in self._tags
-            if one == tag
+            for tag_of, value in self._tags
+            if tag_of == tag
         ]
 
     def _text(self, start: int) -> bytes:
         end = self._data.find(b"\0", start, start + _NAME_LIMIT)
         return self._data[start : end if end >= 0 else start + _NAME_LIMIT]
 
-    def _number(self, form: struct.Struct, place: int) -> int:
-        return self._numbers(form, place)[0]
+    def _number(self, form: struct.Struct, at: int) -> int:
+        return self._numbers(form, at)[0]
 
-    def _numbers(self, form: struct.Struct, place: int) -> tuple[int, ...]:
+    def _numbers(self, form: struct.Struct, at: int) -> tuple[int, ...]:
         try:
-            return form.unpack_from(self._data, place)
+            return form.unpack_from(self._data, at)
         except (struct.error, OverflowError) as damaged:
             raise NotElf(f"damaged: {damaged}") from damaged
 

@@ -47,8 +47,10 @@ def environment(
         withheld=tuple(sorted(name for name in env if name not in shown and _RELATED.match(name))),
         misspelt=misspelt(tuple(env), near_misses),
         interfaces=tuple(
-            Interface(name=one["name"], addresses=tuple(one["addresses"]), up=one["up"])
-            for one in machine.value("interfaces", _interfaces)
+            Interface(
+                name=interface["name"], addresses=tuple(interface["addresses"]), up=interface["up"]
+            )
+            for interface in machine.value("interfaces", _interfaces)
         ),
         listening=_listening(machine),
         local_port_range=parse_port_range(

@@ -84,7 +84,7 @@ def _pods(table: dict[str, Any]) -> dict[str, str]:
 
 
 def _tables(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:

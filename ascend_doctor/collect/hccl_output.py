@@ -114,10 +114,10 @@ class CannError(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_cann_error(text: str) -> CannError:
     """Code and values of an error text. Where a text has both codes, the E code says more."""
-    said = [(match, code) for pattern, code in _SAYINGS if (match := pattern.search(text))]
+    matches = [(match, code) for pattern, code in _SAYINGS if (match := pattern.search(text))]
     codes = [match.group(1) for one in (_CODE, _NUMBER) if (match := one.search(text))]
-    codes += [code for _, code in said if code]
+    codes += [code for _, code in matches if code]
     return CannError(
         code=codes[0] if codes else None,
-        values={key: value for match, _ in said for key, value in match.groupdict().items()},
+        values={key: value for match, _ in matches for key, value in match.groupdict().items()},
     )

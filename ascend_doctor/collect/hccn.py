@@ -47,8 +47,8 @@ def hccn(machine: Machine, driver: Driver) -> Hccn:
     of_950 = _is_950(driver)
     devices: list[HccnDevice] = []
     ended: ToolError | None = None
-    for place, number in enumerate(numbers):
-        asked = _Questions(tool=tool, device=place if of_950 else number, of_950=of_950)
+    for position, number in enumerate(numbers):
+        asked = _Questions(tool=tool, device=position if of_950 else number, of_950=of_950)
         devices.append(_ports(asked) if of_950 else _port(asked))
         if asked.refused:
             ended = asked.failed

@@ -50,8 +50,8 @@ def parse_net_health(text: str) -> str | None:
 
 def parse_net_detect(text: str) -> str | None:
     """The address that the device probes."""
-    found = first(parse_pairs(text), "netdetect address", "netdetect addr")
-    return "" if found == _UNSET else found
+    answer = first(parse_pairs(text), "netdetect address", "netdetect addr")
+    return "" if answer == _UNSET else answer
 
 
 def parse_tls(text: str) -> bool | None:

@@ -28,12 +28,12 @@ def holders(machine: Machine) -> Holders:
 def scan(proc: str, seconds: float = _SECONDS) -> dict[str, Any]:
     """``processes`` and ``complete`` as plain values; ``proc`` is a procfs. Takes ``seconds``."""
     end = time.monotonic() + seconds
-    found: list[dict[str, Any]] = []
+    holders: list[dict[str, Any]] = []
     names = sorted((one for one in os.listdir(proc) if one.isdecimal()), key=int)
     complete = "1" in names  # without it, hidepid hides the processes of other users, proc(5)
     for name in names:
         if time.monotonic() > end:
-            return {"processes": found, "complete": False}
+            return {"processes": holders, "complete": False}
         try:
             devices = sorted(set(_devices(f"{proc}/{name}/fd")))
         except PermissionError:
@@ -42,8 +42,8 @@ def scan(proc: str, seconds: float = _SECONDS) -> dict[str, Any]:
             continue
         else:
             if devices:
-                found.append(_holder(proc, name, devices))
-    return {"processes": found, "complete": complete}
+                holders.append(_holder(proc, name, devices))
+    return {"processes": holders, "complete": complete}
 
 
 def _devices(folder: str) -> Iterator[int]:

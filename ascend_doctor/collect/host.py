@@ -150,7 +150,7 @@ def _user() -> dict[str, Any]:
     import grp  # noqa: PLC0415 - only on the live machine
 
     gids = sorted({os.getegid(), *os.getgroups()})
-    names = {one.gr_gid: one.gr_name for one in grp.getgrall()}
+    names = {group.gr_gid: group.gr_name for group in grp.getgrall()}
     return {
         "uid": os.geteuid(),
         "gids": gids,

@@ -48,7 +48,7 @@ def parse_version(source: str) -> str | None:
 
 def import_path(machine: Machine, python: Python) -> ImportPath:
     """All copies of every name, with the version and the checkout of each."""
-    found = copies(machine, python.sys_path, NAMES)
+    copies_of = copies(machine, python.sys_path, NAMES)
     states: dict[str, GitState | None] = {}
     value = machine.env.get("PYTHONPATH", "")
     entries = tuple(value.split(":")) if value else ()
@@ -63,10 +63,12 @@ def import_path(machine: Machine, python: Python) -> ImportPath:
         names=tuple(
             ImportName(
                 name=name,
-                copies=tuple(_with_metadata(machine, name, copy, states) for copy in found[name]),
+                copies=tuple(
+                    _with_metadata(machine, name, copy, states) for copy in copies_of[name]
+                ),
             )
             for name in NAMES
-            if found[name]
+            if copies_of[name]
         ),
     )
 
@@ -106,7 +108,7 @@ def _versions(machine: Machine, name: str, copy: PackageCopy) -> dict[str, str]:
     found = {}
     for part, paths in sources.items():
         versions = (parse_version(read_or_none(machine, path) or "") for path in paths)
-        version = next((one for one in versions if one), None)
+        version = next((text for text in versions if text), None)
         if version is not None:
             found[part] = version
     return found

@@ -48,14 +48,14 @@ def parse_inet6(text: str) -> dict[str, list[str]]:
 
 def _inet(asked: socket.socket) -> dict[str, list[str]]:
     room = array.array("B", bytes(_RECORD.size * _MOST))
-    place, size = room.buffer_info()
-    answer = fcntl.ioctl(asked, _GET_ADDRESSES, struct.pack("iP", size, place))
+    buffer_address, size = room.buffer_info()
+    answer = fcntl.ioctl(asked, _GET_ADDRESSES, struct.pack("iP", size, buffer_address))
     used = struct.unpack("iP", answer)[0]
-    found: dict[str, list[str]] = defaultdict(list)
+    addresses: dict[str, list[str]] = defaultdict(list)
     for label, address in _RECORD.iter_unpack(room.tobytes()[:used]):
         # A second address may be labelled eth0:1.
-        found[_text(label).partition(":")[0]].append(socket.inet_ntoa(address))
-    return found
+        addresses[_text(label).partition(":")[0]].append(socket.inet_ntoa(address))
+    return addresses
 
 
 def _running(asked: socket.socket, name: str) -> bool | None:

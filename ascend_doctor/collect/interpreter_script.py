@@ -45,7 +45,7 @@ def describe(modules: "list[str]") -> "dict[str, object]":
 
 def distributions(path: "list[str]") -> "list[dict[str, object]]":
     """Distributions in the order in which metadata look-ups see them, the hidden ones too."""
-    found, names, folders, links = [], set(), set(), set()
+    rows, names, folders, links = [], set(), set(), set()
     for entry in path:
         folder = os.path.realpath(entry)
         if folder in folders:
@@ -54,14 +54,14 @@ def distributions(path: "list[str]") -> "list[dict[str, object]]":
         for name in listed(entry):
             if name.endswith(".egg-link"):
                 links.add(normalised(name[: -len(".egg-link")]))
-            one = distribution(entry, name)
-            if one is not None:
-                one["shadowed"] = one["name"] in names
-                names.add(one["name"])
-                found.append(one)
-    for one in found:
-        one["editable"] = one["editable"] or one["name"] in links
-    return found
+            row = distribution(entry, name)
+            if row is not None:
+                row["shadowed"] = row["name"] in names
+                names.add(row["name"])
+                rows.append(row)
+    for row in rows:
+        row["editable"] = row["editable"] or row["name"] in links
+    return rows
 
 
 def distribution(folder: str, name: str) -> "dict[str, object] | None":
@@ -72,17 +72,17 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
     """
     if not name.endswith((".dist-info", ".egg-info")) or name.startswith(("~", ".")):
         return None
-    place = os.path.join(folder, name)
+    path = os.path.join(folder, name)
     old = name.endswith(".egg-info")
-    inside = set(listed(place)) if os.path.isdir(place) else set()
+    inside = set(listed(path)) if os.path.isdir(path) else set()
     file = ("PKG-INFO" if old else "METADATA") if inside else ""
-    headers = parse_headers(lines(os.path.join(place, file) if file else place))
+    headers = parse_headers(lines(os.path.join(path, file) if file else path))
     stem = name.rsplit(".", 1)[0].split("-")
     requires = headers.get("requires-dist", [])
     if "requires.txt" in inside:
-        requires = parse_requires(lines(os.path.join(place, "requires.txt")))
-    installer = lines(os.path.join(place, "INSTALLER")) if "INSTALLER" in inside else ()
-    url = lines(os.path.join(place, "direct_url.json")) if "direct_url.json" in inside else ()
+        requires = parse_requires(lines(os.path.join(path, "requires.txt")))
+    installer = lines(os.path.join(path, "INSTALLER")) if "INSTALLER" in inside else ()
+    url = lines(os.path.join(path, "direct_url.json")) if "direct_url.json" in inside else ()
     direct_url = parse_direct_url("".join(url))
     direct_url.update(
         name=normalised(headers.get("name", stem)[0]),
@@ -93,7 +93,7 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
         installer="".join(installer).strip()[:100] or None,
     )
     if direct_url["name"] in WATCHED and "RECORD" in inside:
-        direct_url.update(files(folder, os.path.join(place, "RECORD")))
+        direct_url.update(files(folder, os.path.join(path, "RECORD")))
     return direct_url
 
 
@@ -138,27 +138,27 @@ def parse_headers(text: "Iterable[str]") -> "dict[str, list[str]]":
 
 def parse_requires(text: "Iterable[str]") -> "list[str]":
     """``requires.txt`` of an egg: without extras, conditions as markers."""
-    found, section = [], ""
+    requirements, section = [], ""
     for raw in text:
         line = raw.strip()
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1]
         elif line and not section:
-            found.append(line)
+            requirements.append(line)
         elif line and section.startswith(":"):
-            found.append(line + "; " + section[1:])
-    return found
+            requirements.append(line + "; " + section[1:])
+    return requirements
 
 
 def parse_direct_url(text: str) -> "dict[str, object]":
     """URL, commit and editable of PEP 610. User, password and query of the URL are left out."""
     try:
-        found = json.loads(text or "{}")
+        answer = json.loads(text or "{}")
     except (ValueError, RecursionError):
-        found = {}
-    found = found if isinstance(found, dict) else {}
-    url = found.get("url")
-    parts = [found.get(name) for name in ("vcs_info", "dir_info")]
+        answer = {}
+    answer = answer if isinstance(answer, dict) else {}
+    url = answer.get("url")
+    parts = [answer.get(name) for name in ("vcs_info", "dir_info")]
     vcs, folder = [part if isinstance(part, dict) else {} for part in parts]
     commit = vcs.get("commit_id")
     return {

@@ -82,21 +82,21 @@ def read_options(command: Sequence[str]) -> dict[str, Said]:
 
     The last of several wins, as it does with argparse.
     """
-    found: dict[str, Said] = {}
-    for place, word in enumerate(command):
+    options: dict[str, Said] = {}
+    for position, word in enumerate(command):
         assigned = _ASSIGNED.fullmatch(word)
         if assigned:
             name, value = _short_name(*assigned.group(1, 2)), assigned.group(3)
         elif word.startswith("--"):
             name = word[2:]
-            following = command[place + 1] if place + 1 < len(command) else "--"
+            following = command[position + 1] if position + 1 < len(command) else "--"
             value = "" if following.startswith("--") else following
         else:
             continue
         key = _key(name)
         if key in OPTIONS:
-            found[key] = Said(value=value, word=place)
-    return found
+            options[key] = Said(value=value, word=position)
+    return options
 
 
 def _short_name(before: str, name: str) -> str:
@@ -109,7 +109,7 @@ def _short_name(before: str, name: str) -> str:
 
 def parse_options(command: Sequence[str]) -> dict[str, str]:
     """The values of the options that checks ask for."""
-    return {name: one.value for name, one in read_options(command).items()}
+    return {name: option.value for name, option in read_options(command).items()}
 
 
 def launch(command: Sequence[str], *, partial: bool = False) -> Launch:

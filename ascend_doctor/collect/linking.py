@@ -81,8 +81,8 @@ class Linker:
         """Names that a loaded file needs, itself or through others, and that were not found."""
         waiting, seen = [path], set[str]()
         files = self.files
-        for one in waiting:
-            fresh = set(files[one].header.needed) - seen
+        for library in waiting:
+            fresh = set(files[library].header.needed) - seen
             seen |= fresh
             waiting.extend(self.loaded[name].path for name in fresh if name in self.loaded)
         return frozenset(seen & self.missing.keys())
@@ -139,12 +139,12 @@ class Linker:
 
 def newest(versions: Iterable[str]) -> tuple[str, ...]:
     """The newest version of each interface of the C and the C++ library."""
-    found: dict[str, tuple[tuple[int, ...], str]] = {}
+    newest_of: dict[str, tuple[tuple[int, ...], str]] = {}
     for version in versions:
         if match := _INTERFACE.fullmatch(version):
             number = tuple(int(part) for part in match[2].split("."))
-            found[match[1]] = max(found.get(match[1], ((), "")), (number, version))
-    return tuple(name for _, name in sorted(found.values(), key=lambda pair: pair[1]))
+            newest_of[match[1]] = max(newest_of.get(match[1], ((), "")), (number, version))
+    return tuple(name for _, name in sorted(newest_of.values(), key=lambda pair: pair[1]))
 
 
 def _join(

@@ -22,9 +22,9 @@ def library_path(machine: Machine) -> tuple[str, ...]:
 
 def loader_folders(machine: Machine) -> tuple[str, ...]:
     """Folders of ``/etc/ld.so.conf`` with its includes, then the multi-arch default folders."""
-    found = [*_lines(machine, "/etc/ld.so.conf")]
-    found += [f"{base}/{name}" for base in ("/lib", "/usr/lib") for name in _triplets(machine)]
-    return tuple(dict.fromkeys((*found, *_DEFAULTS)))
+    folders = [*_lines(machine, "/etc/ld.so.conf")]
+    folders += [f"{base}/{name}" for base in ("/lib", "/usr/lib") for name in _triplets(machine)]
+    return tuple(dict.fromkeys((*folders, *_DEFAULTS)))
 
 
 def places(machine: Machine) -> tuple[tuple[str, str], ...]:
@@ -48,8 +48,8 @@ def find(
 
 def find_library(machine: Machine, name: str) -> str | None:
     """Path of the library that the loader would take."""
-    found = find(machine, name, places(machine))
-    return found[0] if found else None
+    path = find(machine, name, places(machine))
+    return path[0] if path else None
 
 
 def _triplets(machine: Machine) -> tuple[str, ...]:

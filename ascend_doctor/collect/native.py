@@ -34,8 +34,8 @@ def native(machine: Machine, python: Python) -> Native:
 
     Raises Unknown where torch_npu has no extension module for this Python that can be read.
     """
-    found = copies(machine, python.sys_path, ("torch", "torch_npu"))
-    torch, package = (next(iter(found[name]), None) for name in ("torch", "torch_npu"))
+    copies_of = copies(machine, python.sys_path, ("torch", "torch_npu"))
+    torch, package = (next(iter(copies_of[name]), None) for name in ("torch", "torch_npu"))
     packages = ((torch, "torch"), (package, "torch_npu"))
     linker = Linker(machine, [(f"{copy.path}/lib", rule) for copy, rule in packages if copy])
     linker.link(_real(machine, python.executable), "the interpreter")
@@ -123,13 +123,13 @@ def _compare_once(
     """``compare``, whose answer is cached: it is half of level 0, and files seldom change."""
     files = sorted(libraries)
     stamps = [(path, *_stamp(path)) for path in files]
-    told = repr((stamps, sorted((path, sorted(one)) for path, one in lacking.items())))
-    kept = Kept.of("symbols", told.encode("utf-8", "replace"))
-    found = kept.get()
+    key_text = repr((stamps, sorted((path, sorted(symbols)) for path, symbols in lacking.items())))
+    cached = Kept.of("symbols", key_text.encode("utf-8", "replace"))
+    found = cached.get()
     if isinstance(found, dict):
         return found
     found = compare(lacking, files)
-    kept.put(found)
+    cached.put(found)
     return found
 
 
@@ -170,7 +170,7 @@ def owner(name: str) -> str:
 
 
 def _is_answer(name: str, lacking: Iterable[str]) -> bool:
-    of_torch = {bool(_TORCH_LIBRARY.match(one)) for one in lacking}
+    of_torch = {bool(_TORCH_LIBRARY.match(library)) for library in lacking}
     kind = owner(name)
     if kind:
         return (kind == "torch") not in of_torch
@@ -192,12 +192,12 @@ def _undefined_symbols(path: str) -> list[bytes]:
         return []
 
 
-def _without(path: str, wanted: list[Any]) -> list[Any]:
+def _without(path: str, symbols: list[Any]) -> list[Any]:
     try:
         with Elf(path) as elf:
-            return elf.without(wanted)
+            return elf.without(symbols)
     except (OSError, NotElf):
-        return wanted
+        return symbols
 
 
 def _module(machine: Machine, python: Python, package: str) -> str | None:
@@ -216,16 +216,16 @@ def _objects(machine: Machine, folder: str) -> tuple[str, ...]:
 
 def _walk(folder: str) -> list[str]:
     """Relative paths of the shared objects below a folder."""
-    found: list[str] = []
-    for place, folders, names in os.walk(folder):
+    paths: list[str] = []
+    for parent, folders, names in os.walk(folder):
         # The C++ headers are most of the folders, and no library lies among them.
         folders[:] = [one for one in folders if one not in {"include", "__pycache__"}]
-        found += (
-            os.path.relpath(os.path.join(place, name), folder)
+        paths += (
+            os.path.relpath(os.path.join(parent, name), folder)
             for name in names
             if name.endswith(".so") or ".so." in name
         )
-    return sorted(found)[:_FILES_LIMIT]
+    return sorted(paths)[:_FILES_LIMIT]
 
 
 def _library(linker: Linker, name: str) -> Library:

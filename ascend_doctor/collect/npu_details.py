@@ -28,11 +28,11 @@ def parse_list(text: str) -> int | None:
 def parse_map(text: str) -> tuple[NpuMapping, ...]:
     """``info -m``. Rows without a number for the runtime (``Mcu``) are not devices."""
     header, *rows = parse_columns(text) or ((),)
-    places = {name: place for place, name in enumerate(header)}
+    places = {name: column for column, name in enumerate(header)}
 
     def cell(row: tuple[str, ...], name: str) -> str:
-        place = places.get(name, len(row))
-        return row[place] if place < len(row) else ""
+        column = places.get(name, len(row))
+        return row[column] if column < len(row) else ""
 
     mappings = []
     for row in rows:
@@ -111,7 +111,7 @@ def parse_topology(text: str) -> Topology | None:
     for row in (line.split() for line in text.splitlines()):
         if not names:
             first_is_name = bool(row and _TOPOLOGY_NAME.match(row[0]))
-            names = tuple(one for one in row if first_is_name and _TOPOLOGY_NAME.match(one))
+            names = tuple(cell for cell in row if first_is_name and _TOPOLOGY_NAME.match(cell))
         elif row and row[0] in names and len(row) > len(names):
             links.setdefault(row[0], tuple(row[1 : len(names) + 1]))
             affinity += row[len(names) + 1 :]

@@ -36,18 +36,18 @@ class Finder(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_finder(text: str) -> Finder:
     """``__editable___NAME_finder.py`` as setuptools writes it; empty where it is anything else."""
-    found: dict[str, object] = {}
+    answer: dict[str, object] = {}
     for name in ("MAPPING", "NAMESPACES", "PATH_PLACEHOLDER"):
         line = re.search(rf"^{name}(?:: [^=\n]+)? = (.+)$", text, re.MULTILINE)
         if line is not None:
-            found[name] = _literal(line.group(1).replace(' + ".__path_hook__"', ""))
+            answer[name] = _literal(line.group(1).replace(' + ".__path_hook__"', ""))
     try:
         return msgspec.convert(
             {
-                "mapping": found.get("MAPPING", {}),
-                "namespaces": found.get("NAMESPACES", {}),
-                "placeholder": f"{found['PATH_PLACEHOLDER']}.__path_hook__"
-                if "PATH_PLACEHOLDER" in found
+                "mapping": answer.get("MAPPING", {}),
+                "namespaces": answer.get("NAMESPACES", {}),
+                "placeholder": f"{answer['PATH_PLACEHOLDER']}.__path_hook__"
+                if "PATH_PLACEHOLDER" in answer
                 else "",
             },
             Finder,
@@ -107,8 +107,8 @@ def _on_path(machine: Machine, entry: str, inside: frozenset[str], name: str) ->
     folder = f"{entry.rstrip('/')}/{name}"
     portion = name in inside and is_directory(machine, folder)
     content = _names(machine, folder) if portion else frozenset()
-    module = next((one for one in sorted(inside) if _is_module(one, name)), None)
-    if any(_is_module(one, "__init__") for one in content):
+    module = next((path for path in sorted(inside) if _is_module(path, name)), None)
+    if any(_is_module(path, "__init__") for path in content):
         return PackageCopy(path=folder, entry=entry, kind="package", parts=_parts(machine, folder))
     if module is not None:
         return PackageCopy(path=f"{entry.rstrip('/')}/{module}", entry=entry, kind="module")
@@ -176,11 +176,11 @@ def _once(machine: Machine, package_copies: Sequence[PackageCopy]) -> Iterator[P
     seen = set()
     for copy in package_copies:
         try:
-            place = machine.status(copy.path).target or copy.path
+            real_path = machine.status(copy.path).target or copy.path
         except OSError:
-            place = copy.path
-        if place not in seen:
-            seen.add(place)
+            real_path = copy.path
+        if real_path not in seen:
+            seen.add(real_path)
             yield copy
 
 

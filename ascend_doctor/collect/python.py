@@ -46,8 +46,8 @@ def parse_interpreter(text: str) -> Python | None:
     """What the script wrote after its sentinel; None where there is no whole answer."""
     _, sentinel, rest = text.rpartition(f"\n{interpreter_script.SENTINEL}")
     try:
-        found = json.loads(rest.partition("\n")[0]) if sentinel else None
-        return msgspec.convert(found, Python)
+        answer = json.loads(rest.partition("\n")[0]) if sentinel else None
+        return msgspec.convert(answer, Python)
     except (ValueError, RecursionError):
         return None
 
@@ -98,9 +98,9 @@ def _active(machine: Machine) -> tuple[str | None, str]:
     return next((path for path in paths if _is_program(machine, path[0])), (None, ""))
 
 
-def _within(machine: Machine, given: str) -> str:
+def _within(machine: Machine, path: str) -> str:
     """A folder stands for the environment that it holds."""
-    return f"{given.rstrip('/')}/bin/python" if is_directory(machine, given) else given
+    return f"{path.rstrip('/')}/bin/python" if is_directory(machine, path) else path
 
 
 def _is_program(machine: Machine, path: str) -> bool:
@@ -113,14 +113,14 @@ def _is_program(machine: Machine, path: str) -> bool:
     )
 
 
-def _own(machine: Machine, found: Python) -> bool:
+def _own(machine: Machine, python: Python) -> bool:
     """Environments share the file of their interpreter, so prefix and file both count."""
     doctor: dict[str, Any] = machine.value("the doctor's interpreter", _doctor)
     try:
-        real = machine.status(found.executable).target
+        real = machine.status(python.executable).target
     except OSError:
         return False
-    return bool(doctor == {"prefix": found.prefix, "executable": real})
+    return bool(doctor == {"prefix": python.prefix, "executable": real})
 
 
 def _doctor() -> dict[str, str]:

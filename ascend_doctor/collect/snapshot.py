@@ -41,22 +41,22 @@ class Taking:
         """What is there; ``missing`` is the reason of what is not, where it says one."""
         sections, gaps = dict(self.sections), list(self.gaps)
         if missing:
-            told = {one.section for one in gaps}
-            for name, one in tuple(self.outcomes.items()):
-                if isinstance(one, Section) and name not in told:
-                    sections.setdefault(name, _storable(one))
+            gap_sections = {one.section for one in gaps}
+            for name, outcome in tuple(self.outcomes.items()):
+                if isinstance(outcome, Section) and name not in gap_sections:
+                    sections.setdefault(name, _storable(outcome))
             gaps += [
                 Gap(section=name, reason=missing)
                 for name in _COLLECTED
-                if name not in sections and name not in told
+                if name not in sections and name not in gap_sections
             ]
-        found: dict[str, Any] = dict(sections)
+        collected: dict[str, Any] = dict(sections)
         return Snapshot(
             tool_version=__version__,
             taken_at=self.taken_at,
             simulated=self.simulated,
             gaps=tuple(sorted(gaps, key=lambda gap: gap.section)),
-            **found,
+            **collected,
         )
 
 
@@ -176,9 +176,9 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(one) for key, one in value.items()}
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_encodable(one) for one in value]
+        return [_encodable(item) for item in value]
     return value
 
 

@@ -48,7 +48,7 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
 def _stack(file: str, lock: locks.Lock) -> Path:
     path = Path(os.path.abspath(file))
     beside = path if path.is_dir() else path.parent
-    if any((beside / one.path).is_dir() for one in lock.checkouts):
+    if any((beside / checkout.path).is_dir() for checkout in lock.checkouts):
         return beside
     return locks.Prefix.of(None).current() or beside
 

@@ -26,18 +26,18 @@ def storage(machine: Machine) -> Storage:
     uses: dict[str, list[str]] = {}
     for use, path in folders(machine):
         uses.setdefault(path, []).append(use)
-    found, untold = [], []
+    systems, untold = [], []
     for path, of in uses.items():
         answer = _answer(machine, path)
         if answer is None:
             untold.append(path)
         else:
-            found.append(
+            systems.append(
                 msgspec.convert(
                     {"path": path, **answer, "uses": tuple(dict.fromkeys(of))}, FileSystem
                 )
             )
-    return Storage(source="statvfs", places=tuple(found), untold=tuple(untold))
+    return Storage(source="statvfs", places=tuple(systems), untold=tuple(untold))
 
 
 def _answer(machine: Machine, path: str) -> dict[str, Any] | None:
@@ -67,12 +67,12 @@ def folders(machine: Machine) -> Iterator[tuple[str, str]]:
 
 def room(path: str) -> dict[str, Any]:
     """Room at a folder, or at the nearest one above it that exists."""
-    place = path
-    while not os.path.exists(place) and len(place) > 1:
-        place = os.path.dirname(place)
-    statvfs = os.statvfs(place)
+    existing = path
+    while not os.path.exists(existing) and len(existing) > 1:
+        existing = os.path.dirname(existing)
+    statvfs = os.statvfs(existing)
     return {
-        "path": place,
+        "path": existing,
         "size": statvfs.f_frsize * statvfs.f_blocks,
         "free": statvfs.f_frsize * statvfs.f_bavail,
         "files": statvfs.f_files,

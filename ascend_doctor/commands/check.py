@@ -284,8 +284,8 @@ class Probing:
         self, chosen: Sequence[Check], level: int, *, total: float, quiet: bool
     ) -> tuple[tuple[ProbeRun, ...], bool]:
         """Runs of the probes that the chosen checks read, and whether they were interrupted."""
-        wanted = {check.probe for check in chosen if check.probe and check.level <= level}
-        if not wanted or self.facts.python is None:
+        probe_names = {check.probe for check in chosen if check.probe and check.level <= level}
+        if not probe_names or self.facts.python is None:
             return (), False
         gc.enable()  # probes take minutes
         from ascend_doctor.probing.schedule import plan, run_all  # noqa: PLC0415
@@ -302,7 +302,7 @@ class Probing:
                 python=self.facts.python.executable,
                 env=self.env,
             )
-            if request.probe in wanted
+            if request.probe in probe_names
         ]
         with ProbeDisplay(quiet=quiet) as display:
             try:

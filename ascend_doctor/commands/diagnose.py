@@ -90,8 +90,8 @@ def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tu
     from ascend_doctor.judging.judge import Case, judge  # noqa: PLC0415 - as above
     from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415 - as above
 
-    wanted = {name for cause in diagnosis.causes for name in cause.caught_by}
-    chosen = [check for check in all_checks() if check.id in wanted and check.level == 0]
+    ids = {name for cause in diagnosis.causes for name in cause.caught_by}
+    chosen = [check for check in all_checks() if check.id in ids and check.level == 0]
     if not chosen:
         return ()
     examination = Examination(LiveMachine(), overlays=overlays)

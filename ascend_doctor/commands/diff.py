@@ -42,8 +42,8 @@ def command(*, left: str, right: str, shape: str, overlays: tuple[str, ...], red
         for group, rows in groupby(found, key=lambda difference: difference.group):
             click.echo(f"{group}:")
             for row in rows:
-                told = f"  {row.setting}: {row.left} -> {row.right}"
-                click.echo(one_line(told))
+                line = f"  {row.setting}: {row.left} -> {row.right}"
+                click.echo(one_line(line))
         if not found:
             click.echo("no difference in what is compared")
     return EXIT_FINDINGS if found else EXIT_OK

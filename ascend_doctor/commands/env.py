@@ -37,13 +37,13 @@ class _Sourced(click.Command):
     """A command whose output is run: where it fails, the shell that sources it shall fail too."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **more: Any) -> Any:
-        given = list(args)
+        arguments = list(args)
         try:
             return super().make_context(info_name, args, *rest, **more)
         except click.exceptions.Exit:
             raise
         except BaseException:
-            _fail(given)
+            _fail(arguments)
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -107,8 +107,8 @@ def _wanted_changes(environ: Mapping[str, str], folder: Path | None) -> list[Cha
     for checkout in (*stack.checkouts.values(), *filter(None, [stack.environment])):
         if not is_directory(machine, checkout):
             raise DataError(f"{checkout} is missing from the stack; run ascend-doctor setup again")
-    place = _place(machine, stack, lock.system.get("cann") if lock else None)
-    if place.cann is None:
+    host = _place(machine, stack, lock.system.get("cann") if lock else None)
+    if host.cann is None:
         if not stack.checkouts:
             raise DoctorError(
                 "there is neither a stack nor a CANN toolkit to set variables for; "
@@ -117,17 +117,17 @@ def _wanted_changes(environ: Mapping[str, str], folder: Path | None) -> list[Cha
         click.echo(
             "ascend-doctor: no CANN toolkit was found; torch will not load torch_npu", err=True
         )
-    return changes_to(environ, variables(base, stack, place))
+    return changes_to(environ, variables(base, stack, host))
 
 
 def _stack_folder(prefix: str | None) -> Path | None:
     """The stack in use; None where none was asked for and none was ever built."""
     if prefix and (Path(prefix) / locks.FILE).is_file():
         return Path(os.path.abspath(prefix))
-    place = locks.Prefix.of(prefix)
-    current = place.current()
+    prefix_ = locks.Prefix.of(prefix)
+    current = prefix_.current()
     if current is None and (prefix or os.environ.get("ASCEND_DOCTOR_PREFIX")):
-        raise DataError(f"{place.root}: no setup has ended here; see ascend-doctor setup --help")
+        raise DataError(f"{prefix_.root}: no setup has ended here; see ascend-doctor setup --help")
     return current
 
 
@@ -138,13 +138,17 @@ def _shell_stack(machine: Machine) -> StackPaths:
     return StackPaths(checkouts={"megatron-lm": os.path.normpath(tree)} if named else {})
 
 
-def _place(machine: Machine, stack: StackPaths, wanted: str | None) -> CannHost:
+def _place(machine: Machine, stack: StackPaths, version_of_lock: str | None) -> CannHost:
     trees, libraries = toolkits(machine), nnals(machine)
-    tree = next((one for one in trees if wanted and _version(machine, one) == wanted), None)
+    tree = next(
+        (one for one in trees if version_of_lock and _version(machine, one) == version_of_lock),
+        None,
+    )
     tree = tree or next(iter(trees), None)
-    if tree and wanted and (version := _version(machine, tree)) != wanted:
-        told = f"the stack was made for CANN {wanted}; here is {version or 'an unknown version'}"
-        click.echo(f"ascend-doctor: {one_line(told)} in {one_line(tree.root)}", err=True)
+    if tree and version_of_lock and (version := _version(machine, tree)) != version_of_lock:
+        here = version or "an unknown version"
+        summary = f"the stack was made for CANN {version_of_lock}; here is {here}"
+        click.echo(f"ascend-doctor: {one_line(summary)} in {one_line(tree.root)}", err=True)
     active = machine.env.get("VIRTUAL_ENV") or machine.env.get("CONDA_PREFIX")
     nnal = next(
         (library for library in libraries if exists(machine, f"{library.root}/version.info")), None
@@ -153,7 +157,7 @@ def _place(machine: Machine, stack: StackPaths, wanted: str | None) -> CannHost:
         machine=machine,
         cann=_install(machine, tree) if tree else None,
         nnal=_install(machine, nnal) if nnal else None,
-        others=tuple(_install(machine, one) for one in (*trees, *libraries) if one != tree),
+        others=tuple(_install(machine, root_) for root_ in (*trees, *libraries) if root_ != tree),
         driver=_driver(machine),
         arch=os.uname().machine,
         abi=torch_abi(machine, stack.environment or active),
@@ -180,7 +184,7 @@ def _driver(machine: Machine) -> tuple[str, ...] | None:
     """
     info = parse_assignments(read_or_none(machine, "/etc/ascend_install.info") or "")
     root = info.get("Driver_Install_Path_Param") or "/usr/local/Ascend"
-    folders = [f"{root}/driver/{one}" for one in ("lib64", "lib64/common", "lib64/driver")]
+    folders = [f"{root}/driver/{name}" for name in ("lib64", "lib64/common", "lib64/driver")]
     if any(exists(machine, f"{folder}/{_HAL}") for folder in folders):
         return tuple(folder for folder in folders if is_directory(machine, folder))
     configured = [spot for spot in places(machine) if spot[1] != "LD_LIBRARY_PATH"]

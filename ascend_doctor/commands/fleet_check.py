@@ -101,7 +101,7 @@ def command(  # noqa: PLR0913 - the options of the command
             click.echo(f"The nodes are checked, for at most {job.deadline:g} s.", err=True)
         silent, interrupted = _run(engine, job)
         merged = merge(report_files([folder]), wanted.stack, by_file=True)
-    expected = tuple(dict.fromkeys((*hosts, *(one.node for one in silent))))
+    expected = tuple(dict.fromkeys((*hosts, *(node.node for node in silent))))
     if not merged.nodes and not merged.unreadable and not expected:
         raise DataError("the check ran on no node" + (": interrupted" if interrupted else ""))
     report = judge(
@@ -109,7 +109,7 @@ def command(  # noqa: PLR0913 - the options of the command
         expected=expected,
         fail_on=wanted.output.fail_on,
         seconds=time.monotonic() - start,
-        reasons={one.node: one.reason for one in silent},
+        reasons={node.node: node.reason for node in silent},
     )
     code = wanted.write(msgspec.structs.replace(report, interrupted=interrupted))
     return EXIT_INTERRUPTED if interrupted else code

@@ -41,15 +41,15 @@ _TAINT = re.compile(
 )
 
 
-def _pairs(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
-    matches = [_PAIR.fullmatch(one) for one in given]
+def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Any:
+    matches = [_PAIR.fullmatch(text) for text in texts]
     if None in matches:
         raise click.BadParameter("give KEY=VALUE")
     return tuple((match["key"], match["value"]) for match in matches if match)
 
 
-def _taints(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Any:
-    matches = [_TAINT.fullmatch(one) for one in given]
+def _taints(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Any:
+    matches = [_TAINT.fullmatch(text) for text in texts]
     if None in matches:
         raise click.BadParameter("give KEY[=VALUE][:EFFECT], as `kubectl describe node` shows it")
     return tuple(
@@ -59,10 +59,10 @@ def _taints(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> An
     )
 
 
-def _name(_: click.Context, __: click.Parameter, given: str) -> str:
-    if given and not _NAME.fullmatch(given):
-        raise click.BadParameter(f"{given!r} is no name; small letters, digits and dashes are")
-    return given
+def _name(_: click.Context, __: click.Parameter, text: str) -> str:
+    if text and not _NAME.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is no name; small letters, digits and dashes are")
+    return text
 
 
 @click.command("manifest")
@@ -141,7 +141,7 @@ def command(  # noqa: PLR0913 - the options of the command
         raise click.UsageError("--initcontainer is a gate: no --nodes, --gang, --claim or --level")
     chips = FAMILIES[family]
     count = npus or chips.npus
-    wanted = ManifestOptions(
+    manifest_options = ManifestOptions(
         command=(
             *_source_lines(sources),
             *doctor_words(doctor),
@@ -153,8 +153,13 @@ def command(  # noqa: PLR0913 - the options of the command
         label=chips.label,
         **options,
     )
-    shape = yaml.dump(_KINDS[kind](wanted), Dumper=_Dumper, sort_keys=False, width=100)
-    text = "".join(f"# {one}\n".replace(" \n", "\n") for one in _header_lines(kind, wanted)) + shape
+    shape = yaml.dump(_KINDS[kind](manifest_options), Dumper=_Dumper, sort_keys=False, width=100)
+    text = (
+        "".join(
+            f"# {line}\n".replace(" \n", "\n") for line in _header_lines(kind, manifest_options)
+        )
+        + shape
+    )
     put(file, text)
 
 
@@ -188,9 +193,9 @@ def _check(on_nodes: OnNodes, *, gate: int, gang: bool) -> tuple[str, ...]:
     )
 
 
-def _header_lines(kind: str, wanted: ManifestOptions) -> Iterator[str]:
+def _header_lines(kind: str, options: ManifestOptions) -> Iterator[str]:
     """What stands on top."""
-    space = f" -n {wanted.namespace}" if wanted.namespace else ""
+    space = f" -n {options.namespace}" if options.namespace else ""
     yield f"Written by ascend-doctor {__version__}."
     yield "Shape, label, resource, ASCEND_VISIBLE_DEVICES: Ascend/mind-cluster@22bb3d98"
     yield "  docs/en/scheduling/api/ascend_job.md and docs/en/scheduling/usage/basic_scheduling/"
@@ -206,13 +211,13 @@ def _header_lines(kind: str, wanted: ManifestOptions) -> Iterator[str]:
         return
     label = "volcano.sh/job-name" if kind == "volcano" else "job-name"
     yield f"kubectl{space} create -f FILE"
-    if wanted.claim:
-        yield f"When every pod has ended, where the claim {wanted.claim} is mounted as reports:"
+    if options.claim:
+        yield f"When every pod has ended, where the claim {options.claim} is mounted as reports:"
         yield "ascend-doctor merge reports --by-file --lists ."
         return
     yield "When every pod has ended:"
     yield "mkdir -p reports"
-    yield f"for pod in $(kubectl{space} get pods -l {label}={wanted.name} -o name); do"
+    yield f"for pod in $(kubectl{space} get pods -l {label}={options.name} -o name); do"
     yield f'  kubectl{space} logs "$pod" >"reports/${{pod#pod/}}.json"'
     yield "done"
     yield "ascend-doctor merge reports --lists ."

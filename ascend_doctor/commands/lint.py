@@ -66,12 +66,12 @@ def command(  # noqa: PLR0913 - the options of the command
         raise click.UsageError("give a file, or a command behind --")
     rows = catalog(overlays)
     base = _machine(rows, megatron, soc, here=here)
-    told = [*_of_files(files, rows), *([of_command(words, rows)] if words else [])]
+    inputs = [*_of_files(files, rows), *([of_command(words, rows)] if words else [])]
     chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
     found = unique(
         tuple(
             finding
-            for each in told
+            for each in inputs
             for finding in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
         )
     )
@@ -112,10 +112,12 @@ def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:
     )
 
 
-def _report(found: tuple[Finding, ...], base: Snapshot, output: Output, seconds: float) -> Report:
-    if not found:
+def _report(
+    findings: tuple[Finding, ...], base: Snapshot, output: Output, seconds: float
+) -> Report:
+    if not findings:
         title = "nothing in these files launches a training that the doctor knows"
-        found = (Finding(check="lint", level=Level.UNKNOWN, title=title),)
+        findings = (Finding(check="lint", level=Level.UNKNOWN, title=title),)
     return Report(
         tool_version=__version__,
         taken_at=base.taken_at,
@@ -125,8 +127,8 @@ def _report(found: tuple[Finding, ...], base: Snapshot, output: Output, seconds:
         simulated=False,
         redacted=False,
         levels=(),
-        verdict=verdict(found, fail_on=output.fail_on),
-        findings=found,
+        verdict=verdict(findings, fail_on=output.fail_on),
+        findings=findings,
         snapshot=base,
         seconds=round(seconds, 3),
     )

@@ -67,7 +67,7 @@ def list_rows(overlays: tuple[str, ...], shape: str) -> int:
 def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:
     """Show the stack ID, or the component ID (or ID==VERSION), with every row and source."""
     rows = catalog(overlays)
-    stack = next((one for one in rows.stacks if one.id == identity), None)
+    stack = next((row for row in rows.stacks if row.id == identity), None)
     if stack is not None:
         _say(pretty(stack) if shape == "json" else "\n".join(_stack(stack)))
         return 0
@@ -88,14 +88,14 @@ def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:
 @click.argument("one")
 @click.argument("other")
 @matrix_option
-def why_bound(one: str, other: str, overlays: tuple[str, ...]) -> int:
+def why_bound(component: str, other: str, overlays: tuple[str, ...]) -> int:
     """Show the rows that bind ONE and OTHER: components, or versions as ID==VERSION."""
     rows = catalog(overlays)
-    bonds = why(rows, choose(rows, one), choose(rows, other))
+    bonds = why(rows, choose(rows, component), choose(rows, other))
     for bond in bonds:
         _say(f"{bond.kind}: {bond.row}: {bond.text}", *_sources(bond.sources, indent="    "))
     if not bonds:
-        _say(f"no row binds {one} and {other}")
+        _say(f"no row binds {component} and {other}")
     return 0
 
 
@@ -133,7 +133,7 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
     *,
     megatron: str,
     framework: str | None,
-    given: tuple[str, ...],
+    pins: tuple[str, ...],
     anywhere: bool,
     doubts: bool,
     overlays: tuple[str, ...],
@@ -146,7 +146,7 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
 
     rows = catalog(overlays)
     machine = {} if anywhere else _this_machine(rows)
-    machine |= facts_on(rows, given)
+    machine |= facts_on(rows, pins)
     question = SolveQuery(wishes=wishes(rows, megatron, framework), machine=machine, doubts=doubts)
     solution = solve(rows, question)
     if shape == "json":
@@ -166,16 +166,16 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
 _FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
 
 
-def facts_on(rows: Catalog, given: Iterable[str]) -> dict[str, str]:
+def facts_on(rows: Catalog, pins: Iterable[str]) -> dict[str, str]:
     """Machine facts as --on has them: a chip is its family, Python its line.
 
     Raises UsageError for what is no fact, or no version of it.
     """
     machine = {}
-    for one in given:
-        name, mark, version = one.partition("=")
+    for pin in pins:
+        name, mark, version = pin.partition("=")
         if not mark or name not in _FACTS:
-            raise click.UsageError(f"--on {one}: give NAME=VERSION with one of {', '.join(_FACTS)}")
+            raise click.UsageError(f"--on {pin}: give NAME=VERSION with one of {', '.join(_FACTS)}")
         machine[name] = _fact(rows, name, version)
     return machine
 
@@ -190,7 +190,7 @@ def _fact(rows: Catalog, name: str, version: str) -> str:
         version = version.rpartition(".")[0]
     listed = version in known or not known or name == "driver"
     if not listed or not is_version(component.scheme, version):
-        begun = [one for one in known if one.startswith(version)]
+        begun = [release for release in known if release.startswith(version)]
         near = begun or difflib.get_close_matches(version, known, n=3, cutoff=0.3) or known[:6]
         raise click.UsageError(
             f"--on {name}={version}: the matrix knows no {component.title} {version}; "
@@ -229,7 +229,7 @@ def _solution(solution: Solution, machine: dict[str, str]) -> Iterable[str]:
     for name, version in sorted(solution.versions.items()):
         yield f"  {name:<22} {version}"
     for name, ranges in sorted(solution.ranges.items()):
-        yield f"  {name:<22} {', '.join(one for one in ranges if one) or 'any'}"
+        yield f"  {name:<22} {', '.join(text for text in ranges if text) or 'any'}"
     for doubt in solution.doubts:
         got = f"got {doubt.version}" if doubt.version else "another range is needed"
         yield f"doubt: {doubt.by} is documented with {_need(doubt.need)}; {got}"
@@ -238,10 +238,10 @@ def _solution(solution: Solution, machine: dict[str, str]) -> Iterable[str]:
 
 def refusal_lines(refused: Refusal, question: SolveQuery) -> Iterable[str]:
     """A refusal in words, a line each."""
-    wanted = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
-    given = [f"{name} {question.machine[name]}" for name in refused.machine]
-    here = f" on a machine with {' and '.join(given)}" if given else ""
-    yield f"no stack has {' and '.join(wanted)}{here}"
+    wishes_ = [f"{name} {question.wishes[name]}".rstrip() for name in refused.wishes]
+    pins = [f"{name} {question.machine[name]}" for name in refused.machine]
+    here = f" on a machine with {' and '.join(pins)}" if pins else ""
+    yield f"no stack has {' and '.join(wishes_)}{here}"
     yield from (f"because {reason}" for reason in refused.reasons)
     yield from (f"instead {change}" for change in refused.changes)
 

@@ -91,22 +91,22 @@ def command(  # noqa: PLR0913 - the options of the command
         wrong = [text for _, text in broken(asked, layout)]
         if wrong:
             raise DataError(f"{layout.name} is not legal: {'; '.join(wrong)}")
-        found: tuple[RankedLayout, ...] = (choice(asked, layout, where),)
+        layouts: tuple[RankedLayout, ...] = (choice(asked, layout, where),)
     else:
-        found = choices(asked, npus, where)
+        layouts = choices(asked, npus, where)
     frameworks = [framework] if framework else list(FRAMEWORKS)
     if shape == "html":
         from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone
 
-        text = render(asked, where, found[:top], legal=len(found), frameworks=frameworks)
+        text = render(asked, where, layouts[:top], legal=len(layouts), frameworks=frameworks)
     elif shape == "json":
-        text = _lines(pretty(_data(asked, where, found[:top], framework)).splitlines())
+        text = _lines(pretty(_data(asked, where, layouts[:top], framework)).splitlines())
     else:
-        text = _lines(_text(asked, where, found, top, npus))
-        if found:
-            text += _lines(_detail(asked, where, found[0], frameworks, every=all_groups))
+        text = _lines(_text(asked, where, layouts, top, npus))
+        if layouts:
+            text += _lines(_detail(asked, where, layouts[0], frameworks, every=all_groups))
     put(file, text)
-    return EXIT_FINDINGS if not found or found[0].fits is False else 0
+    return EXIT_FINDINGS if not layouts or layouts[0].fits is False else 0
 
 
 def _version(text: str) -> str:
@@ -134,17 +134,17 @@ def _lines(rows: Iterable[str]) -> str:
 
 
 def _text(
-    asked: LayoutQuery, where: RankBudget, found: Sequence[RankedLayout], top: int, npus: int
+    asked: LayoutQuery, where: RankBudget, layouts: Sequence[RankedLayout], top: int, npus: int
 ) -> Iterator[str]:
     run = asked.run
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
     yield (
         f"{asked.model.title} on {npus} NPUs: {how}, {run.micro_batch} x {run.sequence} tokens, "
-        f"{quantity(len(found), 'legal layout')}"
+        f"{quantity(len(layouts), 'legal layout')}"
     )
     if asked.model.note:
         yield asked.model.note
-    if not found:
+    if not layouts:
         yield "no layout satisfies every rule:"
         yield from (f"  {rule.text} ({rule.source})" for rule in RULES)
         return
@@ -153,14 +153,14 @@ def _text(
     yield ""
     experts = "  experts" if asked.model.experts else ""
     yield f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<8}{'recompute':<10}{experts}  over nodes"
-    for number, one in enumerate(found[:top], 1):
-        fits = {True: "yes", False: "no", None: "?"}[one.fits]
-        each = f"  {one.experts:>7}" if asked.model.experts else ""
-        again = "full" if one.memory.recompute else "none"
-        crosses = ", ".join(kind.upper() for kind in one.crosses)
+    for number, layout in enumerate(layouts[:top], 1):
+        fits = {True: "yes", False: "no", None: "?"}[layout.fits]
+        each = f"  {layout.experts:>7}" if asked.model.experts else ""
+        again = "full" if layout.memory.recompute else "none"
+        crosses = ", ".join(kind.upper() for kind in layout.crosses)
         over = crosses or ("none" if where.per_node else "?")
         yield (
-            f"{number:>3} {one.layout.name:<22}{one.memory.total / GIB:>10.1f}  {fits:<8}"
+            f"{number:>3} {layout.layout.name:<22}{layout.memory.total / GIB:>10.1f}  {fits:<8}"
             f"{again:<10}{each}  {over}"
         )
 
@@ -168,23 +168,23 @@ def _text(
 def _detail(
     asked: LayoutQuery,
     where: RankBudget,
-    one: RankedLayout,
+    ranked: RankedLayout,
     frameworks: Sequence[str],
     *,
     every: bool,
 ) -> Iterator[str]:
     yield ""
-    yield f"{one.layout.name}: {describe_sizes(one.layout)}"
-    yield f"  memory of a rank of stage {one.memory.stage}: {_memory(one.memory)}"
+    yield f"{ranked.layout.name}: {describe_sizes(ranked.layout)}"
+    yield f"  memory of a rank of stage {ranked.memory.stage}: {_memory(ranked.memory)}"
     yield ""
-    yield from picture(asked, one, where.per_node)
+    yield from picture(asked, ranked, where.per_node)
     yield ""
     yield "groups"
-    yield from groups(one.layout, experts=bool(asked.model.experts), every=every)
+    yield from groups(ranked.layout, experts=bool(asked.model.experts), every=every)
     for name in frameworks:
         yield ""
         yield name
-        yield from (f"  {flag}" for flag in FRAMEWORKS[name](asked, one))
+        yield from (f"  {flag}" for flag in FRAMEWORKS[name](asked, ranked))
     yield ""
     yield "rules"
     yield from (f"  {rule.text} ({rule.source})" for rule in RULES)
@@ -207,15 +207,15 @@ def _data(
     names = [framework] if framework else list(FRAMEWORKS)
     layouts = [
         {
-            **msgspec.to_builtins(one),
-            "name": one.layout.name,
-            "total": one.memory.total,
-            "dp": one.layout.dp,
-            "edp": one.layout.edp,
-            "groups": {kind: one.layout.groups(kind) for kind in TITLES},
-            "flags": {name: FRAMEWORKS[name](asked, one) for name in names},
+            **msgspec.to_builtins(ranked),
+            "name": ranked.layout.name,
+            "total": ranked.memory.total,
+            "dp": ranked.layout.dp,
+            "edp": ranked.layout.edp,
+            "groups": {kind: ranked.layout.groups(kind) for kind in TITLES},
+            "flags": {name: FRAMEWORKS[name](asked, ranked) for name in names},
         }
-        for one in found
+        for ranked in found
     ]
     return {
         "schema": _SCHEMA,

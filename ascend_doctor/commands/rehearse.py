@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913 - the options of the command
         for fault in FAULTS:
             click.echo(f"{fault.id:<22} {fault.title}")
         return 0
-    injected = [parse(one) for one in faults]
+    injected = [parse(text) for text in faults]
     live = LiveMachine()
     folder = stack.folder_of(prefix, megatron) if prefix or megatron else None
     interpreter = python or (stack.interpreter_of(folder) if folder else active(live))
@@ -102,8 +102,8 @@ def command(  # noqa: PLR0913 - the options of the command
         builds.update(injection.fault.builds)
     tree = build(Path(interpreter), **builds)
     if lacking := packages.missing(interpreter):
-        told = f"without {', '.join(lacking)} some probes are skipped; install with"
-        click.echo(f"ascend-doctor: {told} {packages.command(interpreter)}", err=True)
+        hint = f"without {', '.join(lacking)} some probes are skipped; install with"
+        click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
     env = server.environment(tree, os.environ, injected)
     if folder:
         whole = OverlayMachine(server.recording, live, env)

@@ -208,7 +208,7 @@ def _describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
     for setting in plan.settings:
         yield f"  {'variable':<22} {setting.name}={setting.value}"
     yield from (f"note: {doubt}" for doubt in plan.doubts)
-    yield from (f"to get: {one}" for one in plan.missing)
+    yield from (f"to get: {text}" for text in plan.missing)
 
 
 def _is_finished(plan: Plan, prefix: Prefix) -> bool:

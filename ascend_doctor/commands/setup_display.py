@@ -69,8 +69,8 @@ def _size(folders: Sequence[Path]) -> int:
     """Bytes of all files; those that vanish meanwhile count nothing."""
     total = 0
     for folder in folders:
-        for place, _, names in os.walk(folder):
+        for parent, _, names in os.walk(folder):
             for name in names:
                 with contextlib.suppress(OSError):
-                    total += os.lstat(os.path.join(place, name)).st_size
+                    total += os.lstat(os.path.join(parent, name)).st_size
     return total

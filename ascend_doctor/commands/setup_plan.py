@@ -71,10 +71,12 @@ class Planner:
     def _solved(self) -> Plan | None:
         options, rows = self.options, self.rows
         machine = machine_of(self.facts, rows)
-        kept = self._kept()
-        machine |= {name: version for name, version in kept.items() if name in rows.component_ids}
-        wanted = wishes(rows, options.megatron or "", options.framework, options.additions)
-        question = SolveQuery(wishes=wanted, machine=machine)
+        kept_packages = self._kept()
+        machine |= {
+            name: version for name, version in kept_packages.items() if name in rows.component_ids
+        }
+        ranges = wishes(rows, options.megatron or "", options.framework, options.additions)
+        question = SolveQuery(wishes=ranges, machine=machine)
         solution = solve(rows, question)
         if solution is None:
             for line in refusal_lines(refusal(rows, question), question):
@@ -91,7 +93,7 @@ class Planner:
                 undeclared=(*STOPS.values(), *LISTED.values()),
                 added=split_additions(rows, options.additions),
                 as_of=options.as_of,
-                kept=kept,
+                kept=kept_packages,
             ),
         )
 

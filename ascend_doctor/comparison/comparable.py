@@ -37,7 +37,7 @@ class Group(Enum):
         return _ORDER[self]
 
 
-_ORDER = {group: place for place, group in enumerate(Group)}
+_ORDER = {group: position for position, group in enumerate(Group)}
 
 
 class ComparedSetting(NamedTuple):
@@ -54,7 +54,7 @@ def settings(facts: Snapshot, stack: frozenset[str]) -> dict[ComparedSetting, st
 
     Left out is what differs between healthy machines: names, addresses, time, load, free memory.
     """
-    found: dict[ComparedSetting, str] = {}
+    settings_: dict[ComparedSetting, str] = {}
     for section, rows in (
         ("driver", _driver(facts.driver)),
         ("npus", _npus(facts.npus)),
@@ -67,15 +67,19 @@ def settings(facts: Snapshot, stack: frozenset[str]) -> dict[ComparedSetting, st
     ):
         for group, name, value, listed in rows:
             if value is not None:
-                found[ComparedSetting(group, name, section, listed)] = str(value)
-    return found
+                settings_[ComparedSetting(group, name, section, listed)] = str(value)
+    return settings_
 
 
 def group_settings(facts: Snapshot, stack: frozenset[str]) -> dict[Group, list[tuple[str, str]]]:
     """The same as names and values of every group, in the order of groups."""
-    found = settings(facts, stack)
+    all_settings = settings(facts, stack)
     return {
-        group: [(setting.name, value) for setting, value in found.items() if setting.group is group]
+        group: [
+            (setting.name, value)
+            for setting, value in all_settings.items()
+            if setting.group is group
+        ]
         for group in Group
     }
 
@@ -125,25 +129,25 @@ def _python(python: Python | None, stack: frozenset[str]) -> Iterator[Row]:
     for distribution in python.distributions:
         if not distribution.shadowed:
             group = Group.STACK if distribution.name in stack else Group.PACKAGES
-            told = (
+            text = (
                 f"{distribution.version} at {distribution.commit}"
                 if distribution.commit
                 else distribution.version
             )
-            yield group, distribution.name, told, True
+            yield group, distribution.name, text, True
 
 
 def _import_path(path: ImportPath | None) -> Iterator[Row]:
     for name in path.names if path else ():
-        for place, copy in enumerate(name.copies):
+        for position, copy in enumerate(name.copies):
             state = copy.git
-            label = name.name if not place else f"{name.name}, copy {place + 1}"
+            label = name.name if not position else f"{name.name}, copy {position + 1}"
             if state is not None:
                 dirty = " with changes" if state.dirty else ""
                 yield Group.STACK, f"import {label}", f"{state.commit}{dirty}", True
             else:
-                told = ", ".join(f"{part} {version}" for part, version in copy.versions.items())
-                yield Group.STACK, f"import {label}", told or copy.kind, True
+                versions = ", ".join(f"{part} {version}" for part, version in copy.versions.items())
+                yield Group.STACK, f"import {label}", versions or copy.kind, True
 
 
 def _hccn(hccn: Hccn | None) -> Iterator[Row]:

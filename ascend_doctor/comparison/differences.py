@@ -24,19 +24,19 @@ def differences(left: Snapshot, right: Snapshot, stack: frozenset[str]) -> tuple
     """What differs. A list's entry that one side lacks is absent there, if its list was read."""
     sides = (settings(left, stack), settings(right, stack))
     known = sorted({*sides[0], *sides[1]}, key=lambda setting: (setting.group.rank, setting.name))
-    found = []
+    rows = []
     for setting in known:
         values = [
             side.get(setting, _lacking(setting, facts))
             for side, facts in zip(sides, (left, right), strict=True)
         ]
         if values[0] != values[1]:
-            found.append(
+            rows.append(
                 Difference(
                     group=setting.group.value, setting=setting.name, left=values[0], right=values[1]
                 )
             )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _lacking(setting: ComparedSetting, facts: Snapshot) -> str:

@@ -41,13 +41,13 @@ def script(
     nodes' own reports below. The job's exit code is that of the check.
     """
     rows = "\n".join(directive(*option) for option in options)
-    place = f"{shlex.quote(folder)}/ascend-doctor-$SLURM_JOB_ID"
+    file = f"{shlex.quote(folder)}/ascend-doctor-$SLURM_JOB_ID"
     call = shlex.join((*doctor, "fleet", "check", "--slurm", *check))
     return f"""#!/bin/sh
 {rows}
 # Every node checks itself, and the reports become one. Exit code: 0 nothing found, 1 findings,
 # 2 bad usage, 3 "could not tell".
-folder={place}
+folder={file}
 mkdir -p "$folder/nodes" || exit 2
 exec {call} \\
   --reports "$folder/nodes" --lists "$folder" \\

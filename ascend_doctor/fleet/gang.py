@@ -50,9 +50,9 @@ class GangVariables:
         lacking = [name for name in names if not self.env.get(name)]
         if lacking:
             having = [name for name in names if self.env.get(name)]
-            told = f"--gang: {' and '.join(lacking)} not set"
-            told += f", though {' and '.join(having)} set" if having else ""
-            raise DataError(told + (f"; {hint}" if hint else ""))
+            reason = f"--gang: {' and '.join(lacking)} not set"
+            reason += f", though {' and '.join(having)} set" if having else ""
+            raise DataError(reason + (f"; {hint}" if hint else ""))
 
     def number(self, name: str) -> int:
         text = self.env.get(name, "")

@@ -18,7 +18,7 @@ def parse_hosts(text: str, *, name: str) -> tuple[str, ...]:
     What follows a name (``slots=8``, ``:8``) and comments are left out. Raises DataError that
     names file and line.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), 1):
         row = line.partition("#")[0].strip()
         if not row:
@@ -27,10 +27,10 @@ def parse_hosts(text: str, *, name: str) -> tuple[str, ...]:
             hosts = [host for word in _split(row.split()[0]) for host in expand(word)]
         except ValueError as error:
             raise DataError(f"{name}:{number}: {error}") from error
-        found.update(dict.fromkeys(hosts))
-    if not found:
+        names.update(dict.fromkeys(hosts))
+    if not names:
         raise DataError(f"{name}: names no node; one name a line is wanted")
-    return tuple(found)
+    return tuple(names)
 
 
 def expand(word: str) -> Iterator[str]:
@@ -75,12 +75,12 @@ def compress(names: Iterable[str]) -> str:
             plain.append(name)
     for (head, width, tail), numbers in groups.items():
         runs = list(_runs(sorted(set(numbers))))
-        told = ",".join(
+        text = ",".join(
             f"{first:0{width}d}" + (f"-{last:0{width}d}" if last > first else "")
             for first, last in runs
         )
         single = len(runs) == 1 and runs[0][0] == runs[0][1]
-        plain.append(f"{head}{told}{tail}" if single else f"{head}[{told}]{tail}")
+        plain.append(f"{head}{text}{tail}" if single else f"{head}[{text}]{tail}")
     return ",".join(plain)
 
 

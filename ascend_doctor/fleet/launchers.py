@@ -21,7 +21,7 @@ def gang(env: Mapping[str, str]) -> Gang:
     Raises DataError where none says anything, and where variables are half there or contradict.
     """
     here = GangVariables(env)
-    gangs = [one for launcher in _LAUNCHERS if (one := launcher(here)) is not None]
+    gangs = [gang_ for launcher in _LAUNCHERS if (gang_ := launcher(here)) is not None]
     if not gangs:
         raise DataError(
             "--gang: no launcher's variables are here: PET_NNODES or GROUP_RANK of torchrun,"
@@ -155,8 +155,8 @@ def _rank_of_pod(tasks: Mapping[str, list[str]], index: int, name: str) -> int:
         if index < len(hosts) and hosts[index].partition(".")[0] == name.partition(".")[0]:
             return before + index
         before += len(hosts)
-    told = " or ".join(f"VC_{task}_HOSTS" for task in tasks)
-    raise DataError(f"--gang: HOSTNAME={name!r} is not at VC_TASK_INDEX={index} of {told}")
+    names = " or ".join(f"VC_{task}_HOSTS" for task in tasks)
+    raise DataError(f"--gang: HOSTNAME={name!r} is not at VC_TASK_INDEX={index} of {names}")
 
 
 def _slurm(here: GangVariables) -> Gang | None:

@@ -87,29 +87,29 @@ class ManifestOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.nodes if self.gang else 1
 
 
-def volcano(wanted: ManifestOptions) -> Mapping:
+def volcano(options: ManifestOptions) -> Mapping:
     """A Volcano Job with a pod a node."""
-    labels = {"ring-controller.atlas": wanted.label}
+    labels = {"ring-controller.atlas": options.label}
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
-        "metadata": _metadata(wanted, labels),
+        "metadata": _metadata(options, labels),
         "spec": {
-            "minAvailable": wanted.least,
+            "minAvailable": options.least,
             "schedulerName": "volcano",
-            "queue": wanted.queue,
+            "queue": options.queue,
             "maxRetry": 1,
             # The plugins give every pod the names and the number that --gang reads.
-            **({"plugins": {"env": [], "svc": []}} if wanted.gang else {}),
+            **({"plugins": {"env": [], "svc": []}} if options.gang else {}),
             "tasks": [
                 {
                     "name": "node",
-                    "replicas": wanted.nodes,
+                    "replicas": options.nodes,
                     "template": {
                         "metadata": {"labels": labels},
                         "spec": {
-                            **_apart("volcano.sh/job-name", wanted.name),
-                            **_pod(wanted, "doctor"),
+                            **_apart("volcano.sh/job-name", options.name),
+                            **_pod(options, "doctor"),
                         },
                     },
                 }
@@ -118,20 +118,20 @@ def volcano(wanted: ManifestOptions) -> Mapping:
     }
 
 
-def ascend_job(wanted: ManifestOptions) -> Mapping:
+def ascend_job(options: ManifestOptions) -> Mapping:
     """An AscendJob: one Master and the other nodes as Workers."""
-    labels = {"ring-controller.atlas": wanted.label}
+    labels = {"ring-controller.atlas": options.label}
     # Names of the container and its port are the operator's.
-    pod = _pod(wanted, "ascend", ports=[{"containerPort": 2222, "name": "ascendjob-port"}])
-    replicas = {"Master": 1, "Worker": wanted.nodes - 1}
+    pod = _pod(options, "ascend", ports=[{"containerPort": 2222, "name": "ascendjob-port"}])
+    replicas = {"Master": 1, "Worker": options.nodes - 1}
     return {
         "apiVersion": "mindxdl.gitee.com/v1",
         "kind": "AscendJob",
-        "metadata": _metadata(wanted, {"framework": "pytorch", **labels}),
+        "metadata": _metadata(options, {"framework": "pytorch", **labels}),
         "spec": {
             "schedulerName": "volcano",
             "runPolicy": {
-                "schedulingPolicy": {"minAvailable": wanted.least, "queue": wanted.queue}
+                "schedulingPolicy": {"minAvailable": options.least, "queue": options.queue}
             },
             "successPolicy": "AllWorkers",
             "replicaSpecs": {
@@ -140,7 +140,7 @@ def ascend_job(wanted: ManifestOptions) -> Mapping:
                     "restartPolicy": "Never",
                     "template": {
                         "metadata": {"labels": labels},
-                        "spec": {**_apart("job-name", wanted.name), **pod},
+                        "spec": {**_apart("job-name", options.name), **pod},
                     },
                 }
                 for kind, count in replicas.items()
@@ -150,26 +150,26 @@ def ascend_job(wanted: ManifestOptions) -> Mapping:
     }
 
 
-def init_container(wanted: ManifestOptions) -> Mapping:
+def init_container(options: ManifestOptions) -> Mapping:
     """A pod whose work starts only where the gate passes; its two containers have the same NPUs."""
-    pod = _pod(wanted, "doctor", annotated=False)
+    pod = _pod(options, "doctor", annotated=False)
     (gate,) = pod["containers"]
     work = {**gate, "name": "train", "command": ["sh", "-c", "exec your-launch"]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _metadata(wanted, {}),
+        "metadata": _metadata(options, {}),
         "spec": {**pod, "initContainers": [gate], "containers": [work]},
     }
 
 
-def _metadata(wanted: ManifestOptions, labels: Mapping) -> Mapping:
+def _metadata(options: ManifestOptions, labels: Mapping) -> Mapping:
     parts = {
-        "namespace": wanted.namespace,
+        "namespace": options.namespace,
         "labels": labels,
-        "annotations": dict(wanted.annotations),
+        "annotations": dict(options.annotations),
     }
-    return {"name": wanted.name, **{name: part for name, part in parts.items() if part}}
+    return {"name": options.name, **{name: part for name, part in parts.items() if part}}
 
 
 def _apart(label: str, job: str) -> Mapping:
@@ -180,14 +180,14 @@ def _apart(label: str, job: str) -> Mapping:
     return {"affinity": {"podAntiAffinity": {rule: [term]}}}
 
 
-def _pod(wanted: ManifestOptions, name: str, *, annotated: bool = True, **more: Any) -> Mapping:
+def _pod(options: ManifestOptions, name: str, *, annotated: bool = True, **more: Any) -> Mapping:
     """One container with the NPUs of a node.
 
     The host's network is what HCCL is to use, and gives reports the node's name. ``annotated``:
     Volcano's plugin for Ascend says in an annotation which NPUs Ascend Docker Runtime is to mount;
     where nobody writes it the variable would be empty, and no NPU there (ascend_job.md).
     """
-    paths = {f"npu-{place}": path for place, path in enumerate(host_paths(wanted.family))}
+    paths = {f"npu-{number}": path for number, path in enumerate(host_paths(options.family))}
     mounts = [
         *({"name": one, "mountPath": path, "readOnly": True} for one, path in paths.items()),
         {"name": "shm", "mountPath": _SHARED_MEMORY},
@@ -200,15 +200,15 @@ def _pod(wanted: ManifestOptions, name: str, *, annotated: bool = True, **more: 
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}},
     ]
     # Kubernetes replaces $(NAME) in a command, and makes $ of $$.
-    command = [word.replace("$", "$$") for word in wanted.command]
-    if wanted.claim:
+    command = [word.replace("$", "$$") for word in options.command]
+    if options.claim:
         mounts.append({"name": "reports", "mountPath": _FOLDER})
-        volumes.append({"name": "reports", "persistentVolumeClaim": {"claimName": wanted.claim}})
+        volumes.append({"name": "reports", "persistentVolumeClaim": {"claimName": options.claim}})
         command += ["-o", f"{_FOLDER}/$({_NODE}).json"]
     fields = {_NODE: "spec.nodeName"}
     if annotated:
-        fields["ASCEND_VISIBLE_DEVICES"] = f"metadata.annotations['{wanted.resource}']"
-    amount = {wanted.resource: wanted.npus}
+        fields["ASCEND_VISIBLE_DEVICES"] = f"metadata.annotations['{options.resource}']"
+    amount = {options.resource: options.npus}
     spec: Mapping = {
         "restartPolicy": "Never",
         "hostNetwork": True,
@@ -216,7 +216,7 @@ def _pod(wanted: ManifestOptions, name: str, *, annotated: bool = True, **more: 
         "containers": [
             {
                 "name": name,
-                "image": wanted.image,
+                "image": options.image,
                 "imagePullPolicy": "IfNotPresent",
                 "command": command,
                 "env": [
@@ -230,10 +230,10 @@ def _pod(wanted: ManifestOptions, name: str, *, annotated: bool = True, **more: 
         ],
         "volumes": volumes,
     }
-    if wanted.selectors:
-        spec["nodeSelector"] = dict(wanted.selectors)
-    if wanted.tolerations:
-        spec["tolerations"] = [toleration.told() for toleration in wanted.tolerations]
+    if options.selectors:
+        spec["nodeSelector"] = dict(options.selectors)
+    if options.tolerations:
+        spec["tolerations"] = [toleration.told() for toleration in options.tolerations]
     return spec
 
 

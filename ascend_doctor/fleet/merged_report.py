@@ -43,7 +43,7 @@ def judge(
         *_silent(missing, reasons),
         *_about_files(merged),
         *_fewer(drift),
-        *(_drift_finding(one) for one in drift),
+        *(_drift_finding(row) for row in drift),
         *_addresses(merged),
         *rounds,
         *_complaints(merged),
@@ -106,13 +106,13 @@ def _ends(merged: Merged, accused: Collection[str], doubtful: Collection[str]) -
 
 def _nodes(merged: Merged, rounds: Sequence[Finding]) -> Iterator[Node]:
     """Every node with its worst level; of its pair rounds only what is about itself counts."""
-    told: dict[str, Level] = defaultdict(lambda: Level.OK)
+    levels: dict[str, Level] = defaultdict(lambda: Level.OK)
     for finding in rounds:
         for name in finding.nodes:
-            told[name] = max(told[name], finding.level)
+            levels[name] = max(levels[name], finding.level)
     for number, node in enumerate(merged.nodes):
         own = merged.own_worst.get(number, node.worst)
-        yield msgspec.structs.replace(node, worst=max(own, told[node.name]))
+        yield msgspec.structs.replace(node, worst=max(own, levels[node.name]))
 
 
 def _summary(passing: int, untold: tuple[str, ...]) -> Iterator[Finding]:
@@ -232,7 +232,7 @@ def _spread(
 def _drift(merged: Merged, setting: ComparedSetting, spread: dict[str, Sequence[int]]) -> Drift:
     ordered = sorted(spread.items(), key=lambda row: (-len(row[1]), row[0]))
     value, numbers = ordered[0]
-    most = value if 2 * len(numbers) > sum(len(one) for one in spread.values()) else None
+    most = value if 2 * len(numbers) > sum(len(nodes) for nodes in spread.values()) else None
     return Drift(
         group=setting.group.value,
         setting=setting.name,
@@ -275,7 +275,7 @@ def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
 
 
 def _drift_finding(drift: Drift) -> Finding:
-    told = "; ".join(
+    values = "; ".join(
         f"{value.value} on {quantity(value.count, 'node')}" for value in drift.values[:_NAMED]
     )
     stack = drift.group == Group.STACK.value
@@ -286,7 +286,7 @@ def _drift_finding(drift: Drift) -> Finding:
         check="fleet-drift",
         level=Level.ERROR if stack else Level.WARNING,
         title=f"Nodes differ in {drift.setting}",
-        found=told + _more(len(drift.values)),
+        found=values + _more(len(drift.values)),
         wanted=f"{drift.majority} as on most nodes" if drift.majority is not None else "one value",
         because="All ranks of a job run the same program only if their stacks are the same."
         if stack
@@ -302,12 +302,14 @@ def _addresses(merged: Merged) -> Iterator[Finding]:
                 check="fleet-duplicate-address",
                 level=Level.ERROR,
                 title=f"{len(owners)} NPUs have the address {address}",
-                found=", ".join(f"{what} of {merged.nodes[one].name}" for one, what in owners),
+                found=", ".join(
+                    f"{what} of {merged.nodes[number].name}" for number, what in owners
+                ),
                 because="Packets reach one of them; the others time out.",
                 remedy=Remedy(
                     summary="Give each NPU an address of its own; `hccn_tool -i N -ip -g` shows it"
                 ),
-                nodes=_names(merged, dict.fromkeys(one for one, _ in owners)),
+                nodes=_names(merged, dict.fromkeys(number for number, _ in owners)),
             )
 
 

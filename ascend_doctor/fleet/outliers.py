@@ -51,13 +51,13 @@ def outliers(values: Sequence[float], *, worse_above: bool) -> list[Outlier]:
     median = statistics.median(values)
     deviation = statistics.median(abs(one - median) for one in values)
     floor = abs(median) / 100  # of values that are all the same but one
-    found = []
-    for place, value in enumerate(values):
+    findings = []
+    for position, value in enumerate(values):
         off = value - median if worse_above else median - value
         score = _SCALE * off / max(deviation, floor, 1e-12)
         if score > _LIMIT and _matters(off, median, worse_above=worse_above):
-            found.append(Outlier(place, value, median))
-    return found
+            findings.append(Outlier(position, value, median))
+    return findings
 
 
 def _matters(off: float, median: float, *, worse_above: bool) -> bool:

@@ -32,10 +32,10 @@ def choose_nodes(
     Without wanted nodes these are all that have NPUs, or all where none has any. Raises DataError
     where the cluster has fewer than asked for.
     """
-    alive = _name_nodes([one for one in listed if one["Alive"]])
+    alive = _name_nodes([row for row in listed if row["Alive"]])
     if job.nodes:
-        found = {name: node for node in alive for name in (node.address, node.host, node.name)}
-        there = {node: found[node]._replace(name=node) for node in job.nodes if node in found}
+        by_name = {name: node for node in alive for name in (node.address, node.host, node.name)}
+        there = {node: by_name[node]._replace(name=node) for node in job.nodes if node in by_name}
         return list(there.values()), tuple(node for node in job.nodes if node not in there)
     offered = [node for node in alive if node.npus] or alive
     if not offered or len(offered) < (job.count or 0):
@@ -45,14 +45,14 @@ def choose_nodes(
 
 def _name_nodes(listed: Sequence[Mapping[str, Any]]) -> list[RayNode]:
     """By the name that ``ray start --node-name`` gave, else the host's, else by both."""
-    hosts = Counter(one["NodeManagerHostname"] for one in listed)
+    hosts = Counter(row["NodeManagerHostname"] for row in listed)
     nodes = []
-    for one in listed:
-        host, address = one["NodeManagerHostname"], one["NodeManagerAddress"]
-        given = one.get("NodeName") or address
-        name = given if given != address else host if hosts[host] == 1 else address
-        npus = float(one["Resources"].get(NPU, 0))
-        nodes.append(RayNode(name, one["NodeID"], address, host, npus))
+    for row in listed:
+        host, address = row["NodeManagerHostname"], row["NodeManagerAddress"]
+        own_name = row.get("NodeName") or address
+        name = own_name if own_name != address else host if hosts[host] == 1 else address
+        npus = float(row["Resources"].get(NPU, 0))
+        nodes.append(RayNode(name, row["NodeID"], address, host, npus))
     names = Counter(_file_name(node.name) for node in nodes)
     return sorted(
         node._replace(name=name if names[name] == 1 else f"{name}-{node.id[:8]}")

@@ -129,8 +129,8 @@ class RayDriver:
             self._deliver(check.node.name, value)
             check.end()
             return
-        place, check.port = value
-        if place != check.node.id:
+        node_id, check.port = value
+        if node_id != check.node.id:
             self._silent(check.node.name, f"another Ray node has its address {check.node.address}")
             check.end()
         elif self._together:
@@ -186,7 +186,7 @@ class RayDriver:
 
     def _tell_lost(self) -> None:
         """As late as can be: Ray needs some seconds to see that not only the actor is gone."""
-        alive = {one["NodeID"] for one in ray.nodes() if one["Alive"]} if self._lost else set()
+        alive = {row["NodeID"] for row in ray.nodes() if row["Alive"]} if self._lost else set()
         for node, why in self._lost.items():
             left = "the node left the Ray cluster during the check"
             self._silent(node.name, why if node.id in alive else left)
@@ -198,8 +198,8 @@ class RayDriver:
 def _why(error: Exception) -> str:
     """Ray's words without its frames."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = " ".join(line for line in lines if line and not line.startswith(("File ", "Traceback")))
-    return f"its actor was lost: {told[:_LONGEST_REASON]}"
+    text = " ".join(line for line in lines if line and not line.startswith(("File ", "Traceback")))
+    return f"its actor was lost: {text[:_LONGEST_REASON]}"
 
 
 def main() -> None:

@@ -65,21 +65,21 @@ class RayEngine:
                 _end(process, patience)
             output.seek(0)
             errors.seek(0)
-            told = _parse_answers(output.read())
+            answers = _parse_answers(output.read())
             last = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return self._outcome(told, job, ended=ended, last=last)
+        return self._outcome(answers, job, ended=ended, last=last)
 
     def _outcome(
-        self, told: Iterable[Told], job: Job, *, ended: bool, last: str
+        self, answers: Iterable[Told], job: Job, *, ended: bool, last: str
     ) -> tuple[Silent, ...]:
         nodes: tuple[str, ...] = ()
         silent: dict[str, Silent] = {}
-        for one in told:
-            if one.refused:
-                raise DataError(f"--ray {self.address}: {one.refused}")
-            nodes = nodes or one.nodes
-            if one.silent is not None:
-                silent[one.silent.node] = one.silent
+        for answer in answers:
+            if answer.refused:
+                raise DataError(f"--ray {self.address}: {answer.refused}")
+            nodes = nodes or answer.nodes
+            if answer.silent is not None:
+                silent[answer.silent.node] = answer.silent
         reason = (
             f"Ray's driver ended before it reported: {last or 'no reason given'}"
             if ended
@@ -112,8 +112,8 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 def _parse_answers(output: bytes) -> list[Told]:
     """The last line may be cut where the driver was killed."""
-    found = []
+    answers = []
     for line in output.splitlines():
         with contextlib.suppress(msgspec.MsgspecError):
-            found.append(msgspec.json.decode(line, type=Told))
-    return found
+            answers.append(msgspec.json.decode(line, type=Told))
+    return answers

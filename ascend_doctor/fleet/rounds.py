@@ -47,7 +47,7 @@ class PairRun:
     def called(self) -> tuple[str, ...]:
         """Nodes by number: as their reports are called, or as the others know them."""
         names = names_of(self.table)
-        return tuple(self.reports.get(one, name) for one, name in enumerate(names))
+        return tuple(self.reports.get(number, name) for number, name in enumerate(names))
 
 
 class Rounds:
@@ -90,7 +90,7 @@ class Rounds:
         """The matrix of the run that most nodes took part in."""
         if not self._runs:
             return None
-        run = max(self._runs.values(), key=lambda one: len(one.reports))
+        run = max(self._runs.values(), key=lambda pair_run: len(pair_run.reports))
         return matrix(run.united, run.called, device=run.device, simulated=run.simulated)
 
 

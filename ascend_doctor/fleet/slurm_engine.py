@@ -53,15 +53,15 @@ class SlurmEngine:
             having = self.slurm.allocated
             asked = job.nodes or having[: job.count]
             reasons = {
-                one: f"not in the allocation {allocation}" for one in asked if one not in having
+                node: f"not in the allocation {allocation}" for node in asked if node not in having
             }
         else:
             asked = job.nodes
             if not asked and job.count is None:
                 raise DataError("outside of an allocation give --nodes N or --expect HOSTFILE")
-            reasons = {one: "Slurm knows no such node" for one in asked if one not in states}
-        for one in asked:
-            if one in states and states[one].away(new_job=not allocation):
-                reasons.setdefault(one, str(states[one]))
-        silent = tuple(Silent(one, reasons[one]) for one in asked if one in reasons)
-        return tuple(one for one in asked if one not in reasons), silent
+            reasons = {node: "Slurm knows no such node" for node in asked if node not in states}
+        for node in asked:
+            if node in states and states[node].away(new_job=not allocation):
+                reasons.setdefault(node, str(states[node]))
+        silent = tuple(Silent(node, reasons[node]) for node in asked if node in reasons)
+        return tuple(node for node in asked if node not in reasons), silent

@@ -114,8 +114,10 @@ class SlurmStep:
 
     def _look(self) -> None:
         """Take the nodes that were chosen, or what the job waits for."""
-        told = self.slurm.ask("squeue", "--noheader", f"--name={self.name}", "-o", "%N|%r").strip()
-        nodes, _, reason = told.partition("|")
+        answer = self.slurm.ask(
+            "squeue", "--noheader", f"--name={self.name}", "-o", "%N|%r"
+        ).strip()
+        nodes, _, reason = answer.partition("|")
         self.waiting_for = reason
         if nodes:
             self.nodes = parse_hosts(nodes, name="squeue")
@@ -127,13 +129,13 @@ class SlurmStep:
         """
         with contextlib.suppress(DataError):
             self._look()
-            for one in self._left() if any(map(self._began, self.nodes)) else ():
-                self.slurm.ask("scancel", "--quiet", "--signal=TERM", one)
+            for job in self._left() if any(map(self._began, self.nodes)) else ():
+                self.slurm.ask("scancel", "--quiet", "--signal=TERM", job)
                 wait_for(self.process, self.grace)
         self.process.terminate()
         with contextlib.suppress(DataError):
-            for one in self._left():
-                self.slurm.ask("scancel", "--quiet", one)
+            for job in self._left():
+                self.slurm.ask("scancel", "--quiet", job)
             end = time.monotonic() + self.grace
             while time.monotonic() < end and self._left():
                 time.sleep(_POLL)
@@ -145,7 +147,7 @@ class SlurmStep:
         """The job, or the step of the allocation, while Slurm has it."""
         which = ("--steps", f"--jobs={self.slurm.allocation}") if self.slurm.allocation else ()
         rows = self.slurm.ask("squeue", "--noheader", *which, "-o", "%i|%j").splitlines()
-        return [one for one, _, name in (row.partition("|") for row in rows) if name == self.name]
+        return [job for job, _, name in (row.partition("|") for row in rows) if name == self.name]
 
     def silent(self, states: Mapping[str, State]) -> tuple[Silent, ...]:
         """Nodes without a report, by what they and Slurm left behind. Raises DataError."""
@@ -171,7 +173,7 @@ class SlurmStep:
     def _began(self, node: str) -> bool:
         return os.path.exists(self._file(node, "log"))
 
-    def _reason(self, node: str, states: Mapping[str, State], said: Sequence[str]) -> str:
+    def _reason(self, node: str, states: Mapping[str, State], lines: Sequence[str]) -> str:
         code = _text(self._file(node, "exit")).strip()
         # Where Slurm kills a step, the shell may tell of the check before its own turn comes.
         if code and not (self.late and code == _KILLED):
@@ -179,15 +181,15 @@ class SlurmStep:
             return f"the check ended with {code}: {last}"
         if node in states and states[node].away():
             return str(states[node])
-        told = [row for row in said if node in row.replace(":", " ").replace(",", " ").split()]
-        if told and not self._began(node):
-            return told[-1]
+        reasons = [row for row in lines if node in row.replace(":", " ").replace(",", " ").split()]
+        if reasons and not self._began(node):
+            return reasons[-1]
         seconds = f"{self.job.deadline:g} s"
         if self._began(node):
             return f"had not ended after {seconds}" if self.late else "was ended from outside"
         if self.waiting_for and self.waiting_for != "None":
             return f"Slurm gave no node within {seconds}: {self.waiting_for}"
-        return f"had not begun after {seconds}" if self.late else f"not started: {_last(said)}"
+        return f"had not begun after {seconds}" if self.late else f"not started: {_last(lines)}"
 
 
 def _text(path: str) -> str:
@@ -199,5 +201,5 @@ def _text(path: str) -> str:
 
 
 def _last(rows: Sequence[str]) -> str:
-    told = [row.strip() for row in rows if row.strip()]
-    return told[-1] if told else "said nothing"
+    reasons = [row.strip() for row in rows if row.strip()]
+    return reasons[-1] if reasons else "said nothing"

@@ -102,7 +102,7 @@ def acknowledge(
     today = today or dt.datetime.now(dt.timezone.utc).date()
     mine = [acknowledgement for acknowledgement in rows if fnmatchcase(host, acknowledgement.nodes)]
     valid = [acknowledgement for acknowledgement in mine if acknowledgement.last_day >= today]
-    told = [
+    parts = [
         _acknowledge(finding, next((row for row in valid if row.about(finding)), None))
         for finding in findings
     ]
@@ -113,7 +113,7 @@ def acknowledge(
         if acknowledgement.last_day < today
         and (acknowledgement.id, acknowledgement.unknown) not in renewed
     ]
-    return (*told, *(_expiry(acknowledgement) for acknowledgement in expired))
+    return (*parts, *(_expiry(acknowledgement) for acknowledgement in expired))
 
 
 def _acknowledge(finding: Finding, row: Acknowledgement | None) -> Finding:

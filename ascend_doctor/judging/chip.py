@@ -71,10 +71,10 @@ def npu_names(npus: Iterable[Npu]) -> str:
 
 def numbers(devices: Iterable[int]) -> str:
     """Device numbers as ranges: 0-3,6."""
-    found: list[list[int]] = []
+    runs: list[list[int]] = []
     for device in sorted(set(devices)):
-        if found and device == found[-1][1] + 1:
-            found[-1][1] = device
+        if runs and device == runs[-1][1] + 1:
+            runs[-1][1] = device
         else:
-            found.append([device, device])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+            runs.append([device, device])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

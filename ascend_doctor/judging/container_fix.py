@@ -114,7 +114,7 @@ def _ascend_runtime(case: Case) -> str:
 def _pod(case: Case) -> str:
     family = family_or_none(case)
     resource = "npu" if family and family.id == "ascend950" else "Ascend910"
-    paths = {f"npu{place}": path for place, path in enumerate(mounts(case))}
+    paths = {f"npu{number}": path for number, path in enumerate(mounts(case))}
     return "\n".join(
         (
             "cat <<'EOF'",

@@ -163,33 +163,33 @@ def note(title: str, *, found: str = "", because: str = "", refs: tuple[str, ...
 
 def judge(case: Case, chosen: Collection[Check]) -> tuple[Finding, ...]:
     """Findings of the chosen checks; every check leaves at least one. Never raises."""
-    return tuple(finding for one in chosen for finding in _findings(one, case))
+    return tuple(finding for check in chosen for finding in _findings(check, case))
 
 
-def _findings(one: Check, case: Case) -> Iterator[Finding]:
+def _findings(check: Check, case: Case) -> Iterator[Finding]:
     silent = True
     try:
-        for finding in one.run(case):
+        for finding in check.run(case):
             silent = False
-            yield msgspec.structs.replace(finding, check=one.id)
+            yield msgspec.structs.replace(finding, check=check.id)
     except Unknown as reason:
         yield Finding(
-            check=one.id,
+            check=check.id,
             level=Level.UNKNOWN,
-            title=f"{one.title}: {reason}",
+            title=f"{check.title}: {reason}",
             reason=str(reason),
             needs=_needs(reason),
         )
     except NotApplicable as reason:
         if silent:
-            yield Finding(check=one.id, level=Level.SKIPPED, title=f"{one.title}: {reason}")
+            yield Finding(check=check.id, level=Level.SKIPPED, title=f"{check.title}: {reason}")
     except DataError:
         raise  # a damaged matrix is nobody's finding
     except Exception as crash:  # noqa: BLE001 - a crashed check is a result
         yield Finding(
-            check=one.id,
+            check=check.id,
             level=Level.UNKNOWN,
-            title=f"{one.title}: the check itself failed",
+            title=f"{check.title}: the check itself failed",
             found=f"{type(crash).__name__}: {crash}",
             because="This is a bug in ascend-doctor.",
             remedy=Remedy(
@@ -199,7 +199,7 @@ def _findings(one: Check, case: Case) -> Iterator[Finding]:
         )
     else:
         if silent:
-            yield Finding(check=one.id, level=Level.OK, title=one.title)
+            yield Finding(check=check.id, level=Level.OK, title=check.title)
 
 
 def _needs(reason: Unknown) -> str:

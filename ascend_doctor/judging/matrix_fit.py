@@ -85,10 +85,12 @@ def present(case: Case, component: str) -> str:
     if component in _FACTS:
         return _FACTS[component](case)
     obtain = case.catalog.component(component).obtain
-    found = find_distribution(case, (obtain.distribution or component).lower().replace("_", "-"))
-    if found is None:
+    distribution = find_distribution(
+        case, (obtain.distribution or component).lower().replace("_", "-")
+    )
+    if distribution is None:
         raise NotApplicable(f"{component} is not installed")
-    return found.version
+    return distribution.version
 
 
 def _driver(case: Case) -> str:
@@ -127,7 +129,7 @@ _FACTS: dict[str, Callable[[Case], str]] = {
 
 def applies(case: Case, need: Need) -> bool:
     """Whether a row speaks for this machine. Raises Unknown and NotApplicable."""
-    return all(_matches(_machine(case, name), wanted) for name, wanted in need.when.items())
+    return all(_matches(_machine(case, name), required) for name, required in need.when.items())
 
 
 def _machine(case: Case, name: str) -> str:
@@ -136,10 +138,10 @@ def _machine(case: Case, name: str) -> str:
     return family(case).id
 
 
-def _matches(value: str, wanted: str) -> bool:
-    if wanted.startswith("!"):
-        return value != wanted[1:]
-    return value in wanted.split("|")
+def _matches(value: str, required: str) -> bool:
+    if required.startswith("!"):
+        return value != required[1:]
+    return value in required.split("|")
 
 
 def relation(case: Case, need: Need, have: str) -> Relation:
@@ -161,7 +163,7 @@ def relation(case: Case, need: Need, have: str) -> Relation:
 def _same_line(have: str, versions: str) -> bool:
     """Whether 8.5.1 is asked for where the documented release is 8.5.0."""
     exact = [word.strip()[2:] for word in versions.split("||") if word.strip().startswith("==")]
-    lines = {leading(one.removesuffix(".X"), 2, "ascend") for one in exact}
+    lines = {leading(version.removesuffix(".X"), 2, "ascend") for version in exact}
     return leading(have, 2, "ascend") in lines
 
 
@@ -206,10 +208,10 @@ def required_range(case: Case, name: str, other: str) -> str | None:
 
     Raises Unknown and NotApplicable.
     """
-    found = distribution(case, name)
-    wanted = declared_range(case.need(Python), found, other)
-    if wanted is None:
-        row = release(case, name, found.version)
+    requirer = distribution(case, name)
+    required = declared_range(case.need(Python), requirer, other)
+    if required is None:
+        row = release(case, name, requirer.version)
         needs = [require for require in row.requires if require.component == other] if row else []
-        wanted = next((need.versions for need in needs if applies(case, need)), None)
-    return wanted
+        required = next((need.versions for need in needs if applies(case, need)), None)
+    return required

@@ -88,11 +88,11 @@ def source(path: str) -> str:
 
 def torch_pair(case: Case) -> Remedy:
     """Put the torch back that the installed torch_npu asks for: the CPU build of its version."""
-    wanted = torch_wanted(case.need(Python), distribution(case, "torch-npu"))
+    required_torch = torch_wanted(case.need(Python), distribution(case, "torch-npu"))
     return Remedy(
         summary="Install the CPU build of torch that this torch_npu was made for. Builds marked "
         "+cpu come from PyTorch's own index of CPU builds; point pip to it with --index-url",
-        commands=(pip(case, "install", "--force-reinstall", "--no-deps", wanted),),
+        commands=(pip(case, "install", "--force-reinstall", "--no-deps", required_torch),),
     )
 
 

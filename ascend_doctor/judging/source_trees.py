@@ -52,7 +52,7 @@ def core_version(case: Case) -> str:
 def names(git: GitState | None) -> Iterator[str]:
     """Names of a checkout's commit: its branch, then the tags and branches that are there."""
     if git is not None:
-        yield from (one for one in (git.branch, *git.refs) if one)
+        yield from (name for name in (git.branch, *git.refs) if name)
 
 
 def mindspeed(case: Case) -> Release:

@@ -90,39 +90,39 @@ def describe(bounds: Bounds) -> str:
 
 def pairs(value: str) -> dict[str, str] | None:
     """``key:value`` pairs parted by commas (brackets keep theirs); None where it is none."""
-    found: dict[str, str] = {}
+    pairs_of: dict[str, str] = {}
     for part in re.split(r",(?![^\[\]]*\])", value):
         key, colon, text = part.partition(":")
         if not colon or not key.strip() or not text.strip():
             return None
-        found[key.strip()] = text.strip()
-    return found
+        pairs_of[key.strip()] = text.strip()
+    return pairs_of
 
 
 def unknown_keys(variable: Variable, value: str) -> list[str]:
     """Keys of a kv_list that the catalogue does not have."""
-    found = pairs(value) or {} if variable.keys else {}
-    return [key for key in found if key not in variable.keys]
+    known_pairs = pairs(value) or {} if variable.keys else {}
+    return [key for key in known_pairs if key not in variable.keys]
 
 
 def _pairs_text(variable: Variable, value: str) -> str:
     tidy = value.strip(" ")
     if not variable.keys or tidy != clean(tidy):
         return "" if tidy == clean(tidy) else variable.valid
-    found = pairs(value)
-    if found is None:
+    value_pairs = pairs(value)
+    if value_pairs is None:
         return "key:value pairs, parted by commas"
     wrong = [
         f"{key}: {describe(bounds)}"
         for key, bounds in variable.keys.items()
-        if key in found and not fits(bounds, found[key])
+        if key in value_pairs and not fits(bounds, value_pairs[key])
     ]
     return "; ".join(wrong)
 
 
 def ports(value: str) -> list[range] | None:
     """The ports of a list such as ``60000,60050-60100``; None where it is none or overlaps."""
-    found: list[range] = []
+    ranges: list[range] = []
     for part in value.split(","):
         match = _PORTS.fullmatch(part)
         if match is None:
@@ -130,10 +130,10 @@ def ports(value: str) -> list[range] | None:
         low, high = int(match[1]), int(match[2] or match[1])
         if not 1 <= low <= high <= _LAST_PORT:
             return None
-        found.append(range(low, high + 1))
-    found.sort(key=lambda one: one.start)
-    overlap = any(one.stop > two.start for one, two in itertools.pairwise(found))
-    return None if overlap else found
+        ranges.append(range(low, high + 1))
+    ranges.sort(key=lambda port_range: port_range.start)
+    overlap = any(first.stop > two.start for first, two in itertools.pairwise(ranges))
+    return None if overlap else ranges
 
 
 def _is_address(value: str) -> bool:

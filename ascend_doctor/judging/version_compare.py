@@ -8,10 +8,10 @@ from ascend_doctor.matrix.schema import Behaviour
 from ascend_doctor.matrix.versions import Scheme, VersionError, numbers, satisfies
 
 
-def is_in_range(version: str, wanted: str, scheme: Scheme = "pep440") -> bool:
+def is_in_range(version: str, version_range: str, scheme: Scheme = "pep440") -> bool:
     """Whether a version lies in a range. Raises Unknown for a text that is no version."""
     try:
-        return satisfies(scheme, version, wanted)
+        return satisfies(scheme, version, version_range)
     except VersionError as reason:
         raise Unknown(str(reason)) from reason
 

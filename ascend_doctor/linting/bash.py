@@ -75,9 +75,9 @@ class _State(msgspec.Struct):
         """What holds after one of several branches."""
         names = set().union(*(other.values for other in others))
         for name in names:
-            found = {text(other.values.get(name, untold(1, 1))) for other in others}
+            texts = {text(other.values.get(name, untold(1, 1))) for other in others}
             first = next(other.values[name] for other in others if name in other.values)
-            self.values[name] = first if len(found) == 1 else (_differs(name, first),)
+            self.values[name] = first if len(texts) == 1 else (_differs(name, first),)
         for name in set().union(*(other.arrays for other in others)):
             same = {other.arrays.get(name) for other in others}
             first_words = next(other.arrays[name] for other in others if name in other.arrays)
@@ -124,8 +124,8 @@ class _Walker:
         self._calls = 0
         self._depth = 0
         self._used = {
-            one.decode("ascii")
-            for one in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source.content)
+            name.decode("ascii")
+            for name in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source.content)
         }
 
     def walk(self) -> None:
@@ -254,19 +254,19 @@ class _Walker:
 
     def _command(self, node: Any, depth: int) -> None:
         own: dict[str, Word] = {}
-        found: list[Word] = []
+        words: list[Word] = []
         for child in node.named_children:
-            if child.type == "variable_assignment" and not found:
+            if child.type == "variable_assignment" and not words:
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None and name.type == "variable_name":
                     content = self._value(value, 0) if value is not None else ()
                     spot = self._place(child)
                     own[self._text(name)] = word(content, *spot)
             elif child.type == "command_name":
-                found += self._words(child.named_children[0] if child.named_children else child)
+                words += self._words(child.named_children[0] if child.named_children else child)
             elif not child.type.endswith("redirect"):
-                found += self._words(child)
-        self._called(found[:MOST_WORDS], own, depth)
+                words += self._words(child)
+        self._called(words[:MOST_WORDS], own, depth)
 
     def _called(self, found: list[Word], own: dict[str, Word], depth: int) -> None:
         if not found:
@@ -275,14 +275,16 @@ class _Walker:
         if name in {"source", "."}:
             self._sourced(found[1] if len(found) > 1 else found[0])
         elif name in {"read", "mapfile", "readarray", "getopts"}:
-            for one in found[1:]:
-                source = f"{name} {one.text}"
-                self._state.values[one.text] = untold(one.line, one.column, source, one.file)
+            for word in found[1:]:
+                source = f"{name} {word.text}"
+                self._state.values[word.text] = untold(word.line, word.column, source, word.file)
         elif name == "eval":
             split = [
                 part
-                for one in found[1:]
-                for part in words((Piece(one.text, one.line, one.column, _sources(one), one.file),))
+                for word in found[1:]
+                for part in words(
+                    (Piece(word.text, word.line, word.column, _sources(word), word.file),)
+                )
             ]
             self._called(split, own, depth)
         elif name in self._functions and self._calls < _MOST_CALLS:
@@ -304,7 +306,7 @@ class _Walker:
         cause = f"source {name}"[:_MOST_SHOWN]
         self._state.forget(Piece(UNTOLD, target.line, target.column, cause, target.file))
 
-    def _add(self, found: list[Word], own: dict[str, Word]) -> None:
+    def _add(self, words: list[Word], own: dict[str, Word]) -> None:
         state = self._state
         values = {name: word(value, 1, 1) for name, value in state.values.items()}
         exported = {name: one for name, one in values.items() if name in state.exported}
@@ -315,14 +317,14 @@ class _Walker:
         }
         self.found.append(
             ShellCommand(
-                tuple(found), {**exported, **own}, inner, bool(option_lists(found)), state.sourced
+                tuple(words), {**exported, **own}, inner, bool(option_lists(words)), state.sourced
             )
         )
 
     # ------------------------------------------------------------ words and values
 
     def _items(self, array: Any) -> list[Word]:
-        return [one for child in array.named_children for one in self._words(child)]
+        return [word for child in array.named_children for word in self._words(child)]
 
     def _words(self, node: Any) -> list[Word]:
         """The words that an argument becomes: several for an unquoted variable or an array."""
@@ -422,7 +424,8 @@ class _Walker:
         if name in self._state.arrays:
             first = self._state.arrays[name][:1]
             return tuple(
-                Piece(one.text, one.line, one.column, _sources(one), one.file) for one in first
+                Piece(piece.text, piece.line, piece.column, _sources(piece), piece.file)
+                for piece in first
             )
         return self._open(node)
 
@@ -451,13 +454,13 @@ class _Walker:
                 return known
             rest = [child for child in node.named_children if child.id != name_node.id]
             return limit_length(
-                tuple(piece for one in rest for piece in self._value(one, depth + 1))
+                tuple(piece for word in rest for piece in self._value(word, depth + 1))
             )
         return self._open(node)
 
     def _arithmetic(self, node: Any) -> Value:
         """Sums and products of numbers that are known."""
-        place = self._place(node)
+        spot = self._place(node)
         inner = re.sub(r"^\$\(\(|\)\)$|^\$\[|\]$", "", self._text(node))
 
         def number(match: re.Match[str]) -> str:
@@ -467,7 +470,7 @@ class _Walker:
 
         inner = re.sub(r"\$\{?([A-Za-z_]\w*)\}?|\b([A-Za-z_]\w*)\b", number, inner[:200])
         result = _calculate(inner)
-        return self._open(node) if result is None else (self._piece(str(result), *place),)
+        return self._open(node) if result is None else (self._piece(str(result), *spot),)
 
     def _text(self, node: Any) -> str:
         content: bytes = node.text or b""
@@ -482,19 +485,19 @@ class _Walker:
         return len(before.decode("utf-8", "replace")) + 1
 
 
-def _sources(one: Word) -> str:
+def _sources(word: Word) -> str:
     """The expression that keeps a word from being known; empty where it is known."""
-    return one.unresolved[0].source if one.unresolved else ""
+    return word.unresolved[0].source if word.unresolved else ""
 
 
-def option_lists(found: Sequence[Word]) -> list[Word]:
+def option_lists(words: Sequence[Word]) -> list[Word]:
     """The words that may stand for several options, or for none."""
     return [
-        one
-        for before, one in zip(("", *(each.text for each in found)), found, strict=False)
-        if one.text == UNTOLD
-        and one.many
-        and (not takes_value(before) or _OF_OPTIONS.search(_sources(one)))
+        word
+        for before, word in zip(("", *(each.text for each in words)), words, strict=False)
+        if word.text == UNTOLD
+        and word.many
+        and (not takes_value(before) or _OF_OPTIONS.search(_sources(word)))
     ]
 
 
@@ -515,7 +518,7 @@ def _calculate(expression: str) -> int | None:
         return None
     tokens = re.findall(r"\d+|[-+*/%]", expression)
     if len(tokens) % 2 == 0 or any(
-        token.isdecimal() != (place % 2 == 0) for place, token in enumerate(tokens)
+        token.isdecimal() != (position % 2 == 0) for position, token in enumerate(tokens)
     ):
         return None
     total, sign = 0, 1
@@ -536,9 +539,9 @@ def _calculate(expression: str) -> int | None:
     return total + sign * product
 
 
-def launches(found: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:
+def launches(commands: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:
     """The commands that start a training, by their first words."""
-    for command in found:
+    for command in commands:
         start = " ".join(item.text for item in command.words[:40])
         if _STARTS.search(start):
             yield command

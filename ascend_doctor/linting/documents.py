@@ -55,8 +55,8 @@ def _walk(
         block = node.style in {"|", ">"}
         yield Leaf(path, node.value, mark.line + 1, mark.column + 1, block)
     elif isinstance(node, SequenceNode):
-        for place, one in enumerate(node.value):
-            yield from _walk(one, (*path, str(place)), depth + 1, count, yaml)
+        for position, child in enumerate(node.value):
+            yield from _walk(child, (*path, str(position)), depth + 1, count, yaml)
     elif isinstance(node, MappingNode):
         for key, value in node.value:
             if isinstance(key, ScalarNode):
@@ -91,9 +91,9 @@ def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
         return ()
     groups: dict[tuple[str, ...], list[Leaf]] = {}
     for leaf in document:
-        for place, key in enumerate(leaf.path[:-1]):
-            if key in {"containers", "initContainers"} and leaf.path[place + 1].isdecimal():
-                groups.setdefault(leaf.path[: place + 2], []).append(leaf)
+        for position, key in enumerate(leaf.path[:-1]):
+            if key in {"containers", "initContainers"} and leaf.path[position + 1].isdecimal():
+                groups.setdefault(leaf.path[: position + 2], []).append(leaf)
                 break
     return tuple(_container(path, group) for path, group in groups.items())
 
@@ -105,10 +105,10 @@ def _container(path: tuple[str, ...], leafs: list[Leaf]) -> PodContainer:
     scripts: list[Leaf] = []
     for leaf in leafs:
         match leaf.path[len(path) :]:
-            case ("env", place, "name"):
-                names[place] = leaf
-            case ("env", place, "value"):
-                values[place] = leaf
+            case ("env", position, "name"):
+                names[position] = leaf
+            case ("env", position, "value"):
+                values[position] = leaf
             case ("command" | "args", _):
                 if "\n" in leaf.text or leaf.text.count(" ") > 1:
                     scripts.append(leaf)
@@ -117,9 +117,9 @@ def _container(path: tuple[str, ...], leafs: list[Leaf]) -> PodContainer:
             case _:
                 pass
     variables = {
-        name.text: Word(values[place].text, name.line, name.column)
-        if place in values
+        name.text: Word(values[position].text, name.line, name.column)
+        if position in values
         else Word(UNTOLD, name.line, name.column)
-        for place, name in names.items()
+        for position, name in names.items()
     }
     return PodContainer(variables, tuple(words), tuple(scripts))

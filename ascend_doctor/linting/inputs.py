@@ -43,8 +43,8 @@ def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[LintInput, ..
     ending = os.path.splitext(path)[1].lower()
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
     if ending in _PYTHON or text.startswith("#!/usr/bin/env python"):
-        found = script(text, path)
-        return (LintInput(file=path, script=found),) if found is not None else ()
+        inputs = script(text, path)
+        return (LintInput(file=path, script=inputs),) if inputs is not None else ()
     if ending in _YAML:
         return tuple(_documents(path, text, catalog))
     return tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog, follow=follower(path)))
@@ -72,14 +72,14 @@ def _shell(
     follow: Callable[[str], SourcedFile | None] = lambda _: None,
 ) -> Iterator[LintInput]:
     """``moved`` gives the places of the script in its file; ``variables`` come from outside."""
-    found = commands(content, follow)
+    shell_commands = commands(content, follow)
     some = False
-    for command in launches(found):
+    for command in launches(shell_commands):
         some = True
         yield _subject(file, command, catalog, moved, variables)
-    if not some and found:
+    if not some and shell_commands:
         # A file that only sets variables is sourced by others.
-        last = max(found, key=lambda command: len(command.exported))
+        last = max(shell_commands, key=lambda command: len(command.exported))
         yield _subject(file, ShellCommand((), last.exported, {}, open=True), catalog, moved)
 
 
@@ -121,9 +121,9 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    told = launch(texts, partial=command.open) if texts else Launch(given=False)
-    if not told.program and texts and texts[0] == "verl.config":
-        told = msgspec.structs.replace(told, program="verl")
+    launch_ = launch(texts, partial=command.open) if texts else Launch(given=False)
+    if not launch_.program and texts and texts[0] == "verl.config":
+        launch_ = msgspec.structs.replace(launch_, program="verl")
     places: dict[str, Place] = {}
 
     def place(piece: Word | Piece) -> Place:
@@ -132,8 +132,8 @@ def _subject(
         line, column = moved(piece.line, piece.column)
         return Place(file=file, line=line, column=column)
 
-    given = read_options(texts)
-    for name, option in given.items():
+    options = read_options(texts)
+    for name, option in options.items():
         places[name] = place(command.words[option.word])
     for word in command.words:
         if word.text.startswith("--"):
@@ -147,15 +147,15 @@ def _subject(
     lost = {name: word for name, word in command.own.items() if name in _read_by_training(catalog)}
     for name, value in lost.items():
         places.setdefault(name, place(value))
-    told = msgspec.structs.replace(
-        told,
+    launch_ = msgspec.structs.replace(
+        launch_,
         places=places,
         open_environment=bool(command.sourced),
-        unresolved=tuple(_unknown_spots(command, given, place)),
+        unresolved=tuple(_unknown_spots(command, options, place)),
         pythonpath=path.text if path is not None else "",
-        unexported=tuple(lost) if told.given else (),
+        unexported=tuple(lost) if launch_.given else (),
     )
-    return LintInput(file=file, launch=told, environment=_environment(file, exported, catalog))
+    return LintInput(file=file, launch=launch_, environment=_environment(file, exported, catalog))
 
 
 def _unknown_spots(

@@ -52,15 +52,15 @@ def findings(
     )
     # A check that has no subject in this file says nothing about it.
     mine = [check for check in chosen if _concerns(check, subject)]
-    found = judge(Case(facts=facts, catalog=catalog), mine)
+    findings = judge(Case(facts=facts, catalog=catalog), mine)
     abstained = tuple(
-        dict.fromkeys(finding.check for finding in found if finding.needs == "values")
+        dict.fromkeys(finding.check for finding in findings if finding.needs == "values")
     )
     return tuple(
         _collect_unjudged(finding, abstained, allowed=allow_unresolved)
         if finding.check == "launch-resolved"
         else _place_finding(finding, subject)
-        for finding in found
+        for finding in findings
     )
 
 
@@ -115,9 +115,9 @@ def _names(finding: Finding) -> Iterator[str]:
         yield from _NAME.findall(text)
 
 
-def unique(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def unique(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Findings in the order of their places; several launches of a file repeat what they share."""
-    seen = dict.fromkeys(found)
+    seen = dict.fromkeys(findings)
     placed = [finding for finding in seen if finding.place is not None]
     rest = [finding for finding in seen if finding.place is None]
 

@@ -80,8 +80,8 @@ def words(value: Value) -> Iterator[Word]:
     start = (0, 0)
     for piece in value:
         line, column = piece.line, piece.column
-        for place, letter in enumerate(piece.text):
-            follows = piece.text[place + 1 : place + 2]
+        for position, letter in enumerate(piece.text):
+            follows = piece.text[position + 1 : position + 2]
             if letter in _BLANK or (letter == "\\" and follows in {"\n", "\r"}):
                 if letters:
                     yield Word(
@@ -97,8 +97,8 @@ def words(value: Value) -> Iterator[Word]:
         yield Word("".join(letters), *start, unknown_pieces(parts), parts[0].file, many=True)
 
 
-def spelt(one: Word) -> str:
+def spelt(word: Word) -> str:
     """The word as the script has it, with the expressions that stand for what is not known."""
-    sources = iter(one.unresolved)
-    parts = one.text.split(UNTOLD)
+    sources = iter(word.unresolved)
+    parts = word.text.split(UNTOLD)
     return parts[0] + "".join(f"{next(sources).source}{part}" for part in parts[1:])

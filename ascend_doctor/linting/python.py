@@ -35,19 +35,22 @@ def script(content: str, file: str) -> Script | None:
 
 def _top(body: list[ast.stmt]) -> list[ast.stmt]:
     """Statements that run when the module is loaded, those of try and if included."""
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     waiting = list(reversed(body))
     while waiting:
-        one = waiting.pop()
-        found.append(one)
-        if isinstance(one, ast.Try):
-            inner = [*one.body, *(part for handler in one.handlers for part in handler.body)]
-            waiting += reversed([*inner, *one.orelse, *one.finalbody])
-        elif isinstance(one, ast.If):
-            waiting += reversed([*one.body, *one.orelse])
-        elif isinstance(one, ast.With):
-            waiting += reversed(one.body)
-    return found
+        statement = waiting.pop()
+        statements.append(statement)
+        if isinstance(statement, ast.Try):
+            inner = [
+                *statement.body,
+                *(part for handler in statement.handlers for part in handler.body),
+            ]
+            waiting += reversed([*inner, *statement.orelse, *statement.finalbody])
+        elif isinstance(statement, ast.If):
+            waiting += reversed([*statement.body, *statement.orelse])
+        elif isinstance(statement, ast.With):
+            waiting += reversed(statement.body)
+    return statements
 
 
 def _imports(node: ast.stmt, file: str) -> list[Spot]:

@@ -66,8 +66,8 @@ class Catalog:
     def files(self, kind: str) -> dict[str, tuple[Path, ...]]:
         """The files of components, stacks or hardware by id, those of overlays last."""
         files: dict[str, tuple[Path, ...]] = {}
-        for place in self._folders:
-            for path in sorted((place / kind).glob("*.yaml")):
+        for folder in self._folders:
+            for path in sorted((folder / kind).glob("*.yaml")):
                 files[path.stem] = (*files.get(path.stem, ()), path)
         return files
 
@@ -164,9 +164,9 @@ class Catalog:
     def failures(self) -> dict[str, KnownFailure]:
         """The known failures by id. Raises DataError for an id twice in one folder."""
         failures: dict[str, KnownFailure] = {}
-        for place in self._folders:
+        for folder in self._folders:
             own: dict[str, KnownFailure] = {}
-            for path in sorted((place / "failures").glob("*.yaml")):
+            for path in sorted((folder / "failures").glob("*.yaml")):
                 for failure in load(path, Failures).failures:
                     if failure.id in own:
                         raise DataError(f"{path}: two failures are called {failure.id}")

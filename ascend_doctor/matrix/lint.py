@@ -55,10 +55,10 @@ def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
     return tuple(problems)
 
 
-def _at(catalog: Catalog, kind: str, identity: str, found: Found) -> Iterator[RowProblem]:
+def _at(catalog: Catalog, kind: str, identity: str, faults: Found) -> Iterator[RowProblem]:
     paths = catalog.files(kind).get(identity, (Path(kind),))
     file = ", ".join(str(path) for path in paths)
-    return (RowProblem(file=file, place=place, what=what) for place, what in found)
+    return (RowProblem(file=file, place=place, what=what) for place, what in faults)
 
 
 def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
@@ -90,8 +90,8 @@ def _try(step: Callable[[], object]) -> Iterator[RowProblem]:
         step()
     except DataError as error:
         file, _, what = str(error).partition(": ")
-        what, _, place = what.partition(" - at `$")
-        yield RowProblem(file=file, place=place.strip("`."), what=what)
+        what, _, path = what.partition(" - at `$")
+        yield RowProblem(file=file, place=path.strip("`."), what=what)
 
 
 def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
@@ -108,8 +108,8 @@ def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
         if isinstance(node, yaml.MappingNode):
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             for key in sorted({one for one in keys if keys.count(one) > 1}):
-                place = f"line {node.start_mark.line + 1}"
-                yield RowProblem(file=str(path), place=place, what=f"the key {key} is there twice")
+                line = f"line {node.start_mark.line + 1}"
+                yield RowProblem(file=str(path), place=line, what=f"the key {key} is there twice")
             todo += [child for _, child in node.value]
         elif isinstance(node, yaml.SequenceNode):
             todo += node.value
@@ -118,8 +118,8 @@ def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
 def _component(catalog: Catalog, component: Component) -> Found:
     yield from _versions(component)
     for release in component.releases:
-        place = f"releases[{release.version}]"
-        yield from _release(catalog, component, release, place)
+        path = f"releases[{release.version}]"
+        yield from _release(catalog, component, release, path)
     for behaviour in component.behaviours:
         yield from _range(component.scheme, behaviour.versions, f"behaviours[{behaviour.id}]")
     known = {release.version for release in component.releases}
@@ -139,66 +139,66 @@ def _component(catalog: Catalog, component: Component) -> Found:
 def _versions(component: Component) -> Found:
     seen: list[object] = []
     for release in component.releases:
-        place = f"releases[{release.version}]"
+        path = f"releases[{release.version}]"
         try:
             parsed = parse(component.scheme, release.version)
         except VersionError as error:
-            yield place, str(error)
+            yield path, str(error)
             continue
         if parsed in seen:
-            yield place, "this version is there twice"
+            yield path, "this version is there twice"
         seen.append(parsed)
-        yield from _range(component.scheme, release.covers, f"{place}.covers")
+        yield from _range(component.scheme, release.covers, f"{path}.covers")
 
 
-def _release(catalog: Catalog, component: Component, release: Release, place: str) -> Found:
+def _release(catalog: Catalog, component: Component, release: Release, path: str) -> Found:
     for name, version in release.provides.items():
         if name not in catalog.component_ids:
-            yield f"{place}.provides", f"no component is called {name}"
+            yield f"{path}.provides", f"no component is called {name}"
             continue
         try:
             row = catalog.component(name).release(version)
         except VersionError as error:
-            yield f"{place}.provides", str(error)
+            yield f"{path}.provides", str(error)
             continue
         if row is None:
-            yield f"{place}.provides", f"{name} has no row for {version}"
+            yield f"{path}.provides", f"{name} has no row for {version}"
     for kind, needs in (("requires", release.requires), ("conflicts", release.conflicts)):
         for need in needs:
             if need.component == component.id:
-                yield f"{place}.{kind}", "a component cannot need itself"
-            yield from _need(catalog, need, f"{place}.{kind}[{need.component}]")
+                yield f"{path}.{kind}", "a component cannot need itself"
+            yield from _need(catalog, need, f"{path}.{kind}[{need.component}]")
 
 
-def _need(catalog: Catalog, need: Need, place: str) -> Found:
+def _need(catalog: Catalog, need: Need, path: str) -> Found:
     if need.component not in catalog.component_ids:
-        yield place, f"no component is called {need.component}"
+        yield path, f"no component is called {need.component}"
         return
     target = catalog.component(need.component)
-    for wanted in (need.versions, need.also):
-        yield from _reachable(target, wanted, place)
+    for version_range in (need.versions, need.also):
+        yield from _reachable(target, version_range, path)
     families = {family.id for family in catalog.families}
     for value in need.when.get("family", "").lstrip("!").split("|"):
         if value and value not in families:
-            yield f"{place}.when", f"no hardware file is called {value}"
+            yield f"{path}.when", f"no hardware file is called {value}"
 
 
-def _range(scheme: Scheme, wanted: str, place: str) -> Found:
+def _range(scheme: Scheme, version_range: str, path: str) -> Found:
     try:
-        check_range(scheme, wanted)
+        check_range(scheme, version_range)
     except VersionError as error:
-        yield place, str(error)
+        yield path, str(error)
 
 
-def _reachable(target: Component, wanted: str, place: str) -> Found:
+def _reachable(target: Component, version_range: str, path: str) -> Found:
     """Every alternative of a range parses and, of a component with rows, names at least one."""
-    problems = [*_range(target.scheme, wanted, place)]
+    problems = [*_range(target.scheme, version_range, path)]
     yield from problems
     if problems or not target.releases:
         return
-    for alternative in wanted.split("||"):
+    for alternative in version_range.split("||"):
         if not any(satisfies(target.scheme, row.version, alternative) for row in target.releases):
-            yield place, f"{target.id} has no row within {alternative.strip()}"
+            yield path, f"{target.id} has no row within {alternative.strip()}"
 
 
 def _cycles(catalog: Catalog) -> Found:
@@ -220,12 +220,12 @@ def _cycles(catalog: Catalog) -> Found:
 def _stack(catalog: Catalog, stack: Stack) -> Found:
     rows: dict[str, list[Release]] = {}
     for name, component in stack.components.items():
-        place = f"components.{name}"
+        path = f"components.{name}"
         if name not in catalog.component_ids:
-            yield place, f"no component is called {name}"
+            yield path, f"no component is called {name}"
             continue
         target = catalog.component(name)
-        problems = [*_reachable(target, component, place)]
+        problems = [*_reachable(target, component, path)]
         yield from problems
         if not problems:
             rows[name] = [

@@ -53,13 +53,13 @@ def load(path: Path, shape: type[T]) -> T:
 
 def decode(data: bytes, path: Path, shape: type[T]) -> T:
     """The same for what was read of ``path`` already."""
-    kept = Kept.of("matrix", data)
-    found = kept.get()
-    if found is not None:
-        return convert(path, found, shape)
+    cached = Kept.of("matrix", data)
+    value = cached.get()
+    if value is not None:
+        return convert(path, value, shape)
     read = yaml_of(data, str(path))
     whole = convert(path, read, shape)
-    kept.put(read)
+    cached.put(read)
     return whole
 
 

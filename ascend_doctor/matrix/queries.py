@@ -115,14 +115,14 @@ def requirements(catalog: Catalog, component: str, version: str) -> tuple[Need, 
 def applies(need: Need, machine: Mapping[str, str]) -> bool | None:
     """Whether a need speaks for a machine (arch, family); None where that is not known of it."""
     answers: list[bool | None] = []
-    for name, wanted in need.when.items():
+    for name, required in need.when.items():
         value = machine.get(name)
         if value is None:
             answers.append(None)
-        elif wanted.startswith("!"):
-            answers.append(value != wanted[1:])
+        elif required.startswith("!"):
+            answers.append(value != required[1:])
         else:
-            answers.append(value in wanted.split("|"))
+            answers.append(value in required.split("|"))
     if False in answers:
         return False
     return None if None in answers else True
@@ -214,7 +214,7 @@ def _shared(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bond]:
 def meets(component: Component, ranges: tuple[str, ...]) -> bool:
     """Whether one version satisfies all ranges: a row's, or any where the component is open."""
     return any(
-        all(satisfies(component.scheme, version, one) for one in ranges)
+        all(satisfies(component.scheme, version, version_range) for version_range in ranges)
         for version in candidates(component, ranges)
     )
 
@@ -228,7 +228,7 @@ def candidates(component: Component, ranges: Iterable[str]) -> tuple[str, ...]:
         return tuple(row.version for row in component.releases)
     ends = {end for one in ranges for end in re.findall(r"[=<>~]\s*([0-9][^\s,|*]*)", one)}
     near = {text for end in ends for text in (end.rstrip("."), f"{end.rstrip('.')}.0.1")}
-    return ("0", *sorted(one for one in near if is_version(component.scheme, one)))
+    return ("0", *sorted(version for version in near if is_version(component.scheme, version)))
 
 
 def is_version(scheme: Scheme, text: str) -> bool:
@@ -256,10 +256,10 @@ def _stack_bonds(catalog: Catalog, chosen: Chosen, other: Chosen) -> Iterator[Bo
 
 
 def _in_stack(stack: Stack, part: Chosen) -> bool:
-    wanted = stack.components.get(part.component.id)
-    if wanted is None:
+    version = stack.components.get(part.component.id)
+    if version is None:
         return False
-    return part.version is None or satisfies(part.component.scheme, part.version, wanted)
+    return part.version is None or satisfies(part.component.scheme, part.version, version)
 
 
 def newest(catalog: Catalog) -> dt.date:

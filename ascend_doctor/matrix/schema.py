@@ -162,9 +162,9 @@ class Component(Row, frozen=True, kw_only=True):
 
     def release(self, version: str) -> Release | None:
         """The row of a version, exact first, then one that covers it. Raises VersionError."""
-        wanted = parse(self.scheme, version)
+        parsed = parse(self.scheme, version)
         for release in self.releases:
-            if parse(self.scheme, release.version) == wanted:
+            if parse(self.scheme, release.version) == parsed:
                 return release
         for release in self.releases:
             if release.covers and satisfies(self.scheme, version, release.covers):
@@ -363,12 +363,12 @@ class Flags(Row, frozen=True, kw_only=True):
 
     def listed(self, version: str) -> str:
         """The version itself, or the listed one with the same first two numbers, or ""."""
-        same = [one for one in self.versions if one.split(".")[:2] == version.split(".")[:2]]
+        same = [name for name in self.versions if name.split(".")[:2] == version.split(".")[:2]]
         return version if version in same else next(reversed(same), "")
 
     def of(self, listed: str) -> frozenset[str]:
         """The options of a listed version."""
-        return frozenset((*self.every, *(one for one, has in self.some.items() if listed in has)))
+        return frozenset((*self.every, *(name for name, has in self.some.items() if listed in has)))
 
     def read_in(self, listed: str) -> tuple[str, ...]:
         """Where the options of a listed version stand."""

@@ -50,7 +50,7 @@ class Ascend:
         return numbers, (*self.suffix, (_FINAL, 0))
 
     def without_build(self) -> Ascend:
-        return Ascend(self.release, tuple(one for one in self.suffix if one[0] != _BUILD))
+        return Ascend(self.release, tuple(part for part in self.suffix if part[0] != _BUILD))
 
     def within(self, line: Ascend) -> bool:
         """Whether this is ``line`` or a part of it: 25.2.rc1 and 25.2.0.1 are within 25.2."""
@@ -100,7 +100,7 @@ def numbers(scheme: Scheme, text: str, count: int) -> tuple[int, ...]:
     return (*parsed.release, *(0,) * count)[:count]
 
 
-def satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
+def satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
     """Whether ``version`` lies in the range ``wanted``. Raises VersionError.
 
     A range is comparisons joined by ``,`` (and) and ``||`` (or); "" is any version. Ascend ranges
@@ -108,33 +108,35 @@ def satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
     (``[7.0.0,7.2.99]``, ``[23.0.rc3,23.0.rc3.]``, ends included). Builds (.B120) count only where
     the range names one. Order is plain order: 8.5.0.alpha002 is below 8.5.0.
     """
-    return _satisfies(scheme, version, wanted)
+    return _satisfies(scheme, version, version_range)
 
 
 @functools.lru_cache(maxsize=1 << 16)  # the solver asks the same thing thousands of times
-def _satisfies(scheme: Scheme, version: str, wanted: str) -> bool:
+def _satisfies(scheme: Scheme, version: str, version_range: str) -> bool:
     parsed = parse(scheme, version)
     # All are tried, so that a bad range is an error whatever the version is.
-    hits = [_one_alternative(scheme, parsed, word) for word in wanted.split("||")]
+    hits = [_one_alternative(scheme, parsed, word) for word in version_range.split("||")]
     return any(hits)
 
 
-def check_range(scheme: Scheme, wanted: str) -> None:
+def check_range(scheme: Scheme, version_range: str) -> None:
     """Raises VersionError where ``wanted`` is no range of the scheme."""
-    satisfies(scheme, "0", wanted)
+    satisfies(scheme, "0", version_range)
 
 
-def _one_alternative(scheme: Scheme, version: Version | Ascend | str, wanted: str) -> bool:
+def _one_alternative(scheme: Scheme, version: Version | Ascend | str, version_range: str) -> bool:
     if isinstance(version, Version):
         try:
-            return SpecifierSet(wanted).contains(version, prereleases=True)
+            return SpecifierSet(version_range).contains(version, prereleases=True)
         except (InvalidSpecifier, ValueError) as error:
-            raise VersionError(f"{wanted[:_LONGEST]!r} is no range of Python versions") from error
+            raise VersionError(
+                f"{version_range[:_LONGEST]!r} is no range of Python versions"
+            ) from error
     if isinstance(version, str):
-        return _ref_matches(version, wanted)
-    if wanted.lstrip().startswith("["):
-        return _in_brackets(scheme, version, wanted)
-    return all(_holds(version, bound) for bound in _bounds(scheme, wanted))
+        return _ref_matches(version, version_range)
+    if version_range.lstrip().startswith("["):
+        return _in_brackets(scheme, version, version_range)
+    return all(_holds(version, bound) for bound in _bounds(scheme, version_range))
 
 
 @functools.lru_cache(maxsize=1 << 14)  # as above
@@ -176,9 +178,9 @@ def _rank(token: re.Match[str]) -> tuple[int, int]:
     return _STAGES.get(token["stage"], _BUILD), int(token["count"] or 0)
 
 
-def _bounds(scheme: Scheme, wanted: str) -> list[_Bound]:
+def _bounds(scheme: Scheme, version_range: str) -> list[_Bound]:
     bounds = []
-    for part in wanted.split(",") if wanted.strip() else ():
+    for part in version_range.split(",") if version_range.strip() else ():
         match = _BOUND.fullmatch(part.strip())
         if match is None:
             raise VersionError(f"{part[:_LONGEST]!r} is no comparison (as >=8.5.0 or ==25.2.X)")
@@ -206,13 +208,13 @@ def _holds(version: Ascend, bound: _Bound) -> bool:
     }[bound.operator]
 
 
-def _in_brackets(scheme: Scheme, version: Ascend, wanted: str) -> bool:
+def _in_brackets(scheme: Scheme, version: Ascend, version_range: str) -> bool:
     at, hits = 0, []
-    text = wanted.strip()
+    text = version_range.strip()
     while at < len(text):
         match = _BRACKET.match(text, at)
         if match is None:
-            raise VersionError(f"{wanted[:_LONGEST]!r} is no list of intervals")
+            raise VersionError(f"{version_range[:_LONGEST]!r} is no list of intervals")
         low, high = match[1].strip(), (match[2] or "").strip()
         # An upper end such as "23.0.rc3." stands for everything that begins so.
         upper = f"<={high}X" if high.endswith(".") else f"<={high}"
@@ -222,9 +224,9 @@ def _in_brackets(scheme: Scheme, version: Ascend, wanted: str) -> bool:
     return any(hits)
 
 
-def _ref_matches(ref: str, wanted: str) -> bool:
+def _ref_matches(ref: str, pattern: str) -> bool:
     results = []
-    for part in wanted.split(",") if wanted.strip() else ():
+    for part in pattern.split(",") if pattern.strip() else ():
         match = _BOUND.fullmatch(part.strip())
         if match is None or match[1] not in ("==", "!="):
             raise VersionError(f"{part[:_LONGEST]!r} is no choice of git refs (as ==core_r0.16.0)")

@@ -37,25 +37,27 @@ def megatron(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
 
     Source: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py.
     """
-    found = [f"--{name.replace('_', '-')} {value}" for name, value in _sizes(asked, choice).items()]
-    found += ["--sequence-parallel"] if choice.layout.tp > 1 else []
-    found += ["--use-distributed-optimizer", "--bf16"]
+    options = [
+        f"--{name.replace('_', '-')} {value}" for name, value in _sizes(asked, choice).items()
+    ]
+    options += ["--sequence-parallel"] if choice.layout.tp > 1 else []
+    options += ["--use-distributed-optimizer", "--bf16"]
     if choice.memory.recompute:
-        found += [f"--{name.replace('_', '-')} {value}" for name, value in _RECOMPUTE.items()]
-    found += [f"--seq-length {asked.run.sequence}", f"--micro-batch-size {asked.run.micro_batch}"]
-    return tuple(found)
+        options += [f"--{name.replace('_', '-')} {value}" for name, value in _RECOMPUTE.items()]
+    options += [f"--seq-length {asked.run.sequence}", f"--micro-batch-size {asked.run.micro_batch}"]
+    return tuple(options)
 
 
 def ms_swift(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
     """Options of ``megatron sft`` (modelscope/ms-swift@3602360a:swift/megatron/arguments)."""
-    found = [f"--{name} {value}" for name, value in _sizes(asked, choice).items()]
-    found += ["--sequence_parallel true"] if choice.layout.tp > 1 else []
+    options = [f"--{name} {value}" for name, value in _sizes(asked, choice).items()]
+    options += ["--sequence_parallel true"] if choice.layout.tp > 1 else []
     if choice.memory.recompute:
-        found += [f"--{name} {value}" for name, value in _RECOMPUTE.items()]
+        options += [f"--{name} {value}" for name, value in _RECOMPUTE.items()]
     if asked.run.lora:
-        found += ["--tuner_type lora", f"--lora_rank {asked.run.lora}"]
-    found += [f"--max_length {asked.run.sequence}", f"--micro_batch_size {asked.run.micro_batch}"]
-    return tuple(found)
+        options += ["--tuner_type lora", f"--lora_rank {asked.run.lora}"]
+    options += [f"--max_length {asked.run.sequence}", f"--micro_batch_size {asked.run.micro_batch}"]
+    return tuple(options)
 
 
 def twinkle(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
@@ -77,14 +79,14 @@ def verl(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
     where = "actor_rollout_ref.actor.megatron"
     sizes = _sizes(asked, choice)
     uneven = sizes.pop("decoder_last_pipeline_num_layers", None)
-    found = [f"{where}.{name}={value}" for name, value in sizes.items()]
+    options = [f"{where}.{name}={value}" for name, value in sizes.items()]
     inside = f"+{where}.override_transformer_config"
     if uneven:
-        found.append(f"{inside}.num_layers_in_last_pipeline_stage={uneven}")
+        options.append(f"{inside}.num_layers_in_last_pipeline_stage={uneven}")
     if choice.memory.recompute:
-        found += [f"{inside}.{name}={value}" for name, value in _RECOMPUTE.items()]
-    found += [f"actor_rollout_ref.model.lora_rank={asked.run.lora}"] if asked.run.lora else []
-    return (*found, "trainer.device=npu")
+        options += [f"{inside}.{name}={value}" for name, value in _RECOMPUTE.items()]
+    options += [f"actor_rollout_ref.model.lora_rank={asked.run.lora}"] if asked.run.lora else []
+    return (*options, "trainer.device=npu")
 
 
 FRAMEWORKS: dict[str, Callable[[LayoutQuery, RankedLayout], tuple[str, ...]]] = {

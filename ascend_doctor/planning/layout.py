@@ -97,11 +97,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 def parse(text: str, npus: int) -> Layout:
     """A layout such as TP2·EP4 or tp=2,ep=4,etp=1. Raises DataError."""
-    found = {name.lower(): int(size) for name, size in _PART.findall(text)}
+    sizes = {name.lower(): int(size) for name, size in _PART.findall(text)}
     rest = re.sub(r"[\s,·x*-]+", "", _PART.sub("", text))
-    if not found or rest or 0 in found.values():
+    if not sizes or rest or 0 in sizes.values():
         raise DataError(f"{text!r} is no layout; write it like TP2·EP4 or tp=2,ep=4,etp=1")
-    layout = Layout(npus=npus, **found)
+    layout = Layout(npus=npus, **sizes)
     if not layout.divides:
         raise DataError(
             f"{layout.name}: TP·PP·CP and ETP·EP·PP (ETP is TP unless it is given) must divide "
@@ -136,7 +136,7 @@ def crossing(layout: Layout, per_node: int) -> tuple[str, ...]:
 def communicators(layout: Layout) -> int:
     """How many communicators of more than one rank a rank has at most, the world's included."""
     kinds = sum(
-        math.prod(layout.sizes(expert=expert)[one] for one in along) > 1
+        math.prod(layout.sizes(expert=expert)[dimension] for dimension in along) > 1
         for expert, table in ((False, DENSE), (True, EXPERT))
         for along in table.values()
     )

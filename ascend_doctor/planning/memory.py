@@ -59,8 +59,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 def estimate(model: Model, layout: Layout, run: TrainingRun, *, recompute: bool) -> Memory:
     """The memory of the pipeline stage that needs the most."""
-    found = (_stage(model, layout, run, stage, recompute=recompute) for stage in range(layout.pp))
-    return max(found, key=lambda memory: memory.total)
+    stages = (_stage(model, layout, run, stage, recompute=recompute) for stage in range(layout.pp))
+    return max(stages, key=lambda memory: memory.total)
 
 
 def _stage(
@@ -93,14 +93,14 @@ def activations(
     each = [_BF16 * tokens / layout.tp * per_token(model, layout, layer) for layer in layers]
     flight = layout.pp - stage
     if recompute:
-        kept = len(layers) * _BF16 * tokens / layout.tp * model.hidden
-        found = flight * kept + max(each, default=0.0)
+        kept_bytes = len(layers) * _BF16 * tokens / layout.tp * model.hidden
+        peak = flight * kept_bytes + max(each, default=0.0)
     else:
-        found = flight * sum(each)
+        peak = flight * sum(each)
     if stage == layout.pp - 1:
         final = 2 * _BF16 * tokens / layout.tp * model.hidden
-        found += tokens * vocabulary(model, layout) * _LOGIT + final
-    return found
+        peak += tokens * vocabulary(model, layout) * _LOGIT + final
+    return peak
 
 
 def per_token(model: Model, layout: Layout, layer: int) -> float:

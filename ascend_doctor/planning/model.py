@@ -127,8 +127,8 @@ def from_config(config: Any, *, title: str) -> Model:
     if not isinstance(config, dict):
         raise DataError("text_config is no object")
     for name, most in _MOST.items():
-        if isinstance(told := config.get(name), int) and told > most:
-            raise DataError(f"{name} is {told}; no model has more than {most}")
+        if isinstance(number := config.get(name), int) and number > most:
+            raise DataError(f"{name} is {number}; no model has more than {most}")
     size = _Sizes(config)
     heads, hidden = size.need("num_attention_heads"), size.need("hidden_size")
     kind = str(config.get("model_type", ""))

@@ -49,26 +49,26 @@ def _line(name: str, cells: list[str]) -> str:
     return f"  {name:<9}" + "".join(f"{cell:>9}" for cell in cells)
 
 
-def _cell(place: dict[str, int], *names: str) -> str:
-    return "/".join(str(place[name]) for name in names)
+def _cell(position: dict[str, int], *names: str) -> str:
+    return "/".join(str(position[name]) for name in names)
 
 
-def experts_of(choice: RankedLayout, place: int) -> str:
+def experts_of(choice: RankedLayout, position: int) -> str:
     """The experts of the ranks at this place of their expert parallel group."""
-    return f"{place * choice.experts}-{(place + 1) * choice.experts - 1}"
+    return f"{position * choice.experts}-{(position + 1) * choice.experts - 1}"
 
 
 def coordinates(layout: Layout, *, expert: bool) -> list[dict[str, int]]:
     """The place of every rank along each dimension, of all layers or of the experts."""
     sizes = layout.sizes(expert=expert)
-    found = []
+    positions = []
     for rank in range(layout.npus):
-        rest, place = rank, {}
+        rest, position = rank, {}
         for name, size in sizes.items():
-            place[name] = rest % size
+            position[name] = rest % size
             rest //= size
-        found.append(place)
-    return found
+        positions.append(position)
+    return positions
 
 
 def groups(layout: Layout, *, experts: bool, every: bool) -> Iterator[str]:
@@ -76,15 +76,15 @@ def groups(layout: Layout, *, experts: bool, every: bool) -> Iterator[str]:
     for name, title in TITLES.items():
         if name in {"ep", "etp", "edp"} and not experts:
             continue
-        found = layout.groups(name)
-        if len(found[0]) > 1:
-            yield f"  {title:<14} {_texts(found, every=every)}"
+        rank_groups = layout.groups(name)
+        if len(rank_groups[0]) > 1:
+            yield f"  {title:<14} {_texts(rank_groups, every=every)}"
 
 
-def _texts(found: Groups, *, every: bool) -> str:
-    shown = found if every else found[:_MOST_GROUPS]
+def _texts(rank_groups: Groups, *, every: bool) -> str:
+    shown = rank_groups if every else rank_groups[:_MOST_GROUPS]
     texts = [_ranks(group, every=every) for group in shown]
-    rest = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+    rest = f" and {len(rank_groups) - len(shown)} more" if len(rank_groups) > len(shown) else ""
     return " ".join(texts) + rest
 
 

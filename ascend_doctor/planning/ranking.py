@@ -84,27 +84,27 @@ def _all(asked: LayoutQuery, npus: int) -> Iterator[Layout]:
                             yield layout
 
 
-def _key(one: RankedLayout) -> tuple[object, ...]:
+def _key(ranked: RankedLayout) -> tuple[object, ...]:
     """What decides, in this order.
 
     It fits; it crosses no node; activations are kept; little pipeline and context parallelism;
     experts over as many ranks as there are; then the smaller memory.
     """
-    layout = one.layout
-    fit = {True: 0, None: 0, False: 1}[one.fits]
-    costly = sum(kind in one.crosses for kind in ("tp", "cp", "ep", "etp"))
+    layout = ranked.layout
+    fit = {True: 0, None: 0, False: 1}[ranked.fits]
+    costly = sum(kind in ranked.crosses for kind in ("tp", "cp", "ep", "etp"))
     if fit:
-        return (fit, one.memory.total)
-    experts = one.experts > 0
+        return (fit, ranked.memory.total)
+    experts = ranked.experts > 0
     tensor = abs(layout.tp.bit_length() - _USUAL_TENSOR.bit_length()) if experts else layout.tp
     return (
         fit,
         costly,
-        one.memory.recompute,
+        ranked.memory.recompute,
         layout.pp,
         layout.cp,
         layout.edp if experts else 0,
         tensor,
         bool(layout.etp),
-        one.memory.total,
+        ranked.memory.total,
     )

@@ -50,13 +50,13 @@ def vocabulary(model: Model, layout: Layout) -> int:
 
 def rank_parameters(model: Model, layout: Layout, stage: int) -> RankParameters:
     """All parameters of a rank of this pipeline stage."""
-    found = RankParameters()
+    total = RankParameters()
     for layer in stages(model, layout)[stage]:
-        found += _layer(model, layout, layer)
+        total += _layer(model, layout, layer)
     rows = vocabulary(model, layout) * model.hidden
     last = stage == layout.pp - 1
     ends = (stage == 0) + (last and not (model.tied and layout.pp == 1))
-    return found + RankParameters(dense=ends * rows + last * model.hidden)
+    return total + RankParameters(dense=ends * rows + last * model.hidden)
 
 
 def _layer(model: Model, layout: Layout, layer: int) -> RankParameters:
@@ -109,10 +109,10 @@ def adapters(model: Model, layout: Layout, stage: int, rank: int) -> RankParamet
     Of a layer that is split over its outputs the first half of an adapter is whole on every rank,
     of one that is split over its inputs the second; the router and the embeddings have none.
     """
-    found = RankParameters()
+    total = RankParameters()
     for layer in stages(model, layout)[stage]:
-        found += _adapter_parameters(model, layout, layer, rank)
-    return found
+        total += _adapter_parameters(model, layout, layer, rank)
+    return total
 
 
 def _adapter_parameters(model: Model, layout: Layout, layer: int, rank: int) -> RankParameters:
@@ -135,5 +135,5 @@ def _adapter_parameters(model: Model, layout: Layout, layer: int, rank: int) -> 
     if not model.has_experts(layer):
         return RankParameters(dense=mixing + network)
     etp = layout.expert_tensor
-    one = rank * (2 * hidden + 3 * model.expert_ffn / etp)
-    return RankParameters(dense=mixing + network, expert=model.experts / layout.ep * one)
+    per_expert = rank * (2 * hidden + 3 * model.expert_ffn / etp)
+    return RankParameters(dense=mixing + network, expert=model.experts / layout.ep * per_expert)

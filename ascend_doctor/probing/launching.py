@@ -202,11 +202,11 @@ class _Launch:
 
     def _open(self) -> None:
         first = self._first
-        for place, rank in enumerate(first.ranks):
+        for position, rank in enumerate(first.ranks):
             path = os.path.join(self._folder, f"rank-{rank}.out")
             os.mkfifo(path, 0o600)
             self._streams.append(
-                Stream({part.request.probe: part.tails[place] for part in self._parts})
+                Stream({part.request.probe: part.tails[position] for part in self._parts})
             )
             # Open for writing as well, so that the end of one writer is not the end of the pipe.
             self._listen(os.open(path, os.O_RDWR | os.O_NONBLOCK), self._streams[-1])
@@ -288,7 +288,9 @@ class _Launch:
             run = part.run(time.time(), exit_code=0, timed_out=False, launcher=Tail())
             self._take(run)
             self._at += 1
-            if run.blocks and any(part.request.probe in one.request.needs for one in rest):
+            if run.blocks and any(
+                part.request.probe in probe_slot.request.needs for probe_slot in rest
+            ):
                 self._stopped = True
                 return
             if self._end_of_all - time.monotonic() < LEAST_SECONDS:

@@ -75,8 +75,8 @@ def table_of(values: Mapping[str, Any]) -> PairTable:
     """The table of a record. Raises ValueError where there is none."""
     why = values.get("unfinished") or values.get("untold") or ""
     table = msgspec.convert({**values, "unfinished": why}, PairTable, str_keys=True)
-    named = {one for row in table.pairs for one in row.pair} | {*table.hosts, *table.missing}
-    if not 0 < table.count <= _MOST or any(not 0 <= one < table.count for one in named):
+    named = {node for row in table.pairs for node in row.pair} | {*table.hosts, *table.missing}
+    if not 0 < table.count <= _MOST or any(not 0 <= node < table.count for node in named):
         raise ValueError(f"nodes that are not among {table.count}")
     return table
 
@@ -128,7 +128,7 @@ Marks = dict[tuple[int, int], list[bool]]
 def judge_pairs(rows: Sequence[PairRow], *, device: str, simulated: bool = False) -> Judged:
     """Who is guilty by these rows."""
     usual = _usual(rows)
-    count = len({one for row in rows if row.outcome != "untold" for one in row.pair})
+    count = len({node for row in rows if row.outcome != "untold" for node in row.pair})
     partners = (count - 1) // 2 + 1 if count <= _FEW else _OF_MANY
     accused: list[Accused] = []
     doubts: dict[tuple[int, int], None] = {}
@@ -178,33 +178,33 @@ def _usual(rows: Sequence[PairRow]) -> tuple[float, float]:
     least: dict[int, float] = {}
     for row in rows:
         if row.outcome == "ok":
-            for one in row.pair:
-                best[one] = max(best.get(one, 0.0), row.gbps)
-                least[one] = min(least.get(one, row.us), row.us)
+            for node in row.pair:
+                best[node] = max(best.get(node, 0.0), row.gbps)
+                least[node] = min(least.get(node, row.us), row.us)
     if not best:
         return 0.0, 0.0
-    place = len(best) // (2 if len(best) <= _FEW else 4)
-    return sorted(best.values(), reverse=True)[place], sorted(least.values())[place]
+    index = len(best) // (2 if len(best) <= _FEW else 4)
+    return sorted(best.values(), reverse=True)[index], sorted(least.values())[index]
 
 
 def _slow(rows: Sequence[PairRow], usual: tuple[float, float], device: str) -> Marks:
     """The best measurement of a pair counts: nothing makes a slow link look fast."""
     rate, us = usual
     share = _RATE_SHARE.get(device, _RATE_SHARE_DEVICE)
-    found: Marks = {}
+    marks: Marks = {}
     for pair, sound in _sound(rows).items():
         late = min(row.us for row in sound)
         thin = max(row.gbps for row in sound) < share * rate
-        found[pair] = [thin or (late > _LATE_FACTOR * us and late > us + _LATE_US)] * len(sound)
-    return found
+        marks[pair] = [thin or (late > _LATE_FACTOR * us and late > us + _LATE_US)] * len(sound)
+    return marks
 
 
 def _sound(rows: Iterable[PairRow]) -> dict[tuple[int, int], list[PairRow]]:
-    found: dict[tuple[int, int], list[PairRow]] = {}
+    sound: dict[tuple[int, int], list[PairRow]] = {}
     for row in rows:
         if row.outcome == "ok":
-            found.setdefault(row.pair, []).append(row)
-    return found
+            sound.setdefault(row.pair, []).append(row)
+    return sound
 
 
 def _blame(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list[tuple[int, int]]]:
@@ -214,25 +214,25 @@ def _blame(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list
     """
     bad: defaultdict[int, set[int]] = defaultdict(set)
     fine: defaultdict[int, set[int]] = defaultdict(set)
-    for (one, two), seen in marks.items():
+    for (first, two), seen in marks.items():
         if len(set(seen)) == 1:
             graph = bad if seen[0] else fine
-            graph[one].add(two)
-            graph[two].add(one)
+            graph[first].add(two)
+            graph[two].add(first)
     accused = []
     for node in sorted(bad):
-        good = sorted(one for one in bad[node] if fine[one])
+        good = sorted(node_ for node_ in bad[node] if fine[node_])
         if not fine[node] and len(good) >= partners:
             pairs = tuple((min(node, one), max(node, one)) for one in good)
             accused.append(Accused(kind, (node,), pairs))
-    nodes = {one.guilty[0] for one in accused}
+    nodes = {accusation.guilty[0] for accusation in accused}
     doubts = []
     for pair, seen in sorted(marks.items()):
         # What a guilty node explains, unless the other was tried with none that does well.
-        others = [one for one in pair if one not in nodes]
+        others = [node_ for node_ in pair if node_ not in nodes]
         if not any(seen) or (nodes & set(pair) and all(fine[other] for other in others)):
             continue
-        cleared = all(len(fine[one]) >= max(len(bad[one] - nodes), 1) for one in pair)
+        cleared = all(len(fine[node_]) >= max(len(bad[node_] - nodes), 1) for node_ in pair)
         if all(seen) and len(seen) >= _ENOUGH and cleared and others == [*pair]:
             accused.append(Accused(kind, pair, (pair,)))
         else:

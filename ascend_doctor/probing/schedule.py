@@ -184,10 +184,10 @@ def run_all(
         else:
             batch = _together(pending, blocks, suspects)
             done = []
-            for place, run in enumerate(launch_together(batch, watch=watch, end=end)):
-                if place and not run.sound:
+            for position, run in enumerate(launch_together(batch, watch=watch, end=end)):
+                if position and not run.sound:
                     suspects[run.probe] = _failure(
-                        run, [request.probe for request in batch[:place]]
+                        run, [request.probe for request in batch[:position]]
                     )
                 else:
                     done.append(run)

@@ -60,29 +60,29 @@ def read(folder: Path, *, signers: Signers | None = None) -> Lock:
     data = read_bytes(sums, _SUMS_BYTES)
     if signers is not None:
         signers.verify(data, sums)
-    told: set[str] = set()
+    members: set[str] = set()
     for line in data.decode("utf-8", "replace").splitlines():
         match = _LINE.fullmatch(line)
         if match is None or ".." in Path(match[2]).parts or os.path.isabs(match[2]):
             raise DataError(f"{sums}: {line!r} is no line of sha256sum")
         _compare(folder / match[2], match[1])
-        told.add(match[2])
-    if locks.FILE not in told:
+        members.add(match[2])
+    if locks.FILE not in members:
         raise DataError(f"{sums}: has no line for {locks.FILE}; write the bundle again")
     lock = locks.read(folder / locks.FILE)
-    wanted = {f"git/{checkout.name}.bundle" for checkout in lock.checkouts}
-    if missing := sorted((wanted | {f"wheels/{wheel.file}" for wheel in lock.wheels}) - told):
+    bundles = {f"git/{checkout.name}.bundle" for checkout in lock.checkouts}
+    if missing := sorted((bundles | {f"wheels/{wheel.file}" for wheel in lock.wheels}) - members):
         raise DataError(f"{sums}: has no line for {missing[0]}, which the lock names")
     return lock
 
 
-def _compare(file: Path, wanted: str) -> None:
+def _compare(file: Path, digest: str) -> None:
     try:
-        found = hash_file(file)
+        actual = hash_file(file)
     except OSError as error:
         raise DataError(f"{file}: {reason(error)}; copy the bundle again") from error
-    if found != wanted:
-        raise DataError(f"{file} is damaged: its SHA-256 is {found}, not {wanted}")
+    if actual != digest:
+        raise DataError(f"{file} is damaged: its SHA-256 is {actual}, not {digest}")
 
 
 def source(folder: Path, checkout: Checkout) -> RepositorySource:

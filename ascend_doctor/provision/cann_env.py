@@ -80,72 +80,72 @@ class CannHost(NamedTuple):
     abi: int = 1
 
 
-def fronts(place: CannHost) -> dict[str, list[str]]:
+def fronts(host: CannHost) -> dict[str, list[str]]:
     """What CANN, NNAL and the driver put into the lists of folders, first entry first."""
-    if place.cann is None:
+    if host.cann is None:
         return {}
-    root, atb = place.cann.root, _atb_home(place) or ""
+    root, atb = host.cann.root, _atb_home(host) or ""
     libraries = [
-        f"{library}/{place.arch}" if library == _TILING else library
+        f"{library}/{host.arch}" if library == _TILING else library
         for library in (*_LIBRARIES, *_AML)
     ]
     return {
-        "PATH": [*_there(place, atb, ("bin",)), *_there(place, root, _PROGRAMS[place.cann.layout])],
+        "PATH": [*_there(host, atb, ("bin",)), *_there(host, root, _PROGRAMS[host.cann.layout])],
         "LD_LIBRARY_PATH": [
-            *_there(place, atb, ("lib", "examples", "tests/atbopstest")),
-            *_there(place, root, libraries),
-            *(place.driver or ()),
+            *_there(host, atb, ("lib", "examples", "tests/atbopstest")),
+            *_there(host, root, libraries),
+            *(host.driver or ()),
         ],
-        "PYTHONPATH": _there(place, root, _MODULES),
-        "CMAKE_PREFIX_PATH": _there(place, root, _CMAKE) if place.cann.layout == "new" else [],
+        "PYTHONPATH": _there(host, root, _MODULES),
+        "CMAKE_PREFIX_PATH": _there(host, root, _CMAKE) if host.cann.layout == "new" else [],
     }
 
 
-def stub(place: CannHost) -> list[str]:
+def stub(host: CannHost) -> list[str]:
     """``devlib`` where there is no driver, as from 8.5 on: a stub of the driver's library.
 
     With it torch is imported and sees no device. It may only answer where nothing else does.
     """
-    if place.cann is None or place.driver is not None:
+    if host.cann is None or host.driver is not None:
         return []
-    return _there(place, place.cann.root, ("devlib",))
+    return _there(host, host.cann.root, ("devlib",))
 
 
-def is_foreign(entry: str, place: CannHost) -> bool:
+def is_foreign(entry: str, host: CannHost) -> bool:
     """Whether an entry of a list must leave: of another CANN, another ABI, or the stub.
 
     Folders of operators of one's own in the toolkit in use stay.
     """
-    own = [f"{spelling}/devlib" for spelling in place.cann.spellings] if place.cann else []
-    spellings = [spelling for install in place.others for spelling in install.spellings]
-    return any(f"{entry}/".startswith(f"{one}/") for one in (*own, *spellings))
+    own = [f"{spelling}/devlib" for spelling in host.cann.spellings] if host.cann else []
+    spellings = [spelling for install in host.others for spelling in install.spellings]
+    return any(f"{entry}/".startswith(f"{folder}/") for folder in (*own, *spellings))
 
 
-def homes(base: Mapping[str, str], place: CannHost) -> Iterator[Change]:
+def homes(base: Mapping[str, str], host: CannHost) -> Iterator[Change]:
     """Where CANN and ATB lie. The settings of ATB are kept where they are set already."""
-    if place.cann is None:
+    if host.cann is None:
         return
     for name, below, why in _HOMES:
-        yield Change(name, place.cann.root + below, why)
-    home = _atb_home(place)
+        yield Change(name, host.cann.root + below, why)
+    home = _atb_home(host)
     if home is not None:
-        yield Change("ATB_HOME_PATH", home, f"ATB for the C++ ABI of torch, {place.abi}")
+        yield Change("ATB_HOME_PATH", home, f"ATB for the C++ ABI of torch, {host.abi}")
         for name, value in _ATB.items():
             if name not in base:
                 yield Change(name, value, "as set_env.sh of NNAL sets it")
 
 
-def _atb_home(place: CannHost) -> str | None:
-    if place.nnal is None:
+def _atb_home(host: CannHost) -> str | None:
+    if host.nnal is None:
         return None
-    home = f"{place.nnal.root}/atb/cxx_abi_{place.abi}"
-    return home if is_directory(place.machine, home) else None
+    home = f"{host.nnal.root}/atb/cxx_abi_{host.abi}"
+    return home if is_directory(host.machine, home) else None
 
 
-def _there(place: CannHost, root: str, parts: Iterable[str]) -> list[str]:
+def _there(host: CannHost, root: str, parts: Iterable[str]) -> list[str]:
     if not root:
         return []
-    return [f"{root}/{part}" for part in parts if is_directory(place.machine, f"{root}/{part}")]
+    return [f"{root}/{part}" for part in parts if is_directory(host.machine, f"{root}/{part}")]
 
 
 def torch_abi(machine: Machine, environment: str | None) -> int:

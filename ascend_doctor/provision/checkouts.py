@@ -63,10 +63,10 @@ class Checkouts:
         except CommandError:
             return False
         if changes:
-            told = ", ".join(change.strip() for change in changes[:3])
-            self.site.watch.ended(Outcome(checkout.name, "failed", f"local changes: {told}"))
+            reason = ", ".join(change.strip() for change in changes[:3])
+            self.site.watch.ended(Outcome(checkout.name, "failed", f"local changes: {reason}"))
             raise DataError(
-                f"{folder} has {len(changes)} changed files ({told}); setup leaves them alone: "
+                f"{folder} has {len(changes)} changed files ({reason}); setup leaves them alone: "
                 f"commit them elsewhere, or git -C {folder} stash, then run setup again"
             )
         return right

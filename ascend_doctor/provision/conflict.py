@@ -71,10 +71,10 @@ def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
     nearest = fewest_doubts(catalog, doubtful, solution(catalog, doubtful, demands))
     for doubt in nearest.doubts:
         if not doubt.named:
-            name, wanted = doubt.need.component, spoken(allowed_range(doubt.need))
+            name, required = doubt.need.component, spoken(allowed_range(doubt.need))
             instead = doubt.version or " and ".join(_others(catalog, nearest, doubt))
-            told = f"{doubt.by} is documented with {name} {wanted}, not {instead}"
-            yield f"{told}. {doubt.need.because}".strip()
+            reason = f"{doubt.by} is documented with {name} {required}, not {instead}"
+            yield f"{reason}. {doubt.need.because}".strip()
 
 
 def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
@@ -88,24 +88,26 @@ def _others(catalog: Catalog, nearest: Solution, doubt: Doubt) -> Iterator[str]:
 
 
 def _without_fact(question: SolveQuery, name: str) -> SolveQuery:
-    rest = {one: version for one, version in question.machine.items() if one != name}
+    rest = {
+        component: version for component, version in question.machine.items() if component != name
+    }
     return replace(question, machine=rest)
 
 
 def _without_wish(question: SolveQuery, name: str) -> SolveQuery:
-    rest = {one: wish for one, wish in question.wishes.items() if one != name}
+    rest = {component: wish for component, wish in question.wishes.items() if component != name}
     return replace(question, wishes=rest)
 
 
 def _parts(question: SolveQuery) -> Iterator[tuple[Callable[[SolveQuery, str], SolveQuery], str]]:
     """All parts; what comes first is left out first, so that what users can change stays."""
-    for name, wanted in question.wishes.items():
-        if not wanted:
+    for name, version_range in question.wishes.items():
+        if not version_range:
             yield _without_wish, name
-    for name in sorted(question.machine, key=lambda one: one == "cann"):
+    for name in sorted(question.machine, key=lambda component: component == "cann"):
         yield _without_fact, name
-    for name, wanted in question.wishes.items():
-        if wanted:
+    for name, version_range in question.wishes.items():
+        if version_range:
             yield _without_wish, name
 
 
@@ -118,17 +120,17 @@ def _ends(causes: Iterable[Demand]) -> Iterator[str]:
         if all(cause.by != other.by for other in same):
             same.append(cause)
     for (asker, component, versions), demands in alike.items():
-        wanted = spoken(versions)
+        required = spoken(versions)
         need = demands[0].need
         if need is None:
             verb = {"you": "you want", "this machine": "this machine has"}.get(asker)
-            yield f"{verb or f'{asker} provides'} {component} {wanted}"
+            yield f"{verb or f'{asker} provides'} {component} {required}"
             continue
         askers = [demand.by.partition(" ")[2] for demand in demands]
         more = f" and {len(askers) - 2} more" if len(askers) > 2 else ""  # noqa: PLR2004
         verb = "excludes" if demands[0].negated else "needs" if need.hard else "is documented with"
-        told = f"{asker} {', '.join(askers[:2])}{more} {verb} {component} {wanted}"
-        yield f"{told}. {need.because}".strip()
+        reason = f"{asker} {', '.join(askers[:2])}{more} {verb} {component} {required}"
+        yield f"{reason}. {need.because}".strip()
 
 
 def spoken(versions: str) -> str:
@@ -139,23 +141,23 @@ def spoken(versions: str) -> str:
 def _changes(catalog: Catalog, question: SolveQuery, smallest: SolveQuery) -> Iterator[str]:
     """What each part of the set would have to become, the rest of the question unchanged."""
     for name in smallest.machine:
-        found = solve(catalog, _without_fact(question, name))
-        if found and name in found.versions:
+        solution = solve(catalog, _without_fact(question, name))
+        if solution and name in solution.versions:
             title = catalog.component(name).title
-            yield f"{title} {found.versions[name]} instead of {question.machine[name]}"
+            yield f"{title} {solution.versions[name]} instead of {question.machine[name]}"
     for name in smallest.wishes:
         if question.wishes[name]:
             wishes = {**question.wishes, name: ""}
-            found = solve(catalog, replace(question, wishes=wishes))
+            solution = solve(catalog, replace(question, wishes=wishes))
         else:
-            found = solve(catalog, _without_wish(question, name))
-        if found and name in found.versions:
-            shown = (one for one in (name, *_TOLD) if one in found.versions)
+            solution = solve(catalog, _without_wish(question, name))
+        if solution and name in solution.versions:
+            shown = (component for component in (name, *_TOLD) if component in solution.versions)
             pins = (
-                f"{catalog.component(fromkey).title} {found.versions[fromkey]}"
+                f"{catalog.component(fromkey).title} {solution.versions[fromkey]}"
                 for fromkey in dict.fromkeys(shown)
                 if fromkey not in question.machine
             )
             yield ", ".join(pins)
-        elif found:
+        elif solution:
             yield f"leave out {catalog.component(name).title}"

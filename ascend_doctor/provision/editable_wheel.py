@@ -59,18 +59,20 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 def parse_declared(answer: str) -> Declared | None:
     """What ``READ`` printed; None where a build is needed or the answer is something else."""
     try:
-        told = msgspec.json.decode(answer.rstrip().rpartition("\n")[2], type=Declared)
+        declared = msgspec.json.decode(answer.rstrip().rpartition("\n")[2], type=Declared)
     except msgspec.MsgspecError:
         return None
-    named = told.metadata.startswith("Metadata-Version:")
-    return told if named and not told.more else None
+    named = declared.metadata.startswith("Metadata-Version:")
+    return declared if named and not declared.more else None
 
 
-def link_checkout(folder: Path, told: Declared, place: Path) -> Path:
+def link_checkout(folder: Path, declared: Declared, target: Path) -> Path:
     """A wheel of what setup.py declares, whose code is in ``place``; gives its file."""
-    more = {"entry_points.txt": told.entry_points} if told.entry_points else {}
-    path = f"__editable__.{told.stem}.pth"
-    return _write(folder, told.stem, {"METADATA": told.metadata, **more}, {path: f"{place}\n"})
+    more = {"entry_points.txt": declared.entry_points} if declared.entry_points else {}
+    path = f"__editable__.{declared.stem}.pth"
+    return _write(
+        folder, declared.stem, {"METADATA": declared.metadata, **more}, {path: f"{target}\n"}
+    )
 
 
 def reference(path: Path) -> bytes:
@@ -78,7 +80,7 @@ def reference(path: Path) -> bytes:
     return msgspec.json.encode({"url": path.as_uri(), "dir_info": {"editable": True}})
 
 
-def stand_in(folder: Path, name: str, version: str, summary: str, place: Path | None) -> Path:
+def stand_in(folder: Path, name: str, version: str, summary: str, target: Path | None) -> Path:
     """A wheel that tells pip of a distribution which is there; gives its file.
 
     Without it pip would bring a second copy for whatever requires the name, as mcore-bridge does
@@ -86,7 +88,7 @@ def stand_in(folder: Path, name: str, version: str, summary: str, place: Path | 
     """
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n"
     stem = f"{_stem(name)}-{version}"
-    path = {f"{_stem(name)}.pth": f"{place}\n"} if place else {}
+    path = {f"{_stem(name)}.pth": f"{target}\n"} if target else {}
     return _write(folder, stem, {"METADATA": metadata}, path)
 
 

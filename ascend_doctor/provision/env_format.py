@@ -64,19 +64,19 @@ def _posix(value: str) -> str:
     """A word of bash and zsh. A terminal may see it: what does not print is written in bytes."""
     if value.isprintable():
         return "'" + value.replace("'", "'\\''") + "'"
-    return "$'" + "".join(_ESCAPED.get(one) or _bytes(one, "\\x") for one in value) + "'"
+    return "$'" + "".join(_ESCAPED.get(letter) or _bytes(letter, "\\x") for letter in value) + "'"
 
 
 def _fish(value: str) -> str:
     """A word of fish, which knows escapes of bytes outside of quotes only."""
-    parts = (_ESCAPED.get(one) or _bytes(one, "\\X", around="'") for one in value)
+    parts = (_ESCAPED.get(letter) or _bytes(letter, "\\X", around="'") for letter in value)
     return "'" + "".join(parts) + "'"
 
 
-def _bytes(one: str, mark: str, *, around: str = "") -> str:
-    if one.isprintable():
-        return one
-    return around + "".join(f"{mark}{byte:02x}" for byte in os.fsencode(one)) + around
+def _bytes(letter: str, mark: str, *, around: str = "") -> str:
+    if letter.isprintable():
+        return letter
+    return around + "".join(f"{mark}{byte:02x}" for byte in os.fsencode(letter)) + around
 
 
 def _json(changes: Iterable[Change]) -> str:

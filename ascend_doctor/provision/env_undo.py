@@ -74,7 +74,7 @@ def _restore(environ: Mapping[str, str], base: Mapping[str, str]) -> Iterator[Ch
 
 def _without(current: str, was: Was) -> str | None:
     """A list that has grown since: the old one in place of the new, or without its entries."""
-    entries, new, old = (one.split(":") if one else [] for one in (current, was.new, was.old))
+    entries, new, old = (text.split(":") if text else [] for text in (current, was.new, was.old))
     for start in range(len(entries) - len(new) + 1):
         if entries[start : start + len(new)] == new:
             left = [*entries[:start], *old, *entries[start + len(new) :]]
@@ -85,11 +85,11 @@ def _without(current: str, was: Was) -> str | None:
 
 
 def _read_saved(environ: Mapping[str, str]) -> dict[str, Was]:
-    kept = environ.get(NAME)
-    if kept is None:
+    text = environ.get(NAME)
+    if text is None:
         return {}
     try:
-        rows = json.loads(zlib.decompress(binascii.a2b_base64(kept)))
+        rows = json.loads(zlib.decompress(binascii.a2b_base64(text)))
         return {name: Was(*row) for name, row in rows.items() if _is_saved(name, row)}
     except (ValueError, TypeError, AttributeError, zlib.error) as error:
         raise DataError(
@@ -101,7 +101,7 @@ def _is_saved(name: str, row: object) -> bool:
     """Whether it may become a command of a shell: the variable came from outside."""
     if not (name.isidentifier() and name.isascii() and isinstance(row, list)):
         raise ValueError(name)
-    if not all(one is None or (isinstance(one, str) and "\0" not in one) for one in row):
+    if not all(text is None or (isinstance(text, str) and "\0" not in text) for text in row):
         raise ValueError(name)
     return True
 

@@ -164,8 +164,8 @@ class VirtualEnvironment:
             return self.pip.resolve(scratch, asked, bounds, self.plan.as_of)
         except store.UndatedError as error:
             self.undated.touch()
-            told = f"not as of {self.plan.as_of}, but with what the indexes have today: {error}"
-            self.site.watch.ended(Outcome("date", "skipped", told))
+            notice = f"not as of {self.plan.as_of}, but with what the indexes have today: {error}"
+            self.site.watch.ended(Outcome("date", "skipped", notice))
             return self.pip.resolve(scratch, asked, bounds)
 
     @property
@@ -190,16 +190,16 @@ class VirtualEnvironment:
             for wheel in missing:
                 shutil.copyfile(self.site.wheelhouse / wheel.file, scratch / wheel.file)
             files = [store.Download(scratch / wheel.file, wheel.source) for wheel in missing]
-        found = {wheel.name: wheel for wheel in store.keep(self.site.prefix, files)}
+        kept_wheels = {wheel.name: wheel for wheel in store.keep(self.site.prefix, files)}
         again = self.site.wheelhouse is None
         wrong = [
             wheel.file
             for wheel in missing
-            if not _is_that(wheel, found.get(wheel.name), again=again)
+            if not _is_that(wheel, kept_wheels.get(wheel.name), again=again)
         ]
         if wrong:
             raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
-        return tuple(found.get(wheel.name, wheel) for wheel in wheels)
+        return tuple(kept_wheels.get(wheel.name, wheel) for wheel in wheels)
 
     def _provided(self) -> Iterator[Path]:
         """Wheels that stand for what comes with a checkout."""
@@ -217,7 +217,7 @@ class VirtualEnvironment:
     def _come_from_checkouts(self) -> None:
         """Every part that comes from a checkout is imported from there. Raises DataError."""
         trees = _importable(self.plan, self.site.catalog)
-        path = ":".join(str(self.folder / one) for one in self.plan.pythonpath)
+        path = ":".join(str(self.folder / folder) for folder in self.plan.pythonpath)
         answer = self.site.runner.run(
             [self.pip.python, "-c", _WHERE, *trees],
             title="imports",
@@ -230,23 +230,23 @@ class VirtualEnvironment:
                 raise DataError(f"{name} is imported from {load or 'nowhere'}, not from {root}")
 
 
-def _is_that(wheel: Wheel, found: Wheel | None, *, again: bool) -> bool:
+def _is_that(wheel: Wheel, other: Wheel | None, *, again: bool) -> bool:
     """The same file; or, where it may have been built ``again``, one of the same source."""
-    if found is None or found.sha256 == wheel.sha256:
-        return found is not None
-    same = found.version == wheel.version and found.source == wheel.source
+    if other is None or other.sha256 == wheel.sha256:
+        return other is not None
+    same = other.version == wheel.version and other.source == wheel.source
     return again and wheel.source is not None and same
 
 
 def _importable(plan: Plan, catalog: Catalog) -> Mapping[str, str]:
     """Import names and the checkout that each has to come from."""
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for checkout in plan.checkouts:
         for name in (checkout.name, *checkout.provides):
             component = catalog.component(name)
             if component.import_name:
-                found[component.import_name] = checkout.path
+                modules[component.import_name] = checkout.path
         if checkout.name == "megatron-lm":  # a namespace: its parts could come from two trees
-            found |= dict.fromkeys(("megatron.core", "megatron.training"), checkout.path)
-            found.pop("megatron", None)
-    return found
+            modules |= dict.fromkeys(("megatron.core", "megatron.training"), checkout.path)
+            modules.pop("megatron", None)
+    return modules

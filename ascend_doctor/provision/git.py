@@ -122,10 +122,10 @@ class Git:
             root=str(folder), git=git, common=git, commit=self.head(folder)
         )
         with there.status() as command:
-            told = self.runner.run(
+            answer = self.runner.run(
                 command.argv, title="git status", deadline=_LOCAL, env=command.env
             )
-        return tuple(told.splitlines())
+        return tuple(answer.splitlines())
 
     def renew(self, cache: Path, source: RepositorySource, checkout: Checkout) -> None:
         """Fetch into a fresh cache what a damaged one held, as far as the server has it."""
@@ -134,7 +134,7 @@ class Git:
         self.fetch(fresh, source, checkout.commit, checkout.ref)
         with contextlib.suppress(CommandError):
             held = self._run("for-each-ref", "--format=%(refname)", _KEEP, at=cache).split()
-            for commit in {one.removeprefix(_KEEP) for one in held} - {checkout.commit, "tip"}:
+            for commit in {ref.removeprefix(_KEEP) for ref in held} - {checkout.commit, "tip"}:
                 with contextlib.suppress(CommandError):
                     self.fetch(fresh, source, commit, checkout.ref)
         shutil.rmtree(cache, ignore_errors=True)
@@ -171,7 +171,7 @@ def _mark_shallow(cache: Path, commit: str) -> None:
     file = cache / "shallow"
     known = file.read_text("ascii").split() if file.is_file() else []
     if commit not in known:
-        file.write_text("".join(f"{one}\n" for one in (*known, commit)), "ascii")
+        file.write_text("".join(f"{line}\n" for line in (*known, commit)), "ascii")
 
 
 def _clear_remains(cache: Path) -> None:
@@ -186,24 +186,24 @@ def commit_of(component: Component, checkout: Checkout, refs: Mapping[str, str],
 
     Raises DataError for a ref that the server does not have, and for a tag that was moved.
     """
-    found = refs.get(checkout.ref)
-    if found is None:
+    commit = refs.get(checkout.ref)
+    if commit is None:
         raise DataError(_no_ref(component, checkout.ref, refs, url))
-    if not checkout.commit or found == checkout.commit or checkout.moving:
-        return checkout.commit or found
+    if not checkout.commit or commit == checkout.commit or checkout.moving:
+        return checkout.commit or commit
     raise DataError(
-        f"{url}: the tag {checkout.ref} names commit {found}, not {checkout.commit} as the "
+        f"{url}: the tag {checkout.ref} names commit {commit}, not {checkout.commit} as the "
         f"matrix has it: it was moved, or this is another repository"
     )
 
 
 def _no_ref(component: Component, ref: str, refs: Mapping[str, str], url: str) -> str:
     """What to say of a missing ref: what documents mean by it, or which names are near."""
-    told = next(
+    reason = next(
         (wrong_ref for wrong_ref in component.refs if wrong_ref.ref == ref and wrong_ref.use), None
     )
-    if told is not None:
-        return f"{component.title} has no ref {ref}; use {told.use}. {told.note}".strip()
+    if reason is not None:
+        return f"{component.title} has no ref {ref}; use {reason.use}. {reason.note}".strip()
     near = difflib.get_close_matches(ref, refs, n=3)
     hint = f"; near names: {', '.join(near)}" if near else ""
     return f"{url}: there is no ref {ref}{hint}"

@@ -47,8 +47,8 @@ def compile_helpers(site: Site, folder: Path, python: str) -> None:
     library = source.with_name(f"helpers_cpp{suffix}")
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:
-        told = "no C++ compiler; Megatron compiles it at first use"
-        site.watch.ended(Outcome("helpers_cpp", "skipped", told))
+        reason = "no C++ compiler; Megatron compiles it at first use"
+        site.watch.ended(Outcome("helpers_cpp", "skipped", reason))
         return
     scratch = library.with_name(f".{library.name}.{os.getpid()}")
     includes = [f"-I{path}" for path in paths]

@@ -59,12 +59,12 @@ def parse_origin(text: str) -> str | None:
 
 def read_installed(machine: Machine, environment: str) -> dict[str, Installed]:
     """Distributions of a virtual environment by normalised name; empty where there is none."""
-    found: dict[str, Installed] = {}
+    distributions: dict[str, Installed] = {}
     for library in matches(machine, f"{environment}/lib", "python3*"):
         for folder in matches(machine, f"{library}/site-packages", "*.dist-info"):
             info = _INFO.search(folder)
             if info is not None:
                 origin = read_or_none(machine, f"{folder}/direct_url.json")
                 digest = parse_origin(origin) if origin else None
-                found[normalised(info["name"])] = Installed(info["version"], digest)
-    return found
+                distributions[normalised(info["name"])] = Installed(info["version"], digest)
+    return distributions

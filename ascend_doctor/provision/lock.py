@@ -220,8 +220,8 @@ class Prefix:
     def of(cls, path: str | None) -> Prefix:
         """The folder named, else ASCEND_DOCTOR_PREFIX, else the user's data folder."""
         named = path or os.environ.get("ASCEND_DOCTOR_PREFIX")
-        place = named or data_folder()
-        return cls(Path(os.path.abspath(os.path.expanduser(place))))
+        folder = named or data_folder()
+        return cls(Path(os.path.abspath(os.path.expanduser(folder))))
 
     @property
     def exclusion(self) -> Path:

@@ -82,36 +82,36 @@ class PlanOptions:
     kept: Mapping[str, str] = field(default_factory=dict)
 
 
-def make_plan(catalog: Catalog, wanted: PlanOptions) -> Plan:
+def make_plan(catalog: Catalog, options: PlanOptions) -> Plan:
     """The plan for a solution. Raises DataError for a component of git without a ref."""
-    versions = wanted.solution.versions
+    versions = options.solution.versions
     parts = [catalog.component(name) for name in _in_order(catalog, versions)]
     checkouts = tuple(_checkout(part, versions) for part in parts if part.obtain.kind == "git")
     provided = {name for checkout in checkouts for name in checkout.provides}
     pip = [
         part
         for part in parts
-        if part.obtain.kind == "pip" and part.id not in provided and part.id not in wanted.kept
+        if part.obtain.kind == "pip" and part.id not in provided and part.id not in options.kept
     ]
-    stack = _nearest(catalog, wanted.solution, checkouts)
+    stack = _nearest(catalog, options.solution, checkouts)
     plan = Plan(
         id="",
-        wish=dict(wanted.wish),
-        base=wanted.base,
+        wish=dict(options.wish),
+        base=options.base,
         checkouts=checkouts,
-        requirements=tuple(_requirements(catalog, pip, wanted)),
-        constraints=tuple(_constraints(catalog, pip, wanted.solution)),
+        requirements=tuple(_requirements(catalog, pip, options)),
+        constraints=tuple(_constraints(catalog, pip, options.solution)),
         settings=tuple(_settings(catalog, stack)),
         pythonpath=_pythonpath(checkouts),
         rows=dict(versions),
-        stacks=wanted.solution.stacks or ((stack.id,) if stack else ()),
+        stacks=options.solution.stacks or ((stack.id,) if stack else ()),
         system={part.id: versions[part.id] for part in parts if part.obtain.kind == "system"},
-        missing=tuple(_missing(catalog, parts, wanted)),
-        doubts=tuple(_doubts(wanted.solution)),
-        venv=wanted.venv,
-        as_of=_youngest(parts, versions) if wanted.as_of is None else wanted.as_of,
-        indexes=dict(_indexes(pip, wanted)),
-        kept=dict(wanted.kept),
+        missing=tuple(_missing(catalog, parts, options)),
+        doubts=tuple(_doubts(options.solution)),
+        venv=options.venv,
+        as_of=_youngest(parts, versions) if options.as_of is None else options.as_of,
+        indexes=dict(_indexes(pip, options)),
+        kept=dict(options.kept),
     )
     return replace(plan, id=_identity(plan))
 
@@ -164,11 +164,11 @@ def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
 
 
 def _indexes(
-    pip: Iterable[Component], wanted: PlanOptions
+    pip: Iterable[Component], options: PlanOptions
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    machine = {"arch": wanted.base.facts.arch}
+    machine = {"arch": options.base.facts.arch}
     for part in pip:
-        version = wanted.solution.versions[part.id]
+        version = options.solution.versions[part.id]
         urls = tuple(
             index.url
             for index in part.obtain.indexes
@@ -199,7 +199,7 @@ def _in_order(catalog: Catalog, names: Iterable[str]) -> list[str]:
     left, done = sorted(names), list[str]()
     while left:
         ready = next(
-            (one for one in left if not set(catalog.component(one).after) & set(left)), left[0]
+            (name for name in left if not set(catalog.component(name).after) & set(left)), left[0]
         )
         left.remove(ready)
         done.append(ready)
@@ -224,16 +224,18 @@ def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
     )
 
 
-def _requirements(catalog: Catalog, pip: Iterable[Component], wanted: PlanOptions) -> Iterator[str]:
+def _requirements(
+    catalog: Catalog, pip: Iterable[Component], options: PlanOptions
+) -> Iterator[str]:
     for component in pip:
-        yield f"{component.obtain.distribution}=={wanted.solution.versions[component.id]}"
-    ranges = wanted.solution.ranges
+        yield f"{component.obtain.distribution}=={options.solution.versions[component.id]}"
+    ranges = options.solution.ranges
     bounded = [catalog.component(name).obtain.distribution for name in ranges]
     yield from bounded
-    yield from wanted.added
+    yield from options.added
     # Megatron compiles its index of datasets with pybind11 (megatron/core/datasets/Makefile).
-    builds = {"pybind11"} if "megatron-lm" in wanted.solution.versions else set()
-    yield from sorted({*wanted.undeclared, *builds} - set(bounded))
+    builds = {"pybind11"} if "megatron-lm" in options.solution.versions else set()
+    yield from sorted({*options.undeclared, *builds} - set(bounded))
 
 
 def _constraints(catalog: Catalog, pip: Iterable[Component], solution: Solution) -> Iterator[str]:
@@ -282,16 +284,16 @@ def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
     return tuple(paths[name] for name in _PATH_FIRST if name in paths)
 
 
-def _missing(catalog: Catalog, parts: Iterable[Component], wanted: PlanOptions) -> Iterator[str]:
+def _missing(catalog: Catalog, parts: Iterable[Component], options: PlanOptions) -> Iterator[str]:
     """What an administrator has to get, exactly."""
-    family = wanted.machine.get("soc")
+    family = options.machine.get("soc")
     for part in parts:
-        if part.obtain.kind != "system" or part.id in wanted.machine:
+        if part.obtain.kind != "system" or part.id in options.machine:
             continue
-        told = f"{part.title} {wanted.solution.versions[part.id]} is not on this machine"
+        text = f"{part.title} {options.solution.versions[part.id]} is not on this machine"
         packages = catalog.family(family).ops_packages if family and part.id == "cann" else ()
         with_packages = f", with {' or '.join(packages)} of that version" if packages else ""
-        yield f"{told}: have it installed{with_packages}; setup never does"
+        yield f"{text}: have it installed{with_packages}; setup never does"
 
 
 def _doubts(solution: Solution) -> Iterator[str]:

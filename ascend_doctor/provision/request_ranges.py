@@ -25,17 +25,17 @@ def wishes(
     a ref that does not exist, with the right one where the matrix knows it, and for an unknown
     framework.
     """
-    found = {"megatron-lm": _refs(catalog, megatron)} | dict.fromkeys(_ALWAYS, "")
+    ranges = {"megatron-lm": _refs(catalog, megatron)} | dict.fromkeys(_ALWAYS, "")
     if framework:
         name, mark, version = framework.partition("==")
         if name not in FRAMEWORKS:
             raise DataError(f"{name} is none of the frameworks {', '.join(FRAMEWORKS)}")
-        found[name] = f"=={version}" if mark else ""
+        ranges[name] = f"=={version}" if mark else ""
     for addition in additions:
         name, mark, version = addition.partition("==")
         if (component := _component(catalog, name)) is not None:
-            found[component] = f"=={version.strip()}" if mark else found.get(component, "")
-    return found
+            ranges[component] = f"=={version.strip()}" if mark else ranges.get(component, "")
+    return ranges
 
 
 def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:
@@ -75,15 +75,15 @@ def _refs(catalog: Catalog, megatron: str) -> str:
         raise DataError(
             f"no row of megatron-lm is Megatron {megatron}; see: matrix show megatron-lm"
         )
-    return " || ".join(f"=={one}" for one in numbered)
+    return " || ".join(f"=={number}" for number in numbered)
 
 
 def _is_release(row: Release, number: str) -> bool:
     """Whether a row is the tag of release 0.15.3, or of line 0.15; branches move and are none."""
     if row.moving:
         return False
-    wanted = f"=={number}" if number.count(".") > 1 else f"=={number}.*"
+    version_range = f"=={number}" if number.count(".") > 1 else f"=={number}.*"
     try:
-        return satisfies("pep440", row.attributes["core"], wanted)
+        return satisfies("pep440", row.attributes["core"], version_range)
     except VersionError:
         return False

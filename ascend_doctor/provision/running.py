@@ -93,14 +93,16 @@ class Runner:
             text = text.replace(secret, "***")
         lines = [line for line in text.replace("\r", "\n").splitlines() if line.strip()]
         errors = [
-            place for place, line in enumerate(lines) if line.lower().startswith(("error", "fatal"))
+            position
+            for position, line in enumerate(lines)
+            if line.lower().startswith(("error", "fatal"))
         ]
         shown = lines[errors[0] :][:_KEPT_LINES] if errors else lines[-_KEPT_LINES:]
         return " / ".join(line.strip() for line in shown) or f"ended with {code} and said nothing"
 
     def _clean(self) -> dict[str, str]:
         """The user's environment without what would lead git, Python and pip elsewhere."""
-        kept = {
+        names = {
             name: value
             for name, value in self.env.items()
             if not name.startswith(("GIT_", "PYTHON")) and name not in _INHERITED_BY_PIP
@@ -108,7 +110,7 @@ class Runner:
         # A setting of pip's configuration files is overridden by the variable alone.
         quiet = {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
         return {
-            **kept,
+            **names,
             **quiet,
             "GIT_TERMINAL_PROMPT": "0",
             "PYTHONNOUSERSITE": "1",

@@ -148,19 +148,19 @@ def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> boo
     return satisfies(catalog.component(name).scheme, version, versions)
 
 
-def _doubtfulness(catalog: Catalog, found: Solution) -> int:
+def _doubtfulness(catalog: Catalog, solution: Solution) -> int:
     """2 for a pair that another source names, 5 for one that nobody names.
 
     A MindSpeed of no documented stack has fewer facts about it, and so fewer doubts: it counts 3.
     """
-    version = found.versions.get("mindspeed")
+    version = solution.versions.get("mindspeed")
     listed = version is None or any(
         _is_allowed(catalog, "mindspeed", version, stack.components["mindspeed"])
         for stack in catalog.stacks
         if "mindspeed" in stack.components
     )
-    told = sum(2 if doubt.named else 5 for doubt in found.doubts)
-    return told + (0 if listed or not told else 3)
+    cost = sum(2 if doubt.named else 5 for doubt in solution.doubts)
+    return cost + (0 if listed or not cost else 3)
 
 
 def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
@@ -181,7 +181,7 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
     except resolvelib.ResolutionTooDeep as endless:
         raise DoctorError(f"no stack was found in {_ROUNDS} steps; narrow the wish") from endless
     return _pins_of_wish(
-        provider, demands, {name: one.version for name, one in state.mapping.items()}
+        provider, demands, {name: state_.version for name, state_ in state.mapping.items()}
     )
 
 
@@ -276,7 +276,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         every = candidates(component, [demand.versions for demand in demands])
         if component.releases:
             covered = _covered_versions(component, [demand.versions for demand in demands], every)
-            rows = (one for one in every if self._is_candidate(component, one, demands))
+            rows = (version for version in every if self._is_candidate(component, version, demands))
             every = (*covered, *rows)
         return [ABSENT, *every]
 
@@ -381,7 +381,9 @@ def _covered_versions(
     component: Component, ranges: Sequence[str], listed: Sequence[str]
 ) -> tuple[str, ...]:
     """Exact versions that are asked for and that another row speaks for."""
-    exact = {match for one in ranges for match in _EXACT.findall(one)} - set(listed)
+    exact = {match for version_range in ranges for match in _EXACT.findall(version_range)} - set(
+        listed
+    )
     return tuple(
         version
         for version in sorted(exact)
@@ -413,7 +415,7 @@ def _meet(catalog: Catalog, name: str, question: SolveQuery, stack: Stack) -> bo
     component = catalog.component(name)
     ranges = (question.wishes[name], stack.components[name])
     return any(
-        all(satisfies(component.scheme, version, one) for one in ranges)
+        all(satisfies(component.scheme, version, version_range) for version_range in ranges)
         for version in candidates(component, ranges)
     )
 
@@ -439,9 +441,9 @@ def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> So
             continue
         if not component.releases and demand.component not in question.machine:
             versions.pop(demand.component, None)
-            kept = ranges.setdefault(demand.component, [])
+            asked = ranges.setdefault(demand.component, [])
             if satisfies(component.scheme, pin, demand.versions):
-                kept += [demand.versions] if demand.versions else []
+                asked += [demand.versions] if demand.versions else []
             elif demand.need:
                 doubts.append(Doubt(by=demand.by, version="", need=demand.need, named=False))
         elif demand.need and not satisfies(component.scheme, pin, demand.need.versions):
@@ -449,7 +451,7 @@ def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> So
             doubts.append(Doubt(by=demand.by, version=pin, need=demand.need, named=named))
     return Solution(
         versions=versions,
-        ranges={name: tuple(dict.fromkeys(one)) for name, one in ranges.items()},
+        ranges={name: tuple(dict.fromkeys(texts)) for name, texts in ranges.items()},
         doubts=tuple(doubts),
         stacks=tuple(stack.id for stack in provider.stacks if _is_within(catalog, stack, pins)),
     )

@@ -30,13 +30,13 @@ def source(text: str) -> RepositorySource:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or "@" not in parts.netloc:
         return RepositorySource(url=text)
-    login, _, place = parts.netloc.rpartition("@")
-    clean = urlunsplit(parts._replace(netloc=place))
+    login, _, location = parts.netloc.rpartition("@")
+    clean = urlunsplit(parts._replace(netloc=location))
     user, _, password = login.partition(":")
     rewrite = {
         "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.{parts.scheme}://{login}@{place}/.insteadOf",
-        "GIT_CONFIG_VALUE_0": f"{parts.scheme}://{place}/",
+        "GIT_CONFIG_KEY_0": f"url.{parts.scheme}://{login}@{location}/.insteadOf",
+        "GIT_CONFIG_VALUE_0": f"{parts.scheme}://{location}/",
     }
     hidden = {login, user, password, unquote(password), quote(password, safe="")}
     return RepositorySource(
@@ -52,9 +52,9 @@ class Mirrors:
         self._one: dict[str, str] = {}
         self._places: list[str] = []
         for text in named:
-            name, mark, place = text.partition("=")
+            name, mark, target = text.partition("=")
             if mark and name in known:
-                self._one[name] = _place(place)
+                self._one[name] = _place(target)
             elif mark and "/" not in name:
                 raise DataError(f"--git-mirror {name}=...: no component is called {name}")
             else:

@@ -57,30 +57,30 @@ def stack_of(folder: Path, lock: Lock) -> StackPaths:
     )
 
 
-def variables(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> list[Change]:
+def variables(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> list[Change]:
     """What is to be set, given an environment ``base`` that ``env`` has not touched.
 
     The user's own values are kept for what is a matter of the site: time-outs, and the settings of
     ATB. Raises DoctorError for a folder that no list of folders can hold.
     """
-    found = {
+    settings = {
         change.name: change
         for part in (
-            _lists(base, stack, place),
-            _of_stack(base, stack, place),
-            homes(base, place),
-            _training(base, stack, place),
+            _lists(base, stack, host),
+            _of_stack(base, stack, host),
+            homes(base, host),
+            _training(base, stack, host),
         )
         for change in part
     }
     for setting in stack.settings:
-        if setting.name not in found or found[setting.name].value != setting.value:
-            found[setting.name] = setting
-    return list(found.values())
+        if setting.name not in settings or settings[setting.name].value != setting.value:
+            settings[setting.name] = setting
+    return list(settings.values())
 
 
-def _lists(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Iterator[Change]:
-    front = {name: list(entries) for name, entries in fronts(place).items()}
+def _lists(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterator[Change]:
+    front = {name: list(entries) for name, entries in fronts(host).items()}
     ours = _import_entries(stack)
     front["PYTHONPATH"] = [*ours, *front.get("PYTHONPATH", ())]
     if stack.environment:
@@ -90,10 +90,10 @@ def _lists(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Itera
             if ":" in entry:
                 raise DoctorError(f"{entry}: {name} cannot hold a path with a colon")
         if entries:
-            kept = _entries_to_keep(base.get(name, ""), place)
+            kept = _entries_to_keep(base.get(name, ""), host)
             if name == "PYTHONPATH" and ours:
-                kept = [one for one in kept if not _is_tree(one, place)]
-            end = stub(place) if name == "LD_LIBRARY_PATH" else []
+                kept = [one for one in kept if not _is_tree(one, host)]
+            end = stub(host) if name == "LD_LIBRARY_PATH" else []
             yield Change(name, _join_entries(name, [*entries, *kept, *end]), _WHY[name])
 
 
@@ -102,23 +102,23 @@ def _join_entries(name: str, entries: Iterable[str]) -> str:
     return ":".join(fromkey for fromkey in dict.fromkeys(entries) if fromkey or name == "PATH")
 
 
-def _entries_to_keep(value: str, place: CannHost) -> list[str]:
+def _entries_to_keep(value: str, host: CannHost) -> list[str]:
     entries: Sequence[str] = value.split(":") if value else ()
-    return [entry for entry in entries if not is_foreign(entry, place)]
+    return [entry for entry in entries if not is_foreign(entry, host)]
 
 
-def _is_tree(entry: str, place: CannHost) -> bool:
-    return bool(entry) and any(is_directory(place.machine, f"{entry}/{tree}") for tree in _TREES)
+def _is_tree(entry: str, host: CannHost) -> bool:
+    return bool(entry) and any(is_directory(host.machine, f"{entry}/{tree}") for tree in _TREES)
 
 
 def _import_entries(stack: StackPaths) -> list[str]:
-    first = [stack.checkouts[one] for one in _FIRST if one in stack.checkouts]
+    first = [stack.checkouts[name] for name in _FIRST if name in stack.checkouts]
     return list(dict.fromkeys((*first, *stack.modules)))
 
 
-def _of_stack(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Iterator[Change]:
+def _of_stack(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterator[Change]:
     if stack.environment:
-        if exists(place.machine, f"{stack.environment}/pyvenv.cfg"):
+        if exists(host.machine, f"{stack.environment}/pyvenv.cfg"):
             yield Change("VIRTUAL_ENV", stack.environment, "the stack's Python environment")
         if "PYTHONHOME" in base:
             yield Change("PYTHONHOME", None, "it leads Python away from its environment")
@@ -128,9 +128,9 @@ def _of_stack(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> It
         yield Change("TWINKLE_SRC_PATH", twinkle, "scripts around twinkle take it from here")
 
 
-def _training(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> Iterator[Change]:
+def _training(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterator[Change]:
     if tree := stack.checkouts.get("megatron-lm"):
-        if not exists(place.machine, f"{tree}/{_GDN}"):
+        if not exists(host.machine, f"{tree}/{_GDN}"):
             why = "this megatron-core has no gated delta net; 1, the default, needs it"
             yield Change("USE_MCORE_GDN", "0", why)
         elif "USE_MCORE_GDN" not in base:
@@ -138,7 +138,7 @@ def _training(base: Mapping[str, str], stack: StackPaths, place: CannHost) -> It
             yield Change("USE_MCORE_GDN", "1", why)
         why = "Megatron wants 1 for tensor and sequence parallelism; with FSDP it must not be 1"
         yield Change("CUDA_DEVICE_MAX_CONNECTIONS", "1", why)
-    if place.cann is None:
+    if host.cann is None:
         why = "there is no CANN, without which torch fails where it loads torch_npu by itself"
         yield Change("TORCH_DEVICE_BACKEND_AUTOLOAD", "0", why)
     else:

@@ -129,8 +129,10 @@ class Pip:
         """The option of pip for a day, and a pip that has it. Raises UndatedError."""
         if not as_of:
             return []
-        told = self.runner.run([self.python, "-m", "pip", "--version"], title="pip", deadline=_MAKE)
-        match = re.match(r"pip (\d+)", told)
+        answer = self.runner.run(
+            [self.python, "-m", "pip", "--version"], title="pip", deadline=_MAKE
+        )
+        match = re.match(r"pip (\d+)", answer)
         if match is None or int(match[1]) < _DATED_PIP:
             try:
                 self._pip(["install", "-q", "--upgrade", f"pip>={_DATED_PIP}"], "pip install pip")
@@ -188,13 +190,13 @@ class Pip:
         Where there is nothing to build, as in MindSpeed, no build is started: setuptools looks at
         every file once for every package then, which takes it 20 s there.
         """
-        told = self._declared(folder)
-        if told is None:
+        declared = self._declared(folder)
+        if declared is None:
             options = ["--no-index", "--no-deps", "--no-build-isolation"]
             self._pip(["install", "-q", *options, "-e", str(folder)], f"pip install -e {folder}")
             return
-        self.install([link_checkout(scratch, told, folder)], over=True)
-        for info in self.place.glob(f"lib/python3*/site-packages/{told.stem}.dist-info"):
+        self.install([link_checkout(scratch, declared, folder)], over=True)
+        for info in self.place.glob(f"lib/python3*/site-packages/{declared.stem}.dist-info"):
             (info / "direct_url.json").write_bytes(reference(folder))
 
     def _declared(self, folder: Path) -> Declared | None:
@@ -229,13 +231,13 @@ class Pip:
 
 
 def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> CommandError:
-    told = "; ".join(
+    text = "; ".join(
         f"{pin} is on no index of your pip, and {' or '.join(urls)}, which documents name for it, "
         "did not give it either"
         for pin, urls in lacking.items()
     )
     remedy = "name an index that has it with PIP_EXTRA_INDEX_URL, or a folder with PIP_FIND_LINKS"
-    return CommandError("pip download", f"{told}; {remedy} / {error.output}")
+    return CommandError("pip download", f"{text}; {remedy} / {error.output}")
 
 
 def kept_path(prefix: Prefix, wheel: Wheel) -> Path:

@@ -61,15 +61,15 @@ def charts(facts: Snapshot, catalog: Catalog) -> Iterator[Chart]:
 
 def _rates(value: Any) -> dict[str, dict[int, float]]:
     """Bus bandwidth in GB/s by collective and size; what has another form is left out."""
-    found: dict[str, dict[int, float]] = {}
+    rates: dict[str, dict[int, float]] = {}
     for name, by_size in value.items() if isinstance(value, dict) else ():
         for size, one in by_size.items() if isinstance(by_size, dict) else ():
             rate = one.get("busbw") if isinstance(one, dict) else None
             if not isinstance(rate, int | float) or not 0 <= rate < _MOST_GBYTES_S:
                 continue
             if isinstance(size, str) and size.isascii() and size.isdecimal():
-                found.setdefault(str(name), {})[int(size[:18])] = float(rate)
-    return dict(list(found.items())[:_MOST_LINES])
+                rates.setdefault(str(name), {})[int(size[:18])] = float(rate)
+    return dict(list(rates.items())[:_MOST_LINES])
 
 
 def _chart(

@@ -70,13 +70,13 @@ class _DiagnosisPage(Page):
         self.field("why", cause.cause)
         self.field("do", cause.fix)
         if cause.caught_by:
-            named = " ".join(f"--only {one}" for one in cause.caught_by)
+            named = " ".join(f"--only {check}" for check in cause.caught_by)
             self.field("before", f"ascend-doctor check {named}")
         elif cause.before:
             self.field("before", cause.before)
         for number, what in enumerate(cause.consequences):
-            told = f"{what.title}  [{what.id}], {quantity(what.count, 'line')}"
-            self.field("" if number else "follows", told)
+            text = f"{what.title}  [{what.id}], {quantity(what.count, 'line')}"
+            self.field("" if number else "follows", text)
         for number, source in enumerate(cause.sources):
             self.field("" if number else "source", source)
 
@@ -157,13 +157,13 @@ class _DiagnosisPage(Page):
 
 def spans(ranks: tuple[int, ...]) -> str:
     """Ranks as 0-3,7."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for rank in sorted(ranks):
-        if found and rank == found[-1][1] + 1:
-            found[-1][1] = rank
+        if ranges and rank == ranges[-1][1] + 1:
+            ranges[-1][1] = rank
         else:
-            found.append([rank, rank])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+            ranges.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
 def shown(evidence: Evidence) -> str:

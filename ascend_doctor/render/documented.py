@@ -83,10 +83,10 @@ def _present(case: Case, component: str) -> str:
         return ""
 
 
-def _cell(catalog: Catalog, component: str, version: str, wanted: str) -> DocumentedCell:
+def _cell(catalog: Catalog, component: str, version: str, version_range: str) -> DocumentedCell:
     try:
         scheme = catalog.component(component).scheme
-        fits = satisfies(scheme, version, wanted) if version else None
+        fits = satisfies(scheme, version, version_range) if version else None
     except VersionError:
         fits = None
-    return DocumentedCell(spoken(wanted), fits)
+    return DocumentedCell(spoken(version_range), fits)

@@ -23,8 +23,8 @@ def render(report: Report) -> str:
 
 def _annotation(finding: Finding, label: str) -> str:
     title = _property(f"{label} {finding.check}: {one_line(finding.title)}")
-    place = finding.place
-    where = f"file={_property(one_line(place.file))},line={place.line}," if place else ""
+    spot = finding.place
+    where = f"file={_property(one_line(spot.file))},line={spot.line}," if spot else ""
     return f"::{_COMMANDS[finding.level]} {where}title={title}::{_data(details(finding))}"
 
 

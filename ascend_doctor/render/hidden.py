@@ -21,8 +21,8 @@ def render(hidden: Mapping[tuple[str, str, str], int], **paper: Any) -> str:
     for kind, rows in groupby(sorted(hidden.items()), key=lambda row: row[0][0]):
         for number, ((_, was, now), count) in enumerate(rows):
             times = f" ({count} x)" if count > 1 else ""
-            told = was if kind in _PLAIN else _shorten(was)
-            page.field("" if number else kind, f"{told} -> {now}{times}")
+            shown = was if kind in _PLAIN else _shorten(was)
+            page.field("" if number else kind, f"{shown} -> {now}{times}")
     return page.text
 
 

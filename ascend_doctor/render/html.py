@@ -88,8 +88,8 @@ def _text(name: str) -> Any:
 
 def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, str]]]]:
     """Tables of what was seen, the stack first."""
-    found = group_settings(report.snapshot, catalog.distributions)
-    return [(group.value, rows) for group, rows in found.items() if rows]
+    settings = group_settings(report.snapshot, catalog.distributions)
+    return [(group.value, rows) for group, rows in settings.items() if rows]
 
 
 class Span(NamedTuple):

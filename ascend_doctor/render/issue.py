@@ -88,8 +88,8 @@ def _probe(run: ProbeRun) -> list[str]:
         (str(rank.rank), rank.stage, " ".join(rank.error.split())[-200:] if rank.error else "")
         for rank in run.ranks[:16]
     ]
-    told = table(("rank", "stage", "error"), rows) if run.blocks and rows else []
+    rows_of_ranks = table(("rank", "stage", "error"), rows) if run.blocks and rows else []
     again = fence(" ".join(run.argv), "bash") if run.argv else []
     output = fence(run.output[-2000:]) if run.blocks and run.output else []
     reason = [plain(run.not_started)] if run.not_started else []
-    return [*(again and [*again, ""]), *(told and [*told, ""]), *output, *reason]
+    return [*(again and [*again, ""]), *(rows_of_ranks and [*rows_of_ranks, ""]), *output, *reason]

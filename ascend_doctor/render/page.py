@@ -58,12 +58,12 @@ class Page:
     def wrapped(self, text: str, indent: int) -> list[str]:
         """The lines of a text in what is left of the width; the first is not indented."""
         room = max(self.width - indent, _ROOM)
-        found = [
+        parts = [
             part
             for line in lines(text)
             for part in textwrap.wrap(line, room, break_on_hyphens=False) or [""]
         ]
-        return [found[0], *(" " * indent + part for part in found[1:])]
+        return [parts[0], *(" " * indent + part for part in parts[1:])]
 
     def field(self, label: str, text: str) -> None:
         """A name and a text beside it."""

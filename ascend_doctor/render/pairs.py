@@ -58,8 +58,8 @@ def matrix_of(report: Report, *, most: int) -> Matrix | None:
     pairs = _pairs(report)
     if pairs is None or not pairs.pairs:
         return None
-    kept = set(list(dict.fromkeys((*_suspects(pairs), *pairs.nodes)))[: max(most, 2)])
-    numbers = tuple(number for number, name in enumerate(pairs.nodes) if name in kept)
+    nodes = set(list(dict.fromkeys((*_suspects(pairs), *pairs.nodes)))[: max(most, 2)])
+    numbers = tuple(number for number, name in enumerate(pairs.nodes) if name in nodes)
     names = tuple(pairs.nodes[one] for one in numbers)
     best = max((pair.gbps or 0.0 for pair in pairs.pairs), default=0.0) or 1.0
     cells: dict[tuple[str, str], PairCell] = {}
@@ -67,7 +67,7 @@ def matrix_of(report: Report, *, most: int) -> Matrix | None:
         level = _LEVELS.get(pair.outcome, Level.ERROR)
         cell = PairCell(pair, level, round(100 * (pair.gbps or 0.0) / best))
         cells[pair.nodes] = cells[pair.nodes[::-1]] = cell
-    rows = tuple(tuple(cells.get((one, two)) for two in names) for one in names)
+    rows = tuple(tuple(cells.get((first, two)) for two in names) for first in names)
     return Matrix(numbers, names, rows, len(pairs.nodes) - len(names))
 
 

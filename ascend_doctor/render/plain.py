@@ -51,7 +51,7 @@ def shorten(nodes: tuple[str, ...]) -> str:
         return ""
     from ascend_doctor.fleet.hostlist import compress  # noqa: PLC0415 - only fleets have nodes
 
-    told = compress(nodes)
-    if len(told) <= _NODES_LONGEST:
-        return told
-    return f"{told[:_NODES_LONGEST].rpartition(',')[0]}, ... ({len(nodes)} nodes)"
+    text = compress(nodes)
+    if len(text) <= _NODES_LONGEST:
+        return text
+    return f"{text[:_NODES_LONGEST].rpartition(',')[0]}, ... ({len(nodes)} nodes)"

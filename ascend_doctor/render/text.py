@@ -49,11 +49,11 @@ class _TextPage(Page):
         for row in self.wrapped(self.separator.join(map(one_line, parts)), 0):
             self.rows.append(self.styled(row, bold=True))
         if report.simulated:
-            told = "SIMULATED: no NPU was touched; this says nothing about hardware."
-            self.rows.append(self.styled(told, fg="yellow", bold=True))
+            text = "SIMULATED: no NPU was touched; this says nothing about hardware."
+            self.rows.append(self.styled(text, fg="yellow", bold=True))
         if report.patience > 1:
-            told = f"Every deadline times {report.patience:g}: {one_line(report.patience_because)}"
-            self.rows.append(self.styled(told, dim=True))
+            text = f"Every deadline times {report.patience:g}: {one_line(report.patience_because)}"
+            self.rows.append(self.styled(text, dim=True))
         if scope := _scope(report):
             self.rows.append(self.styled(scope, dim=True))
 
@@ -106,8 +106,8 @@ class _TextPage(Page):
     def foot(self, report: Report) -> None:
         for level in report.levels:
             if not level.ran:
-                told = f"did not run: {level.reason}" if level.asked else f"would add {level.adds}"
-                self.dim(f"level {level.level} {told}", 8)
+                text = f"did not run: {level.reason}" if level.asked else f"would add {level.adds}"
+                self.dim(f"level {level.level} {text}", 8)
         worst = report.verdict.worst
         if worst <= Level.SKIPPED:
             worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED

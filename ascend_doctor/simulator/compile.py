@@ -78,15 +78,15 @@ def libraries(
     objects = _objects(compiler, folder, extra)
     ours = {name: [objects.pop(part) for part in parts] for name, parts in PARTS.items()}
     ours["libascendcl.so"] = list(objects.values())
-    wanted = dict(needs.libraries)
+    libraries_ = dict(needs.libraries)
     for name in (*ours, *FORWARDS, "libatb.so"):
-        wanted.setdefault(name, frozenset())
+        libraries_.setdefault(name, frozenset())
     defined = {
         symbol for parts in ours.values() for one in parts for symbol in read_elf(one).defined
     }
-    for name in (*FIRST, *sorted(wanted.keys() - set(FIRST))):
+    for name in (*FIRST, *sorted(libraries_.keys() - set(FIRST))):
         source = folder / f"{name}.c"
-        text = stubs.library(wanted[name] - defined - {without})
+        text = stubs.library(libraries_[name] - defined - {without})
         if name == "libopapi.so":
             text += stubs.kernels(needs.operators - defined)
         source.write_text(text, "utf-8")
@@ -125,7 +125,7 @@ def preloads(compiler: Compiler) -> tuple[Path, ...]:
 
 
 def _run(compiler: Compiler, *arguments: Sequence[str]) -> None:
-    flat = [one for part in arguments for one in part]
+    flat = [argument for part in arguments for argument in part]
     done = LiveMachine().run([compiler.path, *flat], deadline=120)
     if done.exit_code != 0:
         splitlines = done.stderr.strip().splitlines()

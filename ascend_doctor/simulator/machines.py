@@ -154,11 +154,11 @@ def _files(kind: MachineKind) -> dict[str, str]:
         **{f"{_DRIVER_ROOT}/lib64/{name}": "" for name in _LIBRARIES},
     }
     for number in range(kind.devices):
-        place = f"/sys/bus/pci/devices/{_bus(number).lower()}"
+        folder = f"/sys/bus/pci/devices/{_bus(number).lower()}"
         files |= {
-            f"{place}/vendor": "0x19e5\n",
-            f"{place}/class": "0x120000\n",
-            f"{place}/device": f"{kind.pci}\n",
+            f"{folder}/vendor": "0x19e5\n",
+            f"{folder}/class": "0x120000\n",
+            f"{folder}/device": f"{kind.pci}\n",
         }
     return files
 
@@ -234,12 +234,12 @@ def _table(kind: MachineKind, megabytes: int) -> str:
     for device in range(kind.devices):
         card, chip = divmod(device, kind.chips)
         power = "-" if chip else "90.0"
-        place = f"{chip:<6}{device}" if kind.chips > 1 else str(chip)
+        chip_text = f"{chip:<6}{device}" if kind.chips > 1 else str(chip)
         memory = f"{_IDLE_MB:<5}/ {megabytes}"
         first, later = f"{power:<12}{40:<18}0    / 0", f"{0:<12}{'0    / 0':<18}{memory}"
         rows += [
             _row(f"{f'{card:<6}{kind.shown}':<26}", f"{'OK':<14}", f"{first:<51}"),
-            _row(f"{place:<26}", f"{_bus(device):<14}", f"{later:<51}"),
+            _row(f"{chip_text:<26}", f"{_bus(device):<14}", f"{later:<51}"),
             _FULL if chip + 1 < kind.chips else _HEAVY,
         ]
     processes = (f"{'Process name':<25}", f"{'Process memory(MB)':<24}")

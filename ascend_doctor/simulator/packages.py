@@ -31,10 +31,10 @@ def missing(python: str) -> tuple[str, ...]:
         there = {canonicalize_name(name) for name in msgspec.json.decode(done.stdout) if name}
     except (ProgramMissing, msgspec.DecodeError):
         return ()
-    wanted = map(Requirement, importlib.metadata.requires("ascend-doctor") or ())
+    requirements = map(Requirement, importlib.metadata.requires("ascend-doctor") or ())
     names = [
         requirement.name
-        for requirement in wanted
+        for requirement in requirements
         if requirement.marker and requirement.marker.evaluate({"extra": "rehearsal"})
     ]
     return tuple(name for name in names if canonicalize_name(name) not in there)

@@ -20,19 +20,19 @@ def folder_of(prefix: str | None, megatron: str | None) -> Path:
     """
     if prefix and (Path(prefix) / FILE).is_file():
         return Path(prefix).absolute()
-    place = Prefix.of(prefix)
+    prefix_ = Prefix.of(prefix)
     if megatron:
-        locks = {file.parent: read(file) for file in place.root.glob(f"stacks/*/{FILE}")}
+        locks = {file.parent: read(file) for file in prefix_.root.glob(f"stacks/*/{FILE}")}
         fitting = [path for path, lock in locks.items() if lock.wish.get("megatron") == megatron]
         if not fitting:
             raise DataError(
-                f"{place.root}: no stack with Megatron {megatron} was set up here; "
+                f"{prefix_.root}: no stack with Megatron {megatron} was set up here; "
                 f"ascend-doctor setup --megatron {megatron} builds one"
             )
         return max(fitting, key=lambda path: locks[path].created_at)
-    current = place.current()
+    current = prefix_.current()
     if current is None:
-        raise DataError(f"{place.root}: no setup has ended here; see ascend-doctor setup --help")
+        raise DataError(f"{prefix_.root}: no setup has ended here; see ascend-doctor setup --help")
     return current
 
 
@@ -46,9 +46,9 @@ def environment(
 ) -> dict[str, str]:
     """What `source <(ascend-doctor env)` gives on the simulated machine, above ``base``."""
     home = str(tree.home)
-    place = CannHost(machine=machine, cann=Install(home, (home,)), driver=())
+    host = CannHost(machine=machine, cann=Install(home, (home,)), driver=())
     env = dict(base)
-    for variable in variables(base, stack_of(folder, read(folder)), place):
+    for variable in variables(base, stack_of(folder, read(folder)), host):
         if variable.value is None:
             env.pop(variable.name, None)
         else:

@@ -75,19 +75,19 @@ def find_wheel(python: Path) -> TorchNpuWheel:
     if done.exit_code != 0:
         last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
         raise DataError(f"{python}: cannot look for torch_npu: {last}")
-    found = msgspec.json.decode(done.stdout)
+    answer = msgspec.json.decode(done.stdout)
     for name in ("torch_npu", "torch"):
-        if not found["folder" if name == "torch_npu" else name]:
+        if not answer["folder" if name == "torch_npu" else name]:
             raise DataError(
                 f"{python}: {name} is not installed there; the simulated NPU runs the real one: "
                 + packages.command(str(python))
             )
     return TorchNpuWheel(
-        folder=Path(found["folder"]),
-        torch=Path(found["torch"]),
-        version=found["version"],
-        machine=found["machine"],
-        mapped=tuple(map(Path, found["mapped"])),
+        folder=Path(answer["folder"]),
+        torch=Path(answer["torch"]),
+        version=answer["version"],
+        machine=answer["machine"],
+        mapped=tuple(map(Path, answer["mapped"])),
     )
 
 
@@ -168,7 +168,7 @@ def _cann_libraries(
     elf: ElfSymbols, own: Mapping[str, ElfSymbols], elsewhere: Mapping[str, ElfSymbols]
 ) -> list[str]:
     """Libraries of CANN that are loaded with an object, through objects of the wheel too."""
-    found: list[str] = []
+    names: list[str] = []
     waiting, seen = list(elf.needed), set[str]()
     while waiting:
         name = waiting.pop(0)
@@ -178,8 +178,8 @@ def _cann_libraries(
         if name in own:
             waiting.extend(own[name].needed)
         elif name not in elsewhere and not name.startswith(("libtorch", "libc10", "libpython")):
-            found.append(name)
-    return sorted(set(found) - _SYSTEM)
+            names.append(name)
+    return sorted(set(names) - _SYSTEM)
 
 
 _SYSTEM = {

@@ -101,12 +101,12 @@ def cann_installed(case: Case) -> Iterator[Finding]:
 
 def _cann_release_for(case: Case) -> str:
     """The CANN that the installed torch_npu is published for."""
-    found = find_distribution(case, "torch-npu")
-    row = matrix_fit.release(case, "torch-npu", found.version) if found else None
+    distribution = find_distribution(case, "torch-npu")
+    row = matrix_fit.release(case, "torch-npu", distribution.version) if distribution else None
     cann = matrix_fit.documented_range(row, "cann") if row else ""
-    if found is None or not cann:
+    if distribution is None or not cann:
         return "the CANN release that belongs to your torch_npu"
-    return f"CANN {cann}, which torch_npu {found.version} is published for"
+    return f"CANN {cann}, which torch_npu {distribution.version} is published for"
 
 
 @check("cann-sourced", "The environment of CANN is loaded in this shell")
@@ -161,7 +161,9 @@ def cann_stale(case: Case) -> Iterator[Finding]:
     if not cann.shell.stale:
         return
     root = cann.shell.home or cann.shell.toolkit_home
-    gone = root is not None and any(f"{root}/".startswith(f"{one}/") for one in cann.shell.stale)
+    gone = root is not None and any(
+        f"{root}/".startswith(f"{folder}/") for folder in cann.shell.stale
+    )
     shown = ", ".join(cann.shell.stale[:4])
     yield (error if gone else warning)(
         "The environment was made for a CANN that is gone"

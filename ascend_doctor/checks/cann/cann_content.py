@@ -85,8 +85,10 @@ def _may_differ(part: CannComponent, release: str) -> bool:
     return abs(leading(other, 1, "ascend")[0] - leading(release, 1, "ascend")[0]) <= 1
 
 
-def _same(one: str, other: str) -> bool:
-    return is_in_range(one, f"=={other}", "ascend") or is_in_range(other, f"=={one}", "ascend")
+def _same(version: str, other: str) -> bool:
+    return is_in_range(version, f"=={other}", "ascend") or is_in_range(
+        other, f"=={version}", "ascend"
+    )
 
 
 @check("cann-arch", "CANN was made for this processor")
@@ -189,17 +191,17 @@ def nnal(case: Case) -> Iterator[Finding]:
             remedy=_source_nnal(cann.nnal[0]),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
         )
-    one = used or cann.nnal[0]
-    if one.version and install.version and _other(one.version, install.version):
+    chosen_nnal = used or cann.nnal[0]
+    if chosen_nnal.version and install.version and _other(chosen_nnal.version, install.version):
         yield warning(
-            f"NNAL {one.version} stands beside {_name(install.version)}",
-            found=f"NNAL {one.version} in {one.root}",
+            f"NNAL {chosen_nnal.version} stands beside {_name(install.version)}",
+            found=f"NNAL {chosen_nnal.version} in {chosen_nnal.root}",
             wanted=f"NNAL {install.version}",
             because="ATB of another release may lack functions that torch_npu calls.",
             remedy=Remedy(summary=f"Install NNAL {install.version}"),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
         )
-    yield from _atb_symbols(case, one)
+    yield from _atb_symbols(case, chosen_nnal)
     native = case.need(Native)
     if used is not None and native.atb is not None and native.atb.path is None:
         yield warning(
@@ -209,23 +211,23 @@ def nnal(case: Case) -> Iterator[Finding]:
             because="Operators of ATB will fail: libatb.so cannot be loaded.",
             remedy=Remedy(
                 summary="Source its set_env.sh again; where the file is gone, install NNAL again",
-                commands=(source(one.set_env),) if one.set_env else (),
+                commands=(source(chosen_nnal.set_env),) if chosen_nnal.set_env else (),
             ),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
         )
-    if one.version is None:
-        raise Unknown(f"{one.root} does not tell its version")
+    if chosen_nnal.version is None:
+        raise Unknown(f"{chosen_nnal.root} does not tell its version")
 
 
 def _nnal_in_use(cann: Cann) -> Nnal | None:
     atb = cann.shell.atb
-    return next((one for one in cann.nnal if atb and f"{atb}/".startswith(f"{one.root}/")), None)
+    return next((nnal for nnal in cann.nnal if atb and f"{atb}/".startswith(f"{nnal.root}/")), None)
 
 
-def _source_nnal(one: Nnal) -> Remedy:
+def _source_nnal(nnal: Nnal) -> Remedy:
     return Remedy(
         summary="Source it after the set_env.sh of CANN, in bash or zsh",
-        commands=(source(one.set_env),) if one.set_env else (),
+        commands=(source(nnal.set_env),) if nnal.set_env else (),
     )
 
 
@@ -233,7 +235,7 @@ def _other(version: str, cann: str) -> bool:
     return not _same(version, cann)
 
 
-def _atb_symbols(case: Case, one: Nnal) -> Iterator[Finding]:
+def _atb_symbols(case: Case, nnal: Nnal) -> Iterator[Finding]:
     native = case.need(Native)
     lacking = [
         symbol
@@ -242,7 +244,7 @@ def _atb_symbols(case: Case, one: Nnal) -> Iterator[Finding]:
     ]
     if lacking and native.atb and native.atb.path:
         yield error(
-            f"torch_npu needs functions that the ATB of NNAL {one.version or ''} lacks".rstrip(),
+            f"torch_npu needs functions that the ATB of NNAL {nnal.version or ''} lacks".rstrip(),
             found=f"{len(lacking)} undefined, the first is {lacking[0].name}; {native.atb.path}",
             wanted="no undefined symbols",
             because="ATB is older than the one torch_npu was built with, or for the other C++ ABI.",

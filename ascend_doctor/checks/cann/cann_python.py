@@ -85,7 +85,7 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
     distribution(case, "torch-npu")
     absent = [stop for stop in STOPS if not _can_import(case, stop, STOPS[stop])]
     if absent:
-        names = [STOPS[one] for one in absent]
+        names = [STOPS[module] for module in absent]
         yield error(
             f"Packages that CANN imports are not installed: {', '.join(names)}",
             found=f"cannot be imported: {', '.join(absent)}",
@@ -98,7 +98,7 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
                 "https://github.com/vllm-project/vllm-ascend/issues/975",
             ),
         )
-    listed = [name for one, name in LISTED.items() if not _can_import(case, one, name)]
+    listed = [name for module, name in LISTED.items() if not _can_import(case, module, name)]
     if listed:
         yield warning(
             f"Packages that CANN lists as required are not installed: {', '.join(listed)}",

@@ -20,9 +20,9 @@ _TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
 
 def read_outcomes(run: ProbeRun, *, broken: bool) -> Outcomes:
     """What was measured of each case. Raises Unknown where a run that is not broken has none."""
-    found = run.ranks[0].values.get("cases") if run.ranks else None
-    if isinstance(found, dict):
-        return found
+    cases = run.ranks[0].values.get("cases") if run.ranks else None
+    if isinstance(cases, dict):
+        return cases
     if not broken:
         raise Unknown("the probe recorded no case")
     return {}

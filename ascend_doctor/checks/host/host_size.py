@@ -31,17 +31,17 @@ def host_memory(case: Case) -> Iterator[Finding]:
     _real(case)
     host = case.need(Host)
     total = require_known(host.memory, "how much memory the host has")
-    one = max((npu.hbm.total for npu in seen(case).devices if npu.hbm), default=0) * _MIB
-    if not one:
+    memory_bytes = max((npu.hbm.total for npu in seen(case).devices if npu.hbm), default=0) * _MIB
+    if not memory_bytes:
         raise Unknown("how much memory an NPU has could not be told")
     limit = min(total, host.memory_limit or total)
     free = min(limit, limit if host.memory_available is None else host.memory_available)
-    if free >= one:
+    if free >= memory_bytes:
         return
     inside = "the control group allows" if host.memory_limit and limit < total else "the host has"
     yield warning(
         f"Only {free / _GIB:.0f} GB of the host's memory can be used, and an NPU has "
-        f"{one / _GIB:.0f} GB",
+        f"{memory_bytes / _GIB:.0f} GB",
         found=f"{inside} {limit / _GIB:.0f} GB, {free / _GIB:.0f} GB are available",
         wanted="as much as one NPU has, better as much as all of them",
         because="Ranks are killed while they load weights or write a checkpoint.",
@@ -99,8 +99,8 @@ def system_libraries(case: Case) -> Iterator[Finding]:
     native = native_of(case)
     distribution(case, "torch")
     host = case.need(Host)
-    wanted = dict(one.split("_", 1) for one in native.versions if "_" in one)
-    if not wanted:
+    newest_known = dict(pair.split("_", 1) for pair in native.versions if "_" in pair)
+    if not newest_known:
         raise Unknown("what torch and torch_npu need of the C library could not be read")
     path = native.libstdcxx or host.libstdcxx
     glibcxx = native.glibcxx or host.glibcxx
@@ -108,7 +108,7 @@ def system_libraries(case: Case) -> Iterator[Finding]:
         "GLIBC": host.glibc,
         "GLIBCXX": glibcxx and glibcxx.partition("_")[2],
     }
-    for name, least in wanted.items():
+    for name, least in newest_known.items():
         if name not in have:
             continue
         what = "glibc" if name == "GLIBC" else f"libstdc++ ({path or 'not found'})"

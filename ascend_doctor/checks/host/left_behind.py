@@ -29,7 +29,7 @@ def launcher_variables(case: Case) -> Iterator[Finding]:
     if rank is None and size is None:
         raise NotApplicable("neither RANK nor WORLD_SIZE is set")
     together = rank is not None and size is not None
-    numbers = [int(one) for one in (rank, size) if one and one.isascii() and one.isdecimal()]
+    numbers = [int(text) for text in (rank, size) if text and text.isascii() and text.isdecimal()]
     if together and (len(numbers) < 2 or numbers[0] < numbers[1]):  # noqa: PLR2004 - both
         return
     yield warning(

@@ -88,12 +88,12 @@ def entry_optimizer_config(case: Case) -> Iterator[Finding]:
         raise NotApplicable("no megatron-core is known; --megatron names its version")
     for spot in script.calls:
         call, name = spot.name.split(".")[-1], spot.argument.split("=")[0]
-        wanted = _RANGES.get((call, name))
-        if wanted and not satisfies("pep440", newest, wanted):
+        allowed = _RANGES.get((call, name))
+        if allowed and not satisfies("pep440", newest, allowed):
             yield error(
                 f"{call} of megatron-core {newest} takes no {name}",
                 found=spot.argument,
-                wanted=f"megatron-core {wanted}",
+                wanted=f"megatron-core {allowed}",
                 because="The call raises TypeError.",
                 refs=("NVIDIA/Megatron-LM@core_v0.12.1 to core_v0.19.0:megatron/core/optimizer",),
                 place=spot.place,

@@ -39,19 +39,19 @@ def has_gated_delta_nets(model: str) -> bool | None:
 
 def _options_of_gated_delta(case: Case) -> dict[str, str]:
     """The options of a launch of such a model. Raises NotApplicable for others, Unknown."""
-    given = options(case)
-    model = given.get("model", "")
+    launch_options = options(case)
+    model = launch_options.get("model", "")
     if UNTOLD in model:
         raise Unresolved("which model it is; its name is known when the launch runs")
     if not has_gated_delta_nets(model):
         raise NotApplicable("the model has no gated delta nets, as far as its name tells")
-    return given
+    return launch_options
 
 
-def _variable(case: Case, given: dict[str, str]) -> str | None:
+def _variable(case: Case, launch_options: dict[str, str]) -> str | None:
     """What the launch gets: its own option, else the variable. Raises Unknown."""
-    if given.get("use_mcore_gdn"):
-        return given["use_mcore_gdn"]
+    if launch_options.get("use_mcore_gdn"):
+        return launch_options["use_mcore_gdn"]
     if NAME in unseen(case):
         raise Unresolved(f"{NAME} is known when the launch runs")
     value = variable(case, NAME)

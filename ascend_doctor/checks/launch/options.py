@@ -52,12 +52,12 @@ def flag(case: Case, name: str) -> bool:
 
 def number(case: Case, name: str, unset: int | None = None, *, least: int = 1) -> int:
     """A size, or ``unset`` where it is not given. Raises Unknown for what is no number."""
-    found = case.need(Launch).options
+    launch_options = case.need(Launch).options
     if not is_given(case, name):
         if unset is None:
             raise NotApplicable(f"the launch command does not give {name}")
         return unset
-    text = found[name]
+    text = launch_options[name]
     if text.lower() in {"null", "none"} and unset is not None:
         return unset
     if not text.isdecimal() or not int(text[:12]) >= least:
@@ -143,9 +143,11 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
     The operator tables list FP8 types under Ascend 950 only; Atlas A2 and A3 have none. Give the
     launch command behind `--` to have it judged.
     """
-    told = options(case)
+    launch_options = options(case)
     asked = {
-        name: value for name, value in told.items() if name.startswith("fp8") and flag(case, name)
+        name: value
+        for name, value in launch_options.items()
+        if name.startswith("fp8") and flag(case, name)
     }
     if not asked:
         is_given(case, "fp8")  # raises where not all options can be seen
@@ -196,8 +198,8 @@ def lora_etp(case: Case) -> Iterator[Finding]:
     mcore-bridge, which ms-swift and twinkle train with, raises otherwise. Give the launch command
     behind `--` to have it judged.
     """
-    told = options(case)
-    kinds = {told.get("train_type", ""), told.get("tuner_type", "")}
+    launch_options = options(case)
+    kinds = {launch_options.get("train_type", ""), launch_options.get("tuner_type", "")}
     lora = "lora" in kinds
     size = number(case, "expert_tensor_parallel_size", 1)
     if size > 1 and not lora and any(UNTOLD in kind for kind in kinds):

@@ -41,29 +41,29 @@ _UNEVEN = (
 
 def _megatron_options(case: Case) -> dict[str, str]:
     """The options of a command that Megatron reads. Raises NotApplicable for another one."""
-    found = options(case)
+    launch_options = options(case)
     if case.need(Launch).program not in _MEGATRON | {""}:
         raise NotApplicable("the launch command does not start Megatron")
-    return found
+    return launch_options
 
 
 def _parts(case: Case) -> dict[str, int]:
     """Sizes of parallelism by their short names."""
     names = {"TP": "tensor", "PP": "pipeline", "EP": "expert"}
-    found = {short: number(case, f"{name}_model_parallel_size", 1) for short, name in names.items()}
-    return {**found, "CP": number(case, "context_parallel_size", 1)}
+    sizes = {short: number(case, f"{name}_model_parallel_size", 1) for short, name in names.items()}
+    return {**sizes, "CP": number(case, "context_parallel_size", 1)}
 
 
-def _must_divide(case: Case, name: str, size: int, what: str, place: str, ref: str) -> Finding:
+def _must_divide(case: Case, name: str, size: int, what: str, option: str, ref: str) -> Finding:
     whole = number(case, name)
     return error(
         f"{what} {size} does not divide {name.replace('_', ' ')} {whole}",
-        found=f"{name} {whole}, {place} {size}",
+        found=f"{name} {whole}, {option} {size}",
         wanted=f"{name} as a multiple of {size}",
         because="Megatron splits it evenly and stops otherwise.",
-        remedy=Remedy(summary=f"Change {place}"),
+        remedy=Remedy(summary=f"Change {option}"),
         refs=(ref,),
-        place=at(case, place, name),
+        place=at(case, option, name),
     )
 
 
@@ -107,7 +107,7 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
     if ranks % product:
         yield error(
             f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
-            found=", ".join(f"{name} {one}" for name, one in size.items()),
+            found=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
             wanted="sizes whose product divides the number of ranks",
             because="Megatron stops when it builds its groups.",
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
@@ -182,8 +182,8 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
         return
     experts = number(case, "num_experts")
     if experts % size:
-        place = "expert_model_parallel_size"
-        yield _must_divide(case, "num_experts", size, "EP", place, f"{_ARGUMENTS}:1039")
+        option = "expert_model_parallel_size"
+        yield _must_divide(case, "num_experts", size, "EP", option, f"{_ARGUMENTS}:1039")
     chosen = number(case, "moe_router_topk", 1)
     if chosen > experts:
         yield error(
@@ -205,15 +205,15 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
     if flag(case, "unaligned_linear"):
         raise NotApplicable("--unaligned-linear splits heads that TP does not divide")
     size = _parts(case)["TP"]
-    place = "tensor_model_parallel_size"
+    option = "tensor_model_parallel_size"
     if is_given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
-        yield _must_divide(case, "num_attention_heads", size, "TP", place, f"{_CONFIG}:743")
+        yield _must_divide(case, "num_attention_heads", size, "TP", option, f"{_CONFIG}:743")
     elif is_given(case, "num_query_groups") and flag(case, "group_query_attention"):
         groups, newest = number(case, "num_query_groups"), version(case)
         if groups % size and not (
             size % groups == 0 and (not newest or satisfies("pep440", newest, ">=0.16"))
         ):
-            yield _must_divide(case, "num_query_groups", size, "TP", place, f"{_CONFIG}:758")
+            yield _must_divide(case, "num_query_groups", size, "TP", option, f"{_CONFIG}:758")
     both = is_given(case, "num_attention_heads") and is_given(case, "hidden_size")
     if both and not is_given(case, "kv_channels"):
         heads = number(case, "num_attention_heads")
@@ -230,21 +230,21 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
     --pipeline-model-parallel-layout give stages different numbers of layers; virtual stages need a
     pipeline of at least two.
     """
-    found, size = _megatron_options(case), _parts(case)["PP"]
+    launch_options, size = _megatron_options(case), _parts(case)["PP"]
     virtual = "num_layers_per_virtual_pipeline_stage"
     if size == 1 and number(case, virtual, 0, least=0):
         yield error(
             "Virtual pipeline stages without a pipeline",
-            found=f"{virtual} {found[virtual]}, pipeline_model_parallel_size 1",
+            found=f"{virtual} {launch_options[virtual]}, pipeline_model_parallel_size 1",
             wanted="a pipeline parallel size of 2 or more",
             refs=(f"{_ARGUMENTS}:604",),
             place=at(case, virtual),
         )
-    if not is_given(case, "num_layers") or any(is_given(case, one) for one in _UNEVEN):
+    if not is_given(case, "num_layers") or any(is_given(case, name) for name in _UNEVEN):
         return
     if number(case, "num_layers") % size:
-        place = "pipeline_model_parallel_size"
-        yield _must_divide(case, "num_layers", size, "PP", place, f"{_ARGUMENTS}:572")
+        option = "pipeline_model_parallel_size"
+        yield _must_divide(case, "num_layers", size, "PP", option, f"{_ARGUMENTS}:572")
 
 
 @check("run-sequence-divides", "Sequences can be split", scope="launch")
@@ -253,24 +253,24 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
 
     The position embeddings of a Megatron-LM script must reach as far as its sequences.
     """
-    found, size = _megatron_options(case), _parts(case)
+    launch_options, size = _megatron_options(case), _parts(case)
     if not is_given(case, "seq_length") or case.need(Launch).program not in {"megatron", ""}:
         return
     length = number(case, "seq_length")
     if size["CP"] > 1 and length % (2 * size["CP"]):
-        place = "context_parallel_size"
+        option = "context_parallel_size"
         ref = f"{_ARGUMENTS}:844"
-        yield _must_divide(case, "seq_length", 2 * size["CP"], "2·CP", place, ref)
+        yield _must_divide(case, "seq_length", 2 * size["CP"], "2·CP", option, ref)
     elif flag(case, "sequence_parallel") and length // size["CP"] % size["TP"]:
-        place = "tensor_model_parallel_size"
-        yield _must_divide(case, "seq_length", size["TP"], "TP", place, _CONFIG)
+        option = "tensor_model_parallel_size"
+        yield _must_divide(case, "seq_length", size["TP"], "TP", option, _CONFIG)
     if (
         is_given(case, "max_position_embeddings")
         and number(case, "max_position_embeddings") < length
     ):
         yield error(
             f"Sequences of {length} are longer than the position embeddings",
-            found=f"max_position_embeddings {found['max_position_embeddings']}",
+            found=f"max_position_embeddings {launch_options['max_position_embeddings']}",
             wanted=f"at least {length}",
             refs=(f"{_ARGUMENTS}:856",),
             place=at(case, "max_position_embeddings"),
@@ -284,7 +284,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
 )
 def run_batch_divides(case: Case) -> Iterator[Finding]:
     """The global batch size is a multiple of the micro-batch size times the data parallel size."""
-    found, size = _megatron_options(case), _parts(case)
+    launch_options, size = _megatron_options(case), _parts(case)
     if not (is_given(case, "global_batch_size") and is_given(case, "micro_batch_size")):
         raise NotApplicable("the launch command does not give both batch sizes")
     plain, ranks = size["TP"] * size["PP"] * size["CP"], world(case)
@@ -292,8 +292,8 @@ def run_batch_divides(case: Case) -> Iterator[Finding]:
     if ranks % plain == 0 and number(case, "global_batch_size") % each:
         yield error(
             f"The global batch is no multiple of {each}",
-            found=f"global_batch_size {found['global_batch_size']}, micro_batch_size "
-            f"{found['micro_batch_size']}, data parallel size {ranks // plain}",
+            found=f"global_batch_size {launch_options['global_batch_size']}, micro_batch_size "
+            f"{launch_options['micro_batch_size']}, data parallel size {ranks // plain}",
             wanted=f"a multiple of {each}",
             because="Megatron's calculator of micro-batches asserts it.",
             refs=("NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/num_microbatches_calculator.py",),
@@ -311,13 +311,13 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
 
     The layer of experts raises ValueError in its first forward pass.
     """
-    found, size = _megatron_options(case), _parts(case)["TP"]
+    launch_options, size = _megatron_options(case), _parts(case)["TP"]
     if case.need(Launch).program != "megatron" or not is_given(case, "num_experts") or size == 1:
         return
     if not flag(case, "sequence_parallel") and not is_given(case, "tp_2d"):
         yield error(
             "Experts with tensor parallelism need --sequence-parallel",
-            found=f"num_experts {found['num_experts']}, tensor_model_parallel_size {size}",
+            found=f"num_experts {launch_options['num_experts']}, tensor_model_parallel_size {size}",
             wanted="--sequence-parallel",
             because="The layer raises ValueError in training.",
             refs=(_MOE,),
@@ -353,8 +353,11 @@ def run_recompute(case: Case) -> Iterator[Finding]:
 
     Selective recomputation takes neither.
     """
-    found = _megatron_options(case)
-    kind, method = found.get("recompute_granularity"), found.get("recompute_method")
+    launch_options = _megatron_options(case)
+    kind, method = (
+        launch_options.get("recompute_granularity"),
+        launch_options.get("recompute_method"),
+    )
     if not is_given(case, "recompute_granularity") or kind is None:
         return
     if UNTOLD in kind + (method or ""):
@@ -414,10 +417,10 @@ def run_overlap(case: Case) -> Iterator[Finding]:
 )
 def run_swift_parallel(case: Case) -> Iterator[Finding]:
     """`swift sft` trains with transformers and knows none of Megatron's parallel sizes."""
-    found = options(case)
+    launch_options = options(case)
     if case.need(Launch).program != "swift":
         raise NotApplicable("the launch command does not start swift")
-    wrong = [name for name in found if name.endswith("_model_parallel_size")]
+    wrong = [name for name in launch_options if name.endswith("_model_parallel_size")]
     if wrong:
         yield error(
             f"swift does not know {wrong[0]}",
@@ -435,10 +438,10 @@ def verl_on_npu(case: Case) -> Iterator[Finding]:
     The HCCL checkpoint engine is registered as nccl; router replay needs symbols that megatron-core
     has from 0.14 on; a device other than npu is overruled with a warning by newer releases only.
     """
-    found = options(case)
+    launch_options = options(case)
     if case.need(Launch).program not in {"verl", ""}:
         raise NotApplicable("the launch command does not start verl")
-    if found.get("checkpoint_engine.backend") == "hccl":
+    if launch_options.get("checkpoint_engine.backend") == "hccl":
         yield error(
             "verl has no checkpoint engine that is called hccl",
             found="checkpoint_engine.backend hccl",
@@ -448,16 +451,16 @@ def verl_on_npu(case: Case) -> Iterator[Finding]:
             ),
             place=at(case, "checkpoint_engine.backend"),
         )
-    if found.get("trainer.device") in {"cuda", "gpu"}:
+    if launch_options.get("trainer.device") in {"cuda", "gpu"}:
         yield warning(
-            f"verl is told to train on {found['trainer.device']}",
-            found=f"trainer.device {found['trainer.device']}",
+            f"verl is told to train on {launch_options['trainer.device']}",
+            found=f"trainer.device {launch_options['trainer.device']}",
             wanted="trainer.device=npu",
             because="Newer releases take the NPU with a warning; older ones stop.",
             refs=("verl-project/verl@1dda039b:verl/utils/device.py:150",),
             place=at(case, "trainer.device"),
         )
-    replay, newest = found.get("router_replay.mode", ""), version(case)
+    replay, newest = launch_options.get("router_replay.mode", ""), version(case)
     if replay in {"R2", "R3"} and newest and not satisfies("pep440", newest, ">=0.14"):
         yield error(
             f"Router replay needs megatron-core 0.14; this is {newest}",
@@ -492,7 +495,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             continue
         others = table.versions_with(name)
         close = difflib.get_close_matches(name, have, n=1, cutoff=_ALIKE)
-        place = launch.places.get(f"--{name}")
+        spot = launch.places.get(f"--{name}")
         if others:
             yield error(
                 f"Megatron-LM {newest} has no option --{name}",
@@ -500,7 +503,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
                 wanted=f"Megatron-LM {', '.join(others)}, or another option",
                 because="argparse stops at an option that it does not know.",
                 refs=source,
-                place=place,
+                place=spot,
             )
         elif close:
             yield error(
@@ -509,5 +512,5 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
                 wanted=f"--{close[0]}",
                 because="argparse stops at an option that it does not know.",
                 refs=source,
-                place=place,
+                place=spot,
             )

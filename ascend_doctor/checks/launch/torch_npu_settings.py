@@ -30,7 +30,11 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
     values = settings(case)
     options = pairs(values.get(_ALLOC, "")) or {}
     expandable = options.get("expandable_segments") == "True"
-    clash = [one for one in ("max_split_size_mb", "garbage_collection_threshold") if one in options]
+    clash = [
+        option
+        for option in ("max_split_size_mb", "garbage_collection_threshold")
+        if option in options
+    ]
     ref = f"{_TORCH_NPU}/memory_management/PYTORCH_NPU_ALLOC_CONF.md"
     if expandable and clash:
         yield error(

@@ -22,20 +22,20 @@ _LONGEST_ID = 4
 
 def visible(value: str, count: int) -> tuple[int, ...]:
     """The ids that the runtime takes from a list: it stops, silently, at the first bad entry."""
-    found: list[int] = []
+    ids: list[int] = []
     for entry in value.split(","):
         if re.fullmatch(rf"[0-9]{{1,{_LONGEST_ID}}}", entry) is None or int(entry) >= count:
             break
-        found.append(int(entry))
-    return tuple(found)
+        ids.append(int(entry))
+    return tuple(ids)
 
 
 def _numbers(value: str, count: int) -> list[int]:
     """Every number that the author of the list may have meant, ranges and blanks included."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for low, high in re.findall(r"([0-9]{1,4})(?:\s*-\s*([0-9]{1,4}))?", value):
-        found.update(range(int(low), min(int(high or low), MOST_DEVICES) + 1))
-    return sorted(one for one in found if one < count)
+        numbers.update(range(int(low), min(int(high or low), MOST_DEVICES) + 1))
+    return sorted(number for number in numbers if number < count)
 
 
 def _set_to(ids: list[int]) -> Remedy:

@@ -32,7 +32,7 @@ def answers(case: Case) -> tuple[HccnDevice, ...]:
 
 
 def untold(
-    case: Case, what: str, question: str, told: Callable[[HccnDevice], bool]
+    case: Case, what: str, question: str, is_known: Callable[[HccnDevice], bool]
 ) -> Iterator[Finding]:
     """Devices of which hccn_tool did not tell something, which is no proof that all is well.
 
@@ -43,7 +43,7 @@ def untold(
     silent = [
         device.device
         for device in devices
-        if question not in device.unsupported and not told(device)
+        if question not in device.unsupported and not is_known(device)
     ]
     if silent:
         yield unknown(
@@ -203,8 +203,8 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
 
 
 def _same(written: str, active: str) -> bool:
-    one, other = address(written), address(active)
-    return written == active if one is None or other is None else one == other
+    first, other = address(written), address(active)
+    return written == active if first is None or other is None else first == other
 
 
 def _set_again(device: HccnDevice, key: str, written: str) -> Remedy:
@@ -300,16 +300,20 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
 def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
     """Devices N and N+4 of a first-generation server share a subnet, others do not."""
     nets = {device.device: net for device in devices if (net := _network(device)) is not None}
-    for one, net in nets.items():
+    for plane, net in nets.items():
         for other, far in nets.items():
-            if one < other and (net == far) != (one % 4 == other % 4) and one // 8 == other // 8:
+            if (
+                plane < other
+                and (net == far) != (plane % 4 == other % 4)
+                and plane // 8 == other // 8
+            ):
                 yield warning(
-                    f"The subnets of devices {one} and {other} are not as this server wants them",
-                    found=f"{one}: {net}; {other}: {far}",
+                    f"The subnets of devices {plane} and {other} are not as this server wants them",
+                    found=f"{plane}: {net}; {other}: {far}",
                     wanted="one subnet for 0/4, 1/5, 2/6 and 3/7 each",
                     because="Collectives inside the server run in four planes.",
                     refs=(_SOURCE,),
-                    devices=(one, other),
+                    devices=(plane, other),
                 )
 
 

@@ -34,8 +34,8 @@ def _hccl_ports(values: dict[str, str]) -> list[range]:
     return [range(start, start + _COUNT)]
 
 
-def _ranges(found: list[range]) -> str:
-    return ",".join(str(r.start) if len(r) == 1 else f"{r.start}-{r.stop - 1}" for r in found)
+def _ranges(port_ranges: list[range]) -> str:
+    return ",".join(str(r.start) if len(r) == 1 else f"{r.start}-{r.stop - 1}" for r in port_ranges)
 
 
 @check("ports-free", "The ports of HCCL and torchrun are free")
@@ -51,7 +51,9 @@ def ports_free(case: Case) -> Iterator[Finding]:
     listening = set(require_known(environment.listening, "which ports are in use"))
     values = settings(case)
     hccl_ports = _hccl_ports(values)
-    taken = sorted(port for one in hccl_ports for port in one if port in listening)
+    taken = sorted(
+        port for ports_of_hccl in hccl_ports for port in ports_of_hccl if port in listening
+    )
     if taken:
         yield warning(
             f"Ports of HCCL are in use: {', '.join(map(str, taken[:8]))}",
@@ -81,7 +83,7 @@ def _free_base(listening: set[int], environment: Environment) -> int:
 
 
 def _master(
-    values: dict[str, str], listening: set[int], environment: Environment, wanted: list[range]
+    values: dict[str, str], listening: set[int], environment: Environment, hccl_ranges: list[range]
 ) -> Iterator[Finding]:
     text = values.get("MASTER_PORT", str(_TORCHRUN))
     master = address(values.get("MASTER_ADDR", ""))
@@ -103,10 +105,10 @@ def _master(
             ),
             refs=(_TORCH_PORTS,),
         )
-    if any(port in one for one in wanted):
+    if any(port in hccl_range for hccl_range in hccl_ranges):
         yield warning(
             f"MASTER_PORT {port} lies among the ports of HCCL",
-            found=f"{show_values(values, 'MASTER_PORT')}; HCCL: {_ranges(wanted)}",
+            found=f"{show_values(values, 'MASTER_PORT')}; HCCL: {_ranges(hccl_ranges)}",
             wanted="a port outside",
             because="HCCL and torchrun take it from each other.",
             remedy=Remedy(
@@ -128,11 +130,16 @@ def ports_reserved(case: Case) -> Iterator[Finding]:
     environment = case.need(Environment)
     low, high = require_known(environment.local_port_range, "the range of local ports")
     reserved = require_known(environment.reserved_ports, "which ports are reserved")
-    kept = {port for one in ports(reserved) or [] for port in one}
+    reserved_ports = {port for port_range in ports(reserved) or [] for port in port_range}
     hccl_ports = _hccl_ports(settings(case))
-    loose = sorted(p for one in hccl_ports for p in one if low <= p <= high and p not in kept)
+    loose = sorted(
+        p
+        for port_range in hccl_ports
+        for p in port_range
+        if low <= p <= high and p not in reserved_ports
+    )
     if loose:
-        value = ",".join(one for one in (reserved, _ranges(hccl_ports)) if one)
+        value = ",".join(text for text in (reserved, _ranges(hccl_ports)) if text)
         yield warning(
             f"{len(loose)} ports of HCCL are not reserved",
             found=f"ip_local_port_range {low}-{high}, reserved: {reserved or 'none'}",

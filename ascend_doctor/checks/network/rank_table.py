@@ -68,8 +68,8 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
     if table.problem is not None:
         yield _refusal("cannot be used", f"{table.path} {table.problem}", "a rank table")
         return
-    for found, wanted in _faults(case, table):
-        yield _refusal("is refused by HCCL", found, wanted)
+    for observed, required in _faults(case, table):
+        yield _refusal("is refused by HCCL", observed, required)
     stale = _stale(case, table)
     if stale:
         yield error(
@@ -82,11 +82,11 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
         )
 
 
-def _refusal(what: str, found: str, wanted: str) -> Finding:
+def _refusal(what: str, observed: str, required: str) -> Finding:
     return error(
         f"The rank table {what}",
-        found=found,
-        wanted=wanted,
+        found=observed,
+        wanted=required,
         because="HCCL stops with EI0004 when the first group is made.",
         remedy=unset(_NAME),
         refs=(_LOAD,),
@@ -122,8 +122,8 @@ def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
 
 def _list(ranks: list[int | None]) -> str:
     """Rank ids in short; "none" stands for a device without one."""
-    told = numbers(rank for rank in ranks if rank is not None)
-    return f"{told or 'no ids'}" + (", some without id" if None in ranks else "")
+    text = numbers(rank for rank in ranks if rank is not None)
+    return f"{text or 'no ids'}" + (", some without id" if None in ranks else "")
 
 
 def _twice(texts: list[str]) -> list[str]:

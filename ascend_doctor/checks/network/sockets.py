@@ -63,9 +63,9 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         if not value:
             continue
         exact = f"={value}" if name != names[0] else value
-        found = matching(exact, interfaces)
-        chosen[name] = {interface.name for interface in found}
-        if not found:
+        matches = matching(exact, interfaces)
+        chosen[name] = {interface.name for interface in matches}
+        if not matches:
             yield (warning if name == names[2] else error)(
                 f"{name} matches no interface of this machine",
                 found=f"{show_values(values, name)}; "
@@ -75,10 +75,10 @@ def socket_interface(case: Case) -> Iterator[Finding]:
                 remedy=_choose(name),
                 refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _EI0001),
             )
-        elif not any(interface.addresses and interface.up is not False for interface in found):
+        elif not any(interface.addresses and interface.up is not False for interface in matches):
             yield warning(
                 f"{name} chooses an interface that is down or has no address",
-                found=f"{show_values(values, name)}; {_list_interfaces(tuple(found))}",
+                found=f"{show_values(values, name)}; {_list_interfaces(tuple(matches))}",
                 wanted="an interface that is up and has an address",
                 because="Ranks cannot reach this node.",
                 remedy=_choose(name),
@@ -116,13 +116,13 @@ def socket_address(case: Case) -> Iterator[Finding]:
     if value is None:
         raise NotApplicable("HCCL_IF_IP is not set")
     interfaces = _interfaces(case)
-    wanted = address(clean(value))
-    if wanted is None:
+    bind_address = address(clean(value))
+    if bind_address is None:
         return
     own = {
         address(text): interface.name for interface in interfaces for text in interface.addresses
     }
-    if wanted not in own:
+    if bind_address not in own:
         yield error(
             "HCCL_IF_IP is no address of this host",
             found=f"{show_values(values, 'HCCL_IF_IP')}; "
@@ -132,9 +132,9 @@ def socket_address(case: Case) -> Iterator[Finding]:
             remedy=unset("HCCL_IF_IP"),
             refs=(f"{_HCCL}/HCCL_IF_IP.md",),
         )
-    elif own[wanted] == "lo" or own[wanted].startswith(("docker", "virbr")):
+    elif own[bind_address] == "lo" or own[bind_address].startswith(("docker", "virbr")):
         yield warning(
-            f"HCCL_IF_IP is the address of {own[wanted]}, which other nodes cannot reach",
+            f"HCCL_IF_IP is the address of {own[bind_address]}, which other nodes cannot reach",
             found=show_values(values, "HCCL_IF_IP"),
             wanted="an address that the other nodes reach",
             because="Jobs of several nodes cannot connect.",

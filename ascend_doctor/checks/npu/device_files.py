@@ -92,10 +92,10 @@ def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
     yield f"{quantity(len(present), 'device')}; servers of this kind have {usual}"
 
 
-def _lost_devices(found: str, present: list[int]) -> Finding:
+def _lost_devices(observed: str, present: list[int]) -> Finding:
     return error(
         "A device is missing",
-        found=f"{found}; there: {numbers(present) or 'none'}",
+        found=f"{observed}; there: {numbers(present) or 'none'}",
         wanted="a /dev/davinciN for every NPU of the server",
         because="A card that the driver lost cannot be used until the host is restarted; if it "
         "stays away, it is broken.",
@@ -121,8 +121,8 @@ def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
         return
     only = sorted(set(known) ^ set(present))
     # A container may see more in the table than it was given; a file without a card is dead.
-    given = container(case) is not None or _virtual(case)
-    yield (warning if given and set(present) <= set(known) else error)(
+    has_subset = container(case) is not None or _virtual(case)
+    yield (warning if has_subset and set(present) <= set(known) else error)(
         "npu-smi and /dev do not show the same devices",
         found=f"npu-smi: {numbers(known)}; /dev: {numbers(present) or 'none'}",
         wanted="the same numbers",

@@ -109,11 +109,13 @@ def driver_complete(case: Case) -> Iterator[Finding]:
     """
     driver = _on_host(case)
     info = driver.install_info
-    said = [one for one in case.facts.npus.warnings if "complete" in one] if case.facts.npus else []
+    notes = (
+        [text for text in case.facts.npus.warnings if "complete" in text] if case.facts.npus else []
+    )
     if info is not None and info.closed:
         raise Unknown("/etc/ascend_install.info may not be read by this user")
-    if said:
-        yield _incomplete(f"npu-smi: {said[0]}")
+    if notes:
+        yield _incomplete(f"npu-smi: {notes[0]}")
     elif info is not None and info.driver_status not in {None, "complete"}:
         yield _incomplete(f"Driver_Install_Status={info.driver_status!r}")
     elif driver.version is not None and (info is None or info.driver_status is None):
@@ -126,10 +128,10 @@ def driver_complete(case: Case) -> Iterator[Finding]:
         )
 
 
-def _incomplete(found: str) -> Finding:
+def _incomplete(observed: str) -> Finding:
     return warning(
         "The driver's installation is not complete",
-        found=found,
+        found=observed,
         wanted="Driver_Install_Status=complete in /etc/ascend_install.info",
         because="Parts of the driver may be missing or of another release.",
         remedy=Remedy(
@@ -160,7 +162,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
             remedy=_pair(),
             refs=(_SOURCE,),
         )
-    told = False
+    has_verdict = False
     # Without a file of the firmware's own, the boards tell which firmware runs.
     running = {board.firmware_version for board in boards if board.firmware_version}
     firmware = (driver.firmware_version,) if driver.firmware_version else tuple(sorted(running))
@@ -170,7 +172,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
     ):
         if version is None or allowed is None:
             continue
-        told = True
+        has_verdict = True
         if not _inside(version, allowed) and not refused:
             partner = "driver" if what == "firmware" else "firmware"
             yield warning(
@@ -181,7 +183,7 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
                 remedy=_pair(),
                 refs=(_SOURCE,),
             )
-    if not told and not any(board.compatibility in {"OK", "NOK"} for board in boards):
+    if not has_verdict and not any(board.compatibility in {"OK", "NOK"} for board in boards):
         raise Unknown("driver or firmware version could not be told")
     yield from _cards_without_verdict(case)
 
@@ -191,11 +193,13 @@ def _cards_without_verdict(case: Case) -> Iterator[Finding]:
     npus = case.facts.npus
     if npus is None:
         return
-    told = {board.npu_id: board.compatibility for board in npus.boards if board.chip_name is None}
+    verdicts = {
+        board.npu_id: board.compatibility for board in npus.boards if board.chip_name is None
+    }
     cards = dict.fromkeys(device.npu_id for device in npus.devices)
-    speaks = any(told.values())
+    speaks = any(verdicts.values())
     for card in cards:
-        word = told.get(card)
+        word = verdicts.get(card)
         if word not in {"OK", "NOK"} and (word or speaks):
             yield unknown(
                 f"npu-smi does not say whether driver and firmware fit on NPU {card}",
@@ -229,7 +233,7 @@ def driver_running(case: Case) -> Iterator[Finding]:
     ascend(case)
     driver, npus = case.need(Driver), visible_npus(case)
     running = require_known(npus.driver_version, "which driver runs")
-    versions = [one for one in (driver.version, driver.package_version) if one]
+    versions = [text for text in (driver.version, driver.package_version) if text]
     if not versions:
         raise Unknown("could not tell which driver is on disk")
     if any(_same(running, version) for version in versions):
@@ -249,11 +253,11 @@ def driver_running(case: Case) -> Iterator[Finding]:
     )
 
 
-def _same(one: str, other: str) -> bool:
+def _same(version: str, other: str) -> bool:
     """Equal, or equal but for a build that only one of them names (24.1.rc1.b030)."""
-    if one.startswith(f"{other}.") or other.startswith(f"{one}."):
+    if version.startswith(f"{other}.") or other.startswith(f"{version}."):
         return True
     try:
-        return key("ascend", one) == key("ascend", other)
+        return key("ascend", version) == key("ascend", other)
     except VersionError:
-        return one == other
+        return version == other

@@ -22,7 +22,7 @@ def _groups(values: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Owners by value, the commonest value first."""
     pairs = [(value, owner) for value, owner in values if value]
     order = Counter(value for value, _ in pairs).most_common()
-    return {value: [owner for one, owner in pairs if one == value] for value, _ in order}
+    return {value: [owner for other, owner in pairs if other == value] for value, _ in order}
 
 
 def _describe_groups(groups: dict[str, list[str]]) -> str:

@@ -99,11 +99,11 @@ def npu_smi(case: Case) -> Iterator[Finding]:
         return
     if npus.error is None:
         return
-    said = _describe_error(npus.error)
+    reason = _describe_error(npus.error)
     if npus.devices:
         yield warning(
             "npu-smi showed its table, but did not answer everything",
-            found=said,
+            found=reason,
             because="What it did not answer could not be checked.",
             remedy=Remedy(summary="Ask it by hand", commands=("npu-smi info",)),
             refs=(_SOURCE,),
@@ -113,7 +113,7 @@ def npu_smi(case: Case) -> Iterator[Finding]:
     if cause is None:
         yield unknown(
             _title(npus.error),
-            found=said,
+            found=reason,
             because="A driver that is ill can block or break every call."
             if npus.error.kind in {"timeout", "crashed"}
             else "This answer is not known to the doctor.",
@@ -125,7 +125,7 @@ def npu_smi(case: Case) -> Iterator[Finding]:
         return
     yield error(
         _title(npus.error),
-        found=said,
+        found=reason,
         wanted="the table of NPUs",
         because=cause.because,
         remedy=cause.remedy,

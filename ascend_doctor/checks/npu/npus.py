@@ -83,11 +83,11 @@ def npu_health(case: Case) -> Iterator[Finding]:
             continue
         detail = details.get((npu.npu_id, npu.chip_id))
         codes = ", ".join(detail.codes) if detail else ""
-        found = f"{npu_name(npu)}: {npu.health or 'no state'}"
+        observed = f"{npu_name(npu)}: {npu.health or 'no state'}"
         if codes:
-            found += f"; codes {codes}"
+            observed += f"; codes {codes}"
         if detail and detail.texts:
-            found += f"; {'; '.join(detail.texts)}"
+            observed += f"; {'; '.join(detail.texts)}"
         remedy = Remedy(
             summary="Read the codes; keep the device out of jobs until it is OK again "
             "(restart the host once, then have it serviced)",
@@ -97,7 +97,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
         if npu.health in {"Alarm", "Critical"}:
             yield error(
                 f"{npu_name(npu)} is in state {npu.health}",
-                found=found,
+                found=observed,
                 wanted="OK",
                 because="It may fail under load, or compute wrongly.",
                 remedy=remedy,
@@ -107,7 +107,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
         elif npu.health == "Warning":
             yield warning(
                 f"{npu_name(npu)} is in state Warning",
-                found=found,
+                found=observed,
                 wanted="OK",
                 because="It works, and something is not as it should be.",
                 remedy=remedy,
@@ -117,7 +117,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
         else:
             yield unknown(
                 f"The health of {npu_name(npu)} could not be told",
-                found=found,
+                found=observed,
                 because="The card did not tell its state.",
                 remedy=remedy,
             )
@@ -142,11 +142,11 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
         due = [n for n in counted if "Double Bit Error" in n or "Next-Isolated" in n]
         isolated = [n for n in counted if "Double Bit Isolated" in n]
         npu = places.get((ecc.npu_id, ecc.chip_id), Npu(npu_id=ecc.npu_id, chip_id=ecc.chip_id))
-        found = "; ".join(f"{name}: {count}" for name, count in counted.items())
+        observed = "; ".join(f"{name}: {count}" for name, count in counted.items())
         if due:
             yield warning(
                 f"{npu_name(npu)} has memory errors that were not corrected",
-                found=found,
+                found=observed,
                 wanted="no double-bit errors, no pages waiting for isolation",
                 because="A job that meets such a page ends with an uncorrectable error.",
                 remedy=Remedy(
@@ -160,7 +160,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
         elif isolated:
             yield warning(
                 f"{npu_name(npu)} has isolated pages after memory errors that were not corrected",
-                found=found,
+                found=observed,
                 wanted="no double-bit errors",
                 because="The pages are out of use and do no harm; a card whose count goes on "
                 "rising fails sooner or later.",
@@ -173,10 +173,12 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
                 devices=() if npu.device is None else (npu.device,),
             )
         elif counted:
-            yield note(f"{npu_name(npu)} has a history of memory errors", found=found, refs=(_ECC,))
-    names = {name for one in npus.ecc for name in one.counters}
-    told = {(one.npu_id, one.chip_id) for one in npus.ecc if names <= one.counters.keys()}
-    silent = [device for device in npus.devices if (device.npu_id, device.chip_id) not in told]
+            yield note(
+                f"{npu_name(npu)} has a history of memory errors", found=observed, refs=(_ECC,)
+            )
+    names = {name for row in npus.ecc for name in row.counters}
+    complete = {(row.npu_id, row.chip_id) for row in npus.ecc if names <= row.counters.keys()}
+    silent = [device for device in npus.devices if (device.npu_id, device.chip_id) not in complete]
     if silent:
         raise Unknown(f"npu-smi did not tell all error counters of {npu_names(silent)}")
 

@@ -48,8 +48,8 @@ def npu_free(case: Case) -> Iterator[Finding]:
     elif owners or rows:
         return
     elif (npus is None or npus.processes is None) and not (holders and holders.complete):
-        told = "neither npu-smi nor /proc tells all processes"
-        raise NeedsRoot(told) if lacks_root(case) else Unknown(told)
+        reason = "neither npu-smi nor /proc tells all processes"
+        raise NeedsRoot(reason) if lacks_root(case) else Unknown(reason)
 
 
 def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
@@ -84,28 +84,28 @@ def _busy_alone(busy: list[Npu]) -> Finding:
 def _unheld(npus: Npus, held: set[int]) -> list[tuple[Npu, NpuProcess]]:
     """Rows of npu-smi's table for devices of which /proc tells nothing."""
     places = {(device.npu_id, device.chip_id): device for device in npus.devices}
-    found = []
+    findings = []
     for row in npus.processes or ():
-        place = (row.npu_id, row.chip_id)
-        npu = places.get(place, Npu(npu_id=row.npu_id, chip_id=row.chip_id))
+        position = (row.npu_id, row.chip_id)
+        npu = places.get(position, Npu(npu_id=row.npu_id, chip_id=row.chip_id))
         if npu.device not in held:
-            found.append((npu, row))
-    return found
+            findings.append((npu, row))
+    return findings
 
 
 def _holders_by_device(holders: Holders | None) -> dict[int, list[Holder]]:
-    found: dict[int, list[Holder]] = {}
+    holders_of: dict[int, list[Holder]] = {}
     for process in holders.processes if holders else ():
         for device in process.devices:
-            found.setdefault(device, []).append(process)
-    return found
+            holders_of.setdefault(device, []).append(process)
+    return holders_of
 
 
 def _rows_by_device(npus: Npus | None) -> dict[tuple[int, int], list[NpuProcess]]:
-    found: dict[tuple[int, int], list[NpuProcess]] = {}
+    rows_of: dict[tuple[int, int], list[NpuProcess]] = {}
     for process in (npus.processes or ()) if npus else ():
-        found.setdefault((process.npu_id, process.chip_id), []).append(process)
-    return found
+        rows_of.setdefault((process.npu_id, process.chip_id), []).append(process)
+    return rows_of
 
 
 def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding:
@@ -129,8 +129,8 @@ def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding
     )
 
 
-def _devices(found: Collection[int]) -> str:
-    return f"device{'s' if len(found) > 1 else ''} {numbers(found)}"
+def _devices(ids: Collection[int]) -> str:
+    return f"device{'s' if len(ids) > 1 else ''} {numbers(ids)}"
 
 
 def _owner(holder: Holder) -> str:

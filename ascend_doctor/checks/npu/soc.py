@@ -38,11 +38,11 @@ def names(case: Case) -> tuple[str, ...]:
         for device in npus.devices
         if device.name and device.name != "Ascend910"
     ]
-    found = tuple(dict.fromkeys(board for board in (*boards, *plain) if board))
-    if not found:
+    boards_and_names = tuple(dict.fromkeys(board for board in (*boards, *plain) if board))
+    if not boards_and_names:
         family(case)
         raise Unknown("the names of the chips could not be told")
-    return found
+    return boards_and_names
 
 
 @check("soc-unknown", "torch_npu knows this chip")

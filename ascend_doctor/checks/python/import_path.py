@@ -27,10 +27,12 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
     path = case.need(ImportPath)
     if not path.pythonpath:
         raise NotApplicable("PYTHONPATH is not set")
-    kept = [one for one in path.pythonpath if one.startswith("/") and one not in path.absent]
+    entries = [
+        entry for entry in path.pythonpath if entry.startswith("/") and entry not in path.absent
+    ]
     remedy = Remedy(
         summary="Set it to the full paths that are there",
-        commands=(f"export PYTHONPATH={shlex.quote(':'.join(kept))}",),
+        commands=(f"export PYTHONPATH={shlex.quote(':'.join(entries))}",),
     )
     empty = path.pythonpath.count("")
     if empty:
@@ -42,7 +44,7 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
             remedy=remedy,
             refs=(_ENV,),
         )
-    relative = [one for one in path.pythonpath if one and not one.startswith("/")]
+    relative = [entry for entry in path.pythonpath if entry and not entry.startswith("/")]
     if relative:
         yield warning(
             f"PYTHONPATH has relative entries: {', '.join(relative)}",
@@ -51,7 +53,7 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
             because="What they name changes with the folder in which the program starts.",
             remedy=remedy,
         )
-    absent = [one for one in path.pythonpath if one.startswith("/") and one in path.absent]
+    absent = [entry for entry in path.pythonpath if entry.startswith("/") and entry in path.absent]
     if absent:
         yield warning(
             f"PYTHONPATH names folders that do not exist: {', '.join(absent)}",
@@ -71,11 +73,11 @@ def pythonpath_order(case: Case) -> Iterator[Finding]:
     (a namespace package has no __init__.py, and any folder that has one wins over it).
     """
     path = case.need(ImportPath)
-    wanted = {one.rstrip("/") for one in path.pythonpath if one}
-    if not wanted:
+    entries = {entry.rstrip("/") for entry in path.pythonpath if entry}
+    if not entries:
         raise NotApplicable("PYTHONPATH is not set")
     for name in path.names:
-        hidden = _hidden(name, wanted)
+        hidden = _hidden(name, entries)
         if hidden is not None:
             winner = name.copies[0]
             yield warning(
@@ -87,11 +89,11 @@ def pythonpath_order(case: Case) -> Iterator[Finding]:
             )
 
 
-def _hidden(name: ImportName, wanted: set[str]) -> PackageCopy | None:
+def _hidden(name: ImportName, entries: set[str]) -> PackageCopy | None:
     """The first copy on PYTHONPATH that another copy, from elsewhere, hides."""
-    if not name.copies or name.copies[0].entry.rstrip("/") in wanted:
+    if not name.copies or name.copies[0].entry.rstrip("/") in entries:
         return None
-    return next((copy for copy in name.copies[1:] if copy.entry.rstrip("/") in wanted), None)
+    return next((copy for copy in name.copies[1:] if copy.entry.rstrip("/") in entries), None)
 
 
 @check("torch-npu-copy", "torch and torch_npu are imported from where they are installed")
@@ -104,13 +106,17 @@ def torch_npu_copy(case: Case) -> Iterator[Finding]:
     """
     path = case.need(ImportPath)
     for name in ("torch", "torch_npu"):
-        found = distribution(case, name.replace("_", "-"))
+        npu_distribution = distribution(case, name.replace("_", "-"))
         copies = path.find(name).copies
-        if copies and not found.editable and copies[0].entry.rstrip("/") != found.location:
+        if (
+            copies
+            and not npu_distribution.editable
+            and copies[0].entry.rstrip("/") != npu_distribution.location
+        ):
             yield warning(
                 f"`import {name}` does not take the installed package",
-                found=f"imported: {copies[0].path}; installed in {found.location}",
-                wanted=f"the package in {found.location}",
+                found=f"imported: {copies[0].path}; installed in {npu_distribution.location}",
+                wanted=f"the package in {npu_distribution.location}",
                 because="A source tree has no compiled part: No module named torch_npu._C.",
                 remedy=Remedy(summary=f"Take {copies[0].entry} off the path, or start elsewhere"),
                 refs=("https://github.com/Ascend/pytorch/issues/24",),

@@ -45,10 +45,10 @@ def inspect_env(case: Case) -> Iterator[Finding]:
         return
     failed = {name: module for name, module in modules.items() if module.get("ok") is not True}
     yield from _torch(case, failed)
-    told = {one.get("error") for name, one in failed.items() if name.startswith("torch")}
-    for name, one in failed.items():
-        if not name.startswith("torch") and one.get("error") not in told:
-            yield _failure(case, name, one)
+    errors = {outcome.get("error") for name, outcome in failed.items() if name.startswith("torch")}
+    for name, outcome in failed.items():
+        if not name.startswith("torch") and outcome.get("error") not in errors:
+            yield _failure(case, name, outcome)
     yield from _devices(case, modules)
     if not failed and not broken:
         versions = [
@@ -85,8 +85,8 @@ def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
 
 
 def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding]:
-    found = modules.get("torch_npu", {})
-    if case.device == "npu" and found.get("ok") is True and found.get("devices") == 0:
+    outcome = modules.get("torch_npu", {})
+    if case.device == "npu" and outcome.get("ok") is True and outcome.get("devices") == 0:
         yield error(
             "torch_npu sees no device",
             found="torch.npu.device_count() is 0",
@@ -96,28 +96,28 @@ def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding
         )
 
 
-def _failure(case: Case, name: str, one: dict[str, Any]) -> Finding:
-    if _late(one):
-        return _slow_import(name, one)
+def _failure(case: Case, name: str, outcome: dict[str, Any]) -> Finding:
+    if _late(outcome):
+        return _slow_import(name, outcome)
     return error(
-        f"`import {name}` fails: {_reason(one)}",
-        found="\n".join(str(one[key]) for key in ("error", "output") if one.get(key)),
+        f"`import {name}` fails: {_reason(outcome)}",
+        found="\n".join(str(outcome[key]) for key in ("error", "output") if outcome.get(key)),
         wanted=f"import {name} succeeds",
         because="What is installed but cannot be imported stops a job, or silently switches off "
         "what depends on it.",
-        remedy=_remedy(case, one),
+        remedy=_remedy(case, outcome),
     )
 
 
-def _late(one: dict[str, Any]) -> bool:
-    return str(one.get("error")).startswith("TimeoutError: no end")
+def _late(outcome: dict[str, Any]) -> bool:
+    return str(outcome.get("error")).startswith("TimeoutError: no end")
 
 
-def _slow_import(name: str, one: dict[str, Any]) -> Finding:
+def _slow_import(name: str, outcome: dict[str, Any]) -> Finding:
     """An import that took too long: of a busy machine or a slow file system it says nothing bad."""
     return unknown(
         f"Could not tell whether `import {name}` succeeds: it did not end in time",
-        found=str(one.get("error")),
+        found=str(outcome.get("error")),
         because="A busy machine, a slow file system and a hanging import look alike.",
         remedy=Remedy(
             summary="Try again with longer deadlines; if it hangs still, see where",
@@ -129,9 +129,9 @@ def _slow_import(name: str, one: dict[str, Any]) -> Finding:
     )
 
 
-def _reason(one: dict[str, Any]) -> str:
+def _reason(outcome: dict[str, Any]) -> str:
     """The innermost error in few words."""
-    text = str(one.get("error"))
+    text = str(outcome.get("error"))
     if match := _LIBRARY.search(text):
         return f"{match['name']} is not found"
     if match := _MODULE.search(text):
@@ -141,8 +141,8 @@ def _reason(one: dict[str, Any]) -> str:
     return text.splitlines()[0][:200]
 
 
-def _remedy(case: Case, one: dict[str, Any]) -> Remedy | None:
-    text = str(one.get("error"))
+def _remedy(case: Case, outcome: dict[str, Any]) -> Remedy | None:
+    text = str(outcome.get("error"))
     if (match := _LIBRARY.search(text)) and match["name"] in OF_CANN:
         try:
             return load_cann(case)

@@ -98,14 +98,14 @@ KNOWN = (
 
 def find_known(line: str) -> Known | None:
     """The warning that a line is, None where it is not known."""
-    return next((one for one in KNOWN if re.search(one.pattern, line)), None)
+    return next((warning_ for warning_ in KNOWN if re.search(warning_.pattern, line)), None)
 
 
 def fold_known(lines: list[str]) -> list[str]:
     """The lines without warnings that are known to be harmless, and how many these were."""
-    kept = [line for line in lines if not ((one := find_known(line)) and not one.symptom)]
-    count = len(lines) - len(kept)
-    return kept + ([f"({count} known harmless warning{'s' * (count > 1)})"] if count else [])
+    lines_left = [line for line in lines if not ((entry := find_known(line)) and not entry.symptom)]
+    count = len(lines) - len(lines_left)
+    return lines_left + ([f"({count} known harmless warning{'s' * (count > 1)})"] if count else [])
 
 
 @check("known-warnings", "What the stack warns of is known to be harmless", level=1)
@@ -125,13 +125,13 @@ def known_warnings(case: Case) -> Iterator[Finding]:
     for run in case.facts.probes:
         for rank in run.ranks:
             for line, count in rank.warnings.items():
-                one = find_known(line)
-                if one is None:
+                entry = find_known(line)
+                if entry is None:
                     strange[line] += count
-                elif one.symptom and _is_patched(rank):
-                    symptoms.setdefault(one.id, (run, line))
+                elif entry.symptom and _is_patched(rank):
+                    symptoms.setdefault(entry.id, (run, line))
                 else:
-                    harmless[one.id] += count
+                    harmless[entry.id] += count
     for run, line in symptoms.values():
         yield _late(run, line)
     if not symptoms:

@@ -44,15 +44,15 @@ def torch_importable(case: Case) -> Iterator[Finding]:
         )
         return
     if torch is None:
-        wanted = torch_wanted(python, torch_npu)
+        is_wanted = torch_wanted(python, torch_npu)
         yield error(
             "torch_npu is installed, and torch is not",
             found=f"torch_npu {torch_npu.version}, no torch",
-            wanted=wanted,
+            wanted=is_wanted,
             because="`import torch_npu` ends with: No module named 'torch'.",
             remedy=Remedy(
                 summary="Install the torch of the same number",
-                commands=(pip(case, "install", wanted),),
+                commands=(pip(case, "install", is_wanted),),
             ),
         )
     for distribution in (torch, torch_npu):
@@ -113,8 +113,8 @@ def package_files(case: Case) -> Iterator[Finding]:
 
 
 def _install_again(case: Case, package: Distribution) -> Remedy:
-    wanted = f"{package.name}=={package.version}"
+    pin = f"{package.name}=={package.version}"
     return Remedy(
         summary="Install it again, the same version and build",
-        commands=(pip(case, "install", "--force-reinstall", "--no-deps", wanted),),
+        commands=(pip(case, "install", "--force-reinstall", "--no-deps", pin),),
     )

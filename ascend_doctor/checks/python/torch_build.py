@@ -47,15 +47,15 @@ def torch_x86_not_cpu(case: Case) -> Iterator[Finding]:
     alone.
     """
     torch_npu, torch = distribution(case, "torch-npu"), distribution(case, "torch")
-    wanted = torch_wanted(case.need(Python), torch_npu)
-    if case.need(Python).machine != "x86_64" or not wanted.endswith("+cpu"):
+    is_wanted = torch_wanted(case.need(Python), torch_npu)
+    if case.need(Python).machine != "x86_64" or not is_wanted.endswith("+cpu"):
         raise NotApplicable(f"torch_npu {torch_npu.version} does not ask for a +cpu build here")
     base = leading(torch.version, 3) == leading(torch_npu.version, 3)
-    if base and not is_in_range(torch.version, wanted.removeprefix("torch")):
+    if base and not is_in_range(torch.version, is_wanted.removeprefix("torch")):
         yield error(
             f"torch {torch.version} is not the +cpu build that torch_npu {torch_npu.version} needs",
             found=f"torch {torch.version}",
-            wanted=wanted,
+            wanted=is_wanted,
             because="On x86_64 the plain wheel of this number is a CUDA build.",
             remedy=torch_pair(case),
             refs=(_SETUP,),

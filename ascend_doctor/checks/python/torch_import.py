@@ -45,7 +45,7 @@ def native_of(case: Case) -> Native:
 def absent(native: Native) -> tuple[Needed, ...]:
     """Libraries that are not found and without which the import itself fails, CANN's first."""
     neededs = [needed for needed in native.needed if needed.path is None and needed.at_import]
-    order = {name: place for place, name in enumerate(OF_CANN)}
+    order = {name: position for position, name in enumerate(OF_CANN)}
     return tuple(sorted(neededs, key=lambda needed: order.get(needed.name, len(order))))
 
 

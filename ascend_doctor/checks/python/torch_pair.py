@@ -32,7 +32,7 @@ def torch_pair(case: Case) -> Iterator[Finding]:
     if "torch_npu" not in modules:
         raise NotApplicable("torch_npu is not installed")
     torch = {**modules.get("torch without autoload", {}), **modules.get("torch", {})}
-    ours, other = (str(one.get("version") or "") for one in (torch, modules["torch_npu"]))
+    ours, other = (str(outcome.get("version") or "") for outcome in (torch, modules["torch_npu"]))
     if not ours or not other:
         raise Unknown("one of the two was not imported")
     if leading(ours, _THREE) != leading(other, _THREE):

@@ -42,19 +42,19 @@ def framework_imports(case: Case) -> Iterator[Finding]:
     if broken:
         return
     good = []
-    for name, one in _cases(case).items():
+    for name, outcome in _cases(case).items():
         if name in _OTHERS:
             continue
-        if one.get("error"):
+        if outcome.get("error"):
             finding = error(
                 f"{name} cannot import its Megatron side",
-                found=story(one),
+                found=story(outcome),
                 wanted="an import without an error",
                 because="A training with it ends at its start.",
             )
             yield finding if case.device != "cpu" else _weaker(finding)
         else:
-            good.append(str(one.get("version") or name))
+            good.append(str(outcome.get("version") or name))
     if good:
         yield note("The frameworks import their Megatron side", found=", ".join(good))
 
@@ -72,10 +72,10 @@ def framework_order(case: Case) -> Iterator[Finding]:
     that asks it for a model type before it imports MindSpeed spoils the order.
     """
     judged = 0
-    for name, one in _cases(case).items():
-        if one.get("mindspeed"):
+    for name, outcome in _cases(case).items():
+        if outcome.get("mindspeed"):
             judged += 1
-            wrong = import_order_faults(one)
+            wrong = import_order_faults(outcome)
             if wrong:
                 yield error(
                     f"{name} imports Megatron before MindSpeed",
@@ -95,15 +95,15 @@ def registry(case: Case) -> Iterator[Finding]:
     If that imports its registry of Megatron models, megatron.core is there before MindSpeed, and
     import-order is lost for the rest of the process.
     """
-    found = _cases(case).get("registry")
-    if found is None:
+    case_of_registry = _cases(case).get("registry")
+    if case_of_registry is None:
         raise NotApplicable("no twinkle with Megatron models is installed")
-    if found.get("error"):
-        raise Unknown(str(found["error"]))
-    if found.get("order"):
+    if case_of_registry.get("error"):
+        raise Unknown(str(case_of_registry["error"]))
+    if case_of_registry.get("order"):
         yield warning(
             "twinkle imports Megatron where it only names a model type",
-            found=f"megatron.core was imported first at {found['order']['stack'][-1]}",
+            found=f"megatron.core was imported first at {case_of_registry['order']['stack'][-1]}",
             wanted="no import of megatron.core",
             because="MindSpeed then comes too late.",
         )
@@ -117,12 +117,12 @@ def fla_owner(case: Case) -> Iterator[Finding]:
     backend that flash-linear-attention has from 0.5.2 on. Which one runs decides what is needed
     beside it, and a repatch replaces it again.
     """
-    found = _cases(case).get("fla")
-    if found is None:
+    case_of_fla = _cases(case).get("fla")
+    if case_of_fla is None:
         raise NotApplicable("flash-linear-attention and MindSpeed are not both installed")
-    if found.get("error"):
-        raise Unknown(str(found["error"]))
-    owners = found["owners"]
+    if case_of_fla.get("error"):
+        raise Unknown(str(case_of_fla["error"]))
+    owners = case_of_fla["owners"]
     if len(set(owners.values())) > 1:
         yield warning(
             "MindSpeed replaces chunk_gated_delta_rule of flash-linear-attention",

@@ -29,7 +29,7 @@ def _judge_expectation(
         raise NotApplicable("nothing of the kind is expected (see --expect)")
     for expectation in mine:
         try:
-            found, met = see(case, expectation)
+            observed, met = see(case, expectation)
         except Unknown as reason:
             yield unknown(
                 f"Could not tell whether {expectation.text}",
@@ -39,11 +39,11 @@ def _judge_expectation(
             )
             continue
         if met:
-            yield note(f"As expected, {expectation.text}", found=found)
+            yield note(f"As expected, {expectation.text}", found=observed)
         else:
             yield error(
-                f"Expected {expectation.text}, found {found}",
-                found=found,
+                f"Expected {expectation.text}, found {observed}",
+                found=observed,
                 wanted=expectation.text,
                 because=_CONTRACT,
                 remedy=remedy,
@@ -77,11 +77,11 @@ def expected_npus(case: Case) -> Iterator[Finding]:
 
 
 def _npus(case: Case, expectation: Expectation) -> _Seen:
-    low, high, told = _count(case)
+    low, high, text = _count(case)
     results = {_compare(number, expectation) for number in (*range(low, min(high, low + 99)), high)}
     if len(results) > 1:
-        raise Unknown(f"{told}; so between {low} and {high}")
-    return told, results.pop()
+        raise Unknown(f"{text}; so between {low} and {high}")
+    return text, results.pop()
 
 
 def _compare(number: int, expectation: Expectation) -> bool:
@@ -97,18 +97,18 @@ def _count(case: Case) -> tuple[int, int, str]:
         on_bus = len(driver.pci or ())
         shown = "no /dev/davinciN" + (f", {on_bus} on the PCI bus" if on_bus else "")
         return 0, 0, f"no NPU ({shown})" if driver.present else "no NPU"
-    told = quantity(len(files), "NPU")
+    text = quantity(len(files), "NPU")
     if npus is None:
         return 0, len(files), f"{quantity(len(files), 'device file')}, npu-smi was not asked"
     if not npus.tool:
-        return len(files), len(files), f"{told} by device files; npu-smi is not there"
+        return len(files), len(files), f"{text} by device files; npu-smi is not there"
     if not npus.devices or not npus.complete:
         why = "its table was cut" if npus.devices else "it shows no table"
         low = min(len(npus.devices), len(files))
-        return low, len(files), f"{told} by device files, {low} by npu-smi, for {why}"
+        return low, len(files), f"{text} by device files, {low} by npu-smi, for {why}"
     least = min(len(files), len(npus.devices))
     if len(files) == len(npus.devices):
-        return least, least, told
+        return least, least, text
     both = f"{len(files)} device files, {len(npus.devices)} in npu-smi's table"
     return least, least, f"{quantity(least, 'NPU')} ({both})"
 

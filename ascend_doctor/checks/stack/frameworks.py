@@ -33,24 +33,24 @@ def framework_stack(case: Case) -> Iterator[Finding]:
     npu_only(case)
     there = False
     for component, name in _FRAMEWORKS.items():
-        found = find_distribution(case, name)
-        if found is None:
+        distribution = find_distribution(case, name)
+        if distribution is None:
             continue
         there = True
-        row = matrix_fit.release(case, component, found.version)
+        row = matrix_fit.release(case, component, distribution.version)
         if row is None:
             yield unknown(
-                f"No table has {name} {found.version}",
-                found=f"{name} {found.version}",
+                f"No table has {name} {distribution.version}",
+                found=f"{name} {distribution.version}",
                 because="What its documents name is not known.",
             )
             continue
         found_out = [_difference(case, need) for need in row.requires]
         other = [one for one in found_out if isinstance(one, matrix_fit.Relation)]
-        untold = dict.fromkeys(one for one in found_out if isinstance(one, str))
+        untold = dict.fromkeys(text for text in found_out if isinstance(text, str))
         if other:
             yield warning(
-                f"{name} {found.version} is documented with other versions: "
+                f"{name} {distribution.version} is documented with other versions: "
                 + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
                 found=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
                 wanted=", ".join(
@@ -65,8 +65,8 @@ def framework_stack(case: Case) -> Iterator[Finding]:
             )
         if untold:
             yield unknown(
-                f"Whether this is the stack that {name} {found.version} documents could not be "
-                "told in full",
+                f"Whether this is the stack that {name} {distribution.version} documents could "
+                "not be told in full",
                 found="; ".join(untold),
             )
     if not there:

@@ -45,8 +45,8 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
     launch = case.facts.launch
     if launch is not None and has_gated_delta_nets(launch.options.get("model", "")) is not None:
         raise NotApplicable("run-gdn-megatron judges the model that the launch names")
-    found = behaviour(case, "megatron-core", "no-gdn", version)
-    if found is not None and _of_megatron(case):
+    row = behaviour(case, "megatron-core", "no-gdn", version)
+    if row is not None and _of_megatron(case):
         yield warning(
             f"Megatron-core {version} has no gated delta net, and {_NAME} is not 0",
             found=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
@@ -57,7 +57,7 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
                 summary="For such a model, choose the implementation of transformers",
                 commands=(f"export {_NAME}=0",),
             ),
-            refs=(_PARSER, *matrix_fit.refs(found.sources)),
+            refs=(_PARSER, *matrix_fit.refs(row.sources)),
         )
 
 
@@ -104,8 +104,8 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
     on the assertion is skipped on NPUs.
     """
     npu_only(case)
-    found = _of(case, "mcore-bridge", "gdn-norm-assert")
-    if found is None:
+    row = _of(case, "mcore-bridge", "gdn-norm-assert")
+    if row is None:
         return
     version = core_version(case)
     if behaviour(case, "megatron-core", "no-gdn", version) is not None:
@@ -117,31 +117,31 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
             found=f"mcore-bridge {bridge.version}, "
             f"{_NAME} {variable(case, _NAME) or 'unset, which means 1'}",
             wanted=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
-            because=f"{found.text} {_ONLY}",
+            because=f"{row.text} {_ONLY}",
             remedy=Remedy(
                 summary="Upgrade it",
                 commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.4.2"),),
             ),
-            refs=matrix_fit.refs(found.sources),
+            refs=matrix_fit.refs(row.sources),
         )
 
 
 @check("qwen3-next-bridge-bug", "Qwen3-Next can be trained without packing")
 def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
     """mcore-bridge 1.2.1 and 1.2.2 call a function that does not exist, for Qwen3-Next unpacked."""
-    found = _of(case, "mcore-bridge", "qwen3-next-broken")
-    if found is not None:
+    row = _of(case, "mcore-bridge", "qwen3-next-broken")
+    if row is not None:
         bridge = distribution(case, "mcore-bridge")
         yield warning(
             f"mcore-bridge {bridge.version} fails on Qwen3-Next without packing",
             found=f"mcore-bridge {bridge.version}",
             wanted="mcore-bridge 1.2.3, or 1.3.0 and newer",
-            because=f"{found.text} This concerns Qwen3-Next only.",
+            because=f"{row.text} This concerns Qwen3-Next only.",
             remedy=Remedy(
                 summary="Upgrade it",
                 commands=(pip(case, "install", "--no-deps", "mcore-bridge>=1.2.3,<1.3"),),
             ),
-            refs=matrix_fit.refs(found.sources),
+            refs=matrix_fit.refs(row.sources),
         )
 
 
@@ -207,10 +207,10 @@ def gdn_packing(case: Case) -> Iterator[Finding]:
         and not is_in_range(transformers.version, ">=5.9")
     ):
         lacks.append(f"transformers >=5.9.0 (here {transformers.version})")
-    one = zero or _of(case, "mcore-bridge", "gdn-one-packed")
-    if lacks and one is not None:
+    row = zero or _of(case, "mcore-bridge", "gdn-one-packed")
+    if lacks and row is not None:
         yield note(
             f"Packed training of gated delta nets would need {' and '.join(lacks)}",
-            because=f"{one.text} {_ONLY}",
-            refs=matrix_fit.refs(one.sources),
+            because=f"{row.text} {_ONLY}",
+            refs=matrix_fit.refs(row.sources),
         )

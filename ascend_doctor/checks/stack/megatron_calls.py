@@ -69,12 +69,12 @@ def sample_collection(case: Case) -> Iterator[Finding]:
     broken = [*failures(run)]
     yield from broken
     if not broken:
-        found = [
+        missing = [
             f"{name}: {value['first']} of {value['all']}"
             for name, value in values.items()
             if isinstance(value, dict) and "samples" in value
         ]
-        yield note("Results of a batch are collected once", found=", ".join(found))
+        yield note("Results of a batch are collected once", found=", ".join(missing))
 
 
 @check("peft-on-megatron", "LoRA from peft on a layer of Megatron runs", level=1, probe=_PROBE)
@@ -94,17 +94,17 @@ def peft_on_megatron(case: Case) -> Iterator[Finding]:
         yield note("peft's own layers for Megatron work", found=f"peft {peft['version']}")
         return
     bridged = case.facts.python is not None and find_distribution(case, "mcore-bridge") is not None
-    found = f"peft {peft['version']}: {peft['error']}"
+    observed = f"peft {peft['version']}: {peft['error']}"
     if bridged:
         yield note(
             "peft's own layers for Megatron do not work; mcore-bridge has its own",
-            found=found,
+            found=observed,
             refs=_DISPATCH,
         )
     else:
         yield warning(
             "peft's own layers for Megatron do not work",
-            found=found,
+            found=observed,
             wanted="layers that take the pair which a parallel linear layer returns",
             because="Only programs that give LoraConfig a megatron_config use them.",
             remedy=Remedy(summary="Use the LoraParallelLinear of mcore-bridge"),

@@ -65,7 +65,7 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
     elif len(values["copies"]) > 1:
         yield warning(
             f"{len(values['copies'])} copies of megatron.core are on the path",
-            found="; ".join(f"{one['version']} in {one['path']}" for one in values["copies"]),
+            found="; ".join(f"{copy['version']} in {copy['path']}" for copy in values["copies"]),
             wanted="one",
             because="Which one is imported depends on the order of the path.",
             refs=(_TWO,),
@@ -114,14 +114,16 @@ def api_drift(case: Case) -> Iterator[Finding]:
     clean = True
     unused: list[str] = []
     for function in case.catalog.component("megatron-core").functions:
-        wanted = [
+        required = [
             name for r, names in function.takes.items() if _within(number, r) for name in names
         ]
-        other = [name for names in function.takes.values() for name in names if name not in wanted]
-        if wanted and other and not function.name.endswith("Config"):
+        other = [
+            name for names in function.takes.values() for name in names if name not in required
+        ]
+        if required and other and not function.name.endswith("Config"):
             unused.append(f"{_last(function.name)}({', '.join(other)})")
         has = list(values["api"].get(function.name) or ())
-        missing = [name for name in wanted if name not in has]
+        missing = [name for name in required if name not in has]
         if missing:
             clean = False
             yield error(
@@ -134,7 +136,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
                 because="Frameworks that are made for this release call it so: TypeError.",
                 remedy=Remedy(summary="Check the tree out again at its release"),
             )
-        new = [name for name in has if name not in wanted]
+        new = [name for name in has if name not in required]
         if new:
             clean = False
             yield warning(
@@ -187,13 +189,13 @@ def gdn(case: Case) -> Iterator[Finding]:
     flash-linear-attention; 0 takes that of transformers, which is not split by tensor parallelism.
     mcore-bridge reads the variable when it is imported. This concerns models such as Qwen3.5 only.
     """
-    found = _values(case, "gdn")["gdn"]
-    if not found["bridge_has"]:
+    row = _values(case, "gdn")["gdn"]
+    if not row["bridge_has"]:
         raise NotApplicable("no mcore-bridge with gated delta nets is installed")
-    value = found["variable"]
+    value = row["variable"]
     native = value is None or str(value).strip() == "1"
-    whole = found["megatron"] and (case.device != "npu" or found["mindspeed"])
-    if native and not found["megatron"]:
+    whole = row["megatron"] and (case.device != "npu" or row["mindspeed"])
+    if native and not row["megatron"]:
         yield (warning if value is None else error)(
             "USE_MCORE_GDN asks for Megatron's gated delta net, and there is none",
             found=f"USE_MCORE_GDN is {'unset, which means 1' if value is None else value}; no "
@@ -205,14 +207,14 @@ def gdn(case: Case) -> Iterator[Finding]:
                 commands=("export USE_MCORE_GDN=0",),
             ),
         )
-    elif native and not found["fla"]:
+    elif native and not row["fla"]:
         yield warning(
             "Megatron's gated delta net needs flash-linear-attention",
             found="no module fla",
             wanted="flash-linear-attention",
             because="FLA is not installed: ImportError for such models.",
         )
-    elif not native and whole and found["fla"]:
+    elif not native and whole and row["fla"]:
         yield note(
             "Megatron's own gated delta net is there and not asked for",
             found=f"USE_MCORE_GDN={value}",
@@ -229,10 +231,10 @@ def gdn_mask(case: Case) -> Iterator[Finding]:
     aclnnFlashAttentionScore. 1.2.1 and 1.3.0 have the fix.
     """
     npu_only(case)
-    found = _values(case, "gdn")["gdn"]
-    if not found["bridge_has"]:
+    row = _values(case, "gdn")["gdn"]
+    if not row["bridge_has"]:
         raise NotApplicable("no mcore-bridge with gated delta nets is installed")
-    if not found["bridge_masks"]:
+    if not row["bridge_masks"]:
         yield warning(
             "mcore-bridge derives the padding of gated delta nets from the attention mask",
             found="no attention_mask_2d in its source",

@@ -38,15 +38,15 @@ def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
     line, version = mindspeed_line(case), core_version(case)
     here = leading(version, 2)
     if here != line:
-        wanted = ".".join(map(str, line))
+        required_line = ".".join(map(str, line))
         git = copies(case, "mindspeed")[0].git
         branch = next(names(git), "this branch")
         yield error(
-            f"MindSpeed {branch} is for Megatron-core {wanted}, imported is {version}",
+            f"MindSpeed {branch} is for Megatron-core {required_line}, imported is {version}",
             found=f"megatron.core {version} in {core(case).path}",
-            wanted=f"Megatron-core {wanted}",
+            wanted=f"Megatron-core {required_line}",
             because="MindSpeed patches functions by name and does not check whose they are.",
-            remedy=_checkout(case, wanted),
+            remedy=_checkout(case, required_line),
             refs=(_NO_GUARD,),
         )
 
@@ -72,8 +72,8 @@ def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
     Megatron before 0.15. Nothing tells so at run time.
     """
     row = mindspeed(case)
-    found = find_distribution(case, "mindspeed")
-    reported = found.version if found else row.reports
+    distribution = find_distribution(case, "mindspeed")
+    reported = distribution.version if distribution else row.reports
     line = row.attributes.get("core")
     if reported is None or line is None:
         raise Unknown("the version of the mindspeed package or its Megatron line is not known")

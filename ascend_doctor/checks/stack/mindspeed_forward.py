@@ -26,10 +26,10 @@ def _outcome(case: Case, name: str) -> Mapping[str, Any]:
     """What a case measured, or its error. Raises Unknown, and NotApplicable where skipped."""
     run = ran(case, _PROBE)
     cases = run.ranks[0].values.get("cases") if run.ranks else None
-    found = cases.get(name) if isinstance(cases, dict) else None
-    if not isinstance(found, dict):
+    outcome = cases.get(name) if isinstance(cases, dict) else None
+    if not isinstance(outcome, dict):
         raise Unknown(f"the probe {_PROBE} did not come as far")
-    return found
+    return outcome
 
 
 def _failures(outcome: Mapping[str, Any], title: str, remedy: str) -> Iterator[Finding]:
@@ -71,17 +71,17 @@ def use_flash(case: Case) -> Iterator[Finding]:
     it stops with "Please set micro_batch_size or set use_flash_attn=True in config.". The probe
     runs both and compares with an exact attention.
     """
-    for name, given in (("flash", "use_flash_attn=True"), ("batch", "micro_batch_size")):
+    for name, argument in (("flash", "use_flash_attn=True"), ("batch", "micro_batch_size")):
         outcome = _outcome(case, name)
         yield from _failures(
             outcome,
-            f"Attention without a mask fails with {given}",
+            f"Attention without a mask fails with {argument}",
             "Give it a mask, or the other of use_flash_attn and micro_batch_size",
         )
         off = outcome.get("off", 0.0)
         if not isinstance(off, float) or not off <= _TOLERANCE:
             yield error(
-                f"Attention without a mask is wrong with {given}",
+                f"Attention without a mask is wrong with {argument}",
                 found=f"off by {off}; {outcome.get('forward')}",
                 wanted=f"at most {_TOLERANCE:g} from an exact causal attention",
                 because="The model sees what it should predict, or nothing of what it should see.",

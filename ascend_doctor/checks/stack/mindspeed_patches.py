@@ -60,17 +60,17 @@ def _outcome(case: Case, name: str) -> Outcome:
     Raises Unknown where it did not run, NotApplicable where MindSpeed cannot be imported at all.
     """
     cases = _values(case).get("cases")
-    found = cases if isinstance(cases, dict) else {}
-    if name != "import" and found.get("import", {}).get("error"):
+    outcome = cases if isinstance(cases, dict) else {}
+    if name != "import" and outcome.get("import", {}).get("error"):
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
     if name in _REPATCHING and _values(case).get("repatches") is False:
         raise NotApplicable("this MindSpeed has no repatch")
-    if not isinstance(found.get(name), dict):
+    if not isinstance(outcome.get(name), dict):
         raise Unknown(f"the probe {_PROBE} did not come as far")
     # Imports take as long as they take; that is no fault of MindSpeed.
-    if str(found[name].get("error")).startswith("TimeoutError"):
-        raise Unknown(f"the case {name} of {_PROBE}: {found[name]['error']}")
-    return dict(found[name])
+    if str(outcome[name].get("error")).startswith("TimeoutError"):
+        raise Unknown(f"the case {name} of {_PROBE}: {outcome[name]['error']}")
+    return dict(outcome[name])
 
 
 def _failures(outcome: Outcome, title: str) -> Iterator[Finding]:
@@ -109,9 +109,9 @@ def stack_pair(case: Case) -> Iterator[Finding]:
         return
     line, version = str(_values(case).get("line")), str(outcome.get("megatron"))
     newest = line.endswith("newer")
-    wanted = leading(line.partition(" ")[0], 2)
+    required_line = leading(line.partition(" ")[0], 2)
     here = leading(version, 2)
-    if here < wanted or (here != wanted and not newest):
+    if here < required_line or (here != required_line and not newest):
         yield error(
             f"MindSpeed's source is for Megatron-core {line}, imported is {version}",
             found=f"megatron.core {version}; {outcome.get('applied')} patches were applied",
@@ -262,7 +262,7 @@ def first_repatch(case: Case) -> Iterator[Finding]:
     if missing:
         yield error(
             "MindSpeed's first repatch does not apply the plan",
-            found=_list_bindings({one: differ[one] for one in missing}),
+            found=_list_bindings({name: differ[name] for name in missing}),
             wanted="what is bound where the arguments are there before the import",
             because="The features that the run asks for are those of plain Megatron.",
             remedy=Remedy(

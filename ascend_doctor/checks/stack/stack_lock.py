@@ -74,9 +74,9 @@ def _repair(lock: StackLock) -> Remedy:
 
 
 def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
-    wanted = f"{checkout.ref} at {checkout.commit}"
+    required = f"{checkout.ref} at {checkout.commit}"
     if not checkout.exists:
-        yield error(f"The checkout of {checkout.name} is missing", wanted=wanted, remedy=repair)
+        yield error(f"The checkout of {checkout.name} is missing", wanted=required, remedy=repair)
         return
     if checkout.found is None:
         yield unknown(f"The commit of {checkout.name} could not be told", found=checkout.path)
@@ -84,7 +84,7 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
         yield error(
             f"{checkout.name} is at another commit than the lock's",
             found=checkout.found,
-            wanted=wanted,
+            wanted=required,
             because="Other nodes with the same lock run other code.",
             remedy=repair,
         )

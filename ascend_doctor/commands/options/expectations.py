@@ -47,11 +47,11 @@ def choose_expectations(
 ) -> tuple[Expectation, ...]:
     """What counts: the command line over the site's file over the preset. Raises DataError."""
     context = click.get_current_context(silent=True)
-    found = over(context.meta.get(_PRESET, ()) if context else (), site, expectations)
-    for expectation in found:
+    chosen = over(context.meta.get(_PRESET, ()) if context else (), site, expectations)
+    for expectation in chosen:
         if expectation.check == SOC:
             _require_known_chip(expectation, catalog)
-    return found
+    return chosen
 
 
 def _require_known_chip(expectation: Expectation, catalog: Catalog) -> None:

@@ -74,10 +74,10 @@ def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if lists and not os.path.isdir(lists):
             raise click.UsageError(f"--lists {lists}: there is no such folder")
-        wanted = MergedOutputOptions(
+        options_ = MergedOutputOptions(
             output=output, stack=catalog(overlays).distributions, lists=lists
         )
-        return command(wanted=wanted, **others)
+        return command(wanted=options_, **others)
 
     return click.option(
         "--lists",

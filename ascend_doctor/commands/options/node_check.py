@@ -55,10 +55,10 @@ class OnNodes:
     @property
     def narrowed(self) -> tuple[str, ...]:
         """The same without the level and the time."""
-        given = {"--nproc": self.nproc, "--python": self.python}
+        options = {"--nproc": self.nproc, "--python": self.python}
         return (
             *("--device", self.device),
-            *(word for name, value in given.items() if value for word in (name, str(value))),
+            *(word for name, value in options.items() if value for word in (name, str(value))),
             *(word for one in self.only for word in ("--only", one)),
             *(word for one in self.skip for word in ("--skip", one)),
         )
@@ -81,7 +81,7 @@ def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
         own = {field.name: options.pop(field.name) for field in fields(OnNodes)}
         return command(on_nodes=OnNodes(**own), **options)
 
-    found: Callable[..., Any] = selection_options(gather)
+    decorated: Callable[..., Any] = selection_options(gather)
     for option in (
         click.option("--python", metavar="PATH", help="Interpreter to examine, as nodes call it."),
         nproc_option("Ranks of level 3."),
@@ -92,8 +92,8 @@ def on_nodes_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         level_option("0 static, 1 imports, 2 one device, 3 collectives of a node, 4 soak."),
     ):
-        found = option(found)
-    return found
+        decorated = option(decorated)
+    return decorated
 
 
 gang_option = click.option(

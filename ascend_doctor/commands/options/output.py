@@ -36,9 +36,9 @@ def _no_dash(_: click.Context, __: click.Parameter, file: str | None) -> str | N
     return None if file == "-" else file
 
 
-def file_option(told: str) -> Callable[[F], F]:
+def file_option(help_text: str) -> Callable[[F], F]:
     """``-o`` of a command that writes one text: ``file``, None for standard output or "-"."""
-    return click.option("-o", "--output", "file", metavar="FILE", callback=_no_dash, help=told)
+    return click.option("-o", "--output", "file", metavar="FILE", callback=_no_dash, help=help_text)
 
 
 redact_option = click.option(
@@ -279,8 +279,8 @@ def _site(config: str | None) -> Settings | None:
     if config is None and not os.path.isfile(FILE):
         return None
     if config is None and (why := not_trusted(FILE)):
-        told = f"ascend-doctor: ./{FILE} is not obeyed: {why}; --config {FILE} takes it"
-        click.echo(told, err=True)
+        warning_ = f"ascend-doctor: ./{FILE} is not obeyed: {why}; --config {FILE} takes it"
+        click.echo(warning_, err=True)
         return None
     from ascend_doctor.judging.acknowledged import read_settings  # noqa: PLC0415 - seldom there
 

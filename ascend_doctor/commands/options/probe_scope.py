@@ -44,9 +44,9 @@ class ProbeScope:
 
         unit = ranks_of(self.sizes)
         if nproc * self.nnodes % unit:
-            given = " ".join(f"--{name} {size}" for name, size in self.sizes.items())
+            text = " ".join(f"--{name} {size}" for name, size in self.sizes.items())
             raise click.UsageError(
-                f"{given} needs a multiple of {unit} ranks, and there are {nproc * self.nnodes}"
+                f"{text} needs a multiple of {unit} ranks, and there are {nproc * self.nnodes}"
             )
         nodes = LaunchNodes(count=self.nnodes, rank=self.node_rank, endpoint=self.rdzv_endpoint)
         return Extent(
@@ -59,7 +59,7 @@ class ProbeScope:
 
 def ranks_of(sizes: dict[str, int]) -> int:
     """The least number of ranks that a layout fits, for its dense and its expert layers."""
-    tp, pp, cp, ep = (sizes.get(one, 1) for one in ("tp", "pp", "cp", "ep"))
+    tp, pp, cp, ep = (sizes.get(size, 1) for size in ("tp", "pp", "cp", "ep"))
     return math.lcm(tp * pp * cp, sizes.get("etp", tp) * ep * pp)
 
 
@@ -75,7 +75,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
         nodes = {node: value for node in _NODES if (value := options.pop(node, None)) is not None}
         return command(asked=ProbeScope(sizes=sizes, minutes=soak, **nodes), **options)
 
-    found: Callable[..., Any] = click.option(
+    decorated: Callable[..., Any] = click.option(
         "--soak",
         type=click.FloatRange(min=0.05),
         default=1.0,
@@ -84,10 +84,10 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="How long level 4 keeps all devices busy.",
     )(collected)
     for name, text in reversed(_SIZES.items()):
-        found = click.option(f"--{name}", type=click.IntRange(1, 4096), metavar="N", help=text)(
-            found
+        decorated = click.option(f"--{name}", type=click.IntRange(1, 4096), metavar="N", help=text)(
+            decorated
         )
-    return found
+    return decorated
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +105,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("--nnodes needs --rdzv-endpoint HOST:PORT, the same on all")
         return command(nnodes=nnodes, node_rank=node_rank, rdzv_endpoint=rdzv_endpoint, **options)
 
-    for one in (
+    for option in (
         click.option(
             "--gang",
             is_flag=True,
@@ -127,7 +127,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Nodes; run the same command on each.",
         ),
     ):
-        checked = one(checked)
+        checked = option(checked)
     return checked
 
 
@@ -139,5 +139,5 @@ def _gang(nnodes: int, node_rank: int, rdzv_endpoint: str) -> tuple[int, int, st
         )
     from ascend_doctor.fleet.launchers import gang  # noqa: PLC0415 - only where it is asked for
 
-    found = gang(os.environ)
-    return found.count, found.rank, found.endpoint
+    gang_ = gang(os.environ)
+    return gang_.count, gang_.rank, gang_.endpoint

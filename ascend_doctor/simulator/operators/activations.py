@@ -65,8 +65,8 @@ def fast_gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
 def _rotate(x: Tensor, mode: str) -> Tensor:
     """The quarter turn of each pair: (-x2, x1), pairs being halves or neighbours."""
     if mode == "half":
-        one, two = x.chunk(2, -1)
-        return torch.cat((-two, one), -1)
+        first, two = x.chunk(2, -1)
+        return torch.cat((-two, first), -1)
     if mode == "interleave":
         return torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
     raise RuntimeError(

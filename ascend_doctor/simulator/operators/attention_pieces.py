@@ -158,13 +158,15 @@ def pieces_of(
     if problem.keep_prob < 1:
         random = torch.Generator().manual_seed((problem.seed + (problem.offset << 32)) % 2**63)
     pieces = []
-    for batch, one, two, three in parts:
-        size = (*one.shape[:-1], two.shape[-2])
-        kept = None if random is None else torch.rand(size, generator=random) < problem.keep_prob
+    for batch, first, two, three in parts:
+        size = (*first.shape[:-1], two.shape[-2])
+        kept_scores = (
+            None if random is None else torch.rand(size, generator=random) < problem.keep_prob
+        )
         pieces.append(
             AttentionPiece(
-                one.float(), two.float(), three.float(), _pse(problem, pse, batch),
-                _mask_out(problem, mask, batch, *size[-2:]), kept,
+                first.float(), two.float(), three.float(), _pse(problem, pse, batch),
+                _mask_out(problem, mask, batch, *size[-2:]), kept_scores,
             )
         )  # fmt: skip
     return pieces

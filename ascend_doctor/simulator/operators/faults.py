@@ -42,8 +42,10 @@ class OperatorFault:
     seen: int = field(default=0)
 
     def bites_here(self, device: int) -> bool:
-        rank, wanted = os.environ.get("RANK", "-1"), self.options
-        return wanted.get("rank", rank) == rank and wanted.get("device", str(device)) == str(device)
+        rank, options = os.environ.get("RANK", "-1"), self.options
+        return options.get("rank", rank) == rank and options.get("device", str(device)) == str(
+            device
+        )
 
     def is_due(self) -> bool:
         self.seen += 1

@@ -84,14 +84,14 @@ def creating(compute: Kernel) -> Kernel:
     """A kernel whose `device` argument says where its results belong."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        wanted = kwargs.get("device")
+        device = kwargs.get("device")
         lowered = Arguments(args, kwargs)
-        if wanted is not None and wanted.type != DEVICE:
+        if device is not None and device.type != DEVICE:
             return compute(*lowered.positional, **lowered.named)
         lowered.named["device"] = CPU
         lowered.named.pop("pin_memory", None)
         result = compute(*lowered.positional, **lowered.named)
-        return lift(result, wanted or lowered.device or torch.device(DEVICE))
+        return lift(result, device or lowered.device or torch.device(DEVICE))
 
     return kernel
 
@@ -141,14 +141,14 @@ def _return_sources(schema: torch.FunctionSchema) -> tuple[tuple[str, int | str]
     """For each return the argument it is: by position or by name, or None for a new tensor."""
     places: list[tuple[str, int | str] | None] = []
     for value in schema.returns:
-        place = None
+        source = None
         if value.alias_info is not None and value.alias_info.is_write:
             for position, argument in enumerate(schema.arguments):
                 info = argument.alias_info
                 if info is not None and info.before_set == value.alias_info.before_set:
                     named = argument.kwarg_only
-                    place = ("name", argument.name) if named else ("position", position)
-        places.append(place)
+                    source = ("name", argument.name) if named else ("position", position)
+        places.append(source)
     return tuple(places)
 
 
@@ -162,13 +162,13 @@ def _return_tensors(
     if not places:
         return None
     values = (result,) if len(places) == 1 else result
-    found = []
+    results = []
     for spot, value in zip(places, values, strict=True):
         if spot is None:
-            found.append(lift(value, device or torch.device(DEVICE)))
+            results.append(lift(value, device or torch.device(DEVICE)))
         else:
-            found.append(args[spot[1]] if spot[0] == "position" else kwargs[spot[1]])
-    return found[0] if len(found) == 1 else tuple(found)
+            results.append(args[spot[1]] if spot[0] == "position" else kwargs[spot[1]])
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def kernel_for(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:

@@ -55,8 +55,8 @@ def matmul_double_backward(
     d_dy = grad_a = grad_b = None
     if mask[0]:
         parts = [d_a @ b if d_a is not None else None, a @ d_b if d_b is not None else None]
-        found = [p for p in parts if p is not None]
-        d_dy = sum(found[1:], found[0]) if found else None
+        terms = [p for p in parts if p is not None]
+        d_dy = sum(terms[1:], terms[0]) if terms else None
     if mask[1] and d_b is not None:
         grad_a = _matmul_backward(dy, a, d_b, [True, False])[0]
     if mask[2] and d_a is not None:
@@ -93,10 +93,10 @@ def _ends(group_list: Any, list_type: int) -> list[int] | None:
     """Where each group ends; list types: 0 ends, 1 sizes, 2 pairs of group and size."""
     if group_list is None:
         return None
-    given = group_list if isinstance(group_list, Tensor) else torch.tensor(group_list)
+    ends = group_list if isinstance(group_list, Tensor) else torch.tensor(group_list)
     if list_type == 2:  # noqa: PLR2004
         raise NotSimulatedError("npu_grouped_matmul", "group_list_type 2")
-    return (given.cumsum(0) if list_type == 1 else given).tolist()
+    return (ends.cumsum(0) if list_type == 1 else ends).tolist()
 
 
 def _split(x: Tensor, ends: list[int], dim: int) -> list[Tensor]:
@@ -133,8 +133,8 @@ def grouped_matmul(
     if bias:
         biases = list(bias[0]) if len(bias) == 1 and len(right) > 1 else bias
     results = []
-    for one, two, three in zip(left, right, biases, strict=True):
-        product = one @ two
+    for first, two, three in zip(left, right, biases, strict=True):
+        product = first @ two
         product = product if three is None else product + three
         results.append(ACTIVATIONS[act_type or 0](product))
     if (split_item or 0) >= 2:  # noqa: PLR2004
@@ -153,11 +153,11 @@ def grouped_matmul_add_(
 ) -> Tensor:  # fmt: skip
     """Add to `total` the products of each group's rows: x_i.T @ weight_i."""
     if not transpose_x or transpose_weight or group_type != BY_INNER:
-        wanted = f"{transpose_x=}, {transpose_weight=}, {group_type=}"
-        raise NotSimulatedError("npu_grouped_matmul_add", wanted)
+        options = f"{transpose_x=}, {transpose_weight=}, {group_type=}"
+        raise NotSimulatedError("npu_grouped_matmul_add", options)
     ends = _ends(group_list, group_list_type or 0) or []
     pairs = zip(_split(x, ends, 0), _split(weight, ends, 0), strict=True)
-    products = torch.stack([one.float().t() @ two.float() for one, two in pairs])
+    products = torch.stack([first.float().t() @ two.float() for first, two in pairs])
     return total.add_(products.view(total.shape).to(total.dtype))
 
 

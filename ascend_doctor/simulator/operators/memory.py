@@ -41,13 +41,13 @@ def host(tensor: torch.Tensor) -> torch.Tensor:
     out the same places step after step; nothing that runs on it may change its sizes.
     """
     storage = tensor.untyped_storage()
-    place = (
+    address = (
         storage.data_ptr(), storage.nbytes(), tensor.storage_offset(), tensor.size(),
         tensor.stride(), tensor.dtype,
     )  # fmt: skip
-    result = _views.get(place)
+    result = _views.get(address)
     if result is None:
-        result = _view(*place)
+        result = _view(*address)
     if tensor.is_neg():
         result = torch._neg_view(result)  # noqa: SLF001
     return result.conj() if tensor.is_conj() else result

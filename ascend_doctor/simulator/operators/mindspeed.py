@@ -53,7 +53,7 @@ def _gmm_backward(
     kind = {"group_list_type": group_list_type or 0}
     transposed = [w.transpose(-1, -2) for w in weight]
     dx = _group(grad, transposed, [], group_list, group_type=BY_ROWS, **kind)
-    turned = [one.transpose(0, 1) for one in x]
+    turned = [tensor.transpose(0, 1) for tensor in x]
     dw = _group(turned, grad, [], group_list, group_type=BY_INNER, **kind)
     return dx, [d.reshape(w.shape) for d, w in zip(dw, weight, strict=True)], []
 

@@ -42,8 +42,8 @@ def token_permute(
     _refuse_padding(padded_mode, "npu_moe_token_permute")
     top_k = 1 if indices.dim() == 1 else indices.shape[1]
     order = indices.flatten().argsort(stable=True)
-    kept = order[:num_out_tokens] if num_out_tokens else order
-    return tokens.index_select(0, kept // top_k), order.argsort(stable=True).int()
+    order_left = order[:num_out_tokens] if num_out_tokens else order
+    return tokens.index_select(0, order_left // top_k), order.argsort(stable=True).int()
 
 
 @implements("npu::npu_moe_token_permute_grad_v2")

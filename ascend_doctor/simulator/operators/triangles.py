@@ -23,7 +23,7 @@ def ones(size: Sequence[int], **named: Any) -> torch.Tensor | Written:
     """Ones; large boolean ones are written in place."""
     if named.get("dtype") != torch.bool or torch.Size(size).numel() < LARGE:
         return torch.ones(size, **named)
-    return Written(size, torch.bool, lambda place: place.view(torch.uint8).fill_(1))
+    return Written(size, torch.bool, lambda out: out.view(torch.uint8).fill_(1))
 
 
 @implements("aten::triu")
@@ -32,7 +32,7 @@ def triu(x: torch.Tensor, diagonal: int = 0) -> torch.Tensor | Written:
     if x.dtype != torch.bool or x.numel() < LARGE:
         return torch.triu(x, diagonal)
     upper = _upper(x.shape[-2], x.shape[-1], diagonal)
-    return Written(x.shape, torch.bool, lambda place: torch.logical_and(x, upper, out=place))
+    return Written(x.shape, torch.bool, lambda out: torch.logical_and(x, upper, out=out))
 
 
 @lru_cache(maxsize=4)
