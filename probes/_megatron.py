@@ -39,11 +39,13 @@ def load(probe: Probe, torch: Any) -> None:
     with probe.stage("megatron"), _probe.importing():
         if "through" not in _once:
             _once["through"] = _prepare(probe.device, torch)
+            _once["mended"] = _mend_transfer(torch)
         import megatron.core
 
         probe.measure("megatron", str(megatron.core.__version__))
         probe.measure("megatron_path", os.path.dirname(str(megatron.core.__file__)))
         probe.measure("through", _once["through"])
+        probe.measure("mended", _once["mended"])
 
 
 def _prepare(device: str, torch: Any) -> str:
@@ -62,12 +64,22 @@ def _prepare(device: str, torch: Any) -> str:
     return "nothing"
 
 
+def _mend_transfer(torch: Any) -> list[str]:
+    """Mend what transfer_to_npu breaks for everybody in this process, Megatron or not."""
+    if _once["through"] != TRANSFER or torch.npu.get_device_capability() is not None:
+        return []
+    # torch 2.13's broadcast asks it of every tensor that says is_cuda, which all say now, and takes
+    # it apart (torch/distributed/distributed_c10d.py; torch_npu 2.13.0, npu/__init__.py).
+    os.environ["TORCH_NPU_DEVICE_CAPABILITY"] = "8.0"
+    return ["TORCH_NPU_DEVICE_CAPABILITY=8.0"]
+
+
 def prepare_training(probe: Probe, torch: Any) -> None:
     """Mend what stops a plain megatron.core from training here; records what that was."""
     with probe.stage("megatron for training"):
-        if "mended" not in _once:
-            _once["mended"] = _mend(probe, torch)
-        probe.measure("mended", _once["mended"])
+        if "trains" not in _once:
+            _once["trains"] = _mend(probe, torch)
+        probe.measure("mended", [*_once["mended"], *_once["trains"]])
 
 
 def _mend(probe: Probe, torch: Any) -> list[str]:
@@ -85,11 +97,6 @@ def _mend(probe: Probe, torch: Any) -> list[str]:
         torch.npu.init()
         torch.cuda.default_generators = torch.npu.default_generators
         mended.append("torch.cuda.default_generators")
-    if probe.device == "npu" and plain and torch.npu.get_device_capability() is None:
-        # torch 2.13's broadcast asks it of every tensor that says is_cuda, and takes it apart
-        # (torch/distributed/distributed_c10d.py; torch_npu 2.13.0, npu/__init__.py).
-        os.environ["TORCH_NPU_DEVICE_CAPABILITY"] = "8.0"
-        mended.append("TORCH_NPU_DEVICE_CAPABILITY=8.0")
     return [*mended, *_do_without_te()]
 
 
