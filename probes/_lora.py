@@ -64,6 +64,8 @@ class Lora(torch.nn.Module):
 
     def _mark(self, whole: Any, config: Any, kind: Any) -> None:
         """Say who reduces the gradients; ``whole`` is the half that is not sharded."""
+        # As it is made, whatever the configuration says about the ranks.
+        whole.in_common = True
         if self.expert:
             # Ranks of one tensor parallel group have different experts, so none is a duplicate.
             whole.tensor_model_parallel = config.expert_tensor_parallel_size == 1
@@ -105,18 +107,27 @@ def differences(model: Any) -> dict[str, float]:
     for expert, getters in GROUPS.items():
         tensor, data = (getattr(parallel_state, one)() for one in getters)
         every = [one for one in weights if getattr(one, "allreduce", True) != expert]
-        whole = [one for one in every if not getattr(one, "tensor_model_parallel", False)]
+        whole = [one for one in every if in_common(one)]
         kind = "expert" if expert else "dense"
         found[f"{kind} tensor"] = spread(whole, tensor)
         found[f"{kind} data"] = spread(every, data)
     return found
 
 
+def in_common(weight: Any) -> bool:
+    """Whether tensor parallel ranks have all of this weight.
+
+    The mark tensor_model_parallel of an adapter says who counts its gradient, not who holds it.
+    """
+    sharded = getattr(weight, "tensor_model_parallel", False)
+    return bool(getattr(weight, "in_common", not sharded))
+
+
 def spread(weights: list[Any], group: Any) -> float:
     """The largest difference of an element between the ranks of a group."""
     if not weights:
         return 0.0
-    least = torch.cat([one.detach().reshape(-1) for one in weights])
+    least = torch.cat([one.detach().float().reshape(-1) for one in weights])
     most = least.clone()
     torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN, group=group)
     torch.distributed.all_reduce(most, op=torch.distributed.ReduceOp.MAX, group=group)
