@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import _probe
+import torch
 from megatron.core import parallel_state
 
 reference = _probe.neighbour("_reference")
@@ -19,6 +20,7 @@ tiny_gpt = _probe.neighbour("_tiny_gpt")
 
 # What is off by more has its mistake looked for; the verdict is a check's.
 LOOK = 5e-5
+LOOK_BF16 = 3e-2
 # What an attention is given: its places among the arguments.
 CORE = ("query", "key", "value")
 
@@ -33,6 +35,11 @@ class Share(NamedTuple):
     @property
     def mine(self) -> list[Any]:
         return self.texts[self.first : self.first + self.count]
+
+    @property
+    def last(self) -> list[Any]:
+        """The last micro-batch of each data parallel rank."""
+        return self.texts[self.count - 1 :: self.count]
 
 
 class Against:
@@ -59,7 +66,10 @@ class Against:
 
     @contextlib.contextmanager
     def modules(self, model: Any, config: Any) -> Iterator[dict[str, Any]]:
-        """By how much each module is off in the first forward pass: (its turn, relative error)."""
+        """``modules``: of each, in the first forward pass, its turn and its relative error.
+
+        ``alike``: by how much the first one that is off differs from that of each mistake.
+        """
         whole = reference.Model(self.kind)
         text = self.share.mine[0]
         whole.loss([text])
@@ -68,11 +78,16 @@ class Against:
             name: turn for turn, name in enumerate(whole.seen) if ".local_experts." not in name
         }
         found: dict[str, Any] = {}
+        alike: dict[str, float] = {}
         undo: list[Any] = []
+        look = LOOK_BF16 if self.kind.bf16 else LOOK
 
         def note(name: str, value: Any) -> None:
             if name in turns and name not in found:
-                found[name] = (turns[name], distance(value, whole.seen[name]))
+                off = distance(value, whole.seen[name])
+                found[name] = (turns[name], off)
+                if off > look and not alike:
+                    alike.update(self._alike(name, value, text))
 
         for path, module in model.named_modules():
             name = tiny_gpt.globally(path, config)
@@ -83,10 +98,18 @@ class Against:
                 ),
             ]
         try:
-            yield found
+            yield {"modules": found, "alike": alike}
         finally:
             for one in undo:
                 one.remove()
+
+    def _alike(self, name: str, value: Any, text: Any) -> dict[str, float]:
+        found = {}
+        for fault in reference.FORWARD_FAULTS:
+            model = reference.Model(self.kind, fault)
+            model.loss([text])
+            found[fault] = distance(value, model.seen[name])
+        return found
 
     def mistakes_of(self, losses: list[Any], trace: Any) -> dict[str, list[float]]:
         """Where losses are off, those of the mistakes that could make them so."""
@@ -118,12 +141,12 @@ class Against:
         """By weight: the size of this rank's part, by how much it is off, and by which factor.
 
         Where something is off, ``own`` is the same against the gradient of this rank's
-        micro-batches alone, ``half`` that of the use as embedding or as output of a tied weight.
+        micro-batches alone, ``last`` that of the last micro-batch of each rank, ``half`` that of
+        the use as embedding or as output of a tied weight.
         """
-        name_of = {
-            one: (name, tiny_gpt.in_reference(name, config, self.kind))
-            for name, one in model.module.named_parameters()
-        }
+        # Around a model in bfloat16 there is another module.
+        inner = getattr(model.module, "module", model.module)
+        name_of = {one: name for name, one in inner.named_parameters()}
         parts = list(reduced(model))
         found = self._compared(parts, name_of, config, self._whole(self.share.texts))
         off = [name for name, one in found.items() if one["off"] > LOOK * one["size"]]
@@ -131,6 +154,10 @@ class Against:
             own = self._compared(parts, name_of, config, self._whole(self.share.mine))
             for name in off:
                 found[name]["own"] = own[name]["rest"]
+        if off and self.share.count > 1:
+            last = self._compared(parts, name_of, config, self._whole(self.share.last))
+            for name in off:
+                found[name]["last"] = last[name]["rest"]
         if any("word_embeddings" in name or "output_layer" in name for name in off):
             self._halves(found, parts, name_of, config)
         return found
@@ -157,8 +184,8 @@ class Against:
     ) -> dict[str, Any]:
         found = {}
         for weight, first, values in parts:
-            name, key = name_of[weight]
-            wanted = tiny_gpt.shard(whole[key], name, weight).reshape(-1)
+            name = name_of[weight]
+            wanted = tiny_gpt.held(whole, name, weight, config, self.kind).reshape(-1)
             wanted = wanted[first : first + len(values)]
             got = values.detach().cpu().double()
             sharded = bool(getattr(weight, "tensor_model_parallel", False))
@@ -202,9 +229,14 @@ def reduced(model: Any) -> Iterator[tuple[Any, int, Any]]:
 def distance(value: Any, whole: Any) -> float:
     """The relative error of what this rank has of a value of the whole model.
 
-    Tensor parallel ranks have parts of the tokens (the first dimension), or of what the last one
-    counts.
+    Context parallel ranks have two parts of the tokens (the first dimension), tensor parallel
+    ranks parts of the tokens, or of what the last dimension counts.
     """
+    parts = parallel_state.get_context_parallel_world_size()
+    if parts > 1 and value.shape[0] < len(whole):
+        place = parallel_state.get_context_parallel_rank()
+        pieces = whole.chunk(2 * parts)
+        whole = torch.cat([pieces[place], pieces[2 * parts - 1 - place]])
     value = value.detach()
     if value.dim() > whole.dim():
         value = value.flatten(2)

@@ -194,8 +194,7 @@ def compared(run: Any, steps: int) -> dict[str, float]:
     worst = dict.fromkeys(("weights", *STATE.values()), 0.0)
 
     def whole(kind: str, name: str, weight: Any) -> Any:
-        key = tiny_gpt.in_reference(name, run.config, run.kind)
-        return tiny_gpt.shard(wanted[kind][key], name, weight)
+        return tiny_gpt.held(wanted[kind], name, weight, run.config, run.kind)
 
     for weight, name in names.items():
         off = error_of(weight, whole("weights", name, weight))

@@ -82,6 +82,7 @@ def _redirect(torch: Any) -> None:
             self, function: Any, _: Any, arguments: Any = (), options: Any = None
         ) -> Any:
             options = dict(options or {})
+            options.pop("pin_memory", None)  # there is nothing to copy to
             if "device" in options:
                 options["device"] = place(options["device"])
             if function is torch.Tensor.to:

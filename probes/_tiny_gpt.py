@@ -19,6 +19,7 @@ from megatron.core.transformer.transformer_block import TransformerBlockSubmodul
 from megatron.core.transformer.transformer_config import TransformerConfig
 
 reference = _probe.neighbour("_reference")
+fused = _probe.neighbour("_fused")
 HIDDEN = reference.HIDDEN
 SEQUENCE = reference.SEQUENCE
 
@@ -35,6 +36,9 @@ def configuration(layout: Layout, kind: Any) -> Any:
         "expert_model_parallel_size": layout.ep,
         "expert_tensor_parallel_size": layout.expert_tensor,
     }
+    if kind.bf16:
+        experts |= {"moe_router_dtype": "fp32", **fused.GROUPED}
+    dtype = torch.bfloat16 if kind.bf16 else torch.float32
     return TransformerConfig(
         num_layers=kind.layers,
         hidden_size=HIDDEN,
@@ -55,8 +59,10 @@ def configuration(layout: Layout, kind: Any) -> Any:
         attention_softmax_in_fp32=True,
         sequence_parallel=layout.tp > 1,
         use_cpu_initialization=True,
-        params_dtype=torch.float32,
-        pipeline_dtype=torch.float32,
+        bf16=kind.bf16,
+        params_dtype=dtype,
+        pipeline_dtype=dtype,
+        context_parallel_size=layout.cp,
         tensor_model_parallel_size=layout.tp,
         pipeline_model_parallel_size=layout.pp,
         **(experts if kind.experts else {}),
@@ -76,10 +82,14 @@ def build(config: Any, kind: Any) -> Any:
     """The part of the model that this rank has, on the CPU, with drawn weights."""
     layer = get_gpt_layer_local_spec(
         num_experts=config.num_moe_experts,
-        moe_grouped_gemm=False,
         qk_layernorm=False,
         normalization="RMSNorm",
+        **(fused.GROUPED if kind.bf16 else {"moe_grouped_gemm": False}),
     )
+    if kind.bf16:
+        fused.install()
+        attention = layer.submodules.self_attention.submodules
+        attention.core_attention = fused.FlashAttention
     layer.submodules.input_layernorm = layer.submodules.pre_mlp_layernorm = Norm
     model = GPTModel(
         config=config,
@@ -97,8 +107,24 @@ def build(config: Any, kind: Any) -> Any:
     )
     whole = reference.Model(kind._replace(adapters=False)).weights
     for name, weight in model.named_parameters():
-        weight.data.copy_(shard(whole[in_reference(name, config, kind)], name, weight))
+        weight.data.copy_(held(whole, name, weight, config, kind))
     return model
+
+
+def held(whole: dict[str, Any], name: str, weight: Any, config: Any, kind: Any) -> Any:
+    """What this rank holds of a weight, or of the same of its gradient or moments."""
+    grouped = re.search(r"\.experts\.weight([12])$", name)
+    if not grouped:
+        return shard(whole[in_reference(name, config, kind)], name, weight)
+    # Of all experts of this rank one behind the other, as the factor on the right.
+    path = globally(name, config)[: -len(grouped[0])]
+    count = config.num_moe_experts // config.expert_model_parallel_size
+    first = count * parallel_state.get_expert_model_parallel_rank()
+    names = (
+        f"{path}.experts.local_experts.{one}.linear_fc{grouped[1]}.weight"
+        for one in range(first, first + count)
+    )
+    return torch.stack([whole[one].T for one in names]).reshape(weight.shape)
 
 
 def in_reference(name: str, config: Any, kind: Any) -> str:

@@ -25,6 +25,8 @@ from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.optimizer_param_scheduler import OptimizerParamScheduler
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+from megatron.core.transformer.module import Float16Module
+from megatron.core.utils import get_batch_on_this_cp_rank
 
 tiny_gpt = _probe.neighbour("_tiny_gpt")
 lora = _probe.neighbour("_lora")
@@ -70,11 +72,13 @@ class Training:
             DistributedDataParallelConfig(
                 grad_reduce_in_fp32=True, overlap_grad_reduce=False, use_distributed_optimizer=True
             ),
-            self.bare.to(place),
+            (Float16Module(self.config, self.bare) if self.kind.bf16 else self.bare).to(place),
         )
         self.watch = not_finite.Watch(self.bare, lambda name: tiny_gpt.globally(name, self.config))
         self.config.finalize_model_grads_func = finalize_model_grads
-        self.optimizer = get_megatron_optimizer(options(reference.Recipe()), [self.model])
+        self.optimizer = get_megatron_optimizer(
+            options(reference.Recipe(), self.config), [self.model]
+        )
         self.scheduler = scheduler(self.optimizer, reference.Recipe())
 
     def step(self, measure: Callable[[str, Any], None] | None = None) -> Step:
@@ -85,7 +89,8 @@ class Training:
             watching.enter_context(self.watch)
             if measure:
                 seen = watching.enter_context(self.against.modules(self.bare, self.config))
-                measure("modules", seen)
+                for key, one in seen.items():
+                    measure(key, one)
             loss = self._through(self.share.mine, forward_only=False)
         if measure:
             measure("gradients", self.against.gradients(self.model, self.config))
@@ -112,13 +117,16 @@ class Training:
         return self._average([float(one["loss"]) for one in reduced])
 
     def _average(self, losses: list[float]) -> float | None:
-        """The mean of all data parallel ranks, over gloo, as trainers gather what they print."""
+        """The mean of all data parallel ranks, over gloo, as trainers gather what they print.
+
+        Context parallel ranks have each its part of a sum.
+        """
         if not losses:
             return None
-        group = parallel_state.get_data_parallel_group_gloo()
+        group = parallel_state.get_data_parallel_group_gloo(with_context_parallel=True)
         total = torch.tensor(sum(losses) / len(losses), device="cpu")
         torch.distributed.all_reduce(total, group=group)
-        return total.item() / group.size()
+        return total.item() / parallel_state.get_data_parallel_world_size()
 
     def _forward(self, texts: Iterator[Any], model: Any) -> Any:
         text = next(texts).to(self.place)
@@ -126,7 +134,10 @@ class Training:
         length = tiny_gpt.SEQUENCE
         positions = torch.arange(length, device=self.place).expand_as(tokens)
         mask = torch.ones(1, 1, length, length, dtype=torch.bool).triu(1).to(self.place)
-        return model(tokens, positions, mask, labels=labels), mean
+        batch = {"tokens": tokens, "labels": labels, "positions": positions}
+        mine = get_batch_on_this_cp_rank(batch)
+        output = model(mine["tokens"], mine["positions"], mask, labels=mine["labels"])
+        return output, mean
 
     @property
     def reports(self) -> bool:
@@ -144,6 +155,20 @@ class Training:
             "micro_batches": self.share.count,
             "data": len(self.share.texts) // self.share.count,
             "tensor": int(parallel_state.get_tensor_model_parallel_world_size()),
+        }
+
+    @property
+    def dtypes(self) -> dict[str, list[str]]:
+        """Of the weights, of what their gradients are added up in, and of what is optimized."""
+        groups = [group for one in self.optimizers() for group in one.optimizer.param_groups]
+        found = {
+            "weights": [one for _, one in self._trained()],
+            "gradients": [one.main_grad for _, one in self._trained()],
+            "optimizer": [one for group in groups for one in group["params"]],
+        }
+        return {
+            what: sorted({str(one.dtype).removeprefix("torch.") for one in several})
+            for what, several in found.items()
         }
 
     @property
@@ -223,7 +248,7 @@ def share(seed: int) -> Any:
     return against.Share(texts, parallel_state.get_data_parallel_rank() * each, each)
 
 
-def options(recipe: Any) -> Any:
+def options(recipe: Any, config: Any) -> Any:
     return OptimizerConfig(
         optimizer="adam",
         lr=recipe.rate,
@@ -233,7 +258,8 @@ def options(recipe: Any) -> Any:
         adam_beta2=recipe.betas[1],
         adam_eps=recipe.epsilon,
         clip_grad=recipe.clip,
-        params_dtype=torch.float32,
+        bf16=config.bf16,
+        params_dtype=config.params_dtype,
         use_distributed_optimizer=True,
     )
 
@@ -256,6 +282,7 @@ def scheduler(optimizer: Any, recipe: Any) -> Any:
 
 
 def mean(output: Any) -> Any:
-    loss = output.float().mean()
+    """Of the whole sequence; a context parallel rank has its part of the sum."""
+    loss = output.float().mean() / parallel_state.get_context_parallel_world_size()
     # The schedule divides the loss in place.
     return loss, {"loss": loss.detach().clone()}

@@ -6,6 +6,8 @@ are the same on every device and under every layout. Recorded of each layout: lo
 and learning rate of every step, where its forward passes first met a number that is not finite,
 and by how much adapters that must be equal on several ranks differ. After eight steps everything
 is saved; at the end fresh processes load it, evaluate it, and take the last two steps again.
+Trainings in bfloat16, with flash attention, grouped matrix products and context parallelism, take
+three steps and save nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import _on_megatron
 import _probe
@@ -25,40 +27,73 @@ from _probe import Probe
 
 STEPS = 10
 AGAIN = 2
+# In bfloat16: a second one shows what the optimizer wrote, a third one its moments.
+FEW = 3
 MOST_EXPERT_RANKS = 4
 HIDDEN = 64
+SEQUENCE = 32
 
 
-def layouts(world_size: int) -> dict[Layout, dict[str, Any]]:
-    """What is trained under which layout: adapters with experts, a pipeline, data parallelism.
+class Training(NamedTuple):
+    """A layout and what differs from the usual model under it."""
+
+    layout: Layout
+    kind: dict[str, Any]
+
+    @property
+    def bf16(self) -> bool:
+        return bool(self.kind.get("bf16"))
+
+    @property
+    def name(self) -> str:
+        return f"{'bfloat16 ' if self.bf16 else ''}{self.layout.name}"
+
+
+ALONE = {"experts": 0, "adapters": False}
+TIED = {"adapters": False, "tied": True}
+BF16 = {"adapters": False, "bf16": True}
+
+
+def trainings(world_size: int) -> list[Training]:
+    """Adapters with experts, a pipeline, data parallelism, and what runs in bfloat16.
 
     The expert tensor parallel size is 1: what is not sharded of an expert's adapter would differ.
     """
-    alone = {"experts": 0, "adapters": False}
     if world_size % 2:
-        return {Layout(etp=1): {}, Layout(): alone}
+        whole = Layout(etp=1)
+        return [Training(whole, {}), Training(Layout(), ALONE), Training(whole, BF16)]
     experts = Layout(tp=2, ep=min(max(world_size // 2, 2), MOST_EXPERT_RANKS), etp=1)
     pipeline = Layout(tp=2, pp=2, ep=2, etp=1) if world_size % 4 == 0 else Layout(pp=2, etp=1)
-    found = {experts: {}, pipeline: {"adapters": False, "tied": True}, Layout(): alone}
-    return {one: kind for one, kind in found.items() if one.fits(world_size)}
+    context = Layout(tp=2 if world_size % 4 == 0 else 1, ep=2, cp=2, etp=1)
+    several = [
+        Training(experts, {}),
+        Training(pipeline, TIED),
+        Training(Layout(), ALONE),
+        Training(experts, BF16),
+        Training(context, BF16),
+    ]
+    return [one for one in several if one.layout.fits(world_size)]
 
 
-def asked(probe: Probe) -> tuple[Layout, ...]:
+def asked(probe: Probe) -> list[Training]:
     """The layout that the user asks for, where it can be trained here; else the reason is kept."""
     if not probe.asked:
-        return ()
+        return []
     layout = Layout(**{"etp": 1, **probe.asked})
     reason = ""
     if not layout.fits(probe.world_size):
         reason = f"it does not fit {probe.world_size} ranks"
-    elif layout.cp > 1:
-        reason = "the attention of a plain megatron.core knows no context parallelism"
+    elif SEQUENCE % (layout.tp * (2 * layout.cp if layout.cp > 1 else 1)):
+        reason = f"the tiny model's sequences have {SEQUENCE} tokens"
     elif HIDDEN % max(layout.tp, layout.expert_tensor):
         reason = f"the tiny model is {HIDDEN} wide"
+    elif layout.cp > 1:
+        reason = _probe.neighbour("_fused").missing(probe.device)
     if reason:
         probe.measure("left_out", {layout.name: reason})
-        return ()
-    return (layout,)
+        return []
+    # Megatron's own attention knows no context parallelism.
+    return [Training(layout, BF16 if layout.cp > 1 else {})]
 
 
 def fitted(layout: Layout, kind: Mapping[str, Any], device: str) -> dict[str, Any]:
@@ -87,15 +122,17 @@ def body(probe: Probe) -> None:
     with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as own:
         with probe.stage("folder of checkpoints"):
             shared = checkpoints.shared_folder(own)
-        for layout, wish in chosen(probe).items():
-            name = layout.name
-            kind = fitted(layout, wish, probe.device)
+        for one in chosen(probe):
+            name, layout = one.name, one.layout
+            kind = fitted(layout, one.kind, probe.device)
             with _on_megatron.under(probe, layout):
                 with probe.stage(f"model of {name}"):
                     run = tiny.Training(layout, probe.place(), **kind)
                 whole = shared is not None and not run.kind.adapters
                 path = os.path.join(str(shared) if whole else own, name)
                 train(probe, run, name, path, found, checkpoints if whole else None)
+            if one.bf16:
+                continue
             failed = found[name]["saved"].get("failed")
             saved[name] = (layout, kind, path, whole and [*failed])
         with probe.stage("resume in fresh processes"):
@@ -104,26 +141,33 @@ def body(probe: Probe) -> None:
             checkpoints.meet()
 
 
-def chosen(probe: Probe) -> dict[Layout, dict[str, Any]]:
-    """What is asked for first, then the usual ones."""
-    usual = layouts(probe.world_size)
-    first: dict[Layout, dict[str, Any]] = {one: {} for one in asked(probe)}
-    return first | {one: wish for one, wish in usual.items() if one not in first}
+def chosen(probe: Probe) -> list[Training]:
+    """What is asked for first, then the usual ones, as far as there is what they take."""
+    first = asked(probe)
+    names = {one.name for one in first}
+    several = [*first, *(one for one in trainings(probe.world_size) if one.name not in names)]
+    reason = _probe.neighbour("_fused").missing(probe.device)
+    if reason:
+        probe.measure("not_run", {one.name: reason for one in several if one.bf16})
+    return [one for one in several if not (reason and one.bf16)]
 
 
 def train(
     probe: Probe, run: Any, name: str, path: str, found: dict[str, Any], checkpoints: Any
 ) -> None:
-    """Ten steps; what is known so far is recorded after each."""
+    """All steps; what is known so far is recorded after each."""
+    steps = FEW if run.kind.bf16 else STEPS
     one: dict[str, Any] = {"losses": [], "grad_norms": [], "learning_rates": [], "seconds": []}
-    one |= {"kind": run.kind._asdict(), **run.sizes}
-    one |= {"place": probe.place(), "stage": run.stage, "not_finite": []}
+    one |= {"kind": run.kind._asdict(), **run.sizes, "dtypes": run.dtypes}
+    if run.kind.bf16:
+        one["kernels"] = _probe.neighbour("_fused").kernels(run.config, probe.device)
+    one |= {"place": probe.place(), "stage": run.stage, "not_finite": [], "steps": steps}
     found[name] = one
     with probe.stage(f"reference of {name}"):
-        trace = run.against.trace(STEPS)
+        trace = run.against.trace(steps)
         one["reference"] = trace._asdict()
-    for number in range(1, STEPS + 1):
-        if number == STEPS - AGAIN + 1:
+    for number in range(1, steps + 1):
+        if number == STEPS - AGAIN + 1 and not run.kind.bf16:
             with probe.stage(f"checkpoint of {name}"):
                 save(probe, run, path, one, checkpoints)
         with probe.stage(f"step {number} of {name}"):

@@ -40,6 +40,17 @@ def test_a_training_that_goes_on() -> None:
     assert "1 ranks on cpu: TP2" in finding.found
 
 
+def test_what_trains_in_bfloat16_is_not_saved() -> None:
+    layouts = {"TP2": BEFORE, "bfloat16 TP2": {"losses": [4.5], "kind": {"bf16": True}}}
+    values = {"layouts": layouts, "resumed": {"TP2": AFTER}}
+    ranks = (ProbeResult(rank=0, ok=True, values=values),)
+    run = ProbeRun(probe="smoke-train", device="cpu", exit_code=0, ranks=ranks)
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
+    (finding,) = judge(case, [one for one in all_checks() if one.id == "checkpoint"])
+    assert finding.level is Level.OK
+    assert "bfloat16" not in finding.found
+
+
 def test_an_earlier_stage_of_a_pipeline_has_no_loss() -> None:
     assert judged({**AFTER, "evaluated": None, "losses": [None, None]})[0].level is Level.OK
 

@@ -50,7 +50,7 @@ def test_a_good_training_says_what_it_did() -> None:
     (finding,) = trained(FIRST_STAGE, GOOD)
     assert finding.level is Level.OK
     assert finding.found == (
-        "2 ranks on npu: TP2; losses, modules and gradients as in plain torch, 10 steps each; "
+        "2 ranks on npu: TP2; losses, modules and gradients as in plain torch in every step; "
         "megatron.core 0.15.3, through nothing"
     )
 
@@ -283,3 +283,72 @@ def test_a_layout_that_was_asked_for_and_not_trained() -> None:
     (finding,) = judge(case, [one for one in all_checks() if one.id == "smoke-train"])
     assert finding.level is Level.WARNING
     assert finding.found == "it does not fit 4 ranks"
+
+
+BF16 = {"kind": {"bf16": True}, "dtypes": {"gradients": ["float32"], "optimizer": ["float32"]}}
+
+
+def test_bfloat16_may_round_and_says_what_computed() -> None:
+    kernels = {"attention": "npu_fusion_attention", "experts": "npu_grouped_matmul"}
+    rounded = {
+        **changed("losses", 0, 5.002),
+        **BF16,
+        "modules": {"mlp": [1, 0.03]},
+        "gradients": {"router": {**RIGHT, "off": 0.1}},
+        "kernels": kernels,
+    }
+    (finding,) = of_simulated(rounded)
+    assert finding.level is Level.OK
+    assert finding.found.endswith(
+        "in bfloat16 attention by npu_fusion_attention, experts by npu_grouped_matmul; no context "
+        "parallelism on 1 ranks; megatron.core 0.15.3, through nothing"
+    )
+    context = {**rounded, "kernels": {**kernels, "context parallelism": "a ring"}}
+    assert "context parallelism by a ring; megatron" in of_simulated(context)[0].found
+
+
+def test_what_lacks_bfloat16_says_so() -> None:
+    reasons = {"bfloat16 TP2": "torch 2.7.1 has no grouped_mm"}
+    values = {**STACK, "layouts": {"TP2": GOOD}, "not_run": reasons}
+    rank = ProbeResult(rank=0, ok=True, values=values)
+    run = ProbeRun(probe="smoke-train", device="cpu", exit_code=0, ranks=(rank,))
+    case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
+    (finding,) = judge(case, [one for one in all_checks() if one.id == "smoke-train"])
+    assert finding.level is Level.OK
+    assert "; not run: bfloat16 TP2, torch 2.7.1 has no grouped_mm; megatron" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("change", "title", "found"),
+    [
+        (changed("losses", 0, 5.01), "the loss is wrong under TP2 from step 1 on", "loss 5.01000;"),
+        (
+            {
+                "modules": {"mlp": [1, 0.2]},
+                "alike": {"without the causal mask": 0.4, "with the halves swapped": 0.01},
+            },
+            "mlp gives something else under TP2 from step 1 on",
+            "mlp, off by 20.0% on rank 0; it gives what it does in a model with the halves swapped",
+        ),
+        (
+            {"gradients": {"qkv": {**RIGHT, **APART, "own": 0.9, "last": 0.02}}},
+            "gradients are wrong under TP2",
+            "they are those of the last micro-batch alone: micro-batches are not added up",
+        ),
+        (
+            {"dtypes": {"gradients": ["bfloat16", "float32"], "optimizer": ["float32"]}},
+            "gradients are added up and reduced in bfloat16 under TP2",
+            "bfloat16 on rank 0",
+        ),
+        (
+            {"dtypes": {"gradients": ["float32"], "optimizer": ["bfloat16"]}},
+            "the optimizer updates weights of bfloat16 under TP2",
+            "bfloat16 on rank 0",
+        ),
+        ({"steps": 11}, "10 of 11 steps have metrics under TP2", "of 10 steps on rank 0"),
+    ],
+)
+def test_what_is_wrong_in_bfloat16(change: dict[str, Any], title: str, found: str) -> None:
+    (finding,) = of_simulated({**GOOD, **BF16, **change})
+    assert finding.title == f"smoke-train: {title}"
+    assert found in finding.found

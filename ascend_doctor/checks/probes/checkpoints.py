@@ -55,7 +55,8 @@ def checkpoint(case: Case) -> Iterator[Finding]:
         if unsaved:
             return
         raise Unknown("the probe smoke-train did not come as far")
-    names = list(measured[0].values["layouts"])
+    layouts = measured[0].values["layouts"].items()
+    names = [name for name, one in layouts if not (one.get("kind") or {}).get("bf16")]
     exact = run.device == "cpu" or run.simulated
     unloaded = [
         found

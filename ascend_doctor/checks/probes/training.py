@@ -88,7 +88,11 @@ def smoke_train(case: Case) -> Iterator[Finding]:
 
     Megatron's distributed optimizer, its schedules and its parallelism run under layouts that fit
     the number of ranks: LoRA (r=8, alpha=32) on experts with tensor parallelism, all weights in a
-    pipeline with a tied embedding, and all weights of a dense model with data parallelism. The same
+    pipeline with a tied embedding, and all weights of a dense model with data parallelism. Then
+    three steps of all weights in bfloat16, with flash attention and grouped matrix products
+    (npu_fusion_attention, npu_grouped_matmul), once under tensor and expert parallelism and once
+    under context parallelism. megatron.core's own attention refuses that without Transformer Engine
+    or MindSpeed; the probe's gathers keys and values. The same
     model is written once more in plain torch, without Megatron, and trained on the CPU in float64.
     Compared are the loss of every step, what each module gives in the first forward pass, the
     gradient of each weight after it was reduced, and the gradient norm. So a wrong scale of
@@ -119,8 +123,23 @@ def smoke_train(case: Case) -> Iterator[Finding]:
     yield note(
         "A tiny model trains as it should",
         found=f"{run.where}: {', '.join(layouts)}; losses, modules and gradients as in plain "
-        f"torch, {_STEPS} steps each; {_stack(run)}",
+        f"torch in every step; {_kernels(run)}{_stack(run)}",
     )
+
+
+def _kernels(run: ProbeRun) -> str:
+    """What computed in bfloat16, and what has not been run."""
+    found: dict[str, str] = {}
+    for one in _layouts(run.ranks[0]).values():
+        found |= one.get("kernels") or {}
+    if missing := run.ranks[0].values.get("not_run"):
+        return "".join(f"not run: {name}, {reason}; " for name, reason in missing.items())
+    if not found:
+        return ""
+    text = ", ".join(f"{what} by {kernel}" for what, kernel in found.items())
+    if "context parallelism" not in found:
+        text += f"; no context parallelism on {run.world_size} ranks"
+    return f"in bfloat16 {text}; "
 
 
 def _layouts(result: ProbeResult) -> Mapping[str, Mapping[str, Any]]:
@@ -148,6 +167,7 @@ def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
         yield bad
         return
     yield from _silent(run, name)
+    yield from _narrow(run, name)
     yield from against_reference(
         run, name, {one.rank: _layouts(one).get(name, {}) for one in run.ranks}
     )
@@ -202,15 +222,37 @@ def _left_out(run: ProbeRun) -> Iterator[Finding]:
 def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
     """Ranks that ended well and have no metrics for some step."""
     for one in run.ranks:
-        steps = len(_layouts(one).get(name, {}).get("grad_norms", []))
-        if one.ok and steps < _STEPS:
+        layout = _layouts(one).get(name, {})
+        steps, wanted = len(layout.get("grad_norms", [])), layout.get("steps", _STEPS)
+        if one.ok and steps < wanted:
             yield error(
-                f"smoke-train: {steps} of {_STEPS} steps have metrics under {name}",
+                f"smoke-train: {steps} of {wanted} steps have metrics under {name}",
                 found=f"loss and gradient norm of {steps} steps on rank {one.rank}",
-                wanted=f"a loss and a gradient norm in each of {_STEPS} steps",
+                wanted=f"a loss and a gradient norm in each of {wanted} steps",
                 ranks=(one.rank,),
             )
             return
+
+
+def _narrow(run: ProbeRun, name: str) -> Iterator[Finding]:
+    """What float32 is asked for, and is not: nothing else shows it within three steps."""
+    texts = {
+        "gradients": "gradients are added up and reduced in",
+        "optimizer": "the optimizer updates weights of",
+    }
+    for one in run.ranks:
+        dtypes = _layouts(one).get(name, {}).get("dtypes") or {}
+        for what, text in texts.items():
+            other = [dtype for dtype in dtypes.get(what, []) if dtype != "float32"]
+            if other:
+                yield error(
+                    f"smoke-train: {text} {', '.join(other)} under {name}",
+                    found=f"{', '.join(other)} on rank {one.rank}",
+                    wanted="float32, as grad_reduce_in_fp32 and the distributed optimizer give it",
+                    because="Additions that are smaller than a 256th of what is there are lost.",
+                    ranks=(one.rank,),
+                )
+                return
 
 
 def _unequal(run: ProbeRun, name: str, key: str, what: str) -> Iterator[Finding]:
