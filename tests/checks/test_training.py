@@ -301,7 +301,7 @@ def test_bfloat16_may_round_and_says_what_computed() -> None:
     assert finding.level is Level.OK
     assert finding.found.endswith(
         "in bfloat16 attention by npu_fusion_attention, experts by npu_grouped_matmul; no context "
-        "parallelism on 1 ranks; megatron.core 0.15.3, through nothing"
+        "parallelism, which takes an even number of ranks; megatron.core 0.15.3, through nothing"
     )
     context = {**rounded, "kernels": {**kernels, "context parallelism": "a ring"}}
     assert "context parallelism by a ring; megatron" in of_simulated(context)[0].found

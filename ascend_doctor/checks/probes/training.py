@@ -138,7 +138,7 @@ def _kernels(run: ProbeRun) -> str:
         return ""
     text = ", ".join(f"{what} by {kernel}" for what, kernel in found.items())
     if "context parallelism" not in found:
-        text += f"; no context parallelism on {run.world_size} ranks"
+        text += "; no context parallelism, which takes an even number of ranks"
     return f"in bfloat16 {text}; "
 
 
