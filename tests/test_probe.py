@@ -425,6 +425,16 @@ def test_a_wrong_value_is_seen_by_every_rank(examined_python: Path) -> None:
         ]
 
 
+def test_a_module_of_the_current_folder_is_not_run(
+    examined_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    run = allreduce(examined_python, ranks=2)
+    assert [one.ok for one in run.ranks] == [True, True]
+    assert not (tmp_path / "ran").exists()
+
+
 def test_one_device_computes(examined_python: Path) -> None:
     several = plan(2, device="cpu", nproc=1, python=str(examined_python))
     one = next(one for one in several if one.probe == "device")

@@ -328,6 +328,7 @@ def strays_ended() -> Iterator[None]:
         yield
         return
     adopt(on=True)
+    _load_unwinder()
     _before = _children()
     try:
         yield
@@ -337,9 +338,24 @@ def strays_ended() -> Iterator[None]:
         adopt(on=False)
 
 
+def _load_unwinder() -> None:
+    """Load what glibc loads to end a thread, while there are descriptors to load it with.
+
+    Collectors that are left behind end so with the interpreter; without descriptors the process
+    aborts: "libgcc_s.so.1 must be installed for pthread_exit to work".
+    """
+    import ctypes  # noqa: PLC0415 - as above
+
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libgcc_s.so.1")
+
+
 def _children() -> set[int]:
     found: set[int] = set()
-    for thread in os.listdir("/proc/self/task"):
+    threads: list[str] = []
+    with contextlib.suppress(OSError):  # no descriptor is left
+        threads = os.listdir("/proc/self/task")
+    for thread in threads:
         with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:
             found.update(map(int, file.read().split()))
     return found

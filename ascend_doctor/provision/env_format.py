@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ascend_doctor.errors import DoctorError
@@ -32,14 +32,15 @@ def text(changes: Iterable[Change], form: str) -> str:
         return _json(changes)
     if form == "dotenv":
         return "".join(_dotenv(changes))
-    return "\n".join(_script(changes, form)) + "\n"
+    return "\n".join(_script(tuple(changes), form)) + "\n"
 
 
-def _script(changes: Iterable[Change], shell: str) -> Iterator[str]:
+def _script(changes: Sequence[Change], shell: str) -> Iterator[str]:
     r"""One compound command: a shell that is given only a part of it runs none of it.
 
     Each step runs where the one before it went well (a variable may be read-only), so the status
-    tells of all. ``\builtin`` passes by functions and aliases named like what is used.
+    tells of all. ``\builtin`` passes by functions and aliases named like what is used. Nothing passes
+    by a function of that name itself, so the end looks at the outcome: ``[[`` is no command.
     """
     fish = shell == "fish"
     builtin = "builtin" if fish else "\\builtin"
@@ -56,8 +57,14 @@ def _script(changes: Iterable[Change], shell: str) -> Iterator[str]:
             yield f"{builtin} unset -v {change.name} &&"
         else:
             yield f"{builtin} export {change.name}={_posix(change.value)} &&"
-    yield f"{builtin} true"
+    yield f"{builtin} true" if fish or not changes else _done(changes[0])
     yield "end" if fish else "}"
+
+
+def _done(change: Change) -> str:
+    if change.value is None:
+        return f"[[ -z ${{{change.name}+x}} ]]"
+    return f'[[ "${{{change.name}-}}" == {_posix(change.value)} ]]'
 
 
 def _posix(value: str) -> str:

@@ -15,6 +15,9 @@ from ascend_doctor.render import FORMATS
 from tests.hostile import seeds
 from tests.hostile.mutations import as_bytes, as_json, as_tree, as_yaml, by_hand, everywhere
 
+# The file as it is: where it is refused, broken ones would be refused for the same reason.
+WHOLE = "whole"
+
 
 class Job(NamedTuple):
     """``name`` says what is tried; ``shape`` is the format of what it prints."""
@@ -61,6 +64,7 @@ def _reports(files: Files) -> Iterator[Job]:
     data = as_json(report)
     whole = files.put("n0.json", data)
     broken = [
+        (WHOLE, data),
         *by_hand(),
         *(("tree", one) for one in as_tree(report, as_json, 70, "judge")),
         *(("bytes", one) for one in as_bytes(data, 30, "judge")),
@@ -131,7 +135,8 @@ def _ill(finding: dict[str, object]) -> dict[str, object]:
 def _logs(files: Files) -> Iterator[Job]:
     shapes = cycle(FORMATS)
     data = seeds.log()
-    broken = [*by_hand(), *(("bytes", one) for one in as_bytes(data, 60, "diagnose"))]
+    broken = [(WHOLE, data), *by_hand()]
+    broken += [("bytes", one) for one in as_bytes(data, 60, "diagnose")]
     for name, text in broken:
         shape = next(shapes)
         file = files.put("train.log", text)
@@ -149,7 +154,8 @@ def _launches(files: Files) -> Iterator[Job]:
         ("pod.yaml", pod),
         ("train.py", seeds.ENTRY.encode()),
     ):
-        broken = [*by_hand(), *(("bytes", one) for one in as_bytes(data, 20, name))]
+        broken = [(WHOLE, data), *by_hand()]
+        broken += [("bytes", one) for one in as_bytes(data, 20, name)]
         if name == "pod.yaml":
             broken += [("tree", one) for one in as_tree(seeds.POD, as_yaml, 25, name)]
         for what, text in broken:
@@ -161,6 +167,7 @@ def _launches(files: Files) -> Iterator[Job]:
 def _models(files: Files) -> Iterator[Job]:
     shapes = cycle(("text", "json", "html"))
     broken = [
+        (WHOLE, as_json(seeds.MODEL)),
         *by_hand(),
         *(("tree", one) for one in as_tree(seeds.MODEL, as_json, 30, "plan")),
         *(("bytes", one) for one in as_bytes(as_json(seeds.MODEL), 10, "plan")),
@@ -178,6 +185,7 @@ def _locks(files: Files) -> Iterator[Job]:
     data = as_yaml(seed)
     prefix = str(files.folder / "prefix")
     broken = [
+        (WHOLE, data),
         *by_hand(),
         *(("tree", one) for one in as_tree(seed, as_yaml, 10, "lock")),
         *(("bytes", one) for one in as_bytes(data, 4, "lock")),
@@ -187,10 +195,9 @@ def _locks(files: Files) -> Iterator[Job]:
         plan = ("--locked", "--lock", file, "--prefix", prefix, "--dry-run", "--yes")
         yield Job(f"setup --locked {name}", ("setup", *plan))
         if number % 9 == 0:
-            script = ("--locked", "--lock", file, "--prefix", prefix, "--script", "--yes")
-            yield Job(f"setup --script {name}", ("setup", *script))
             folder = Path(file).parent
-            (folder / "SHA256SUMS").write_bytes(seeds.sums(folder) if number % 2 else text)
+            own = name == WHOLE or number % 2
+            (folder / "SHA256SUMS").write_bytes(seeds.sums(folder) if own else text)
             bundle = ("--offline", "--from", str(folder), "--prefix", prefix, "--dry-run", "--yes")
             yield Job(f"setup --from {name}", ("setup", *bundle))
 
@@ -200,6 +207,7 @@ def _machines(files: Files) -> Iterator[Job]:
     healthy = files.new("machine.yaml").parent / "machine"
     seed = seeds.machine(healthy)
     broken = [
+        (WHOLE, as_yaml(seed)),
         *by_hand(),
         *(("tree", one) for one in as_tree(seed, as_yaml, 20, "replay")),
         *(("bytes", one) for one in as_bytes(as_yaml(seed), 8, "replay")),
@@ -210,8 +218,9 @@ def _machines(files: Files) -> Iterator[Job]:
         told = ("check", "-l", "0", "-q", "--replay", folder, "--format", shape)
         yield Job(f"check --replay {name}", told, shape)
     lock = seeds.lock(files.new(locks.FILE).parent)
-    quick = ("check", "-l", "0", "-q", "--replay", str(healthy), "--only", "stack-*")
+    quick = ("check", "-l", "0", "-q", "--replay", str(healthy))
     for name, text in (
+        (WHOLE, as_yaml(lock)),
         *by_hand(),
         *(("tree", one) for one in as_tree(lock, as_yaml, 40, "--lock")),
     ):
@@ -221,26 +230,42 @@ def _machines(files: Files) -> Iterator[Job]:
 def _rows(files: Files) -> Iterator[Job]:
     """Rows of a matrix of the site, and its settings."""
     log = files.put("train.log", b"own error 7\nRuntimeError: x\n")
-    failure = seeds.FAILURE
+    shown = {**seeds.FAILURE, "title": everywhere(""), "cause": everywhere("c")}
     for name, text in (
+        (WHOLE, as_yaml(seeds.FAILURES)),
         *by_hand(),
-        *(("tree", one) for one in as_tree(failure, as_yaml, 25, "rows")),
-        *(("hostile", as_yaml(everywhere({**failure, "id": "own-failure"}))),) * 1,
-        ("shown", as_yaml({**failure, "title": everywhere(""), "cause": everywhere("c")})),
+        *(("tree", one) for one in as_tree(seeds.FAILURES, as_yaml, 25, "rows")),
+        ("hostile", as_yaml({"schema": 1, "failures": [everywhere(seeds.FAILURE)]})),
+        ("shown", as_yaml({"schema": 1, "failures": [shown]})),
     ):
-        place = files.new("own-failure.yaml")
-        folder = place.parent / "failures"
-        folder.mkdir()
-        (folder / "own-failure.yaml").write_bytes(text)
-        told = ("diagnose", log, "--matrix", str(place.parent))
+        told = ("diagnose", log, "--matrix", _overlay(files, "failures/own.yaml", text))
         yield Job(f"diagnose --matrix {name}", told)
+    shown = {**seeds.STACK, "title": everywhere("t")}
     for name, text in (
+        (WHOLE, as_yaml(seeds.STACK)),
+        *by_hand(),
+        *(("tree", one) for one in as_tree(seeds.STACK, as_yaml, 15, "stacks")),
+        ("shown", as_yaml(shown)),
+    ):
+        folder = _overlay(files, "stacks/our-site.yaml", text)
+        yield Job(f"matrix list {name}", ("matrix", "list", "--matrix", folder))
+        yield Job(f"matrix lint {name}", ("matrix", "lint", "--matrix", folder))
+    for name, text in (
+        (WHOLE, as_yaml(seeds.SETTINGS)),
         *by_hand(),
         *(("tree", one) for one in as_tree(seeds.SETTINGS, as_yaml, 20, "config")),
     ):
         script = files.put("launch.sh", seeds.SCRIPT.encode())
         told = ("lint", script, "--config", files.put("ascend-doctor.yaml", text))
         yield Job(f"lint --config {name}", told)
+
+
+def _overlay(files: Files, name: str, text: bytes) -> str:
+    """A folder with rows of a site."""
+    place = files.new("rows")
+    (place / name).parent.mkdir(parents=True)
+    (place / name).write_bytes(text)
+    return str(place)
 
 
 def written(folder: Path) -> list[Job]:

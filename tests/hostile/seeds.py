@@ -69,6 +69,15 @@ FAILURE = {
     "fix": "f",
     "sources": ["https://example.org"],
 }
+FAILURES = {"schema": 1, "failures": [FAILURE]}
+STACK = {
+    "schema": 1,
+    "id": "our-site",
+    "title": "What we run",
+    "status": "verified",
+    "components": {"megatron-lm": "==core_v0.15.3", "cann": "==9.0.1"},
+    "sources": [{"url": "https://wiki.example.com/stack", "date": "2026-11-01"}],
+}
 
 
 def report() -> dict[str, Any]:

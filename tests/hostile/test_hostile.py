@@ -15,7 +15,7 @@ import pytest
 
 from ascend_doctor.render import FORMATS
 from tests.hostile import runner
-from tests.hostile.commands import Job, written
+from tests.hostile.commands import WHOLE, Job, written
 
 ROOT = Path(__file__).parents[2]
 CODES = {0, 1, 2, 3}
@@ -37,6 +37,10 @@ def test_every_hostile_input_ends_well(tmp_path: Path) -> None:
     ]
     assert not wrong, f"{len(wrong)} of {len(jobs)}:\n" + "\n".join(wrong)
     assert not list(tmp_path.rglob("owned"))
+    whole = [n for n, job in enumerate(jobs) if job.name.endswith(f" {WHOLE}")]
+    assert len(whole) >= 14
+    refused = [f"{jobs[n].name}: {results[n]['err']}" for n in whole if results[n]["code"] == 2]
+    assert not refused, "the whole file is to be read"
     shown = [
         result
         for job, result in zip(jobs, results, strict=True)

@@ -134,6 +134,19 @@ def test_functions_named_like_what_is_used_are_passed_by(shell: str, tmp_path: P
     assert after == [own | {"A": "1"}, own]
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("change", [Change("A", "1", "a test"), Change("B", None, "a test")])
+def test_a_function_named_builtin_makes_it_fail(shell: str, change: Change, tmp_path: Path) -> None:
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (tmp_path / "part").write_text(text([change], shell))
+    script = f"builtin() {{ :; }}\n. '{tmp_path}/part'\nprintf %s \"$?\""
+    done = run(shell, script.encode(), folder, BASE | {"B": "1"})
+    assert done.stdout == b"1"
+    done = run(shell, script.partition("\n")[2].encode(), folder, BASE | {"B": "1"})
+    assert done.stdout == b"0"
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_failure_is_a_false_status_and_nothing_else(shell: str, tmp_path: Path) -> None:
     folder = tmp_path / "empty"

@@ -1,6 +1,8 @@
 """Hostile surroundings of a level 0: what a shell does around it, and how it may end.
 
-In a script ``$D`` is the doctor, ``$Q`` the options of a quick check; ``tool`` makes an npu-smi.
+In a script ``$D`` is the doctor, ``$Q`` the options of a quick check. ``tool`` makes an npu-smi,
+``lock`` prints the lock of a stack of one checkout, with replacements, ``repository`` makes one to
+fetch from, ``row`` writes a known failure.
 ``same`` stands for the exit code that the check has here without anything hostile.
 """
 
@@ -24,13 +26,57 @@ class Row(NamedTuple):
     root: bool = False
 
 
+FUNCTIONS = r"""
+tool() { printf '#!/bin/sh\n%s\n' "$1" >bin/npu-smi; chmod +x bin/npu-smi; }
+row() {
+  mkdir -p o/failures
+  printf '{schema: 1, failures: [{id: own, title: %s, severity: fatal, matches: [own error],
+    example: own error 7, basis: log, cause: c, fix: f, sources: ["https://example.org"]}]}' "$1" \
+    >o/failures/own.yaml
+  touch -d @1700000000 o/failures/own.yaml
+}
+lock() { "$PY" - "$@" <<'END'
+import platform, sys
+text = f'''schema: 1
+tool_version: 0.1.0
+id: core_v0.15.3-0123456789
+created_at: "2026-11-21T00:00:00+00:00"
+wish: {{megatron: 0.15.3}}
+python:
+  version: {platform.python_version()}
+  tag: cp{sys.version_info[0]}{sys.version_info[1]}
+  arch: {platform.machine()}
+checkouts:
+- name: megatron-lm
+  version: core_v0.15.3
+  ref: core_v0.15.3
+  commit: {"a" * 40}
+  tree: {"b" * 40}
+  url: URL
+  provides: {{megatron-core: 0.15.3}}
+wheels: []
+settings: []
+pythonpath: [src/megatron-lm]
+rows: {{}}
+'''
+for old, new in zip(sys.argv[1::2], sys.argv[2::2]):
+    assert old in text
+    text = text.replace(old, new)
+print(text, end="")
+END
+}
+repository() {
+  git init -q r && git -C r -c user.name=x -c user.email=x@y commit -q --allow-empty -m x
+}
+"""
+
 NESTED = "$PY -c 'print(\"[\" * 100000)'"
 NESTED_MAPS = '$PY -c \'print("{\\"a\\":" * 100000)\''
 # Each line has ten times the values of the one before.
 BOMB = (
     "$PY -c '"
     'print("a0: &a0 {x: 1}"); '
-    '[print(f"a{n}: &a{n} {{<<: [" + ",".join([f"*a{n-1}"] * 9) + "]}}")'
+    '[print(f"a{n}: &a{n} {{<<: [" + ",".join([f"*a{n-1}"] * 9) + "]}")'
     " for n in range(1, 12)]'"
 )
 
@@ -189,6 +235,24 @@ FOLDERS = (
         fast=True,
     ),
     Row(
+        "a cache that another user filled",
+        "echo own error 7 >t; row First; $D diagnose t --matrix o >out; grep First out || exit 99;"
+        "find $HOME/.cache -type f -exec sed -i s/First/Third/ {} +; chown -R 12345 $HOME/.cache;"
+        "$D diagnose t --matrix o >out",
+        (1,),
+        "grep -q First out && ! grep -q Third out",
+        root=True,
+        fast=True,
+    ),
+    Row(
+        "a cache that others filled",
+        "echo own error 7 >t; row First; $D diagnose t --matrix o >out; grep First out || exit 99;"
+        "find $HOME/.cache -type f -exec sed -i s/First/Third/ {} +; chmod -R o+w $HOME/.cache;"
+        "$D diagnose t --matrix o >out",
+        (1,),
+        "grep -q First out && ! grep -q Third out",
+    ),
+    Row(
         "a cache that others can write",
         "$D check $Q >/dev/null; chmod -R o+w $HOME/.cache; date >stamp; $D check $Q",
         then='test -z "$(find $HOME/.cache -newer stamp -type f)"',
@@ -301,9 +365,78 @@ INPUTS = (
     Row("a host file in a pipe", "mkdir d; mkfifo h; $D merge d --expect h", (USAGE,)),
     Row(
         "a bundle with no sums",
-        "mkdir b; : >b/SHA256SUMS; echo '{}' >b/ascend-doctor.lock;"
-        "$D setup --offline --from b --prefix p --yes",
+        "mkdir b; : >b/SHA256SUMS; lock URL file:///nowhere >b/ascend-doctor.lock;"
+        "$D setup --offline --from b --prefix p --dry-run --yes",
         (USAGE,),
+        fast=True,
+    ),
+    Row(
+        "a lock whose ref is an option of git",
+        "repository; lock 'ref: core_v0.15.3' \"ref: '--upload-pack=touch $PWD/ran;'\""
+        " URL file://$PWD/r >l; $D setup --locked --lock l --prefix p --yes",
+        (USAGE,),
+        "! test -e ran",
+        fast=True,
+    ),
+    Row(
+        "a lock whose package is a command",
+        "lock URL file:///nowhere 'megatron-core:' \"'\\$(touch $PWD/ran)':\" >l;"
+        "$D setup --locked --lock l --prefix p --dry-run --yes",
+        (USAGE,),
+    ),
+    Row(
+        "a setup that was killed while git hung",
+        "repository; lock URL file://$PWD/r >l; real=$(command -v git);"
+        'printf \'#!/bin/sh\\ncase "$*" in *fetch*) echo $$ >%s/pid;'
+        ' exec setsid -w sleep 600 <&- >/dev/null 2>&1 9>&-;; esac\\nexec %s "$@"\\n\''
+        " $PWD $real >bin/git; chmod +x bin/git;"
+        "$D setup --locked --lock l --prefix p --yes & killed=$!;"
+        "for n in $(seq 100); do test -s pid && break; sleep 0.2; done; sleep 0.5;"
+        "kill -9 $killed; rm bin/git;"
+        "$D setup --locked --lock l --prefix p --yes 2>err; c=$?; sleep 0.5; exit $c",
+        (1,),
+        "test -s pid && grep -q 'git fetch' err && ! grep -q 'another setup' err",
+    ),
+    Row(
+        "a probe's warning with a password",
+        'echo \'{"schema": 1, "taken_at": "2026-11-22T08:47:27+00:00", "host": {"name": "n"},'
+        ' "probes": [{"probe": "smoke-train", "argv": ["x"], "exit_code": 1, "ranks": [{"probe":'
+        ' "smoke-train", "rank": 0, "world_size": 1, "stage": "x", "stages": {}, "ok": true,'
+        ' "values": {}, "warnings": {"login with --password hunter2hunter2": 3}}]}]}\' >s;'
+        "$D judge s --format json >out",
+        (UNKNOWN,),
+        "grep -q -e --password out && ! grep -q hunter2 out",
+        fast=True,
+    ),
+    Row(
+        "a check whose name is a metric",
+        "$D check $Q --format json >r.json; $PY -c 'import json;"
+        ' told = json.load(open("r.json"));'
+        ' told["findings"][0] |= {"check": "a\\"} 1\\nevil{x=\\"", "level": "error"};'
+        ' json.dump(told, open("r.json", "w"))\';'
+        "$D merge r.json --format prometheus >out",
+        (UNKNOWN,),
+        "! grep -q ^evil out",
+        fast=True,
+    ),
+    Row(
+        "a failure of one's own that changed and kept its time and size",
+        "echo own error 7 >t; row First; $D diagnose t --matrix o; row Later;"
+        "$D diagnose t --matrix o >out",
+        (1,),
+        "grep -q Later out",
+        fast=True,
+    ),
+    Row(
+        "no NPU behind a gate",
+        "$PY -m venv --without-pip v; $D check --preset prolog --python v/bin/python",
+        (1,),
+    ),
+    Row(
+        "a msgspec.py here while a launch is diagnosed",
+        'echo \'open("ran", "w")\' >msgspec.py;$D run --anyway -q --only shared-memory -- false',
+        (1,),
+        "! test -e ran",
         fast=True,
     ),
     Row(

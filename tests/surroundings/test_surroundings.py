@@ -15,14 +15,12 @@ import psutil
 import pytest
 
 import ascend_doctor
-from tests.surroundings.rows import ROWS, SAME, Row
+from tests.surroundings.rows import FUNCTIONS, ROWS, SAME, Row
 
 MAIN = Path(ascend_doctor.__file__).parent / "__main__.py"
 WHOLE = bool(os.environ.get("ASCEND_DOCTOR_TEST_SURROUNDINGS"))
 MARK = "ASCEND_DOCTOR_TEST_MARK"
 ROOT, NOBODY = not os.geteuid(), 65534
-_TOOL = """tool() { printf '#!/bin/sh\\n%s\\n' "$1" >bin/npu-smi; chmod +x bin/npu-smi; }
-"""
 
 
 def environment(folder: Path, name: str) -> dict[str, str]:
@@ -36,7 +34,7 @@ def environment(folder: Path, name: str) -> dict[str, str]:
         "PY": sys.executable,
         "D": f"{sys.executable} -I {MAIN}",
         "Q": f"-l 0 -q --python {sys.executable}",
-        MARK: name.replace(" ", "-"),
+        MARK: f"{name} {os.getpid()}",
     }
 
 
@@ -45,7 +43,7 @@ def shell(script: str, folder: Path, env: dict[str, str]) -> subprocess.Complete
     owner = folder.stat().st_uid
     other: dict[str, Any] = {"user": owner, "group": owner, "extra_groups": []}
     return subprocess.run(
-        ["bash", "-c", _TOOL + script],
+        ["bash", "-c", FUNCTIONS + script],
         **(other if owner != os.geteuid() else {}),
         check=False,
         capture_output=True,
