@@ -39,8 +39,8 @@ def _script(changes: Sequence[Change], shell: str) -> Iterator[str]:
     r"""One compound command: a shell that is given only a part of it runs none of it.
 
     Each step runs where the one before it went well (a variable may be read-only), so the status
-    tells of all. ``\builtin`` passes by functions and aliases named like what is used. Nothing passes
-    by a function of that name itself, so the end looks at the outcome: ``[[`` is no command.
+    tells of all. ``\builtin`` passes by functions and aliases named like what is used. A function
+    of that name hides everything, so the end looks at the outcome: ``[[`` is no command.
     """
     fish = shell == "fish"
     builtin = "builtin" if fish else "\\builtin"

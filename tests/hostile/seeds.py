@@ -105,6 +105,13 @@ def machine(folder: Path) -> dict[str, Any]:
 
 
 def sums(folder: Path) -> bytes:
-    """SHA256SUMS of a bundle that holds a lock alone."""
-    digest = hashlib.sha256((folder / locks.FILE).read_bytes()).hexdigest()
-    return f"{digest}  {locks.FILE}\n".encode()
+    """SHA256SUMS of the bundle of a lock, whose other files are made."""
+    names = [locks.FILE, *(f"wheels/{one.file}" for one in LOCK.wheels)]
+    names += [f"git/{one.name}.bundle" for one in LOCK.checkouts]
+    for name in names[1:]:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("content")
+    lines = [
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}" for name in names
+    ]
+    return "\n".join(lines).encode()
