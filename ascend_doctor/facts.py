@@ -813,13 +813,17 @@ Time = Annotated[
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was seen on one machine at one time. ``taken_at`` is UTC, ISO 8601."""
+    """Everything that was seen on one machine at one time. ``taken_at`` is UTC, ISO 8601.
+
+    ``started``: the programs that were run to see it, without those of probes.
+    """
 
     schema: int = SCHEMA
     tool_version: str = ""
     taken_at: Time = ""
     simulated: bool = False
     redacted: bool = False
+    started: tuple[str, ...] = ()
     host: Host | None = None
     storage: Storage | None = None
     driver: Driver | None = None

@@ -201,6 +201,13 @@ def test_text_shows_every_field_of_a_finding_and_its_commands() -> None:
         assert part in text, part
 
 
+def test_text_says_what_was_started() -> None:
+    level = LevelRun(level=0, adds=LEVELS[0], ran=True)
+    facts = Snapshot(started=("/usr/local/bin/npu-smi", "git"))
+    told = text_format.render(report(levels=(level,), snapshot=facts))
+    assert "levels 0; device npu; started git, npu-smi\n" in told
+
+
 def test_errors_stand_before_warnings_and_unknowns() -> None:
     text = text_of(
         finding(Level.UNKNOWN, title="U"),

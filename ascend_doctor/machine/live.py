@@ -146,10 +146,14 @@ def matches(machine: Machine, folder: str, pattern: str) -> tuple[str, ...]:
 
 
 class LiveMachine:
-    """The machine that the doctor runs on. ``env`` is the environment that is examined."""
+    """The machine that the doctor runs on. ``env`` is the environment that is examined.
+
+    ``started``: the programs that it was asked to run, and has.
+    """
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.env: Mapping[str, str] = dict(os.environ if env is None else env)
+        self.started: set[str] = set()
 
     def run(
         self,
@@ -172,6 +176,7 @@ class LiveMachine:
             raise ProgramMissing(
                 f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
             ) from error
+        self.started.add(argv[0])
         with _running_until_done(process):
             return _gather(process, deadline * patience().factor)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.fields import fields
 from ascend_doctor.render.page import Page
@@ -55,7 +57,7 @@ class _TextPage(Page):
             text = f"Every deadline times {report.patience:g}: {one_line(report.patience_because)}"
             self.rows.append(self.styled(text, dim=True))
         if scope := _scope(report):
-            self.rows.append(self.styled(scope, dim=True))
+            self.dim(scope, 0)
 
     def finding(self, finding: Finding) -> None:
         word = finding.level.value
@@ -136,4 +138,7 @@ def _scope(report: Report) -> str:
         return ""
     ran = ", ".join(str(level.level) for level in report.levels if level.ran)
     device = "no NPU" if report.bare else f"device {one_line(report.device)}"
-    return f"levels {ran}; {device}"
+    paths = report.snapshot.started
+    programs = ", ".join(sorted({os.path.basename(path) for path in paths}))
+    started = f"; started {one_line(programs)}" if programs else ""
+    return f"levels {ran}; {device}{started}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -82,7 +83,7 @@ def test_level_0_starts_writes_and_reaches_what_the_page_says(
     log = tmp_path / "log"
     argv = [strace, "-f", "-qq", "-s", "4096", "-e", f"trace={CALLS}", "-o", str(log)]
     done = subprocess.run(
-        [*argv, sys.executable, "-I", str(MAIN), "check", "-l", "0", "-q"],
+        [*argv, sys.executable, "-I", str(MAIN), "check", "-l", "0", "-q", "--format", "json"],
         check=False,
         capture_output=True,
         text=True,
@@ -98,6 +99,8 @@ def test_level_0_starts_writes_and_reaches_what_the_page_says(
     started = [re.findall(r'"([^"]*)"', rest)[0] for name, rest in seen if name.startswith("exec")]
     interpreters = {sys.executable, str(tmp_path / "venv" / "bin" / "python")}
     assert {os.path.basename(one) for one in started if one not in interpreters} <= programs()
+    told = json.loads(done.stdout)["snapshot"]["started"]
+    assert {os.path.basename(one) for one in started[1:]} == {os.path.basename(one) for one in told}
     assert str(tmp_path / "bin" / "npu-smi") in started
     assert any(os.path.basename(one) == "git" for one in started)
     folders = (

@@ -169,6 +169,7 @@ def _head_facts(facts: Snapshot) -> Snapshot:
     python = facts.python
     return Snapshot(
         redacted=facts.redacted,
+        started=facts.started,
         host=facts.host,
         python=python and Python(version=python.version, executable=python.executable),
         probes=facts.probes,

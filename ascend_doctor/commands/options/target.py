@@ -55,7 +55,7 @@ class Examination:
 
     def so_far(self, why: str) -> tuple[Snapshot, Redactor]:
         """What was collected by now; what was not is a gap that says why."""
-        facts = self._taking.snapshot(why)
+        facts = msgspec.structs.replace(self._taking.snapshot(why), started=self._started())
         return facts, self.redactor(facts)
 
     def collect(
@@ -88,7 +88,9 @@ class Examination:
             from ascend_doctor.collect.stack_lock import stack_lock  # noqa: PLC0415 - seldom asked
 
             locked = stack_lock(machine, self._lock)
-        facts = msgspec.structs.replace(facts, launch=launch(command), stack_lock=locked)
+        facts = msgspec.structs.replace(
+            facts, started=self._started(), launch=launch(command), stack_lock=locked
+        )
         hidden = self.redactor(facts)
         if self._record is None:
             return facts, hidden
@@ -107,6 +109,10 @@ class Examination:
             env=env,
         )
         return facts, hidden
+
+    def _started(self) -> tuple[str, ...]:
+        live = self.machine
+        return tuple(sorted(live.started)) if isinstance(live, LiveMachine) else ()
 
     def redactor(self, facts: Snapshot) -> Redactor:
         """What is to be hidden of these facts, and of the machine that they are about."""
