@@ -20,13 +20,14 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["ascend_doctor"]):
-    from ascend_doctor import collect, fleet, parsing, provision
+    from ascend_doctor import collect, fleet, judging, provision
     from ascend_doctor.errors import DoctorError
+    from ascend_doctor.machine import parsing
     from ascend_doctor.redact import Redactor
 
     MODULES = [
         importlib.import_module(found.name)
-        for package in (collect, fleet, provision)
+        for package in (collect, fleet, judging, provision)
         for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
         if found.name != "ascend_doctor.fleet.ray_driver"  # is a program, and imports Ray
     ]

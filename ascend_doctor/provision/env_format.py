@@ -57,11 +57,11 @@ def _script(changes: Sequence[Change], shell: str) -> Iterator[str]:
             yield f"{builtin} unset -v {change.name} &&"
         else:
             yield f"{builtin} export {change.name}={_posix(change.value)} &&"
-    yield f"{builtin} true" if fish or not changes else _done(changes[0])
+    yield f"{builtin} true" if fish or not changes else _outcome(changes[0])
     yield "end" if fish else "}"
 
 
-def _done(change: Change) -> str:
+def _outcome(change: Change) -> str:
     if change.value is None:
         return f"[[ -z ${{{change.name}+x}} ]]"
     return f'[[ "${{{change.name}-}}" == {_posix(change.value)} ]]'

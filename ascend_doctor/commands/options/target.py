@@ -55,7 +55,7 @@ class Examination:
 
     def so_far(self, why: str) -> tuple[Snapshot, Redactor]:
         """What was collected by now; what was not is a gap that says why."""
-        facts = msgspec.structs.replace(self._taking.snapshot(why), started=self._started())
+        facts = msgspec.structs.replace(self._taking.snapshot(why), started=self._programs())
         return facts, self.redactor(facts)
 
     def collect(
@@ -89,7 +89,7 @@ class Examination:
 
             locked = stack_lock(machine, self._lock)
         facts = msgspec.structs.replace(
-            facts, started=self._started(), launch=launch(command), stack_lock=locked
+            facts, started=self._programs(), launch=launch(command), stack_lock=locked
         )
         hidden = self.redactor(facts)
         if self._record is None:
@@ -110,7 +110,7 @@ class Examination:
         )
         return facts, hidden
 
-    def _started(self) -> tuple[str, ...]:
+    def _programs(self) -> tuple[str, ...]:
         live = self.machine
         return tuple(sorted(live.started)) if isinstance(live, LiveMachine) else ()
 
