@@ -7,10 +7,13 @@ the real ones.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -29,6 +32,10 @@ AT_ONCE = 3
 KINDS = ("sleep", "stop", "order", "group", "peer", "loader")
 # The last rank of the pipeline has nobody to send to.
 _SENDERS = RANKS - 1
+# On a machine that is busy a rank may lose patience before the guilty one hangs.
+_TRIES = 3
+# torchrun ends its ranks within this, also the one that is stopped.
+_ENDING = 60
 
 Verdict = Literal["right", "could not tell", "wrong"]
 
@@ -67,19 +74,50 @@ def drawn(seed: int, count: int) -> list[Hang]:
     return found
 
 
-def made(hang: Hang, folder: Path, python: Path, environment: Mapping[str, str]) -> Path:
-    """Run it to its end; gives the folder with torchrun's own output and the logs of the ranks."""
-    place = folder / hang.name
-    place.mkdir(parents=True)
+def with_report(seed: int, count: int) -> list[Hang]:
+    """The same ones all with the report, and as many more as are needed."""
+    every = (replace(one, report=True) for one in drawn(seed, 2 * count))
+    return list(dict.fromkeys(every))[:count]
+
+
+def made(hang: Hang, folder: Path, python: Path, environment: Mapping[str, str]) -> Path | None:
+    """Run it to its end; gives the folder with torchrun's own output and the logs of the ranks.
+
+    None where it never hung as it should: a rank did not come as far as the step, or torchrun did
+    not end.
+    """
+    place, reached = (folder / part / hang.name for part in ("unfinished", "reached"))
+    for _ in range(_TRIES):
+        for one in (place, reached):
+            shutil.rmtree(one, ignore_errors=True)
+            one.mkdir(parents=True)
+        ended = _run(hang, place, python, {**environment, "HANG_REACHED": str(reached)})
+        if ended and len(list(reached.iterdir())) == RANKS:
+            return place.rename(folder / hang.name)
+    return None
+
+
+def _run(hang: Hang, place: Path, python: Path, environment: Mapping[str, str]) -> bool:
+    """Whether torchrun came to its end by itself."""
     argv = [
         str(python), "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
         "--redirects=3", f"--log-dir={place}",
         str(PROGRAM), hang.kind, str(hang.guilty), str(hang.step), hang.layout,
     ]  # fmt: skip
     env = {**environment, "TORCH_HCCL_DESYNC_DEBUG": str(int(hang.report))}
-    with (place / "torchrun.log").open("wb") as log:
-        subprocess.run(argv, check=False, stdout=log, stderr=log, timeout=300, env=env)
-    return place
+    with (
+        (place / "torchrun.log").open("wb") as log,
+        subprocess.Popen(argv, stdout=log, stderr=log, env=env) as launcher,
+    ):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            launcher.wait(300)
+            return True
+        # Killed at once it would leave its ranks behind.
+        launcher.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            launcher.wait(_ENDING)
+        launcher.kill()
+    return False
 
 
 def judged(hang: Hang, place: Path) -> Verdict:
@@ -105,18 +143,20 @@ def main(folder: Path, *, seed: int, count: int, first: int, last: int, armed: b
         devices=RANKS,
         memory_bytes=1 << 30,
     )
-    chosen = drawn(seed, count)[first:last]
-    if armed:
-        chosen = list(dict.fromkeys(replace(one, report=True) for one in chosen))
+    chosen = (with_report if armed else drawn)(seed, count)[first:last]
 
-    def logs(hang: Hang) -> Path:
+    def logs(hang: Hang) -> Path | None:
         place = folder / hang.name
         return place if place.exists() else made(hang, folder, python, environment)
 
     # Judged here and not in the pool: an automaton is of one thread.
+    told: Counter[str] = Counter()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for hang, place in zip(chosen, pool.map(logs, chosen), strict=True):
-            click.echo(f"{judged(hang, place):15} {hang.name}")
+            verdict = judged(hang, place) if place else "never hung"
+            told[verdict] += 1
+            click.echo(f"{verdict:15} {hang.name}")
+    click.echo(", ".join(f"{verdict}: {times}" for verdict, times in told.items()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A small training run of which one rank hangs: `hang.py KIND GUILTY STEP LAYOUT`.
 
 Every step loads a batch, reduces over the world and over pairs of ranks, and with LAYOUT "pipeline"
-passes a tensor down all ranks. KIND says what GUILTY does differently at STEP. Runs under torchrun.
+passes a tensor down all ranks. KIND says what GUILTY does differently at STEP. Runs under torchrun;
+in the folder HANG_REACHED every rank that came as far as STEP leaves a file.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -58,6 +60,8 @@ def main() -> None:
     mine = kind if rank == guilty else ""
     loaded = batches(at if mine == "loader" else None)
     for step in range(STEPS):
+        if step == at:
+            Path(os.environ["HANG_REACHED"], str(rank)).touch()
         now = mine if step == at else ""
         value = next(loaded).npu()
         halves = torch.cat([value, value], 1)
