@@ -21,6 +21,7 @@ from typing import Any
 import click
 
 from ascend_doctor.diagnosis.result import Diagnosis, Guilt
+from ascend_doctor.errors import DataError
 from tests.diagnosis.logs import answer, of_paths
 
 OOM = (
@@ -582,7 +583,10 @@ def _numbers(guilty: Guilt | None, name: str) -> tuple[int, ...]:
 
 
 def told(form: Form) -> Told:
-    found = diagnosed(form)
+    try:
+        found = diagnosed(form)
+    except DataError as error:
+        return Told(form=form, root=str(error), rank=None, local=None, node="", device=None)
     guilty = found.guilty
     ranks, locals_, devices = (_numbers(guilty, n) for n in ("ranks", "local_ranks", "devices"))
     return Told(
