@@ -14,6 +14,7 @@ from ascend_doctor.diagnosis.conclude import conclude
 from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import Skipped, find
 from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.errors import DataError
@@ -33,13 +34,25 @@ from ascend_doctor.render.json import pretty
     is_flag=True,
     help="Ask whether this machine shows the cause now: the static checks that look for it.",
 )
+@click.option(
+    "--node-rank",
+    type=click.IntRange(0),
+    help="The number of the node whose logs these are, where they do not say it.",
+)
 @matrix_option
 @output_options
-def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], output: Output) -> int:
+def command(
+    *,
+    logs: tuple[str, ...],
+    now: bool,
+    node_rank: int | None,
+    overlays: tuple[str, ...],
+    output: Output,
+) -> int:
     """Find known failures in logs: the root cause, the guilty rank, and what to do.
 
-    Takes files, folders (of torchrun, Ray, Kubernetes, CANN's plog), gzip, xz, bzip2 and zstd,
-    and - for standard input.
+    Takes files, folders (of torchrun, Ray, Kubernetes, CANN's plog), archives (tar, zip), gzip,
+    xz, bzip2 and zstd, and - for standard input.
 
     \b
     Exit codes: 0 nothing known found, 1 a known failure at or above --fail-on, 2 bad usage or a
@@ -50,7 +63,7 @@ def command(*, logs: tuple[str, ...], now: bool, overlays: tuple[str, ...], outp
     named, skipped = find(logs)
     failures = matrix.failures
     patterns = Patterns(failures.values())
-    ledger = Ledger()
+    ledger = Ledger(places=Places(node_rank=node_rank))
     interrupted = False
     try:
         for log in named:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, cast
 
 from ascend_doctor import __version__
@@ -48,7 +48,8 @@ def conclude(
     unexplained = () if settled else _unexplained(ledger, codes)
     missing = tuple(sorted(ledger.without_log()))
     stands = found.get(root.id) if root else None
-    blamed = guilty(ledger, root, stands)
+    waits = _together(seen for name, seen in found.items() if failures[name].victim)
+    blamed = guilty(ledger, root, stands, waits)
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained),
@@ -62,7 +63,7 @@ def conclude(
         without_log=missing,
         causes=causes,
         guilty=blamed,
-        undecided="" if blamed else undecided(ledger, root, stands),
+        undecided="" if blamed else undecided(ledger, root, waits),
         first_error=_first_error(ledger, found),
         unexplained=unexplained,
         error_lines=ledger.unexplained if unexplained else 0,
@@ -74,6 +75,16 @@ def conclude(
         ),
         not_read=tuple(NotRead(name=one.name, reason=one.reason) for one in skipped),
     )
+
+
+def _together(kinds: Iterable[Seen]) -> Seen:
+    """The first line of each process in any of them."""
+    whole = Seen()
+    for sighting in sorted(
+        (one for seen in kinds for one in seen.by_origin.values()), key=lambda one: one.order
+    ):
+        whole.by_origin.setdefault(sighting.origin, sighting)
+    return whole
 
 
 def _harms(failure: KnownFailure) -> bool:

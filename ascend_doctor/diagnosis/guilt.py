@@ -6,6 +6,8 @@ import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from ascend_doctor.diagnosis.ledger import Ended, Ledger, Report, Seen, Sighting, earliest
 from ascend_doctor.diagnosis.result import Evidence, Guilt
 from ascend_doctor.matrix.schema import KnownFailure
@@ -28,14 +30,38 @@ def evidence(sighting: Sighting) -> Evidence:
         line=sighting.line,
         text=text if len(text) <= _TEXT else f"{text[:_TEXT]}...",
         rank=sighting.origin.rank,
+        local_rank=sighting.origin.local,
         node=sighting.origin.node,
         process=sighting.origin.process,
         time=sighting.moment.text if sighting.moment else "",
     )
 
 
-def guilty(ledger: Ledger, root: KnownFailure | None, seen: Seen | None) -> Guilt | None:
-    """Who began it, None where the logs cannot tell. ``seen`` is where the root cause stands."""
+def guilty(
+    ledger: Ledger, root: KnownFailure | None, seen: Seen | None, waits: Seen
+) -> Guilt | None:
+    """Who began it, None where the logs cannot tell.
+
+    ``seen`` is where the root cause stands, ``waits`` where any failure does that names a victim.
+    """
+    found = _guilty(ledger, root, seen, waits)
+    if found is None or not found.ranks:
+        return found
+    places = ledger.places.of(found.ranks)
+    local_ranks = [one.local for one in places if one.local is not None]
+    devices = [one.device for one in places if one.device is not None]
+    nodes = tuple(sorted({one.node for one in places if one.node}))
+    return msgspec.structs.replace(
+        found,
+        local_ranks=tuple(local_ranks) if len(local_ranks) == len(places) else (),
+        devices=tuple(devices) if len(devices) == len(places) else (),
+        nodes=found.nodes or nodes,
+    )
+
+
+def _guilty(
+    ledger: Ledger, root: KnownFailure | None, seen: Seen | None, waits: Seen
+) -> Guilt | None:
     if root is None or seen is None:
         return (
             _by_summary(ledger, frozenset(ledger.watched))
@@ -45,10 +71,10 @@ def guilty(ledger: Ledger, root: KnownFailure | None, seen: Seen | None) -> Guil
         )
     if not root.victim:
         return _shown_by(ledger, seen)
-    waited = frozenset(seen.ranks | set(ledger.watched))
+    waited = frozenset(waits.ranks | set(ledger.watched))
     return (
         _named(ledger)
-        or _raised_elsewhere(ledger, seen)
+        or _raised_elsewhere(ledger, waits)
         or _by_summary(ledger, waited)
         or _stuck(ledger, waited)
         or _out_of_step(ledger)
@@ -59,16 +85,17 @@ def guilty(ledger: Ledger, root: KnownFailure | None, seen: Seen | None) -> Guil
     )
 
 
-def undecided(ledger: Ledger, root: KnownFailure | None, seen: Seen | None) -> str:
+def undecided(ledger: Ledger, root: KnownFailure | None, waits: Seen) -> str:
     """What the logs do say of a time-out for which they accuse nobody."""
-    if root is None or seen is None or not root.victim or not ledger.watched:
+    if root is None or not root.victim or not ledger.watched:
         return ""
     operations = {one.operation for one in ledger.watched.values()}
-    waiting = f"ranks {_numbers(ledger.watched)} report the time-out"
-    if len(operations) > 1:
+    waited = waits.ranks | set(ledger.watched)
+    waiting = f"ranks {_numbers(waited)} report a time-out"
+    if len(operations) > 1 or waited - set(ledger.watched):
         waiting += ", not all in the same collective"
     late = set().union(*(one.late for one in _whole_reports(ledger)))
-    silent = _everyone(ledger) - seen.ranks - set(ledger.watched)
+    silent = _everyone(ledger) - waited
     if late:
         waiting += f"; ranks {_numbers(late)} did not join, and may wait for a peer themselves"
     elif silent:
@@ -89,6 +116,8 @@ def _of(sighting: Sighting, reason: str, *, sure: bool = True) -> Guilt | None:
         return None
     return Guilt(
         ranks=() if origin.rank is None else (origin.rank,),
+        local_ranks=() if origin.local is None else (origin.local,),
+        devices=() if origin.device is None else (origin.device,),
         nodes=(origin.node,) if origin.node else (),
         processes=(origin.process,) if origin.process and origin.rank is None else (),
         reason=reason,
@@ -108,8 +137,10 @@ def _shown_by(ledger: Ledger, seen: Seen) -> Guilt | None:
             reason=f"{told} show it: the cause is common to them",
             evidence=evidence(seen.first),
         )
-    alone = len(seen.by_origin) == 1 and not ledger.ranks and not ledger.nodes
-    return None if alone else _of(seen.first, "it is the first that shows the cause")
+    many = len(seen.by_origin) > 1 or bool(ledger.ranks or ledger.nodes)
+    if not many and seen.first.origin.local is None:
+        return None
+    return _of(seen.first, "it is the first that shows the cause")
 
 
 def _named(ledger: Ledger) -> Guilt | None:
@@ -132,7 +163,7 @@ def _named(ledger: Ledger) -> Guilt | None:
     )
 
 
-def _raised_elsewhere(ledger: Ledger, seen: Seen) -> Guilt | None:
+def _raised_elsewhere(ledger: Ledger, waits: Seen) -> Guilt | None:
     """Another rank, or this one before, ended with an error of its own."""
     own = earliest(
         sighting
@@ -140,8 +171,8 @@ def _raised_elsewhere(ledger: Ledger, seen: Seen) -> Guilt | None:
         for sighting in kind.by_origin.values()
         if sighting.origin.named
         and (
-            sighting.origin not in seen.by_origin
-            or sighting.before(seen.by_origin[sighting.origin])
+            sighting.origin not in waits.by_origin
+            or sighting.before(waits.by_origin[sighting.origin])
         )
     )
     return _of(own, "it failed with an error of its own, the others waited for it") if own else None
@@ -234,6 +265,7 @@ def _elsewhere(ledger: Ledger) -> Guilt | None:
 def _chain(ledger: Ledger) -> Guilt | None:
     """Follow who waits for whom to those that wait for nobody.
 
+    Whom torchrun ended in silence may have waited as well, unless all others wait for it.
     hicann/hccl: docs/zh/user_guide/fault_diagnosis/param_link_stage.md.
     """
     waiting = {one for one, _ in ledger.waits}
@@ -241,6 +273,8 @@ def _chain(ledger: Ledger) -> Guilt | None:
     if not ends:
         return _ring(ledger)
     if not ledger.watched.keys().isdisjoint(ends):
+        return None
+    if _silenced(ledger, ends) and not _everyone(ledger) - set(ends) <= waiting:
         return None
     return Guilt(
         ranks=tuple(ends),
@@ -276,13 +310,19 @@ def _silent(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
         return None
     if len({one.operation for one in ledger.watched.values()}) > 1:
         return None
-    if any(ledger.ended[rank].code == -signal.SIGTERM for rank in silent if rank in ledger.ended):
+    if _silenced(ledger, silent):
         return None
     return Guilt(
         ranks=tuple(sorted(silent)),
         reason=f"{len(waited)} of {len(every)} ranks report the time-out, these do not",
         sure=False,
     )
+
+
+def _silenced(ledger: Ledger, ranks: Iterable[int]) -> bool:
+    """Whether torchrun ended one of them."""
+    codes = [ledger.ended[rank].code for rank in ranks if rank in ledger.ended]
+    return -signal.SIGTERM in codes
 
 
 def _last_to_come(seen: Seen) -> Guilt | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from ascend_doctor.diagnosis.origins import Moment, Origin
+from ascend_doctor.diagnosis.places import Places
 
 # More processes or different exceptions than these are counted but not told apart.
 _ORIGINS = 4096
@@ -52,10 +53,12 @@ def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
 class Row:
     """A line that says something; ``text`` is without its launcher's prefixes.
 
-    What else is known of it is worked out when it is asked for.
+    ``origin`` is what tells its process from others, of all that is known of its ``writer``. What
+    else is known of it is worked out when it is asked for.
     """
 
     origin: Origin
+    writer: Origin
     text: str
     whole: str
     look: Callable[[], Sighting]
@@ -168,14 +171,19 @@ class Ledger:
     lost: dict[str, Seen] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
     first: Ended | None = None
-    # By rank, where its own watchdog told.
+    _first: tuple[Sighting, int] | None = None
+    # By process, where its own watchdog told; and by rank, once that is settled.
+    timed_out: dict[Origin, Waited] = field(default_factory=dict)
     watched: dict[int, Waited] = field(default_factory=dict)
     world_size: int | None = None
-    # Ranks of which there is a log of their own, and the folders where it lies.
-    kept: dict[int, set[str]] = field(default_factory=dict)
+    # Processes of which there is a log of their own, and the folders where it lies.
+    kept: dict[Origin, set[str]] = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
+    # Who is known already.
+    _known: set[tuple[Origin, int | None]] = field(default_factory=set)
+    places: Places = field(default_factory=Places)
 
     def failure(self, identity: str, row: Row) -> None:
         self.failures.setdefault(identity, Seen()).add(row)
@@ -196,8 +204,10 @@ class Ledger:
         self.unexplained += 1
         _note(self.logged, _VARYING.sub("#", text[:_SHORT]), row)
 
-    def ends(self, rank: int, row: Row, *, node: str, first: bool) -> None:
-        """A process that torchrun's summary names by its global rank."""
+    def ends(self, rank: int, local: int, row: Row, *, node: str, first: bool) -> None:
+        """A process that torchrun's summary names by both its ranks."""
+        self.places.pair(row.writer, rank=rank, local=local, node=node)
+        self.places.know(rank, node=node)
         if rank in self.ended or len(self.ended) < _ORIGINS:
             self.ended[rank] = Ended(rank=rank, node=node, sighting=row.sighting, first=first)
 
@@ -206,15 +216,14 @@ class Ledger:
 
     def first_ended(self, local_rank: int, code: int, row: Row) -> None:
         """The process that torchrun's agent saw fail first, known by its rank on its node."""
-        if self.first is None:
-            self.first = Ended(
-                rank=local_rank, node="", sighting=row.sighting, first=True, code=code
-            )
+        if self._first is None:
+            origin = replace(row.writer, rank=None, local=local_rank)
+            self.places.add(origin)
+            self._first = (replace(row.sighting, origin=origin), code)
 
     def waited(self, row: Row, *, group_rank: int, operation: str) -> None:
-        rank = row.origin.rank
-        if rank is not None and rank not in self.watched and len(self.watched) < _ORIGINS:
-            self.watched[rank] = Waited(
+        if row.origin not in self.timed_out and len(self.timed_out) < _ORIGINS:
+            self.timed_out[row.origin] = Waited(
                 group_rank=group_rank, operation=operation, sighting=row.sighting
             )
 
@@ -237,36 +246,51 @@ class Ledger:
             self.agents[key] = Agent(size=size, rank=rank, device=device)
 
     def rank(self, origin: Origin) -> int | None:
-        """The rank of a process, told by itself or by the group that it joined."""
-        if origin.rank is not None:
-            return origin.rank
+        """The rank of a process, told by itself, by its launcher or by the group it joined."""
+        rank = self.places.rank(origin)
+        if rank is not None:
+            return rank
         known = self.agents.get((origin.node, origin.process))
         return known.rank if known else None
 
     def without_log(self) -> set[int]:
         """Ranks that the run had and that left no log, where every rank has one of its own.
 
-        Nothing where ranks stand in several folders: torchrun numbers those of each node, and
-        those of each attempt.
+        Nothing where ranks stand in several folders, those of each attempt, or are not known.
         """
         size = self.world_size or self.group_size
-        if not self.kept or any(len(one) > 1 for one in self.kept.values()):
+        found: dict[int, set[str]] = {}
+        for origin, folders in self.kept.items():
+            rank = self.rank(origin)
+            if rank is None:
+                return set()
+            found.setdefault(rank, set()).update(folders)
+        if not found or any(len(folders) > 1 for folders in found.values()):
             return set()
-        kept = set(self.kept) | {one.rank for one in self.agents.values()}
+        kept = set(found) | {one.rank for one in self.agents.values()}
         return (set(range(min(size, _ORIGINS))) | set(self.ended)) - kept
 
     def settle(self) -> None:
         """Give every line the rank of its process where only another line told it."""
-        if not self.agents:
-            return
+        self.places.settle(self.world_size or self.group_size)
+        for (node, _), agent in self.agents.items():
+            self.places.know(agent.rank, node=node, device=agent.device)
         self.ranks |= {one.rank for one in self.agents.values() if one.size == self.group_size}
+        self.ranks |= self.places.ranks()
         kinds = (self.failures, self.endings, self.exceptions, self.deaths, self.logged, self.lost)
         for seen in (*(one for kind in kinds for one in kind.values()), *self.codes.values()):
-            seen.by_origin = {
-                settled.origin: settled
-                for one in seen.by_origin.values()
-                if (settled := self._settled(one))
-            }
+            settled: dict[Origin, Sighting] = {}
+            for one in map(self._settled, seen.by_origin.values()):
+                settled.setdefault(one.origin, one)
+            seen.by_origin = settled
+        for origin, waited in self.timed_out.items():
+            if (rank := self.rank(origin)) is not None:
+                self.watched.setdefault(rank, waited)
+        if self._first:
+            sighting, code = self._first
+            first = self._settled(sighting)
+            if (rank := first.origin.rank) is not None:
+                self.first = Ended(rank=rank, node="", sighting=first, first=True, code=code)
         self.waits |= {
             (rank, other) for one, other in self.awaited if (rank := self.rank(one)) is not None
         }
@@ -276,10 +300,12 @@ class Ledger:
                 self.waits.add((devices[node, source], devices[node, target]))
 
     def _settled(self, sighting: Sighting) -> Sighting:
-        rank = self.rank(sighting.origin)
-        if rank is None or sighting.origin.rank is not None:
+        origin = sighting.origin
+        rank = self.rank(origin)
+        if rank is None or origin.rank is not None:
             return sighting
-        return replace(sighting, origin=replace(sighting.origin, rank=rank))
+        settled = replace(origin, rank=rank, local=None, launcher="", task=None)
+        return replace(sighting, origin=settled)
 
     def report(self) -> Report:
         """A report that begins."""
@@ -300,6 +326,12 @@ class Ledger:
             self.codes.setdefault((kind, code), Seen()).add(row)
 
     def origin(self, origin: Origin) -> None:
+        known = (origin, origin.device)
+        if known in self._known:
+            return
+        if len(self._known) < _ORIGINS:
+            self._known.add(known)
+        self.places.add(origin)
         if origin.rank is not None and len(self.ranks) < _ORIGINS:
             self.ranks.add(origin.rank)
         if origin.node and len(self.nodes) < _ORIGINS:

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import io
-import lzma
 import os
 import re
 import sys
-import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
-import zstandard
-
-from ascend_doctor.diagnosis.origins import Origin
+from ascend_doctor.diagnosis import archives
+from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
+from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, unpacked
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor, reason
 
-BLOCK = 1 << 20
-
-_UNPACK: dict[bytes, Callable[[IO[bytes]], Any]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-    b"BZh": bz2.BZ2File,
-    b"\x28\xb5\x2f\xfd": lambda raw: zstandard.ZstdDecompressor(
-        max_window_size=1 << 27
-    ).stream_reader(raw, read_across_frames=True),
-}
-_BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError)
-_MAGIC = 6
 _SAMPLE = 4096
 _NULS = 20  # one zero byte in as many is no text
+_LATIN = 20  # more than one Latin letter in as many bytes has every log
+_FEW = 4
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 # Files of a folder that are logs by their names: log, txt, out, err and their rotations, CANN's
@@ -45,13 +31,28 @@ _LOG = re.compile(
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
 
 # torchrun --log-dir: <run>/attempt_0/3/stderr.log. Its number is the rank on its node.
-_TORCHRUN = re.compile(r"(?:^|/)attempt_\d+/(\d{1,6})/[^/]+$")
-_RANK_NAME = re.compile(r"(?:^|[._/-])rank[._-]?(\d{1,6})(?=[._/-]|$)", re.IGNORECASE)
+_TORCHRUN = re.compile(r"(?:^|(?P<run>.*)/)attempt_\d+/(?P<local>\d{1,6})/[^/]+$")
+_RANK_NAME = re.compile(
+    r"(?:^|[._/-])(?:(?P<of>node|local)[._-]?)?rank[._-]?(?P<number>\d{1,6})(?=[._/-]|$)",
+    re.IGNORECASE,
+)
 # msrun of MindSpore and launchers of its kind: worker_3.log.
 _WORKER_NAME = re.compile(r"(?:^|/)worker_(\d{1,6})\.log(?:\.|$)")
-_NODE_NAME = re.compile(r"(?:^|/)((?:node|host|worker)[._-]?[\w.-]*)/", re.IGNORECASE)
-# CANN's plog-<pid>_<time>.log, Ray's worker-<id>-<job>-<pid>.err
-_PROCESS = re.compile(r"(?:^|/)(?:plog-(\d+)_\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))")
+_NODE_NAME = re.compile(
+    r"(?:^|/)(?:((?:node|host|worker)[._-]?[\w.-]*)/|((?:node|host)[._-]?\d{1,6})(?=[._-][^/]*$|$))",
+    re.IGNORECASE,
+)
+# CANN's plog-<pid>_<time>.log and device-3/device-<pid>_<time>.log, Ray's
+# worker-<id>-<job>-<pid>.err
+_PROCESS = re.compile(
+    r"(?:^|/)(?:(?:plog|device)-(\d+)_\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))"
+)
+# CANN's debug/device-3/
+_DEVICE = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
+# What stands behind the name that the parts of one log share: stdout.log, train.err, train.log.1.gz
+_ENDINGS = re.compile(
+    r"(?:(?<=/)std(?:out|err))?(?:\.(?:log|txt|out|err|gz|xz|bz2|zst|\d{1,3})|-\d{8})*$"
+)
 # The kubelet's /var/log/pods/<namespace>_<pod>_<uid>/<container>/0.log
 _POD = re.compile(r"/pods/[\w.-]+_([\w.-]+)_[\w-]+/")
 
@@ -60,12 +61,14 @@ _POD = re.compile(r"/pods/[\w.-]+_([\w.-]+)_[\w-]+/")
 class Log:
     """One log to read. ``path`` of None is standard input; ``name`` is shown.
 
+    ``opens``: how a file of an archive is read.
     ``listed``: found in a folder, where core files and the like lie beside logs.
     """
 
     name: str
     path: str | None
     origin: Origin = field(default_factory=Origin)
+    opens: Callable[[], Any] | None = None
     listed: bool = False
 
 
@@ -79,27 +82,65 @@ class Skipped:
 
 def find(names: tuple[str, ...]) -> tuple[list[Log], list[Skipped]]:
     """The logs of the named files and folders. Raises DataError for a name that is none."""
-    logs: list[Log] = []
-    skipped: list[Skipped] = []
+    found = _Found()
     for name in names:
         if name == "-":
-            logs.append(Log(name="standard input", path=None))
+            found.logs.append(Log(name="standard input", path=None))
         elif os.path.isdir(name):
-            found = [path for path in _files(name) if os.path.isfile(path)]
-            own = [path for path in found if is_log(os.path.basename(path))]
-            logs += [Log(name=path, path=path, origin=origin(path), listed=True) for path in own]
-            skipped += [
-                Skipped(name=path, reason="not a log by its name")
-                for path in found
-                if path not in set(own)
-            ]
-        elif os.path.exists(name):
-            logs.append(Log(name=name, path=name, origin=origin(name)))
-        else:
+            for path in _files(name):
+                if os.path.isfile(path):
+                    found.listed(path)
+        elif not os.path.exists(name):
             raise DataError(f"{name}: no such file or folder")
-    if not logs:
-        raise DataError(f"{names[0]}: no logs in this folder" if names else "no log was named")
-    return logs, skipped
+        elif archives.ENDING.search(name):
+            found.archive(name)
+        else:
+            found.logs.append(Log(name=name, path=name, origin=origin(name)))
+    if not found.logs:
+        raise DataError(found.none(names))
+    return found.logs, found.skipped
+
+
+@dataclass
+class _Found:
+    logs: list[Log] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    _archives: archives.Archives = field(default_factory=archives.Archives)
+
+    def listed(self, path: str) -> None:
+        """A file of a folder."""
+        if archives.ENDING.search(path):
+            self.archive(path)
+        elif is_log(os.path.basename(path)):
+            self.logs.append(Log(name=path, path=path, origin=origin(path), listed=True))
+        else:
+            self.skipped.append(Skipped(name=path, reason="not a log by its name"))
+
+    def archive(self, path: str) -> None:
+        members = sorted(
+            self._archives.members(_opened(path, path), path), key=lambda one: _natural(one.name)
+        )
+        for one in members:
+            if one.opens is None:
+                self.skipped.append(Skipped(name=one.name, reason=one.refused))
+            elif is_log(os.path.basename(one.name)):
+                log = Log(name=one.name, path=path, origin=origin(one.name), opens=one.opens)
+                self.logs.append(replace(log, listed=True))
+            else:
+                self.skipped.append(Skipped(name=one.name, reason="not a log by its name"))
+
+    def none(self, names: tuple[str, ...]) -> str:
+        if not names:
+            return "no log was named"
+        refused = next((one for one in self.skipped if one.name in names), None)
+        return f"{names[0]}: {refused.reason if refused else 'no logs in it'}"
+
+
+def _opened(path: str, name: str) -> Any:
+    try:
+        return os.fdopen(open_descriptor(path), "rb")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{name}: {reason(error)}") from error
 
 
 def _files(folder: str) -> Iterator[str]:
@@ -121,14 +162,26 @@ def is_log(name: str) -> bool:
 
 def origin(path: str) -> Origin:
     """What the path says of the process that wrote the file."""
-    rank = _TORCHRUN.search(path) or _RANK_NAME.search(path) or _WORKER_NAME.search(path)
-    node = _POD.search(path) or _NODE_NAME.search(path)
-    process = _PROCESS.search(path)
-    return Origin(
-        rank=int(rank[1]) if rank else None,
-        node=node[1] if node else "",
+    named = _POD.search(path) or _NODE_NAME.search(path)
+    node = archives.ENDING.sub("", next(filter(None, named.groups()))) if named else ""
+    device, process = _DEVICE.search(path), _PROCESS.search(path)
+    own = Origin(
+        launcher=node or _ENDINGS.sub("", path),
+        node=node,
+        device=int(device[1]) if device else None,
         process=f"pid {process[1] or process[2]}" if process else "",
     )
+    if found := _TORCHRUN.search(path):
+        return replace(own, local=int(found["local"]), launcher=node or found["run"] or "")
+    if found := _RANK_NAME.search(path):
+        number, of = int(found["number"]), (found["of"] or "").lower()
+        if of == "node":
+            return replace(own, launcher=f"{NODE_RANK}{number}")
+        if of == "local":
+            return replace(own, local=number, launcher=node or os.path.dirname(path))
+        return replace(own, rank=number)
+    found = _WORKER_NAME.search(path)
+    return replace(own, rank=int(found[1])) if found else own
 
 
 def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
@@ -137,13 +190,22 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
     What cannot be read to its end is told in ``skipped``; a file that cannot be read at all raises
     DataError.
     """
+    if log.opens is not None:
+        try:
+            raw = log.opens()
+        except archives.REFUSED as error:
+            skipped.append(Skipped(name=log.name, reason=f"not read: {error}"))
+            return
+    else:
+        raw = sys.stdin.buffer if log.path is None else _opened(log.path, log.name)
     try:
-        raw = sys.stdin.buffer if log.path is None else os.fdopen(open_descriptor(log.path), "rb")
-    except (OSError, ValueError) as error:
-        raise DataError(f"{log.name}: {reason(error)}") from error
-    try:
+        try:
+            plain = _plain(raw)
+        except BROKEN as error:
+            skipped.append(Skipped(name=log.name, reason=f"not read: {error}"))
+            return
         first = True
-        for block in _blocks(_plain(raw), log.name, skipped):
+        for block in _blocks(plain, log.name, skipped):
             if first and log.listed and _binary(block):
                 skipped.append(Skipped(name=log.name, reason="not a text"))
                 return
@@ -171,7 +233,7 @@ def _blocks(stream: Any, name: str, skipped: list[Skipped]) -> Iterator[bytes]:
                 ended = not parts[-1]
             if not ended:
                 parts.append(stream.readline(BLOCK))
-        except _BROKEN as error:
+        except BROKEN as error:
             skipped.append(Skipped(name=name, reason=f"not read to its end: {error}"))
             ended = True
         except KeyboardInterrupt:
@@ -189,19 +251,29 @@ def _binary(head: bytes) -> bool:
 
 def _plain(raw: IO[bytes]) -> Any:
     """The stream as UTF-8 or what it is, unpacked where its first bytes say that it is packed."""
-    buffered: Any = raw
-    for magic, unpack in _UNPACK.items():
-        if buffered.peek(_MAGIC).startswith(magic):
-            buffered = io.BufferedReader(unpack(buffered), BLOCK)
-            break
+    buffered = unpacked(raw)
     try:
-        head = buffered.peek(len(codecs.BOM_UTF16))
-    except _BROKEN:
+        encoding = _wide(buffered.peek(_SAMPLE)[:_SAMPLE])
+    except BROKEN:
         return buffered
+    return io.BufferedReader(_Recoded(buffered, encoding), BLOCK) if encoding else buffered
+
+
+def _wide(head: bytes) -> str:
+    """Whether it is UTF-16: by its mark, or by where the zeros of its Latin letters stand."""
     for mark, encoding in _WIDE.items():
         if head.startswith(mark):
-            return io.BufferedReader(_Recoded(buffered, encoding), BLOCK)
-    return buffered
+            return encoding
+    high, low = head[0::2].count(0), head[1::2].count(0)
+    # A Chinese letter such as U+4E00 has one as well.
+    if max(high, low) * _LATIN <= len(head) or min(high, low) * _FEW > max(high, low):
+        return ""
+    encoding = "utf-16-le" if low > high else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return ""
+    return encoding
 
 
 class _Recoded(io.RawIOBase):

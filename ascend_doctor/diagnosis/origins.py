@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-# torchrun's --tee and torch's excepthook ([default3]:, [rank3]:), Ray ((Name pid=1, ip=a)), vLLM
-# ((Worker_TP3 pid=1), LEVEL date [file:line]), kubectl logs --prefix ([pod/a/b]), the container
-# runtime's files (date stdout F, {"log":"), srun --label (3:), Open MPI ([1,3]<stderr>:),
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+# torchrun's --tee, which numbers the ranks of its node ([default3]:; torch/distributed/elastic/
+# multiprocessing/tail_log.py), and torch's excepthook ([rank3]:), Ray ((Name pid=1, ip=a)), vLLM
+# ((Worker_TP3 pid=1), LEVEL date [file:line]), kubectl logs --prefix ([pod/a/b]), docker compose
+# (name-1  |), journald and syslog (date host program[pid]:), the container runtime's files (date
+# stdout F), srun --label (3:), Open MPI ([1,3]<stderr>:, since 5 [name@1,3]<stderr>:),
 # DeepSpeed's pdsh (worker-1:).
 _PREFIX = re.compile(
     r"""\s{0,8}(?:
-      \[default(?P<default>\d{1,6})\]:\s?
+      \[default(?P<local>\d{1,6})\]:\s?
     | \[rank(?P<rank>\d{1,6})\]:\s?
-    | \[1,(?P<mpi>\d{1,6})\]<std(?:err|out)>:\s?
-    | (?P<srun>\d{1,6}):\s
+    | \[(?:[\w.@-]{1,80}@)?\d{1,10},(?P<mpi>\d{1,6})\]<std(?:err|out|diag)>:\s?
+    | (?P<task>\d{1,6}):\s
     | \((?P<actor>[\w.:-]{0,80}?)\s?(?:rank=(?P<vllm>\d{1,6})\s)?pid=(?P<pid>\d{1,12})
       (?:,\ ip=(?P<ip>[^\s)]{1,64}))?\)\s?
     | \[pod/(?P<pod>[\w.-]{1,253})/[\w.-]{1,253}\]\s?
     | (?P<host>(?:worker|node|host)-?\d{1,6}):\s
-    | \{"log":"
+    | (?P<service>[\w.-]{1,64}-\d{1,4})\s{1,64}\|\s
+    | (?:"""
+    + "|".join(_MONTHS)
+    + r""")\s[\s\d]\d\s\d\d:\d\d:\d\d(?:\.\d{1,9})?
+      \s(?P<machine>[\w.-]{1,253})\s[\w./@-]{1,80}(?:\[\d{1,12}\])?:\s
+    | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?[+-]\d\d:?\d\d
+      \s(?P<system>[\w.-]{1,253})\s(?:kernel|[\w./@-]{1,80}\[\d{1,12}\]):\s
     | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)\s
       (?:std(?:out|err)\s[FP]\s)?
     | (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\s\d\d-\d\d\s\d\d:\d\d:\d\d\s\[?[\w./-]{1,80}:\d+\]\s?
@@ -29,12 +39,17 @@ _PREFIX = re.compile(
 )
 # vLLM's Worker_TP7 is rank 7 of its engine, and of the job where it is the only one.
 _TENSOR_RANK = re.compile(r"^Worker_(?:DP0_)?(?:PP0_)?TP(\d{1,6})(?:_EP\d+)?$")
+# A launcher of which no more is known than the number of its node.
+NODE_RANK = "node_rank_"
 _PREFIXES = 8
 _KNOWN = 8192
 
-# The ranks that torch_npu, its watchdog and Megatron name, and the task that HCCL names.
-_RANK = re.compile(r"\bRankID:(\d+)|\[Rank (\d+)\]|\bRank (\d+): |\brankId\[(\d+)\]")
+# torch_npu's own rank in the job. The others are that for want of better: Megatron's, that of the
+# watchdog and that of the task that HCCL names, which count in the group.
+_RANK = re.compile(r"\bRankID:(\d+)")
+_OTHER_RANK = re.compile(r"\[Rank (\d+)\]|\bRank (\d+): |\brankId\[(\d+)\]")
 _PROCESS = re.compile(r"\(PID:(\d+),|\[PID: ?(\d+)\]|^\[\w+\] \w+\((\d+),")
+_DEVICE = re.compile(r"\(PID:\d+, Device:(\d{1,4}),")
 
 _STAMPS = (
     # CANN (2024-08-05-18:15:21.270.506), logging, ISO 8601
@@ -53,58 +68,96 @@ _STAMPS = (
         r"\b(?P<month>\d\d)(?:-(?P<day>\d\d)|/(?P<other>\d\d)/\d{4}) "
         r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
     ),
+    # journald and syslog (Mar 01 10:02:05)
+    re.compile(
+        rf"^\s*(?P<name>{'|'.join(_MONTHS)}) (?P<day>[ \d]\d) "
+        r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
+    ),
 )
 _DAYS = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """What is known of the process that wrote a line; ``node`` is a host, a pod or an address."""
+    """What is known of the process that wrote a line; ``node`` is a host, a pod or an address.
+
+    Where its ``rank`` in the job is not told, ``local`` is its number among the processes that
+    ``launcher`` started on one node, and ``task`` that of srun, which is one or the other.
+    """
 
     rank: int | None = None
     node: str = ""
     process: str = ""
+    local: int | None = None
+    launcher: str = ""
+    task: int | None = None
+    device: int | None = field(default=None, compare=False)
 
     @property
     def named(self) -> bool:
-        return self.rank is not None or bool(self.node or self.process)
+        numbers = (self.rank, self.local, self.task)
+        return any(one is not None for one in numbers) or bool(self.node or self.process)
+
+    @functools.cached_property
+    def process_only(self) -> Origin:
+        """What tells the process from others: its rank, else what there is in its place."""
+        if self.rank is None and self.local is not None:
+            return self
+        task = self.task if self.rank is None else None
+        return replace(self, local=None, launcher="", task=task)
 
 
 def parted(text: str, origin: Origin) -> tuple[Origin, str]:
     """The origin of a line of a file that has ``origin``, and the line without its prefixes."""
     place = 0
+    naming: list[str] = []
     for _ in range(_PREFIXES):
         found = _PREFIX.match(text, place)
         if found is None:
             break
         place = found.end()
-        origin = _with(origin, found[0])
+        if found.lastindex:
+            naming.append(found[0])
+    if naming:
+        origin = _with(origin, "".join(naming))
     rest = text[place:]
-    if origin.rank is None and (told := _RANK.search(rest)):
-        origin = replace(origin, rank=int(next(filter(None, told.groups()))[:6]))
+    if origin.rank is None:
+        placed = origin.local is not None or origin.task is not None
+        told = _RANK.search(rest) or (None if placed else _OTHER_RANK.search(rest))
+        if told:
+            origin = replace(origin, rank=int(next(filter(None, told.groups()))[:6]))
     if not origin.process and (told := _PROCESS.search(rest)):
         origin = replace(origin, process=f"pid {next(filter(None, told.groups()))[:12]}")
+    if told := _DEVICE.search(rest):
+        origin = replace(origin, device=int(told[1]))
     return origin, rest
 
 
 @functools.lru_cache(maxsize=_KNOWN)
-def _with(origin: Origin, prefix: str) -> Origin:
-    """The origin and what a prefix adds to it; a run has as many prefixes as processes."""
-    matched = _PREFIX.match(prefix)
-    found = matched.groupdict() if matched else {}
-    if not any(found.values()):
-        return origin
-    for name in ("rank", "default", "mpi", "vllm", "srun"):
-        if number := found[name]:
-            origin = replace(origin, rank=int(number))
-    if found["actor"] and (alone := _TENSOR_RANK.search(found["actor"])):
-        origin = replace(origin, rank=int(alone[1]))
-    if found["pid"]:
-        process = f"{found['actor'] or ''} pid={found['pid']}".strip()
+def _with(origin: Origin, prefixes: str) -> Origin:
+    """The origin and what prefixes add to it; a run has as many of them as processes."""
+    parts: dict[str, str] = {}
+    place = 0
+    while found := _PREFIX.match(prefixes, place):
+        place = found.end()
+        parts.update((name, value) for name, value in found.groupdict().items() if value)
+    names = ("ip", "pod", "host", "service", "machine", "system")
+    node = next((parts[name] for name in names if name in parts), "")
+    if "local" in parts or origin.local is None:
+        task = f"{NODE_RANK}{parts['task']}" if "task" in parts else ""
+        origin = replace(origin, launcher=task or node or origin.launcher)
+    if "task" in parts:
+        origin = replace(origin, task=int(parts["task"]))
+    if "local" in parts:
+        origin = replace(origin, local=int(parts["local"]))
+    alone = _TENSOR_RANK.search(parts.get("actor", ""))
+    ranks = (parts.get("rank"), alone and alone[1], parts.get("mpi"), parts.get("vllm"))
+    if rank := next(filter(None, ranks), None):
+        origin = replace(origin, rank=int(rank))
+    if "pid" in parts:
+        process = f"{parts.get('actor', '')} pid={parts['pid']}".strip()
         origin = replace(origin, process=process)
-    if node := found["ip"] or found["pod"] or found["host"]:
-        origin = replace(origin, node=node)
-    return origin
+    return replace(origin, node=node) if node else origin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +175,9 @@ def moment(text: str) -> Moment | None:
         if found is None:
             continue
         parts = found.groupdict()
-        month, day = int(parts["month"]), int(parts["day"] or parts.get("other") or 0)
+        name = parts.get("name")
+        month = _MONTHS.index(name) + 1 if name else int(parts["month"])
+        day = int(parts["day"] or parts.get("other") or 0)
         clock = [int(parts[name]) for name in ("hour", "minute", "second")]
         if not (1 <= month <= len(_DAYS) and 1 <= day <= 31 and clock[0] < 24):  # noqa: PLR2004
             continue

@@ -38,7 +38,9 @@ _NOTIFY = re.compile(r"type:NOTIFY WAIT, localRank:(\d{1,6}), remoteRank:(\d{1,6
 # torch/distributed/elastic/multiprocessing/errors/__init__.py prints every failed process so, the
 # first one behind its own heading; api.py names that one before, by its rank on the node.
 _HOST = re.compile(r"\bhost +: (\S{1,128})")
-_GLOBAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: \d+\)")
+_GLOBAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: (\d{1,6})\)")
+# torch/distributed/elastic/agent/server/api.py, where the agent logs at INFO.
+_RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6})(?:, |\])")
 _EXIT = re.compile(r"\bexitcode +: (-?\d{1,6})")
 _FIRST = re.compile(r"failed \(exitcode: (-?\d{1,6})\) local_rank: (\d{1,6})")
 _ROOT = "Root Cause (first observed failure)"
@@ -126,12 +128,16 @@ class Peers:
         """What torchrun says of processes that ended."""
         if _ROOT in text:
             self._root = True
+        elif told := _RANKS.search(text):
+            self.ledger.places.pair(row.writer, rank=int(told[1]), local=0)
         elif told := _FIRST.search(text):
             self.ledger.first_ended(int(told[2]), int(told[1]), row)
         elif told := _GLOBAL.search(text):
             self._rank = int(told[1])
             host = _HOST.search(before)
-            self.ledger.ends(self._rank, row, node=host[1] if host else "", first=self._root)
+            self.ledger.ends(
+                self._rank, int(told[2]), row, node=host[1] if host else "", first=self._root
+            )
         elif (told := _EXIT.search(text)) and self._rank is not None:
             self.ledger.exits(self._rank, int(told[1]))
             self._rank = None

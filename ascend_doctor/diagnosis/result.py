@@ -14,12 +14,16 @@ Outcome = Literal["known failure", "unknown error", "nothing known found"]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a log, without the prefix of its launcher. ``time`` is "MM-DD HH:MM:SS"."""
+    """One line of a log, without the prefix of its launcher. ``time`` is "MM-DD HH:MM:SS".
+
+    ``local_rank`` is told where ``rank``, that in the job, is not known.
+    """
 
     file: str
     line: int
     text: str
     rank: int | None = None
+    local_rank: int | None = None
     node: str = ""
     process: str = ""
     time: str = ""
@@ -52,9 +56,15 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guilt(msgspec.Struct, frozen=True, kw_only=True):
-    """Who began it. ``sure`` is False where it follows from what the others did not say."""
+    """Who began it. ``sure`` is False where it follows from what the others did not say.
+
+    ``ranks`` are those in the job, ``local_ranks`` those on their nodes, ``devices`` those that
+    the logs name; each is empty where the logs do not tell all of them.
+    """
 
     ranks: tuple[int, ...] = ()
+    local_ranks: tuple[int, ...] = ()
+    devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
     reason: str

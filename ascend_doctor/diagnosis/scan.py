@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from ascend_doctor.diagnosis.ledger import Ledger, Row, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
-from ascend_doctor.diagnosis.origins import Moment, moment, parted
+from ascend_doctor.diagnosis.origins import Moment, Origin, moment, parted
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
-from ascend_doctor.diagnosis.signs import harmless
+from ascend_doctor.diagnosis.records import record
+from ascend_doctor.diagnosis.signs import COMMON, harmless
 from ascend_doctor.matrix.schema import KnownFailure
 
 _ANSI = re.compile(
@@ -55,13 +56,24 @@ def read(
     """Read one log to its end; gives what could not be read. Raises DataError."""
     skipped: list[Skipped] = []
     ledger.files += 1
-    if log.origin.rank is not None:
-        ledger.kept.setdefault(log.origin.rank, set()).add(os.path.dirname(log.name))
+    if log.origin.rank is not None or log.origin.local is not None:
+        ledger.origin(log.origin)
+        ledger.kept.setdefault(log.origin.process_only, set()).add(os.path.dirname(log.name))
     reader = _Reader(log, patterns, failures, ledger)
     for block in blocks(log, skipped):
         reader.block(block)
     reader.end()
     return skipped
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Said:
+    """A text of one line: its bytes, who wrote it, and it without and with what stands before."""
+
+    raw: bytes
+    writer: Origin
+    text: str
+    whole: str
 
 
 @dataclass
@@ -106,29 +118,56 @@ class _Reader:
         rows = [row for row in re.split(rb"[\r\n]+", self._tail) if row.strip()]
         if not rows:
             return
-        found, _ = self.patterns.judge(rows[-1][:_REACH])
-        for identity in found:
-            if self.failures[identity].only_if_last:
-                line = max(self._line - self._tail.endswith(b"\n"), 1)
-                self.ledger.ends_with(identity, self._row(rows[-1][:_REACH], line, lambda: None))
+        line = max(self._line - self._tail.endswith(b"\n"), 1)
+        for said in self._said(rows[-1], rows[-1][:_REACH]):
+            for identity in self.patterns.judge(said.raw)[0]:
+                if self.failures[identity].only_if_last:
+                    self.ledger.ends_with(identity, self._row(said, line, lambda: None))
 
     def _sample(self, data: bytes) -> None:
         for row in re.split(rb"[\r\n]+", data):
-            if row:
-                self.ledger.origin(parted(_text(row[:_HEAD]), self.log.origin)[0])
+            for said in self._said(row, row[:_HEAD])[:1] if row else ():
+                self.ledger.origin(said.writer)
+
+    def _said(self, whole: bytes, row: bytes) -> list[_Said]:
+        """What a line says, of which ``row`` is looked at: one text, or those of a record."""
+        if b"{" in whole[:_HEAD] and len(whole) <= _LONG:
+            writer, text = parted(_text(whole), self.log.origin)
+            found = record(text.strip(), writer)
+            if found:
+                level = f"{found.level} " if found.level else ""
+                return [
+                    _Said(raw=raw, writer=writer, text=text, whole=f"{level}{text}")
+                    for raw in (_ANSI.sub(b"", line.encode()) for line in found.lines)
+                    for writer, text in (parted(_text(raw), found.origin),)
+                ]
+        told = _text(row)
+        writer, text = parted(told, self.log.origin)
+        return [_Said(raw=row, writer=writer, text=text, whole=told)]
 
     def _hit(self, data: bytes, start: int, stop: int, place: int, line: int) -> None:
         row = data[max(start, place - _REACH) : min(stop, place + _REACH)]
-        found, signs = self.patterns.judge(row)
-        if not found and not signs:
+        shown = self.patterns.judge(row)
+        if not any(shown):
             return
-        seen = self._row(row, line, lambda: _near(data, start, stop))
-        self.ledger.origin(seen.origin)
+        before = data[max(start - _SUMMARY, 0) : start]
+        every = self._said(data[start:stop], row)
+        judged = [(one, shown if one.raw is row else self.patterns.judge(one.raw)) for one in every]
+        if not any(any(told) for _, told in judged):
+            # The record itself says that it is of an error.
+            judged = [(every[0], (set(), shown[1] & {COMMON}))]
+        for said, (found, signs) in judged:
+            if found or signs:
+                seen = self._row(said, line, lambda: _near(data, start, stop))
+                self._judged(found, signs, seen, before)
+
+    def _judged(self, found: set[str], signs: set[str], seen: Row, before: bytes) -> None:
+        self.ledger.origin(seen.writer)
         for identity in found:
             self.ledger.failure(identity, seen)
         text = seen.text
         if not _ABOUT_OTHERS.isdisjoint(signs):
-            self._peers.line(signs, seen, _text(data[max(start - _SUMMARY, 0) : start]))
+            self._peers.line(signs, seen, _text(before))
         self._codes(text, signs, seen, known=bool(found))
         if "uncaught" in signs:
             self._logged += 1
@@ -136,10 +175,9 @@ class _Reader:
         elif not found:
             self._unexplained(text, signs, seen)
 
-    def _row(self, row: bytes, line: int, when: Callable[[], Moment | None]) -> Row:
-        whole = _text(row)
-        origin, text = parted(whole, self.log.origin)
-        text = text.strip()
+    def _row(self, said: _Said, line: int, when: Callable[[], Moment | None]) -> Row:
+        text, writer = said.text.strip(), said.writer
+        origin = writer.process_only
         file, order = self.log.name, (self.ledger.files, line)
 
         def look() -> Sighting:
@@ -147,7 +185,7 @@ class _Reader:
                 file=file, line=line, text=text, origin=origin, moment=when(), order=order
             )
 
-        return Row(origin=origin, text=text, whole=whole, look=look)
+        return Row(origin=origin, writer=writer, text=text, whole=said.whole, look=look)
 
     def _unexplained(self, text: str, signs: Collection[str], row: Row) -> None:
         raised = _EXCEPTION.match(text) if "exception" in signs else None

@@ -17,12 +17,14 @@ Sign = Literal[
     "elastic",
     "waited",
     "world",
+    "bytes",
 ]
 
 # The last line of a Python traceback; the error manager of CANN ("EI0006: ", "Name(EI0006): ",
 # "EZ9999[PID: 1] "); torch_npu and CANN's runtime; what HCCL says of other ranks; torchrun's
 # summary (torch/distributed/elastic/multiprocessing/errors/__init__.py) and the line that its agent
-# writes first; torch_npu's watchdog; Megatron's first line.
+# writes first; torch_npu's watchdog; Megatron's first line; journald's messages that are no plain
+# text.
 _OWN: dict[Sign, str] = {
     "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)",
     "code": r"\bE[A-Z0-9]\d{4}(:|\)|\[PID)",
@@ -34,11 +36,12 @@ _OWN: dict[Sign, str] = {
     r"Wait Enable P2P Failed|retrieving hcclUniqueId from|taskType\[Notify Wait\]",
     "agent": r"\brankNum\[\d",
     "elastic": r"\brank +: \d+ \(local_rank: \d|\bexitcode +: -?\d|failed \(exitcode: -?\d|"
-    r"Root Cause \(first observed failure\)",
+    r"Root Cause \(first observed failure\)|\bglobal_ranks=\[\d",
     "waited": r"Watchdog caught collective operation timeout: WorkHCCL|Timeout at collective: |"
     r"joined any collectives|join collective #|didn't finish collective #|"
     r"\] (started|finished) [A-Z_]+$",
     "world": r"using world size: \d",
+    "bytes": r"\"MESSAGE\" ?: ?\[ ?\d",
 }
 
 # Shells, kernels, schedulers and launchers, of a process that is gone.

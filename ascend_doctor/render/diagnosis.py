@@ -86,7 +86,10 @@ class _DiagnosisPage(Page):
             if diagnosis.undecided:
                 self.field("guilty", f"could not tell: {diagnosis.undecided}")
             return
-        who = [f"rank {spans(guilty.ranks)}"] if guilty.ranks else []
+        numbers = (
+            ("rank", guilty.ranks), ("local rank", guilty.local_ranks), ("device", guilty.devices)
+        )  # fmt: skip
+        who = [f"{name} {spans(several)}" for name, several in numbers if several]
         who += [f"node {node}" for node in guilty.nodes]
         who += [f"process {process}" for process in guilty.processes]
         doubt = "" if guilty.sure else "probably "

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import termios
 import time
+import zipfile
 from pathlib import Path
 
 import jsonschema
@@ -154,3 +155,28 @@ def test_an_interrupted_stream_is_diagnosed_as_far_as_it_was_read() -> None:
     out, told = child.communicate(timeout=300)
     assert (child.returncode, told) == (130, b"")
     assert json.loads(out)["causes"][0]["id"] == "npu-oom-torch"
+
+
+def test_local_ranks_an_archive_and_the_node_that_the_user_names(
+    doctor: Command, tmp_path: Path
+) -> None:
+    rows = [f"[default{n}]:iteration 1/ 10" for n in range(4)]
+    rows.append(OOM.replace("[rank3]: ", "[default3]:"))
+    with zipfile.ZipFile(tmp_path / "logs.zip", "w") as archive:
+        archive.writestr("train.log", "using world size: 8\n" + "\n".join(rows) + "\n")
+    done = doctor("diagnose", str(tmp_path / "logs.zip"))
+    assert done.returncode == 1
+    assert "guilty  local rank 3: it is the first" in done.stdout
+    done = doctor("diagnose", "--format", "json", "--node-rank", "1", str(tmp_path / "logs.zip"))
+    told = json.loads(done.stdout)["guilty"]
+    assert (told["ranks"], told["local_ranks"]) == ([7], [3])
+    assert doctor("diagnose", "--node-rank", "-1", str(tmp_path)).returncode == 2
+
+
+def test_an_archive_that_is_none_is_said_in_one_line(doctor: Command, tmp_path: Path) -> None:
+    path = tmp_path / "logs.tar.gz"
+    path.write_bytes(b"no archive")
+    done = doctor("diagnose", str(path))
+    assert done.returncode == 2
+    assert "logs.tar.gz" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -133,6 +133,7 @@ def zipped(files: Mapping[str, str | bytes]) -> bytes:
 
 
 FOLDERS = torchrun({"node-0": 0, "node-1": 1}, 6)
+PODS = lines(8, 6, lambda n: f"[pod/job-worker-{n // 4}/trainer] [default{n % 4}]:")
 GLOBAL = {"train.log": lines(4, 2, lambda rank: f"[rank{rank}]: ")}
 AGENT = (
     "[INFO] HCCL({pid},python3):2026-03-01-10:00:00.655.782 [topoinfo_detect.cc:506] [{pid}]"
@@ -178,8 +179,8 @@ def plogs() -> dict[str, str]:
             f"[ERROR] HCCL({pid},python3):2026-03-01-10:02:05.270.506 [x.cc:1] [{pid}]{WAITED}\n"
             if rank != 2
             else f"[ERROR] RUNTIME({pid},python3):2026-03-01-10:02:01.270.506 [task_info.cc:1] "
-            "[PrintErrorInfo]AI Core kernel execution failed, device_id=6, stream_id=3, "
-            "task_id=5, error code=507015, retCode=0x26\n"
+            "[PrintErrorInfo]Aicore kernel execute failed, device_id=6, stream_id=3, "
+            "report_stream_id=3, task_id=5\n"
         )
     return found
 
@@ -364,16 +365,18 @@ FORMS = [
         },
         rank=2,
     ),
+    # Labelled as rank 6 before the first run. Kubeflow counts a master before its workers, so only
+    # the size of the world says that there is none.
     Form(
         name="kubectl --prefix",
-        files={
-            "k.log": lines(
-                8,
-                6,
-                lambda n: f"[pod/job-worker-{n // 4}/trainer] [default{n % 4}]:",
-                lambda n: n % 4,
-            )
-        },
+        files={"k.log": PODS},
+        rank=None,
+        local=2,
+        node="job-worker-1",
+    ),
+    Form(
+        name="kubectl --prefix, of all nodes",
+        files={"k.log": "[pod/job-worker-0/trainer] using world size: 8\n" + PODS},
         rank=6,
         local=2,
         node="job-worker-1",
@@ -575,7 +578,7 @@ def diagnosed(form: Form) -> Diagnosis:
             path = Path(folder, "given", name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return of_paths(Path(folder, "given"))
+        return of_paths(Path(folder, "given"), node_rank=form.node_rank)
 
 
 def _numbers(guilty: Guilt | None, name: str) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from ascend_doctor.diagnosis.conclude import conclude
 from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.matrix.catalog import Catalog
@@ -30,10 +31,10 @@ def patterns() -> Patterns:
     return Patterns(catalog().failures.values())
 
 
-def of_paths(*paths: Path) -> Diagnosis:
+def of_paths(*paths: Path, node_rank: int | None = None) -> Diagnosis:
     """The diagnosis of files and folders."""
     named, skipped = find(tuple(map(str, paths)))
-    ledger = Ledger()
+    ledger = Ledger(places=Places(node_rank=node_rank))
     for one in named:
         skipped += read(one, patterns(), catalog().failures, ledger)
     return conclude(ledger, catalog().failures, catalog().error_codes, skipped=skipped)

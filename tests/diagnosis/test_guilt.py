@@ -337,3 +337,98 @@ def test_who_waits_for_the_id_of_a_communicator_waits_for_the_group_s_first_rank
     # Rank 0 waits itself, in another collective: one of them is in the wrong one.
     lines = watched({0: 2, 1: 2}, {0: -6, 1: -6, 2: -15, 3: 1}, f"[rank3]: {ID.format(rank=3)}")
     assert of_text(lines).guilty is None
+
+
+SETTING_UP = ID.format(rank=3)
+ABORTED = "terminate called after throwing an instance of 'std::runtime_error'"
+
+
+def test_who_was_ended_in_silence_is_not_accused_by_one_that_sets_up_another_group() -> None:
+    """Rank 3 took the wrong group; rank 0 waited with the others, and torchrun ended it."""
+    codes = {2: -6, 0: -15, 1: -6, 3: -15}
+    found = of_text(watched({1: 4, 2: 4}, codes, f"[rank3]: {SETTING_UP}"))
+    assert found.guilty is None
+    assert "ranks 1, 2, 3 report a time-out, not all in the same collective" in found.undecided
+    # All others wait for it: it did not come.
+    alone = "\n".join(f"[rank{one}]: {ID.format(rank=one)}" for one in (1, 2, 3))
+    found = of_text(watched({}, {1: 1, 2: 1, 3: 1, 0: -15}, alone))
+    assert found.guilty
+    assert found.guilty.ranks == (0,)
+
+
+def test_a_process_that_its_watchdog_aborts_has_no_error_of_its_own() -> None:
+    """Rank 1 took the wrong group; rank 2 waited, and what it prints is its watchdog's."""
+    codes = {2: -6, 0: -15, 1: -15, 3: -15}
+    more = f"[rank2]: {ABORTED}\n[rank1]: {ID.format(rank=1)}"
+    assert of_text(watched({2: 2}, codes, more)).guilty is None
+
+
+def test_local_ranks_become_ranks_by_what_tells_both() -> None:
+    log = interleaved({2: OOM, 3: STEP}, "[default{}]:")
+    found = of_text(f"{log}[default3]:[rank11]: x\n")
+    assert found.guilty
+    assert (found.guilty.ranks, found.guilty.local_ranks) == ((10,), (2,))
+
+
+def test_a_rank_that_is_not_known_is_not_told() -> None:
+    log = interleaved({0: STEP, 1: STEP, 2: OOM, 3: STEP}, "[default{}]:")
+    for more in ("using world size: 8", "[default0]:[rank4]: x\n[default1]:[rank1]: x"):
+        found = of_text(f"{more}\n{log}")
+        assert found.guilty
+        assert (found.guilty.ranks, found.guilty.local_ranks) == ((), (2,))
+        assert found.causes[0].evidence[0].local_rank == 2
+
+
+def test_two_nodes_of_unknown_numbers_are_not_mixed_up() -> None:
+    logs = {f"{name}/job/attempt_0/{n}/stderr.log": f"{STEP}\n" for name in "ab" for n in (0, 1)}
+    found = of_files({**logs, "b/job/attempt_0/1/stderr.log": f"{OOM}\n"})
+    assert found.guilty
+    assert (found.guilty.ranks, found.guilty.local_ranks) == ((), (1,))
+    assert found.guilty.evidence
+    assert "b/job/attempt_0/1" in found.guilty.evidence.file
+
+
+@pytest.mark.parametrize(
+    ("names", "rank"),
+    [
+        (("node-0", "node-1", "node-2"), 5),
+        (("node-1", "node-2"), None),  # the first may be missing
+        (("node-0", "node-2"), None),
+        (("node-0", "host-1"), None),
+        (("worker-0", "worker-1"), None),  # a master may stand before them
+    ],
+)
+def test_nodes_are_numbered_by_their_names_where_these_leave_no_doubt(
+    names: tuple[str, ...], rank: int | None
+) -> None:
+    files = {
+        f"{name}/job/attempt_0/{local}/stderr.log": f"{OOM if bad else STEP}\n"
+        for number, name in enumerate(names)
+        for local in (0, 1)
+        for bad in [number == len(names) - 1 and local == 1]
+    }
+    found = of_files(files)
+    assert found.guilty
+    assert found.guilty.ranks == (() if rank is None else (rank,))
+    assert found.guilty.nodes == (names[-1],)
+
+
+def test_a_task_of_srun_is_a_rank_or_a_launcher() -> None:
+    rows = "\n".join(f"{task}: {OOM if task == 1 else STEP}" for task in range(3))
+    found = of_text(rows)
+    assert found.guilty
+    assert found.guilty.ranks == (1,)
+    # torchrun's own words on its second node are not rank 1's.
+    found = of_text(f"{rows}\n0: [default0]:{STEP}\n1: [default0]:{STEP}\n")
+    assert not found.guilty or not found.guilty.ranks
+
+
+def test_ranks_without_a_log_are_told_of_two_nodes_as_well() -> None:
+    files = {
+        f"node-{node}/job/attempt_0/{local}/stderr.log": f"using world size: 4\n{STEP}\n"
+        for node in (0, 1)
+        for local in (0, 1)
+    }
+    assert of_files(files).without_log == ()
+    again = {**files, "node-0/job/attempt_1/0/stderr.log": STEP}
+    assert of_files(again).without_log == ()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascend_doctor.diagnosis.logs import BLOCK, find, is_log, origin
+from ascend_doctor.diagnosis.logs import _wide, find, is_log, origin
 from ascend_doctor.diagnosis.origins import Origin, moment, parted
+from ascend_doctor.diagnosis.packed import BLOCK
+from ascend_doctor.diagnosis.records import record
 from ascend_doctor.errors import DataError
 from tests.diagnosis.logs import answer, of_files, of_paths, of_text
 
@@ -195,10 +198,11 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
     ("text", "known", "rest"),
     [
         ("[rank12]: a", Origin(rank=12), "a"),
-        ("[default2]:[rank10]: a", Origin(rank=10), "a"),
+        ("[default2]: a", Origin(local=2), "a"),
+        ("[default2]:[rank10]: a", Origin(rank=10, local=2), "a"),
         (
             "(RayWorkerWrapper pid=9, ip=10.0.0.5) a",
-            Origin(node="10.0.0.5", process="RayWorkerWrapper pid=9"),
+            Origin(node="10.0.0.5", process="RayWorkerWrapper pid=9", launcher="10.0.0.5"),
             "a",
         ),
         ("(pid=9) a", Origin(process="pid=9"), "a"),
@@ -207,8 +211,30 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
             Origin(rank=1, process="VllmWorker pid=7"),
             "a",
         ),
-        ("[pod/w-3/c] a", Origin(node="w-3"), "a"),
-        ("node-4: a", Origin(node="node-4"), "a"),
+        ("[pod/w-3/c] a", Origin(node="w-3", launcher="w-3"), "a"),
+        ("node-4: a", Origin(node="node-4", launcher="node-4"), "a"),
+        ("trainer-1  | a", Origin(node="trainer-1", launcher="trainer-1"), "a"),
+        (" 3: a", Origin(task=3, launcher="node_rank_3"), "a"),
+        ("1: [default3]:a", Origin(task=1, local=3, launcher="node_rank_1"), "a"),
+        ("1: [rank11]: a", Origin(rank=11, task=1, launcher="node_rank_1"), "a"),
+        ("[2,5]<stdout>:a", Origin(rank=5), "a"),
+        ("[prterun-a.b-77@1,5]<stderr>: a", Origin(rank=5), "a"),
+        (
+            "Mar  1 10:02:05 a-17 torchrun[42]: [default1]:b",
+            Origin(node="a-17", local=1, launcher="a-17"),
+            "b",
+        ),
+        ("Mar 01 10:02:05 a-17 kernel: b", Origin(node="a-17", launcher="a-17"), "b"),
+        (
+            "2026-03-01T10:02:05+0800 a-17 train[42]: b",
+            Origin(node="a-17", launcher="a-17"),
+            "b",
+        ),
+        # A level and a logger, and no host and program.
+        ("2026-03-01T10:02:05+08:00 INFO train: b", Origin(), "INFO train: b"),
+        # The rank in a message of a process that has a number of its own may be another's.
+        ("[default2]:[Rank 7] watchdog", Origin(local=2), "[Rank 7] watchdog"),
+        ("[default2]:Rank 13: found NaN", Origin(local=2), "Rank 13: found NaN"),
         (
             "[ERROR] 2026-01-01-01:01:01 (PID:9, Device:0, RankID:5) a",
             Origin(rank=5, process="pid 9"),
@@ -233,6 +259,7 @@ def test_origins(text: str, known: Origin, rest: str | None) -> None:
         ("[rank0]:[W326 11:49:12.331714626 x", "03-26 11:49:12"),
         ("INFO 02-27 17:30:21 x", "02-27 17:30:21"),
         ("05/17/2024 01:30:26 - INFO", "05-17 01:30:26"),
+        ("Mar  1 01:30:26 host kernel: x", "03-01 01:30:26"),
         ("no time", None),
         ("2024-99-99 99:99:99", None),
     ],
@@ -274,15 +301,37 @@ def test_output_of_real_tools(name: str, root: str) -> None:
 @pytest.mark.parametrize(
     ("path", "known"),
     [
-        ("run/attempt_0/12/stderr.log", Origin(rank=12)),
-        ("logs/node-3/rank_7.log", Origin(rank=7, node="node-3")),
-        ("session/logs/worker-0a1b-01000000-4242.err", Origin(process="pid 4242")),
-        ("debug/plog/plog-4242_2026.log", Origin(process="pid 4242")),
-        ("/var/log/pods/ml_job-worker-1_0a-1b/trainer/0.log", Origin(node="job-worker-1")),
+        ("a/run/attempt_0/12/stderr.log", Origin(local=12, launcher="a/run")),
+        ("node-3/run/attempt_1/2/stdout.log", Origin(local=2, node="node-3", launcher="node-3")),
+        ("logs/node-3/rank_7.log", Origin(rank=7, node="node-3", launcher="node-3")),
+        ("logs/node3.log", Origin(node="node3", launcher="node3")),
+        ("logs/node_rank_1.log", Origin(launcher="node_rank_1")),
+        ("logs/local_rank_5.log", Origin(local=5, launcher="logs")),
+        ("l/train.log.2.gz", Origin(launcher="l/train")),
+        ("l/stderr.log", Origin(launcher="l/")),
+        ("node-1.tar.gz/train-1.log", Origin(node="node-1", launcher="node-1")),
+        (
+            "session/logs/worker-0a1b-01000000-4242.err",
+            Origin(process="pid 4242", launcher="session/logs/worker-0a1b-01000000-4242"),
+        ),
+        (
+            "debug/plog/plog-4242_2026.log",
+            Origin(process="pid 4242", launcher="debug/plog/plog-4242_2026"),
+        ),
+        (
+            "debug/device-3/device-4242_2026.log",
+            Origin(process="pid 4242", launcher="debug/device-3/device-4242_2026", device=3),
+        ),
+        (
+            "/var/log/pods/ml_job-worker-1_0a-1b/trainer/0.log",
+            Origin(node="job-worker-1", launcher="job-worker-1"),
+        ),
     ],
 )
 def test_paths_name_who_wrote(path: str, known: Origin) -> None:
-    assert origin(path) == known
+    found = origin(path)
+    assert found == known
+    assert found.device == known.device
 
 
 @pytest.mark.parametrize(
@@ -320,3 +369,57 @@ def test_a_plog_gets_the_rank_that_its_process_was_given_elsewhere() -> None:
     found = of_files(files)
     assert found.unexplained[0].evidence.rank == 2
     assert found.ranks == (0, 1, 2, 3)
+
+
+def test_a_record_says_who_wrote_it_and_every_line_of_what_it_says() -> None:
+    fields = {
+        "level": "error",
+        "rank": "3",
+        "hostname": "a-17",
+        "msg": "first\nsecond",
+        "exc_info": "Traceback (most recent call last):\nKeyError: 'x'",
+    }
+    found = record(json.dumps(fields), Origin())
+    assert found
+    assert found.origin == Origin(rank=3, node="a-17")
+    assert found.lines[1:] == ("second", "Traceback (most recent call last):", "KeyError: 'x'")
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[1]", '{"a": 1}', '{"msg": 1}', "{'loss': 0.0}"])
+def test_what_is_no_record_is_a_line(text: str) -> None:
+    assert record(text, Origin()) is None
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["log", "MESSAGE", "rank", "local_rank", "_PID", "host", "level", "error"]),
+        st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()),
+    )
+)
+def test_any_record_is_read(fields: dict[str, object]) -> None:
+    record(json.dumps(fields), Origin())
+
+
+def test_a_level_of_a_record_counts_as_that_of_a_line() -> None:
+    for level, outcome in (("error", "unknown error"), ("info", "nothing known found")):
+        found = of_text(json.dumps({"level": level, "rank": 3, "msg": "ERROR: cannot"}) + "\n")
+        assert found.outcome == outcome
+    found = of_text('{"level":"error","rank":3,"msg":"step failed"}\n')
+    assert found.unexplained[0].evidence.rank == 3
+    assert found.unexplained[0].evidence.text == "step failed"
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ("a line of a log\n".encode("utf-16-le"), "utf-16-le"),
+        ("a line of a log\n".encode("utf-16-be"), "utf-16-be"),
+        ("一二三 one line of a log 一\n".encode("utf-16-le"), "utf-16-le"),
+        ("训练开始\n".encode(), ""),
+        (b"\x7fELF\x02\x01\x01" + b"\0" * 99 + b"abc", ""),
+        (b"plain\n", ""),
+        (b"", ""),
+    ],
+)
+def test_utf_16_is_known_without_a_mark(head: bytes, encoding: str) -> None:
+    assert _wide(head) == encoding

@@ -1,0 +1,171 @@
+"""Which rank stands where: its node, its number on that node and its device.
+
+torchrun numbers the processes of each node from 0. What they are in the job is told by lines that
+name both, by what torchrun says of them, by the number of the node, or by there being one node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
+
+_MANY = 4096
+_NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,6})")
+# Kubeflow's training operator calls the first node <job>-master-0 and the second <job>-worker-0.
+_AFTER_A_MASTER = "worker"
+_PID = re.compile(r"\d+$")
+# What every machine calls itself.
+_ITSELF = frozenset({"localhost", "localhost.localdomain"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    local: int | None = None
+    node: str = ""
+    device: int | None = None
+
+
+@dataclass
+class Places:
+    """``node_rank`` is the number that the user gives the one node whose logs these are."""
+
+    node_rank: int | None = None
+    # By launcher: the processes that it started, and what their numbers lack to be ranks.
+    _members: dict[str, set[int]] = field(default_factory=dict)
+    _offsets: dict[str, set[int]] = field(default_factory=dict)
+    _tasks: set[int] = field(default_factory=set)
+    _settled: dict[str, int] = field(default_factory=dict)
+    _hosts: dict[str, str] = field(default_factory=dict)
+    # By node and process id.
+    _ranks: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    _devices: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    _known: dict[int, Place] = field(default_factory=dict)
+
+    def add(self, origin: Origin) -> None:
+        """What a line says of the process that wrote it."""
+        if origin.local is not None:
+            self._member(origin.launcher, origin.local, origin.rank)
+        if origin.rank is not None and (origin.node or origin.device is not None):
+            self.know(origin.rank, node=origin.node, device=origin.device)
+        elif origin.task is not None and origin.rank is None and len(self._tasks) < _MANY:
+            self._tasks.add(origin.task)
+        pid = _pid(origin)
+        for table, number in ((self._ranks, origin.rank), (self._devices, origin.device)):
+            if pid and number is not None and (pid in table or len(table) < _MANY):
+                table.setdefault(pid, set()).add(number)
+
+    def know(self, rank: int, *, node: str = "", device: int | None = None) -> None:
+        """What is told of a rank; what was told first stays."""
+        known = self._known.get(rank, Place())
+        node = "" if node in _ITSELF else node
+        if rank in self._known or len(self._known) < _MANY:
+            self._known[rank] = replace(
+                known,
+                node=known.node or node,
+                device=device if known.device is None else known.device,
+            )
+
+    def pair(self, origin: Origin, *, rank: int, local: int, node: str = "") -> None:
+        """The same process by both numbers, in a line of its launcher."""
+        self._member(origin.launcher, local, rank)
+        if node not in _ITSELF:
+            self._hosts.setdefault(origin.launcher, node)
+
+    def _member(self, launcher: str, local: int, rank: int | None) -> None:
+        if launcher in self._members or len(self._members) < _MANY:
+            self._members.setdefault(launcher, set()).add(local)
+            offsets = self._offsets.setdefault(launcher, set())
+            if rank is not None and len(offsets) < _MANY:
+                offsets.add(rank - local)
+
+    def settle(self, world_size: int) -> None:
+        """Number the nodes; 0 is a world of unknown size."""
+        self._settled = {
+            launcher: next(iter(offsets))
+            for launcher, offsets in self._offsets.items()
+            if len(offsets) == 1
+        }
+        left = [launcher for launcher in self._members if not self._offsets[launcher]]
+        for launcher in left:
+            if len(above := self._logs_of(launcher)) == 1:
+                self._settled[launcher] = self._settled[above[0]]
+        left = [launcher for launcher in left if launcher not in self._settled]
+        if left and len(left) == len(self._members):
+            self._settled.update(self._numbered(left, world_size))
+        for launcher, offset in self._settled.items():
+            for local in self._members[launcher]:
+                node = self._hosts.get(launcher, "")
+                self.know(offset + local, node=node)
+                self._known[offset + local] = replace(self._known[offset + local], local=local)
+        for pid, devices in self._devices.items():
+            ranks = self._ranks.get(pid, set())
+            if len(ranks) == len(devices) == 1:
+                self.know(next(iter(ranks)), device=next(iter(devices)))
+
+    def _logs_of(self, launcher: str) -> list[str]:
+        """Launchers that are known and whose logs lie beside or below those of this one."""
+        folder = launcher.rpartition("/")[0]
+        return [one for one in self._settled if folder and one.startswith(f"{folder}/")]
+
+    def _numbered(self, launchers: list[str], world_size: int) -> dict[str, int]:
+        """The first rank of each, where all are numbered by the same rule."""
+        each = max(max(self._members[one]) for one in launchers) + 1
+        whole = all(self._members[one] == set(range(each)) for one in launchers)
+        if all(one.startswith(NODE_RANK) for one in launchers):
+            numbers = {one: int(one.removeprefix(NODE_RANK)) for one in launchers}
+            return {one: number * each for one, number in numbers.items()} if whole else {}
+        if len(launchers) == 1:
+            if self.node_rank is not None:
+                return {launchers[0]: self.node_rank * each} if whole else {}
+            return {launchers[0]: 0} if world_size in {0, each} else {}
+        if whole and world_size in {0, each * len(launchers)}:
+            return {one: number * each for one, number in _in_order(launchers, world_size).items()}
+        return {}
+
+    def rank(self, origin: Origin) -> int | None:
+        """The rank of a process in the job."""
+        if origin.rank is not None:
+            return origin.rank
+        if origin.local is not None:
+            offset = self._settled.get(origin.launcher)
+            return None if offset is None else offset + origin.local
+        if origin.task is not None:
+            return None if self._tasks_launch else origin.task
+        pid = _pid(origin)
+        ranks = self._ranks.get(pid, set()) if pid else set()
+        return next(iter(ranks)) if len(ranks) == 1 else None
+
+    @property
+    def _tasks_launch(self) -> bool:
+        """Whether srun's tasks are launchers of several ranks."""
+        return any(one.startswith(NODE_RANK) for one in self._members)
+
+    def ranks(self) -> set[int]:
+        """All that lines told without naming the rank itself."""
+        placed = {
+            offset + local
+            for launcher, offset in self._settled.items()
+            for local in self._members[launcher]
+        }
+        return placed if self._tasks_launch else placed | self._tasks
+
+    def of(self, ranks: Iterable[int]) -> list[Place]:
+        return [self._known.get(rank, Place()) for rank in ranks]
+
+
+def _pid(origin: Origin) -> tuple[str, str] | None:
+    found = _PID.search(origin.process)
+    return (origin.node, found[0]) if found else None
+
+
+def _in_order(nodes: list[str], world_size: int) -> dict[str, int]:
+    """Nodes that are numbered from 0 and differ in nothing else."""
+    parts = {one: _NUMBERED.fullmatch(one) for one in nodes}
+    stems = {found["stem"] for found in parts.values() if found}
+    numbers = {one: int(found["number"]) for one, found in parts.items() if found}
+    if len(stems) != 1 or sorted(numbers.values()) != list(range(len(nodes))):
+        return {}
+    return numbers if world_size or _AFTER_A_MASTER not in stems.pop().lower() else {}

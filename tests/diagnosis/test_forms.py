@@ -1,0 +1,14 @@
+"""Logs in the forms of the field: all that they say of the culprit is told, and nothing more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnosis.forms import FORMS, Form, told
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_the_culprit_is_named_as_far_as_the_logs_say(form: Form) -> None:
+    answer = told(form)
+    assert answer.missed == []
+    assert answer.wrong == []
