@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, unpacked
+from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, unpack
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine import scratch
 
@@ -69,8 +69,8 @@ class Archives:
         # Open until nobody has anything to read of it.
         weakref.finalize(self, raw.close)
         try:
-            plain = unpacked(raw)
-            seekable = plain if plain is raw and depth == 1 else self._copied(plain)
+            plain = unpack(raw)
+            seekable = plain if plain is raw and depth == 1 else self._copy(plain)
             zipped = seekable.read(len(_ZIP[0])) in _ZIP
             seekable.seek(0)
             guarded = _Guarded(seekable)
@@ -88,11 +88,11 @@ class Archives:
         if opens is None:
             yield Member(name=name, refused=member.refused)
         elif ENDING.search(name):
-            yield from self.members(self._limited(opens()), name, depth + 1)
+            yield from self.members(self._limit(opens()), name, depth + 1)
         else:
-            yield Member(name=name, opens=lambda: self._limited(opens()))
+            yield Member(name=name, opens=lambda: self._limit(opens()))
 
-    def _limited(self, stream: Any) -> io.BufferedReader:
+    def _limit(self, stream: Any) -> io.BufferedReader:
         return io.BufferedReader(_Limited(stream, self._spend), BLOCK)
 
     def _spend(self, count: int) -> None:
@@ -100,7 +100,7 @@ class Archives:
         if self._bytes > BYTES:
             raise OSError(f"more than {BYTES >> 30} GiB in archives")
 
-    def _copied(self, stream: Any) -> IO[bytes]:
+    def _copy(self, stream: Any) -> IO[bytes]:
         self._folder = self._folder or scratch.new_folder()
         copy = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - closed as ``raw`` is
         weakref.finalize(self, copy.close)
@@ -146,12 +146,12 @@ class _Guarded(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        place: int = self._stream.seek(offset, whence)
-        return place
+        position: int = self._stream.seek(offset, whence)
+        return position
 
     def tell(self) -> int:
-        place: int = self._stream.tell()
-        return place
+        position: int = self._stream.tell()
+        return position
 
     def read(self, size: int | None = -1) -> bytes:
         whole = size is None or size < 0

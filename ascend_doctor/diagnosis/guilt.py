@@ -274,7 +274,7 @@ def _chain(ledger: Ledger) -> Guilt | None:
         return _ring(ledger)
     if not ledger.watched.keys().isdisjoint(ends):
         return None
-    if _silenced(ledger, ends) and not _everyone(ledger) - set(ends) <= waiting:
+    if _torchrun_ended(ledger, ends) and not _everyone(ledger) - set(ends) <= waiting:
         return None
     return Guilt(
         ranks=tuple(ends),
@@ -310,7 +310,7 @@ def _silent(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
         return None
     if len({one.operation for one in ledger.watched.values()}) > 1:
         return None
-    if _silenced(ledger, silent):
+    if _torchrun_ended(ledger, silent):
         return None
     return Guilt(
         ranks=tuple(sorted(silent)),
@@ -319,7 +319,7 @@ def _silent(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     )
 
 
-def _silenced(ledger: Ledger, ranks: Iterable[int]) -> bool:
+def _torchrun_ended(ledger: Ledger, ranks: Iterable[int]) -> bool:
     """Whether torchrun ended one of them."""
     codes = [ledger.ended[rank].code for rank in ranks if rank in ledger.ended]
     return -signal.SIGTERM in codes

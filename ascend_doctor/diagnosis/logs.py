@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from ascend_doctor.diagnosis import archives
 from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
-from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, unpacked
+from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, unpack
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor, reason
 
@@ -82,32 +82,32 @@ class Skipped:
 
 def find(names: tuple[str, ...]) -> tuple[list[Log], list[Skipped]]:
     """The logs of the named files and folders. Raises DataError for a name that is none."""
-    found = _Found()
+    listing = _Listing()
     for name in names:
         if name == "-":
-            found.logs.append(Log(name="standard input", path=None))
+            listing.logs.append(Log(name="standard input", path=None))
         elif os.path.isdir(name):
             for path in _files(name):
                 if os.path.isfile(path):
-                    found.listed(path)
+                    listing.add(path)
         elif not os.path.exists(name):
             raise DataError(f"{name}: no such file or folder")
         elif archives.ENDING.search(name):
-            found.archive(name)
+            listing.archive(name)
         else:
-            found.logs.append(Log(name=name, path=name, origin=origin(name)))
-    if not found.logs:
-        raise DataError(found.none(names))
-    return found.logs, found.skipped
+            listing.logs.append(Log(name=name, path=name, origin=origin(name)))
+    if not listing.logs:
+        raise DataError(listing.none(names))
+    return listing.logs, listing.skipped
 
 
 @dataclass
-class _Found:
+class _Listing:
     logs: list[Log] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     _archives: archives.Archives = field(default_factory=archives.Archives)
 
-    def listed(self, path: str) -> None:
+    def add(self, path: str) -> None:
         """A file of a folder."""
         if archives.ENDING.search(path):
             self.archive(path)
@@ -118,25 +118,28 @@ class _Found:
 
     def archive(self, path: str) -> None:
         members = sorted(
-            self._archives.members(_opened(path, path), path), key=lambda one: _natural(one.name)
+            self._archives.members(_open_file(path, path), path),
+            key=lambda member: _natural(member.name),
         )
-        for one in members:
-            if one.opens is None:
-                self.skipped.append(Skipped(name=one.name, reason=one.refused))
-            elif is_log(os.path.basename(one.name)):
-                log = Log(name=one.name, path=path, origin=origin(one.name), opens=one.opens)
+        for member in members:
+            if member.opens is None:
+                self.skipped.append(Skipped(name=member.name, reason=member.refused))
+            elif is_log(os.path.basename(member.name)):
+                log = Log(
+                    name=member.name, path=path, origin=origin(member.name), opens=member.opens
+                )
                 self.logs.append(replace(log, listed=True))
             else:
-                self.skipped.append(Skipped(name=one.name, reason="not a log by its name"))
+                self.skipped.append(Skipped(name=member.name, reason="not a log by its name"))
 
     def none(self, names: tuple[str, ...]) -> str:
         if not names:
             return "no log was named"
-        refused = next((one for one in self.skipped if one.name in names), None)
+        refused = next((member for member in self.skipped if member.name in names), None)
         return f"{names[0]}: {refused.reason if refused else 'no logs in it'}"
 
 
-def _opened(path: str, name: str) -> Any:
+def _open_file(path: str, name: str) -> Any:
     try:
         return os.fdopen(open_descriptor(path), "rb")
     except (OSError, ValueError) as error:
@@ -144,9 +147,9 @@ def _opened(path: str, name: str) -> Any:
 
 
 def _files(folder: str) -> Iterator[str]:
-    for place, folders, files in os.walk(folder):
+    for directory, folders, files in os.walk(folder):
         folders.sort(key=_natural)
-        yield from (os.path.join(place, name) for name in sorted(files, key=_natural))
+        yield from (os.path.join(directory, name) for name in sorted(files, key=_natural))
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -171,17 +174,17 @@ def origin(path: str) -> Origin:
         device=int(device[1]) if device else None,
         process=f"pid {process[1] or process[2]}" if process else "",
     )
-    if found := _TORCHRUN.search(path):
-        return replace(own, local=int(found["local"]), launcher=node or found["run"] or "")
-    if found := _RANK_NAME.search(path):
-        number, of = int(found["number"]), (found["of"] or "").lower()
+    if match := _TORCHRUN.search(path):
+        return replace(own, local=int(match["local"]), launcher=node or match["run"] or "")
+    if match := _RANK_NAME.search(path):
+        number, of = int(match["number"]), (match["of"] or "").lower()
         if of == "node":
             return replace(own, launcher=f"{NODE_RANK}{number}")
         if of == "local":
             return replace(own, local=number, launcher=node or os.path.dirname(path))
         return replace(own, rank=number)
-    found = _WORKER_NAME.search(path)
-    return replace(own, rank=int(found[1])) if found else own
+    match = _WORKER_NAME.search(path)
+    return replace(own, rank=int(match[1])) if match else own
 
 
 def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
@@ -197,7 +200,7 @@ def blocks(log: Log, skipped: list[Skipped]) -> Iterator[bytes]:
             skipped.append(Skipped(name=log.name, reason=f"not read: {error}"))
             return
     else:
-        raw = sys.stdin.buffer if log.path is None else _opened(log.path, log.name)
+        raw = sys.stdin.buffer if log.path is None else _open_file(log.path, log.name)
     try:
         try:
             plain = _plain(raw)
@@ -251,7 +254,7 @@ def _binary(head: bytes) -> bool:
 
 def _plain(raw: IO[bytes]) -> Any:
     """The stream as UTF-8 or what it is, unpacked where its first bytes say that it is packed."""
-    buffered = unpacked(raw)
+    buffered = unpack(raw)
     try:
         encoding = _wide(buffered.peek(_SAMPLE)[:_SAMPLE])
     except BROKEN:

@@ -96,7 +96,7 @@ class Origin:
     @property
     def named(self) -> bool:
         numbers = (self.rank, self.local, self.task)
-        return any(one is not None for one in numbers) or bool(self.node or self.process)
+        return any(number is not None for number in numbers) or bool(self.node or self.process)
 
     @functools.cached_property
     def process_only(self) -> Origin:
@@ -109,27 +109,27 @@ class Origin:
 
 def parted(text: str, origin: Origin) -> tuple[Origin, str]:
     """The origin of a line of a file that has ``origin``, and the line without its prefixes."""
-    place = 0
+    start = 0
     naming: list[str] = []
     for _ in range(_PREFIXES):
-        found = _PREFIX.match(text, place)
-        if found is None:
+        match = _PREFIX.match(text, start)
+        if match is None:
             break
-        place = found.end()
-        if found.lastindex:
-            naming.append(found[0])
+        start = match.end()
+        if match.lastindex:
+            naming.append(match[0])
     if naming:
         origin = _with(origin, "".join(naming))
-    rest = text[place:]
+    rest = text[start:]
     if origin.rank is None:
         placed = origin.local is not None or origin.task is not None
-        told = _RANK.search(rest) or (None if placed else _OTHER_RANK.search(rest))
-        if told:
-            origin = replace(origin, rank=int(next(filter(None, told.groups()))[:6]))
-    if not origin.process and (told := _PROCESS.search(rest)):
-        origin = replace(origin, process=f"pid {next(filter(None, told.groups()))[:12]}")
-    if told := _DEVICE.search(rest):
-        origin = replace(origin, device=int(told[1]))
+        match = _RANK.search(rest) or (None if placed else _OTHER_RANK.search(rest))
+        if match:
+            origin = replace(origin, rank=int(next(filter(None, match.groups()))[:6]))
+    if not origin.process and (match := _PROCESS.search(rest)):
+        origin = replace(origin, process=f"pid {next(filter(None, match.groups()))[:12]}")
+    if match := _DEVICE.search(rest):
+        origin = replace(origin, device=int(match[1]))
     return origin, rest
 
 
@@ -137,10 +137,10 @@ def parted(text: str, origin: Origin) -> tuple[Origin, str]:
 def _with(origin: Origin, prefixes: str) -> Origin:
     """The origin and what prefixes add to it; a run has as many of them as processes."""
     parts: dict[str, str] = {}
-    place = 0
-    while found := _PREFIX.match(prefixes, place):
-        place = found.end()
-        parts.update((name, value) for name, value in found.groupdict().items() if value)
+    start = 0
+    while match := _PREFIX.match(prefixes, start):
+        start = match.end()
+        parts.update((name, value) for name, value in match.groupdict().items() if value)
     names = ("ip", "pod", "host", "service", "machine", "system")
     node = next((parts[name] for name in names if name in parts), "")
     if "local" in parts or origin.local is None:
@@ -171,10 +171,10 @@ class Moment:
 def moment(text: str) -> Moment | None:
     """The first time stamp of a line."""
     for shape in _STAMPS:
-        found = shape.search(text)
-        if found is None:
+        match = shape.search(text)
+        if match is None:
             continue
-        parts = found.groupdict()
+        parts = match.groupdict()
         name = parts.get("name")
         month = _MONTHS.index(name) + 1 if name else int(parts["month"])
         day = int(parts["day"] or parts.get("other") or 0)

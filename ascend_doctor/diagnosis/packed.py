@@ -31,9 +31,9 @@ _UNPACK: dict[bytes, Callable[[IO[bytes]], Any]] = {
 _MAGIC = 6
 
 
-def unpacked(buffered: Any) -> Any:
+def unpack(buffered: Any) -> Any:
     """A buffered stream of what is packed in this one, or this one."""
-    for magic, unpack in _UNPACK.items():
+    for magic, opener in _UNPACK.items():
         if buffered.peek(_MAGIC).startswith(magic):
-            return io.BufferedReader(unpack(buffered), BLOCK)
+            return io.BufferedReader(opener(buffered), BLOCK)
     return buffered

@@ -78,66 +78,68 @@ class Peers:
             self._elastic(row.text, before, row)
         if "waited" in signs:
             self._watchdog(row.text, row)
-        if "world" in signs and (told := _WORLD.search(row.text)):
-            self.ledger.world_size = int(told[1])
+        if "world" in signs and (match := _WORLD.search(row.text)):
+            self.ledger.world_size = int(match[1])
 
     def _links(self, text: str, row: Row) -> None:
-        if told := _ABSENT.search(text):
-            self.ledger.absent |= {int(one) for one in re.findall(r"\d{1,6}", told[1])}
+        if match := _ABSENT.search(text):
+            self.ledger.absent |= {int(digits) for digits in re.findall(r"\d{1,6}", match[1])}
         if "connected rankinfo[" in text:
-            self.ledger.connected |= {int(one) for one in _CONNECTED.findall(text)}
-        if told := _LINK.search(text) or _NOTIFY.search(text):
-            self.ledger.waits.add((int(told[1]), int(told[2])))
-        elif told := _SETTING_UP.search(text):
-            self._setting_up(int(told[1]), int(told[2]), row)
-        elif told := _TABLE.search(text):
-            self.ledger.waits.add((int(told[2]), int(told[1])))
-        elif told := _REMOTE.search(text):
-            self.ledger.waits_for(row.origin, int(told[1]))
-        elif told := _PORTS.search(text):
-            self.ledger.ports.add((row.origin.node, int(told[1]), int(told[2])))
-        if told := _TASK.search(text):
-            self.ledger.stood(row.origin, group=told[2], place=(told[1], told[3] or ""))
-        if told := _LOST.search(text):
-            self.ledger.lose(told[1], row)
+            self.ledger.connected |= {int(digits) for digits in _CONNECTED.findall(text)}
+        if match := _LINK.search(text) or _NOTIFY.search(text):
+            self.ledger.waits.add((int(match[1]), int(match[2])))
+        elif match := _SETTING_UP.search(text):
+            self._setting_up(int(match[1]), int(match[2]), row)
+        elif match := _TABLE.search(text):
+            self.ledger.waits.add((int(match[2]), int(match[1])))
+        elif match := _REMOTE.search(text):
+            self.ledger.waits_for(row.origin, int(match[1]))
+        elif match := _PORTS.search(text):
+            self.ledger.ports.add((row.origin.node, int(match[1]), int(match[2])))
+        if match := _TASK.search(text):
+            self.ledger.stood(row.origin, group=match[2], place=(match[1], match[3] or ""))
+        if match := _LOST.search(text):
+            self.ledger.lose(match[1], row)
 
     def _setting_up(self, rank: int, first: int, row: Row) -> None:
         if row.origin.rank in {None, rank}:
             self.ledger.waits.add((rank, first))
 
     def _agent(self, text: str, row: Row) -> None:
-        if told := _AGENT.search(text):
-            self.ledger.agent(row.origin, size=int(told[1]), rank=int(told[2]), device=int(told[3]))
-        elif told := _SIZE.search(text):
-            self.ledger.group_size = max(self.ledger.group_size, int(told[1]))
+        if match := _AGENT.search(text):
+            self.ledger.agent(
+                row.origin, size=int(match[1]), rank=int(match[2]), device=int(match[3])
+            )
+        elif match := _SIZE.search(text):
+            self.ledger.group_size = max(self.ledger.group_size, int(match[1]))
 
     def _watchdog(self, text: str, row: Row) -> None:
-        if told := _WAITED.search(text):
-            self.ledger.waited(row, group_rank=int(told[1]), operation=told[2])
+        if match := _WAITED.search(text):
+            self.ledger.waited(row, group_rank=int(match[1]), operation=match[2])
         elif _BEGINS.search(text):
             self._reports[row.origin] = self.ledger.report()
-        elif (told := _NAMED.search(text)) and row.origin in self._reports:
-            ranks = {int(one) for one in re.findall(r"\d{1,6}", told[1])}
+        elif (match := _NAMED.search(text)) and row.origin in self._reports:
+            ranks = {int(digits) for digits in re.findall(r"\d{1,6}", match[1])}
             report = self._reports[row.origin]
             report.members |= ranks
-            report.late |= ranks if told["late"] else set()
-            report.busy |= ranks if told["busy"] else set()
-            report.paired |= ranks if told["operation"] in _PAIRED else set()
+            report.late |= ranks if match["late"] else set()
+            report.busy |= ranks if match["busy"] else set()
+            report.paired |= ranks if match["operation"] in _PAIRED else set()
 
     def _elastic(self, text: str, before: str, row: Row) -> None:
         """What torchrun says of processes that ended."""
         if _ROOT in text:
             self._root = True
-        elif told := _RANKS.search(text):
-            self.ledger.places.pair(row.writer, rank=int(told[1]), local=0)
-        elif told := _FIRST.search(text):
-            self.ledger.first_ended(int(told[2]), int(told[1]), row)
-        elif told := _GLOBAL.search(text):
-            self._rank = int(told[1])
+        elif match := _RANKS.search(text):
+            self.ledger.places.pair(row.writer, rank=int(match[1]), local=0)
+        elif match := _FIRST.search(text):
+            self.ledger.first_ended(int(match[2]), int(match[1]), row)
+        elif match := _GLOBAL.search(text):
+            self._rank = int(match[1])
             host = _HOST.search(before)
             self.ledger.ends(
-                self._rank, int(told[2]), row, node=host[1] if host else "", first=self._root
+                self._rank, int(match[2]), row, node=host[1] if host else "", first=self._root
             )
-        elif (told := _EXIT.search(text)) and self._rank is not None:
-            self.ledger.exits(self._rank, int(told[1]))
+        elif (match := _EXIT.search(text)) and self._rank is not None:
+            self.ledger.exits(self._rank, int(match[1]))
             self._rank = None

@@ -22,7 +22,7 @@ _ITSELF = frozenset({"localhost", "localhost.localdomain"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RankPlace:
     local: int | None = None
     node: str = ""
     device: int | None = None
@@ -42,7 +42,7 @@ class Places:
     # By node and process id.
     _ranks: dict[tuple[str, str], set[int]] = field(default_factory=dict)
     _devices: dict[tuple[str, str], set[int]] = field(default_factory=dict)
-    _known: dict[int, Place] = field(default_factory=dict)
+    _known: dict[int, RankPlace] = field(default_factory=dict)
 
     def add(self, origin: Origin) -> None:
         """What a line says of the process that wrote it."""
@@ -59,7 +59,7 @@ class Places:
 
     def know(self, rank: int, *, node: str = "", device: int | None = None) -> None:
         """What is told of a rank; what was told first stays."""
-        known = self._known.get(rank, Place())
+        known = self._known.get(rank, RankPlace())
         node = "" if node in _ITSELF else node
         if rank in self._known or len(self._known) < _MANY:
             self._known[rank] = replace(
@@ -94,7 +94,7 @@ class Places:
                 self._settled[launcher] = self._settled[above[0]]
         left = [launcher for launcher in left if launcher not in self._settled]
         if left and len(left) == len(self._members):
-            self._settled.update(self._numbered(left, world_size))
+            self._settled.update(self._number_nodes(left, world_size))
         for launcher, offset in self._settled.items():
             for local in self._members[launcher]:
                 node = self._hosts.get(launcher, "")
@@ -108,21 +108,28 @@ class Places:
     def _logs_of(self, launcher: str) -> list[str]:
         """Launchers that are known and whose logs lie beside or below those of this one."""
         folder = launcher.rpartition("/")[0]
-        return [one for one in self._settled if folder and one.startswith(f"{folder}/")]
+        return [
+            launcher for launcher in self._settled if folder and launcher.startswith(f"{folder}/")
+        ]
 
-    def _numbered(self, launchers: list[str], world_size: int) -> dict[str, int]:
+    def _number_nodes(self, launchers: list[str], world_size: int) -> dict[str, int]:
         """The first rank of each, where all are numbered by the same rule."""
-        each = max(max(self._members[one]) for one in launchers) + 1
-        whole = all(self._members[one] == set(range(each)) for one in launchers)
-        if all(one.startswith(NODE_RANK) for one in launchers):
-            numbers = {one: int(one.removeprefix(NODE_RANK)) for one in launchers}
-            return {one: number * each for one, number in numbers.items()} if whole else {}
+        each = max(max(self._members[launcher]) for launcher in launchers) + 1
+        whole = all(self._members[launcher] == set(range(each)) for launcher in launchers)
+        if all(launcher.startswith(NODE_RANK) for launcher in launchers):
+            numbers = {launcher: int(launcher.removeprefix(NODE_RANK)) for launcher in launchers}
+            return (
+                {launcher: number * each for launcher, number in numbers.items()} if whole else {}
+            )
         if len(launchers) == 1:
             if self.node_rank is not None:
                 return {launchers[0]: self.node_rank * each} if whole else {}
             return {launchers[0]: 0} if world_size in {0, each} else {}
         if whole and world_size in {0, each * len(launchers)}:
-            return {one: number * each for one, number in _in_order(launchers, world_size).items()}
+            return {
+                launcher: number * each
+                for launcher, number in _in_order(launchers, world_size).items()
+            }
         return {}
 
     def rank(self, origin: Origin) -> int | None:
@@ -141,7 +148,7 @@ class Places:
     @property
     def _tasks_launch(self) -> bool:
         """Whether srun's tasks are launchers of several ranks."""
-        return any(one.startswith(NODE_RANK) for one in self._members)
+        return any(launcher.startswith(NODE_RANK) for launcher in self._members)
 
     def ranks(self) -> set[int]:
         """All that lines told without naming the rank itself."""
@@ -152,20 +159,20 @@ class Places:
         }
         return placed if self._tasks_launch else placed | self._tasks
 
-    def of(self, ranks: Iterable[int]) -> list[Place]:
-        return [self._known.get(rank, Place()) for rank in ranks]
+    def of(self, ranks: Iterable[int]) -> list[RankPlace]:
+        return [self._known.get(rank, RankPlace()) for rank in ranks]
 
 
 def _pid(origin: Origin) -> tuple[str, str] | None:
-    found = _PID.search(origin.process)
-    return (origin.node, found[0]) if found else None
+    match = _PID.search(origin.process)
+    return (origin.node, match[0]) if match else None
 
 
 def _in_order(nodes: list[str], world_size: int) -> dict[str, int]:
     """Nodes that are numbered from 0 and differ in nothing else."""
-    parts = {one: _NUMBERED.fullmatch(one) for one in nodes}
-    stems = {found["stem"] for found in parts.values() if found}
-    numbers = {one: int(found["number"]) for one, found in parts.items() if found}
+    parts = {launcher: _NUMBERED.fullmatch(launcher) for launcher in nodes}
+    stems = {match["stem"] for match in parts.values() if match}
+    numbers = {launcher: int(match["number"]) for launcher, match in parts.items() if match}
     if len(stems) != 1 or sorted(numbers.values()) != list(range(len(nodes))):
         return {}
     return numbers if world_size or _AFTER_A_MASTER not in stems.pop().lower() else {}

@@ -23,13 +23,13 @@ _RANKS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class JsonRecord:
     origin: Origin
     level: str
     lines: tuple[str, ...]
 
 
-def record(text: str, origin: Origin) -> Record | None:
+def record(text: str, origin: Origin) -> JsonRecord | None:
     """What a line says that is a JSON object, and who wrote it; None where it is none."""
     if not text.startswith("{"):
         return None
@@ -37,14 +37,14 @@ def record(text: str, origin: Origin) -> Record | None:
         fields = msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    said = [_text(fields.get(name)) for name in (*_MESSAGE, *_MORE)]
-    lines = [line for text in said for line in text.splitlines() if line.strip()]
+    texts = [_text(fields.get(name)) for name in (*_MESSAGE, *_MORE)]
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
     if not lines:
         return None
     rank, local = _number(fields, _RANK), _number(fields, _LOCAL)
     node = _word(fields, _NODE)[:253]
     pid = _number(fields, _PROCESS)
-    return Record(
+    return JsonRecord(
         origin=replace(
             origin,
             rank=origin.rank if rank is None else rank,
@@ -69,7 +69,7 @@ def _text(value: object) -> str:
 
 
 def _word(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next((found for name in names if isinstance(found := fields.get(name), str)), "")
+    return next((value for name in names if isinstance(value := fields.get(name), str)), "")
 
 
 def _number(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

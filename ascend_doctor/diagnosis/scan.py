@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ascend_doctor.diagnosis.ledger import Ledger, Row, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
@@ -67,7 +67,7 @@ def read(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Said:
+class _Part:
     """A text of one line: its bytes, who wrote it, and it without and with what stands before."""
 
     raw: bytes
@@ -96,13 +96,13 @@ class _Reader:
             own, common = self.patterns.places(data)
         else:
             own, common = self.patterns.own_places(data), set()
-        for place in sorted(own | common):
-            if place <= stop or (self._logged >= _LOGGED and place not in own):
+        for offset in sorted(own | common):
+            if offset <= stop or (self._logged >= _LOGGED and offset not in own):
                 continue
-            start, stop = _bounds(data, max(place - 1, 0))
+            start, stop = _bounds(data, max(offset - 1, 0))
             line += data.count(b"\n", counted, start)
             counted = start
-            self._hit(data, start, stop, place, line)
+            self._hit(data, start, stop, offset, line)
         self._sample(data[-_SAMPLE:])
         line += data.count(b"\n", counted)
         self.ledger.lines += line - self._line
@@ -119,64 +119,69 @@ class _Reader:
         if not rows:
             return
         line = max(self._line - self._tail.endswith(b"\n"), 1)
-        for said in self._said(rows[-1], rows[-1][:_REACH]):
-            for identity in self.patterns.judge(said.raw)[0]:
+        for part in self._parts(rows[-1], rows[-1][:_REACH]):
+            for identity in self.patterns.judge(part.raw)[0]:
                 if self.failures[identity].only_if_last:
-                    self.ledger.ends_with(identity, self._row(said, line, lambda: None))
+                    self.ledger.ends_with(identity, self._row(part, line, lambda: None))
 
     def _sample(self, data: bytes) -> None:
         for row in re.split(rb"[\r\n]+", data):
-            for said in self._said(row, row[:_HEAD])[:1] if row else ():
-                self.ledger.origin(said.writer)
+            for part in self._parts(row, row[:_HEAD])[:1] if row else ():
+                self.ledger.origin(part.writer)
 
-    def _said(self, whole: bytes, row: bytes) -> list[_Said]:
+    def _parts(self, whole: bytes, row: bytes) -> list[_Part]:
         """What a line says, of which ``row`` is looked at: one text, or those of a record."""
         if b"{" in whole[:_HEAD] and len(whole) <= _LONG:
             writer, text = parted(_text(whole), self.log.origin)
-            found = record(text.strip(), writer)
-            if found:
-                level = f"{found.level} " if found.level else ""
+            entry = record(text.strip(), writer)
+            if entry:
+                level = f"{entry.level} " if entry.level else ""
                 return [
-                    _Said(raw=raw, writer=writer, text=text, whole=f"{level}{text}")
-                    for raw in (_ANSI.sub(b"", line.encode()) for line in found.lines)
-                    for writer, text in (parted(_text(raw), found.origin),)
+                    _Part(raw=raw, writer=writer, text=text, whole=f"{level}{text}")
+                    for raw in (_ANSI.sub(b"", line.encode()) for line in entry.lines)
+                    for writer, text in (parted(_text(raw), entry.origin),)
                 ]
-        told = _text(row)
-        writer, text = parted(told, self.log.origin)
-        return [_Said(raw=row, writer=writer, text=text, whole=told)]
+        shows = _text(row)
+        writer, text = parted(shows, self.log.origin)
+        return [_Part(raw=row, writer=writer, text=text, whole=shows)]
 
-    def _hit(self, data: bytes, start: int, stop: int, place: int, line: int) -> None:
-        row = data[max(start, place - _REACH) : min(stop, place + _REACH)]
+    def _hit(self, data: bytes, start: int, stop: int, offset: int, line: int) -> None:
+        row = data[max(start, offset - _REACH) : min(stop, offset + _REACH)]
         shown = self.patterns.judge(row)
         if not any(shown):
             return
         before = data[max(start - _SUMMARY, 0) : start]
-        every = self._said(data[start:stop], row)
-        judged = [(one, shown if one.raw is row else self.patterns.judge(one.raw)) for one in every]
-        if not any(any(told) for _, told in judged):
-            # The record itself says that it is of an error.
-            judged = [(every[0], (set(), shown[1] & {COMMON}))]
-        for said, (found, signs) in judged:
-            if found or signs:
-                seen = self._row(said, line, lambda: _near(data, start, stop))
-                self._judged(found, signs, seen, before)
+        every = self._parts(data[start:stop], row)
+        judged = [
+            (part, shown if part.raw is row else self.patterns.judge(part.raw)) for part in every
+        ]
+        if not any(any(shows) for _, shows in judged):
+            # The record itself says that it is of an error, or a field that is not looked at.
+            part = every[0]
+            if shown != (set(), {COMMON}):
+                part = replace(part, text=_text(row), whole=_text(row))
+            judged = [(part, shown)]
+        for part, (identities, signs) in judged:
+            if identities or signs:
+                seen = self._row(part, line, lambda: _near(data, start, stop))
+                self._note(identities, signs, seen, before)
 
-    def _judged(self, found: set[str], signs: set[str], seen: Row, before: bytes) -> None:
+    def _note(self, identities: set[str], signs: set[str], seen: Row, before: bytes) -> None:
         self.ledger.origin(seen.writer)
-        for identity in found:
+        for identity in identities:
             self.ledger.failure(identity, seen)
         text = seen.text
         if not _ABOUT_OTHERS.isdisjoint(signs):
             self._peers.line(signs, seen, _text(before))
-        self._codes(text, signs, seen, known=bool(found))
+        self._codes(text, signs, seen, known=bool(identities))
         if "uncaught" in signs:
             self._logged += 1
             self.ledger.log(text, seen)
-        elif not found:
+        elif not identities:
             self._unexplained(text, signs, seen)
 
-    def _row(self, said: _Said, line: int, when: Callable[[], Moment | None]) -> Row:
-        text, writer = said.text.strip(), said.writer
+    def _row(self, part: _Part, line: int, when: Callable[[], Moment | None]) -> Row:
+        text, writer = part.text.strip(), part.writer
         origin = writer.process_only
         file, order = self.log.name, (self.ledger.files, line)
 
@@ -185,7 +190,7 @@ class _Reader:
                 file=file, line=line, text=text, origin=origin, moment=when(), order=order
             )
 
-        return Row(origin=origin, writer=writer, text=text, whole=said.whole, look=look)
+        return Row(origin=origin, writer=writer, text=text, whole=part.whole, look=look)
 
     def _unexplained(self, text: str, signs: Collection[str], row: Row) -> None:
         raised = _EXCEPTION.match(text) if "exception" in signs else None
@@ -213,25 +218,25 @@ class _Reader:
                 self.ledger.code("hccl", code, row, known=known)
 
 
-def _bounds(data: bytes, place: int) -> tuple[int, int]:
+def _bounds(data: bytes, offset: int) -> tuple[int, int]:
     """Start and end of the line around a place; a carriage return ends a line as well."""
-    low, high = max(place - _LONG, 0), min(place + _LONG, len(data))
-    start = max(data.rfind(b"\n", low, place), data.rfind(b"\r", low, place), low - 1) + 1
-    stop = data.find(b"\n", place, high)
+    low, high = max(offset - _LONG, 0), min(offset + _LONG, len(data))
+    start = max(data.rfind(b"\n", low, offset), data.rfind(b"\r", low, offset), low - 1) + 1
+    stop = data.find(b"\n", offset, high)
     stop = high if stop < 0 else stop
-    back = data.find(b"\r", place, stop)
+    back = data.find(b"\r", offset, stop)
     return start, stop if back < 0 else back
 
 
 def _near(data: bytes, start: int, stop: int) -> Moment | None:
     """The time of a line, or else that of its nearest neighbour that has one."""
-    if found := moment(_text(data[start : min(stop, start + _REACH)])):
-        return found
+    if stamp := moment(_text(data[start : min(stop, start + _REACH)])):
+        return stamp
     after = data[stop + 1 : stop + 1 + _AFTER * 256].split(b"\n")[:_AFTER]
     before = data[max(start - _BEFORE * 200, 0) : start].split(b"\n")[:0:-1][:_BEFORE]
     for row in (*after, *before):
-        if found := moment(_text(row)):
-            return found
+        if stamp := moment(_text(row)):
+            return stamp
     return None
 
 

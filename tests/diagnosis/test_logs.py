@@ -409,6 +409,13 @@ def test_a_level_of_a_record_counts_as_that_of_a_line() -> None:
     assert found.unexplained[0].evidence.text == "step failed"
 
 
+def test_a_field_of_a_record_that_is_not_looked_at_is_not_lost() -> None:
+    fields = {"msg": "step failed", "rank": 3, "cause": {"text": OOM}}
+    found = of_text(json.dumps(fields) + "\n")
+    assert answer(found) == "npu-oom-torch"
+    assert found.causes[0].ranks == (3,)
+
+
 @pytest.mark.parametrize(
     ("head", "encoding"),
     [
