@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from .attention_pieces import (
-    Piece,
-    Problem,
+    AttentionPiece,
+    AttentionProblem,
     from_heads_first,
     heads_first,
     key_heads,
@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 LANES = 8  # softmax_max and softmax_sum repeat each value (SOFTMAXMAX_LAST_DIMSHAPE)
 
 
-def _scores(problem: Problem, piece: Piece) -> Tensor:
+def _scores(problem: AttentionProblem, piece: AttentionPiece) -> Tensor:
     scores = piece.q @ piece.k.transpose(-1, -2)
     if piece.pse is not None and problem.pse_type == 1:
         scores = scores + piece.pse
@@ -38,7 +38,10 @@ def _scores(problem: Problem, piece: Piece) -> Tensor:
 
 
 def forward(
-    problem: Problem, tensors: tuple[Tensor, Tensor, Tensor], extra: Any, sink: Tensor | None
+    problem: AttentionProblem,
+    tensors: tuple[Tensor, Tensor, Tensor],
+    extra: Any,
+    sink: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Attention, softmax maximum and softmax sum; a row with all scores masked gives zeros."""
     outputs, maxima, sums = [], [], []
@@ -74,7 +77,7 @@ def _pad(x: Tensor, tokens: int) -> Tensor:
     return torch.cat([x, x.new_zeros(x.shape[0], tokens - x.shape[1], x.shape[2])], 1)
 
 
-def _softmax_out(problem: Problem, value: Tensor) -> Tensor:
+def _softmax_out(problem: AttentionProblem, value: Tensor) -> Tensor:
     """(B,N,S,8); for TND (T,N,8), its bytes in the order N,T,8 unless softmax_layout is TND."""
     value = value.expand(*value.shape[:-1], LANES).contiguous()
     if problem.layout != "TND":
@@ -84,7 +87,7 @@ def _softmax_out(problem: Problem, value: Tensor) -> Tensor:
     return value.reshape(value.shape[1], value.shape[0], LANES)
 
 
-def _softmax_in(problem: Problem, value: Tensor, heads: int) -> list[Tensor]:
+def _softmax_in(problem: AttentionProblem, value: Tensor, heads: int) -> list[Tensor]:
     """Per piece (...,N,S,1), the reverse of `_softmax_out`."""
     value = value[..., :1]
     if problem.layout != "TND":
@@ -97,9 +100,12 @@ def _softmax_in(problem: Problem, value: Tensor, heads: int) -> list[Tensor]:
 
 
 def backward(
-    problem: Problem, tensors: tuple[Tensor, ...], extra: Any, saved: tuple[Tensor, Tensor, Tensor],
+    problem: AttentionProblem,
+    tensors: tuple[Tensor, ...],
+    extra: Any,
+    saved: tuple[Tensor, Tensor, Tensor],
     sink: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
     """Gradients of query, key, value, pse and sink.
 
     The given softmax maximum, sum and output are used, not recomputed: ring attention passes
@@ -140,7 +146,7 @@ def backward(
     return results[0], results[1], results[2], d_pse, d_sink
 
 
-def _whole(problem: Problem, pieces: list[Tensor]) -> Tensor:
+def _whole(problem: AttentionProblem, pieces: list[Tensor]) -> Tensor:
     """(B,N,Sq,Sk) of what each piece has."""
     return torch.stack(pieces) if problem.layout == "TND" else pieces[0]
 

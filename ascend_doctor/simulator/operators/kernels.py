@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .memory import CPU, forget_views, host, upload, wait_for, written
+from .memory import CPU, forget_views, host, make_written, upload, wait_for
 
 Tensor = torch.Tensor
 Kernel = Callable[..., Any]
@@ -63,7 +63,7 @@ def lift(result: Any, device: torch.device) -> Any:
     if isinstance(result, Tensor):
         return upload(result, device) if result.is_cpu else result
     if isinstance(result, Written):
-        return written(result.size, result.dtype, device, result.write)
+        return make_written(result.size, result.dtype, device, result.write)
     if isinstance(result, (list, tuple)):
         return type(result)(lift(r, device) for r in result)
     return result

@@ -20,7 +20,7 @@ from . import (
     softmax,
     triangles,
 )
-from .faults import count_optimizer_steps, declared, with_faults
+from .faults import count_optimizer_steps, read_faults, with_faults
 from .kernels import kernel_for
 from .table import FUNCTIONS
 from .torch_releases import override
@@ -61,7 +61,7 @@ def register() -> list[torch.library.Library]:
             if name in FUNCTIONS:
                 kernels[name] = kernel_for(FUNCTIONS[name], operator._schema)  # noqa: SLF001
     kernels["aten::contiguous"] = contiguous
-    faults = declared()
+    faults = read_faults()
     if any(f.kind == "nan" for f in faults):
         count_optimizer_steps()
     for name, kernel in kernels.items():
