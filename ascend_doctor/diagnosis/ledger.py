@@ -208,6 +208,8 @@ class Ledger:
         """A process that torchrun's summary names by both its ranks."""
         self.places.pair(row.writer, rank=rank, local=local, node=node)
         self.places.know(rank, node=node)
+        if node and len(self.nodes) < _ORIGINS:
+            self.nodes.add(node)
         if rank in self.ended or len(self.ended) < _ORIGINS:
             self.ended[rank] = Ended(rank=rank, node=node, sighting=row.sighting, first=first)
 

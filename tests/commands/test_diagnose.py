@@ -180,3 +180,14 @@ def test_an_archive_that_is_none_is_said_in_one_line(doctor: Command, tmp_path: 
     assert done.returncode == 2
     assert "logs.tar.gz" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_the_host_of_torchruns_summary_is_hidden(doctor: Command, tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(
+        "Root Cause (first observed failure):\n[0]:\n  host      : atlas-17\n"
+        "  rank      : 11 (local_rank: 3)\n  exitcode  : -9 (pid: 4242)\n"
+    )
+    shown = doctor("diagnose", "--no-redact", str(path)).stdout
+    assert "rank 11, local rank 3, node atlas-17" in shown
+    assert "atlas" not in doctor("diagnose", "--redact", str(path)).stdout
