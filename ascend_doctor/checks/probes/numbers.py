@@ -33,7 +33,7 @@ _EXACT = Close(first=1e-4, later=1e-4, module=1e-4, gradient=1e-4, like=5e-2)
 # Where products round their factors to 10 bits (HF32), the first loss of the reference itself moves
 # by 4e-5, gradients by 3e-3, and the last losses by 1.2e-2, because other experts are chosen.
 _ROUNDED = Close(first=1e-4, later=3e-2, module=1e-2, gradient=2e-2, like=5e-2)
-# Rounding the reference itself to bfloat16 (8 bits) after each operation moves its first loss by
+# Rounding the reference itself to bfloat16 (8 bits) after most operations moves its first loss by
 # 5e-5 to 2e-4, modules by up to 2e-2 and gradients by up to 5e-2 (of routers, which see differences
 # of what experts give), with five drawings of data; megatron.core 0.15.3 is off by as much over
 # gloo and on the simulated NPU. No token is near another expert (probes/_reference.py, _steer).
