@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 
 import click
@@ -20,7 +19,6 @@ from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
-from ascend_doctor.machine.files import write_whole
 from ascend_doctor.redact import ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.json import pretty
@@ -91,7 +89,11 @@ def command(
     diagnosis = msgspec.structs.replace(
         diagnosis, paste=page.paste(diagnosis), seconds=round(time.monotonic() - start, 3)
     )
-    _write(diagnosis, output)
+    output.emit(
+        page.as_report(diagnosis, output.fail_on),
+        lambda name, to_file: _render(name, diagnosis, output, to_file=to_file),
+        code=diagnosis.exit_code,
+    )
     output.show_hidden(hidden)
     return EXIT_INTERRUPTED if interrupted else diagnosis.exit_code
 
@@ -114,20 +116,9 @@ def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tu
     return tuple(clean(finding) for finding in findings)
 
 
-def _write(diagnosis: Diagnosis, output: Output) -> None:
-    for name, file in output.targets:
-        text = _render(name, diagnosis, output, to_file=file is not None)
-        if file is None:
-            click.echo(text, nl=False, color=True)
-        else:
-            write_whole(file, text)
-
-
 def _render(name: str, diagnosis: Diagnosis, output: Output, *, to_file: bool) -> str:
     if name == "json":
         return pretty(diagnosis)
-    if name != "text":
-        module = importlib.import_module(f"ascend_doctor.render.{name}")
-        rendered: str = module.render(page.as_report(diagnosis, output.fail_on))
-        return rendered
-    return page.render(diagnosis, verbose=output.verbose, **output.paper(to_file=to_file))
+    if name == "text":
+        return page.render(diagnosis, verbose=output.verbose, **output.paper(to_file=to_file))
+    return output.render(name, page.as_report(diagnosis, output.fail_on), to_file=to_file)

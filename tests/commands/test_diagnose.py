@@ -191,3 +191,19 @@ def test_the_host_of_torchruns_summary_is_hidden(doctor: Command, tmp_path: Path
     shown = doctor("diagnose", "--no-redact", str(path)).stdout
     assert "rank 11, local rank 3, node atlas-17" in shown
     assert "atlas" not in doctor("diagnose", "--redact", str(path)).stdout
+
+
+def test_what_others_can_do_with_a_report(
+    doctor: Command, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = tmp_path / "fine.log"
+    fine.write_text("iteration 1/ 10 | lm loss: 2.3\n")
+    done = doctor("diagnose", "--silent", str(fine))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "npu-oom-torch" in doctor("diagnose", "--silent", str(log)).stdout
+    paste = doctor("diagnose", "--format", "markdown", "--issue", str(log)).stdout
+    assert paste.startswith("### ascend-doctor")
+    page = tmp_path / "step.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    assert doctor("diagnose", "--format", "github", str(log)).returncode == 1
+    assert "npu-oom-torch" in page.read_text()

@@ -107,35 +107,34 @@ class Output:
         known = [finding.check for finding in report.findings if _ACKNOWLEDGED in finding.title]
         if known:  # also where all else is silent: somebody decided it
             click.echo(f"ascend-doctor: acknowledged: {', '.join(known)}", err=True)
+        self.emit(
+            report,
+            lambda name, to_file: self.render(name, report, to_file=to_file),
+            code=report.verdict.exit_code,
+        )
+        self.show_hidden(hidden)
+
+    def emit(self, report: Report, render: Callable[[str, bool], str], *, code: int) -> None:
+        """Write to every target what ``render`` makes of its format, and whether it is a file.
+
+        ``code`` is the exit code to be; the page of a step is always made of the report.
+        """
         for name, file in self.targets:
-            text = self._render(name, report, to_file=file is not None)
+            text = render(name, file is not None)
             if file is not None:
                 write_whole(file, text)
-            elif report.verdict.exit_code or not self.silent:
+            elif code or not self.silent:
                 click.echo(text, nl=False, color=True)
-            if name == "github":
-                self._summarise(report)
-        self.show_hidden(hidden)
+            if name == "github" and (code or not self.silent):
+                _summarise(report)
 
     def show_hidden(self, hidden: Redactor) -> None:
         """Say what was hidden, where that was asked for."""
         if self.show_redacted:
             show_hidden(hidden, color=self.color)
 
-    def _summarise(self, report: Report) -> None:
-        """Add to the page of the step that GitHub Actions shows, where it names one."""
-        page = os.environ.get("GITHUB_STEP_SUMMARY")
-        if not page or (self.silent and not report.verdict.exit_code):
-            return
-        from ascend_doctor.render.issue import render  # noqa: PLC0415 - only there
-
-        try:
-            with open(page, "a", encoding="utf-8") as file:
-                file.write(render(report))
-        except OSError as error:
-            raise DataError(f"{page}: cannot be written: {error.strerror}") from error
-
-    def _render(self, name: str, report: Report, *, to_file: bool) -> str:
+    def render(self, name: str, report: Report, *, to_file: bool) -> str:
+        """The report in a format of this name."""
         kind = "issue" if self.issue and name == "markdown" else name
         module = importlib.import_module(f"ascend_doctor.render.{kind}")
         if name != "text":
@@ -152,6 +151,20 @@ class Output:
             "width": min(shutil.get_terminal_size((100, 24)).columns, 120),
             "ascii_only": "utf" not in encoding.lower(),
         }
+
+
+def _summarise(report: Report) -> None:
+    """Add to the page of the step that GitHub Actions shows, where it names one."""
+    page = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not page:
+        return
+    from ascend_doctor.render.issue import render  # noqa: PLC0415 - only there
+
+    try:
+        with open(page, "a", encoding="utf-8") as file:
+            file.write(render(report))
+    except OSError as error:
+        raise DataError(f"{page}: cannot be written: {error.strerror}") from error
 
 
 def show_hidden(hidden: Redactor, *, color: bool = False) -> None:
