@@ -220,8 +220,8 @@ def test_two_nodes_meet(examined_python: Path) -> None:
     code = (
         "import sys\n"
         "from ascend_doctor.probing.schedule import Extent, plan, run_all\n"
-        "from ascend_doctor.probing.request import Nodes\n"
-        f"nodes = Nodes(count=2, rank=int(sys.argv[1]), endpoint='127.0.0.1:{port}')\n"
+        "from ascend_doctor.probing.request import LaunchNodes\n"
+        f"nodes = LaunchNodes(count=2, rank=int(sys.argv[1]), endpoint='127.0.0.1:{port}')\n"
         f"several = plan(3, device='cpu', nproc=1, python={str(examined_python)!r},\n"
         "               extent=Extent(nodes=nodes))\n"
         "(run,) = run_all([one for one in several if one.probe == 'allreduce'])\n"

@@ -85,11 +85,11 @@ def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:
 
 
 @command.command("why")
-@click.argument("one")
+@click.argument("component")
 @click.argument("other")
 @matrix_option
 def why_bound(component: str, other: str, overlays: tuple[str, ...]) -> int:
-    """Show the rows that bind ONE and OTHER: components, or versions as ID==VERSION."""
+    """Show the rows that bind COMPONENT and OTHER: components, or versions as ID==VERSION."""
     rows = catalog(overlays)
     bonds = why(rows, choose(rows, component), choose(rows, other))
     for bond in bonds:
@@ -116,7 +116,7 @@ def lint(overlays: tuple[str, ...]) -> int:
 @click.option("--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V.")
 @click.option(
     "--on",
-    "given",
+    "pins",
     multiple=True,
     metavar="NAME=VERSION",
     help="A machine fact (cann, driver, python, arch, soc) instead of this machine's; repeatable.",
