@@ -93,13 +93,19 @@ class SlurmCluster:
     def idle(self) -> None:
         """Wait until nothing runs and every node takes jobs again."""
         self.until(lambda: not self.ask("squeue", "--noheader"))
-        for node, state in self.states().items():
+        for node in self.states():
             if node not in self.daemons:
                 self.start_node(node)
+        self.until(self._resume)
+
+    def _resume(self) -> bool:
+        """Whether all nodes are idle; others, which a late health check may drain, are resumed."""
+        states = self.states()
+        for node, state in states.items():
             if state != "idle":
                 # Refused where the node has come back by itself.
                 self.run("scontrol", "update", f"nodename={node}", "state=resume", deadline=60)
-        self.until(lambda: set(self.states().values()) == {"idle"})
+        return set(states.values()) == {"idle"}
 
     def stop(self) -> None:
         """Daemons are asked to end; then every process of the cluster is killed."""
