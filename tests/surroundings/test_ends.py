@@ -123,7 +123,9 @@ def test_an_interrupted_collection_reports_what_it_has(tmp_path: Path) -> None:
     tool = tmp_path / "bin" / "npu-smi"
     tool.write_text(f"#!/bin/sh\n>{tmp_path}/begun\ntrap '' TERM HUP INT\nsleep 600\n")
     tool.chmod(0o755)
-    argv = [sys.executable, "-m", "ascend_doctor", "check", "-l", "0", "--format", "json"]
+    # Under nohup it would be ignored.
+    heeding = ["env", "--default-signal=HUP"]
+    argv = [*heeding, sys.executable, "-m", "ascend_doctor", "check", "-l", "0", "--format", "json"]
     with subprocess.Popen(
         argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
