@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -63,7 +64,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     ``nodes`` are the machines of a fleet that it is about, ``place`` is what is to be changed.
     Of what could not be told, ``reason`` says why, and ``needs`` is "root" where root could tell,
-    "values" where those of the launch could.
+    "values" where those of the launch could. ``because_of`` is the check whose error it follows
+    from: mend that first.
     """
 
     check: CheckId = ""
@@ -80,6 +82,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     place: Place | None = None
     reason: str = ""
     needs: str = ""
+    because_of: str = ""
+
+
+def root_causes(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings without those that follow from an error among them."""
+    listed = tuple(findings)
+    failed = {finding.check for finding in listed if finding.level is Level.ERROR}
+    return tuple(finding for finding in listed if finding.because_of not in failed)
 
 
 def quantity(number: int, noun: str) -> str:

@@ -10,8 +10,9 @@ import msgspec
 from ascend_doctor import __version__
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy, quantity
+from ascend_doctor.findings import Finding, Level, Remedy, quantity, root_causes
 from ascend_doctor.judging.judge import Case, Check, judge
+from ascend_doctor.judging.subjects import Subject, subjects
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.probing.pair_bisection import Pairs
 
@@ -40,7 +41,10 @@ class LevelRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of findings by level. ``judged`` of ``checks`` checks had a subject and an answer."""
+    """Counts of findings by level. ``judged`` of ``checks`` checks had a subject and an answer.
+
+    ``consequences`` are those that follow from an error.
+    """
 
     worst: Level
     ok: int
@@ -51,13 +55,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     checks: int
     judged: int
     exit_code: int
+    consequences: int = 0
 
     def text(self) -> str:
         """One line for people."""
+        follow = f" ({self.consequences} of them consequences)" if self.consequences else ""
         parts = [
             quantity(self.error, "error"),
             quantity(self.warning, "warning"),
-            f"{self.unknown} unknown",
+            f"{self.unknown} unknown{follow}",
             f"{self.ok} ok",
             f"{self.skipped} skipped",
         ]
@@ -124,7 +130,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     ``python`` is the examined interpreter; ``snapshot`` the facts that were judged; ``fleet`` is
     what a merged report has instead of them. Every deadline was ``patience`` times its own.
-    ``notices`` are what has to be known before all else.
+    ``notices`` are what has to be known before all else, ``subjects`` what was looked at.
     """
 
     schema: int = SCHEMA
@@ -145,6 +151,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 1.0
     patience_because: str = ""
     notices: tuple[str, ...] = ()
+    subjects: tuple[Subject, ...] = ()
 
     @property
     def bare(self) -> bool:
@@ -156,21 +163,32 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def complaints(self) -> list[Finding]:
         """What is not well: errors, then warnings, then what could not be told.
 
-        Checks that could not be judged for one reason are one complaint.
+        Checks that could not be judged for one reason are one complaint; what follows from an error
+        is none (``consequences`` has it).
         """
-        return [*self._worse(), *_fold(self._untold())]
+        roots = root_causes(self.findings)
+        return [*_worse(roots), *_fold(_untold(roots))]
+
+    def consequences(self, cause: Finding) -> list[Finding]:
+        """What follows from an error; of several by one check the first has it all."""
+        errors = (error for error in self.findings if error.level is Level.ERROR)
+        if next((error for error in errors if error.check == cause.check), None) != cause:
+            return []
+        return [finding for finding in self.findings if finding.because_of == cause.check]
 
     @property
     def unfolded(self) -> list[Finding]:
         """The same, with every check that could not be judged for itself."""
-        return [*self._worse(), *self._untold()]
+        return [*_worse(self.findings), *_untold(self.findings)]
 
-    def _worse(self) -> Iterator[Finding]:
-        for level in (Level.ERROR, Level.WARNING):
-            yield from (finding for finding in self.findings if finding.level is level)
 
-    def _untold(self) -> Iterator[Finding]:
-        return (finding for finding in self.findings if finding.level is Level.UNKNOWN)
+def _worse(findings: Iterable[Finding]) -> Iterator[Finding]:
+    ordered = sorted(findings, key=lambda finding: -finding.level.rank)
+    return (finding for finding in ordered if finding.level in {Level.ERROR, Level.WARNING})
+
+
+def _untold(findings: Iterable[Finding]) -> Iterator[Finding]:
+    return (finding for finding in findings if finding.level is Level.UNKNOWN)
 
 
 _BARE = "No NPU, no driver and no CANN here"
@@ -238,6 +256,7 @@ def verdict(
         checks=len(by_check),
         judged=judged,
         exit_code=code,
+        consequences=len(findings) - len(root_causes(findings)),
     )
 
 
@@ -277,6 +296,7 @@ def assemble(  # noqa: PLR0913 - what a report is made of
         patience=factor,
         patience_because=because,
         notices=tuple(_notices(facts)),
+        subjects=tuple(subjects(findings, chosen, facts)),
     )
 
 

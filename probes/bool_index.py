@@ -55,7 +55,7 @@ class Comparison:
         return {"differ": self.differ, "first": self.first}
 
 
-class Subject:
+class Indexing:
     """A tensor and a mask on the device, and the same as lists."""
 
     def __init__(
@@ -73,11 +73,11 @@ class Subject:
         self.pairs = list(zip(self.values, self.flags, strict=True))
 
 
-def subjects(torch: Any, place: str) -> Iterator[Subject]:
+def subjects(torch: Any, place: str) -> Iterator[Indexing]:
     for shape in SHAPES:
         for mask in MASKS:
             for view in VIEWS:
-                yield Subject(torch, place, shape, mask, view)
+                yield Indexing(torch, place, shape, mask, view)
 
 
 def read(torch: Any, place: str) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def write(torch: Any, place: str) -> dict[str, Any]:
     return found.result()
 
 
-def filled(one: Subject) -> list[int]:
+def filled(one: Indexing) -> list[int]:
     return [value if flag else -7 for value, flag in one.pairs]
 
 
@@ -167,7 +167,7 @@ def backward(torch: Any, place: str) -> dict[str, Any]:
 def repeated(torch: Any, place: str) -> dict[str, Any]:
     """Between matrix products, often: what only fails end to end."""
     found = Comparison()
-    one = Subject(torch, place, (4, 4096), "mixed", "contiguous")
+    one = Indexing(torch, place, (4, 4096), "mixed", "contiguous")
     matrix = torch.eye(64, device=place)
     for _ in range(REPEATS):
         matrix = matrix @ matrix

@@ -124,3 +124,32 @@ def test_a_finding_round_trips() -> None:
     finding = msgspec.structs.replace(error("x", found="a", ranks=(1, 2)), check="driver")
     again = msgspec.json.decode(msgspec.json.encode(finding), type=Finding)
     assert again == finding
+
+
+def test_causes_are_checks_and_lead_to_no_circle() -> None:
+    checks = {check.id: check for check in all_checks()}
+    assert any(check.caused_by for check in checks.values())
+    for check in checks.values():
+        assert set(check.caused_by) <= checks.keys(), check.id
+        causes = set(check.caused_by)
+        for _ in checks:
+            causes |= {cause for name in causes for cause in checks[name].caused_by}
+        assert check.id not in causes
+
+
+def test_a_finding_names_the_first_cause_that_is_an_error() -> None:
+    def fails(_: Case) -> Iterator[Finding]:
+        yield error("fails")
+
+    def warns(_: Case) -> Iterator[Finding]:
+        yield warning("warns")
+
+    root = Check(id="root", title="t", explain="e", run=fails)
+    middle = Check(id="middle", title="t", explain="e", run=fails, caused_by=("absent", "root"))
+    last = Check(id="last", title="t", explain="e", run=warns, caused_by=("mild", "middle"))
+    mild = Check(id="mild", title="t", explain="e", run=warns)
+    case = Case(facts=Snapshot(), catalog=Catalog())
+    got = {each.check: each.because_of for each in judge(case, (root, middle, last, mild))}
+    assert got == {"root": "", "middle": "root", "last": "root", "mild": ""}
+    got = {each.check: each.because_of for each in judge(case, (middle, last, mild))}
+    assert got == {"middle": "", "last": "middle", "mild": ""}

@@ -60,7 +60,12 @@ def told(report: dict[str, Any]) -> dict[str, Any]:
         "exit_code": report["verdict"]["exit_code"],
         **{level: levels.count(level) for level in ("error", "unknown", "warning")},
         "findings": [
-            {"check": one["check"], "level": one["level"], "title": one["title"]}
+            {
+                "check": one["check"],
+                "level": one["level"],
+                "title": one["title"],
+                **({"because_of": one["because_of"]} if one["because_of"] else {}),
+            }
             for one in report["findings"]
             if one["level"] not in ("ok", "skipped")
         ],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
+from ascend_doctor.render import issue, markdown
 from ascend_doctor.render import json as json_format
 from ascend_doctor.render import text as text_format
 from ascend_doctor.report import LEVELS, LevelRun, Report, Verdict, verdict
@@ -118,6 +119,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "patience",
         "patience_because",
         "notices",
+        "subjects",
     }
     assert set(loaded["verdict"]) == {
         "worst",
@@ -129,6 +131,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "checks",
         "judged",
         "exit_code",
+        "consequences",
     }
     assert set(loaded["findings"][0]) == {
         "check",
@@ -145,6 +148,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "place",
         "reason",
         "needs",
+        "because_of",
     }
     assert set(loaded["findings"][0]["remedy"]) == {"summary", "commands", "step"}
     assert loaded["schema"] == 1
@@ -167,6 +171,40 @@ def test_a_report_round_trips() -> None:
 
 def text_of(*findings: Finding, **options: Any) -> str:
     return text_format.render(report(*findings), **options)
+
+
+CAUSE = finding(Level.ERROR, "cann-installed", title="No CANN", remedy=Remedy(summary="Install it"))
+EFFECT = finding(
+    Level.ERROR, "torch-npu-libraries", title="No libhccl", because_of="cann-installed"
+)
+
+
+def test_what_follows_from_an_error_stands_below_it_and_is_counted() -> None:
+    both = report(CAUSE, EFFECT)
+    assert both.complaints == [CAUSE]
+    assert both.consequences(CAUSE) == [EFFECT]
+    assert both.unfolded == [CAUSE, EFFECT]
+    text = text_of(CAUSE, EFFECT)
+    assert "causes No libhccl  [torch-npu-libraries]" in text
+    assert "error: No libhccl" not in text
+    assert "2 errors, 0 warnings, 0 unknown (1 of them consequences)" in text
+    assert "Start here: Install it" in text
+    for render in (markdown.render, issue.render):
+        assert "causes: No libhccl" in render(both)
+
+
+def test_without_its_cause_a_finding_stands_by_itself() -> None:
+    assert report(EFFECT).complaints == [EFFECT]
+    for level in (Level.OK, Level.SKIPPED, Level.UNKNOWN, Level.WARNING):
+        harmless = msgspec.structs.replace(CAUSE, level=level)
+        assert EFFECT in report(harmless, EFFECT).complaints
+        assert report(harmless, EFFECT).consequences(harmless) == []
+
+
+def test_sources_are_shown_where_the_text_is_verbose() -> None:
+    sourced = finding(Level.ERROR, refs=("https://example.com/a",))
+    assert "https://example.com/a" not in text_of(sourced)
+    assert "https://example.com/a" in text_of(sourced, verbose=True)
 
 
 def test_text_shows_every_field_of_a_finding_and_its_commands() -> None:
@@ -193,7 +231,7 @@ def test_text_shows_every_field_of_a_finding_and_its_commands() -> None:
         "Switch it on",
         "$ hccl on",
         "$ hccl status",
-        "https://example.com/a",
+        "Start here: hccl on && hccl status",
         "1 error,",
         "level 2 would add",
         "pseudonyms",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,8 @@ class Check:
 
     ``level`` is the first level that has the facts; ``probe`` names the probe that it reads.
     ``scope`` is "launch" where it judges nothing but a launch and its variables, "entry file"
-    where it judges the script that is launched, and else the machine.
+    where it judges the script that is launched, and else the machine. What it complains of follows
+    from the errors of ``caused_by``, checks whose remedy therefore comes first.
     """
 
     id: str
@@ -65,13 +66,25 @@ class Check:
     level: int = 0
     probe: str = ""
     scope: str = ""
+    caused_by: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """What it is about: the folder of its module, as in ``ascend_doctor.checks.cann``."""
+        return self.run.__module__.split(".")[2]
 
 
 _CHECKS: dict[str, Check] = {}
 
 
 def check(
-    identity: str, title: str, *, level: int = 0, probe: str = "", scope: str = ""
+    identity: str,
+    title: str,
+    *,
+    level: int = 0,
+    probe: str = "",
+    scope: str = "",
+    caused_by: tuple[str, ...] = (),
 ) -> Callable[[Judgement], Judgement]:
     """Register a check; the docstring of the function is what users read about it."""
 
@@ -82,7 +95,14 @@ def check(
         if not text:
             raise ValueError(f"{identity} has no docstring")
         _CHECKS[identity] = Check(
-            id=identity, title=title, explain=text, run=run, level=level, probe=probe, scope=scope
+            id=identity,
+            title=title,
+            explain=text,
+            run=run,
+            level=level,
+            probe=probe,
+            scope=scope,
+            caused_by=caused_by,
         )
         return run
 
@@ -111,6 +131,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
     devices: tuple[int, ...] = (),
     nodes: tuple[str, ...] = (),
     place: Place | None = None,
+    because_of: str = "",
 ) -> Finding:
     return Finding(
         level=level,
@@ -124,6 +145,7 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
         devices=devices,
         nodes=nodes,
         place=place,
+        because_of=because_of,
     )
 
 
@@ -163,7 +185,24 @@ def note(title: str, *, found: str = "", because: str = "", refs: tuple[str, ...
 
 def judge(case: Case, chosen: Collection[Check]) -> tuple[Finding, ...]:
     """Findings of the chosen checks; every check leaves at least one. Never raises."""
-    return tuple(finding for check in chosen for finding in _findings(check, case))
+    findings = tuple(finding for check in chosen for finding in _findings(check, case))
+    causes = {check.id: check.caused_by for check in chosen if check.caused_by}
+    failed = {finding.check for finding in findings if finding.level is Level.ERROR}
+    return tuple(_with_cause(finding, causes, failed) for finding in findings)
+
+
+def _with_cause(
+    finding: Finding, causes: Mapping[str, tuple[str, ...]], failed: Collection[str]
+) -> Finding:
+    """The finding with the first of its causes that is an error and follows from no other."""
+    if finding.level in {Level.OK, Level.SKIPPED}:
+        return finding
+    path = [finding.check]
+    own = (finding.because_of,) if finding.because_of else causes.get(finding.check, ())
+    while cause := next((name for name in own if name in failed and name not in path), ""):
+        path.append(cause)
+        own = causes.get(cause, ())
+    return msgspec.structs.replace(finding, because_of=path[-1] if path[1:] else "")
 
 
 def _findings(check: Check, case: Case) -> Iterator[Finding]:
@@ -176,7 +215,7 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
         yield Finding(
             check=check.id,
             level=Level.UNKNOWN,
-            title=f"{check.title}: {reason}",
+            title=f"Could not tell whether {_inside(check.title)}: {reason}",
             reason=str(reason),
             needs=_needs(reason),
         )
@@ -189,7 +228,7 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
         yield Finding(
             check=check.id,
             level=Level.UNKNOWN,
-            title=f"{check.title}: the check itself failed",
+            title=f"Could not tell whether {_inside(check.title)}: the check itself failed",
             found=f"{type(crash).__name__}: {crash}",
             because="This is a bug in ascend-doctor.",
             remedy=Remedy(
@@ -200,6 +239,16 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
     else:
         if silent:
             yield Finding(check=check.id, level=Level.OK, title=check.title)
+
+
+_NAMES = ("Ascend", "Gloo", "Megatron", "Python", "Triton")
+
+
+def _inside(title: str) -> str:
+    """A title as it stands inside a sentence: names keep their capital."""
+    word = title.split(maxsplit=1)[0]
+    ordinary = word[1:].islower() or len(word) == 1
+    return title if word.startswith(_NAMES) or not ordinary else title[0].lower() + title[1:]
 
 
 def _needs(reason: Unknown) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ascend_doctor.findings import Finding
 from ascend_doctor.render.plain import lines, shorten
 
 
-def fields(finding: Finding) -> Iterator[tuple[str, str]]:
+def fields(finding: Finding, consequences: Iterable[Finding] = ()) -> Iterator[tuple[str, str]]:
     """Labels and texts, those that are there; a text may have several lines and is not escaped.
 
     What to type is not among them: formats set it apart.
@@ -21,6 +21,8 @@ def fields(finding: Finding) -> Iterator[tuple[str, str]]:
         ("found", finding.found),
         ("wanted", finding.wanted),
         ("why", finding.because),
+        *(("causes", f"{each.title}  [{each.check}]") for each in consequences),
+        ("cause", finding.because_of),
         *(("source", ref) for ref in finding.refs),
         ("do", finding.remedy.summary if finding.remedy else ""),
     )

@@ -55,7 +55,7 @@ def _parts(report: Report) -> Iterator[list[str]]:
     if first:
         yield [*table(("", "version or setting"), first), ""]
     for finding in report.complaints:
-        yield about(finding)
+        yield about(finding, report)
     for run in report.snapshot.probes:
         yield _fold(f"probe {run.probe}: {_describe_end(run)}", _probe(run))
     for group, listed in by_group.items():

@@ -24,7 +24,7 @@ def render(report: Report) -> str:
     parts += [line for notice in report.notices for line in (f"**{plain(notice)}**", "")]
     parts += [f"**{plain(report.verdict.text())}**", ""]
     for finding in report.complaints:
-        parts += about(finding)
+        parts += about(finding, report)
     parts += _pairs(report)
     parts += [
         "<details><summary>Environment</summary>",
@@ -36,10 +36,12 @@ def render(report: Report) -> str:
     return "\n".join(parts) + "\n"
 
 
-def about(finding: Finding) -> list[str]:
-    """A finding as lines: title, fields, what to type."""
+def about(finding: Finding, report: Report) -> list[str]:
+    """A finding as lines: title, fields, what follows from it, what to type."""
     rows = [f"### {finding.level.value}: {plain(finding.title)}", "", f"- check: `{finding.check}`"]
-    rows += [f"- {label}: {plain(text)}" for label, text in fields(finding)]
+    rows += [
+        f"- {label}: {plain(text)}" for label, text in fields(finding, report.consequences(finding))
+    ]
     if finding.remedy and finding.remedy.commands:
         rows += ["", *fence("\n".join(finding.remedy.commands), "bash")]
     return [*rows, ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.fields import fields
@@ -12,6 +13,8 @@ from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
 _LABEL = 7
+_SUBJECT = 20
+_START = "Start here: "
 _NAME, _CELL = 24, 9  # columns of the matrix of pairs
 
 
@@ -23,11 +26,15 @@ def render(
     ascii_only: bool = False,
     verbose: bool = False,
 ) -> str:
-    """The whole report. Errors come first, then warnings, then what could not be told."""
+    """The whole report: subjects, errors, warnings, what could not be told, what to do first.
+
+    What follows from an error stands below it, or by itself with ``verbose``, which adds sources.
+    """
     page = _TextPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(report)
+    page.subjects(report)
     for finding in report.unfolded if verbose else report.complaints:
-        page.finding(finding)
+        page.finding(finding, () if verbose else report.consequences(finding), verbose=verbose)
     page.pairs(report)
     page.rest(report, verbose=verbose)
     page.foot(report)
@@ -59,13 +66,27 @@ class _TextPage(Page):
         if scope := _scope(report):
             self.dim(scope, 0)
 
-    def finding(self, finding: Finding) -> None:
+    def subjects(self, report: Report) -> None:
+        """What was looked at, where there is more than one subject."""
+        if len(report.subjects) > 1:
+            self.rows.append("")
+            for subject in report.subjects:
+                first, *more = self.wrapped(one_line(subject.text), _SUBJECT)
+                level = subject.level
+                if report.bare and level is Level.OK:
+                    level = Level.SKIPPED
+                head = f"{self.mark(level)} {subject.name:<{_SUBJECT - 2}}{first}"
+                self.rows += [head, *more]
+
+    def finding(self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool) -> None:
         word = finding.level.value
         title, *more = self.wrapped(f"{word}: {finding.title}  [{finding.check}]", 2)
         head = self.leveled(finding.level, f"{word}:") + title[len(word) + 1 :]
         self.rows += ["", f"{self.mark(finding.level)} {head}", *more]
         before = ""
-        for label, text in fields(finding):
+        for label, text in fields(finding, consequences):
+            if label == "source" and not verbose:
+                continue
             self.field("" if label == before else label, text)
             before = label
         for command in finding.remedy.commands if finding.remedy else ():
@@ -105,7 +126,20 @@ class _TextPage(Page):
                     first, *more = self.wrapped(f"{finding.title}{tail}  [{finding.check}]", 2)
                     self.rows += [f"{self.mark(level) if verbose else ' '} {first}", *more]
 
+    def start(self, report: Report) -> None:
+        """What to do first, where something is wrong: lines to type, else what the remedy says."""
+        worst = next(iter(report.complaints), None)
+        remedy = worst.remedy if worst else None
+        if worst is None or remedy is None or worst.level is Level.WARNING:
+            return
+        text = " && ".join(remedy.commands) or remedy.summary
+        if len(lines(text)) > 1:
+            text = f"see {worst.check}"
+        first, *more = self.wrapped(one_line(text), len(_START))
+        self.rows += ["", self.styled(_START, bold=True) + first, *more, ""]
+
     def foot(self, report: Report) -> None:
+        self.start(report)
         for level in report.levels:
             if not level.ran:
                 text = f"did not run: {level.reason}" if level.asked else f"would add {level.adds}"

@@ -66,12 +66,12 @@ def test_json_lines(report: Report) -> None:
         (
             *("schema", "host", "simulated", "kind", "check", "level", "title", "found", "wanted"),
             *("because", "remedy", "refs", "ranks", "devices", "nodes", "place"),
-            *("reason", "needs"),
+            *("reason", "needs", "because_of"),
         )
     }
     assert set(last) == {
         *("schema", "host", "simulated", "kind", "worst", "ok", "skipped", "warning", "unknown"),
-        *("error", "checks", "judged", "exit_code"),
+        *("error", "checks", "judged", "exit_code", "consequences"),
     }
 
 

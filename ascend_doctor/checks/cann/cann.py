@@ -19,6 +19,8 @@ from ascend_doctor.judging.packages import (
 from ascend_doctor.judging.version_compare import leading
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
+# Named by Ascend/MindSpeed@049987d2:docs/zh/user-guide/install_guide.md.
+_DOWNLOAD = "https://www.hiascend.com/cann/download"
 _PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
 
 
@@ -94,7 +96,11 @@ def cann_installed(case: Case) -> Iterator[Finding]:
         found="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
         wanted="the toolkit and the operator package of the chip, of one release",
         because="torch_npu cannot be imported without the libraries of CANN.",
-        remedy=Remedy(summary=f"Install {_cann_release_for(case)}, or use an image that has it"),
+        remedy=Remedy(
+            summary=f"Install the toolkit, the operators of your chip and NNAL of "
+            f"{_cann_release_for(case)}, from {_DOWNLOAD}, and source its set_env.sh; or use an "
+            "image that has them"
+        ),
         refs=(_GUIDE,),
     )
 

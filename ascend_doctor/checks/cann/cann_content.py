@@ -157,7 +157,11 @@ def _of_release(install: CannInstall) -> Iterator[Finding]:
             )
 
 
-@check("nnal", "NNAL is installed, loaded and of the same release as CANN")
+@check(
+    "nnal",
+    "NNAL is installed, loaded and of the same release as CANN",
+    caused_by=("cann-mixed", "cann-installed"),
+)
 def nnal(case: Case) -> Iterator[Finding]:
     """NNAL brings ATB, a library of fused transformer operators, as a package of its own.
 

@@ -141,7 +141,11 @@ def _incomplete(observed: str) -> Finding:
     )
 
 
-@check("driver-firmware", "Driver and firmware are made for each other")
+@check(
+    "driver-firmware",
+    "Driver and firmware are made for each other",
+    caused_by=("container-devices", "container-driver", "driver-loaded", "device-access"),
+)
 def driver_firmware(case: Case) -> Iterator[Finding]:
     """Driver and firmware name the range of each other that they work with.
 

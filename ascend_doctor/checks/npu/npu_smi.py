@@ -83,7 +83,11 @@ _OCCUPIED = _Cause(
 )
 
 
-@check("npu-smi", "The tool npu-smi answers")
+@check(
+    "npu-smi",
+    "The tool npu-smi answers",
+    caused_by=("container-devices", "container-driver", "driver-loaded", "device-access"),
+)
 def npu_smi(case: Case) -> Iterator[Finding]:
     """npu-smi comes with the driver and shows what the driver knows of every NPU.
 

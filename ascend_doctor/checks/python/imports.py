@@ -71,11 +71,14 @@ def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch imports, but there is no NPU.",
             remedy=_remedy(case, torch),
             refs=(_AUTOLOAD_REF,),
+            because_of="torch-autoload",
         )
     elif without is not None:
         yield _failure(case, "torch", without)
     if "torch_npu" in failed and torch is None:
-        finding = _failure(case, "torch_npu", failed["torch_npu"])
+        finding = msgspec.structs.replace(
+            _failure(case, "torch_npu", failed["torch_npu"]), because_of="torch-npu-libraries"
+        )
         if case.device == "npu":
             yield finding
         else:

@@ -104,7 +104,11 @@ def load_cann(case: Case) -> Remedy:
     )
 
 
-@check("torch-npu-libraries", "Every library that torch_npu loads is found")
+@check(
+    "torch-npu-libraries",
+    "Every library that torch_npu loads is found",
+    caused_by=("cann-installed", "cann-sourced", "cann-stale"),
+)
 def torch_npu_libraries(case: Case) -> Iterator[Finding]:
     """torch_npu is a thin layer over shared libraries of CANN, torch and the NPU driver.
 
@@ -147,7 +151,11 @@ def _bring(case: Case, names: list[str]) -> Remedy | None:
     return None
 
 
-@check("torch-autoload", "`import torch` does not depend on a torch_npu that cannot be imported")
+@check(
+    "torch-autoload",
+    "`import torch` does not depend on a torch_npu that cannot be imported",
+    caused_by=("torch-npu-libraries", "torch-npu-base-mismatch", "torch-npu-torch-symbols"),
+)
 def torch_autoload(case: Case) -> Iterator[Finding]:
     """From version 2.5 on, `import torch` imports every installed device backend by itself.
 

@@ -63,7 +63,11 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("torch-npu-torch-symbols", "torch exports every function that torch_npu calls")
+@check(
+    "torch-npu-torch-symbols",
+    "torch exports every function that torch_npu calls",
+    caused_by=("torch-npu-base-mismatch",),
+)
 def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
     """torch_npu is compiled against one exact torch; another one has other functions inside.
 

@@ -95,7 +95,11 @@ def _one_tree(case: Case, keep: PackageCopy) -> Remedy:
     )
 
 
-@check("megatron-path", "MEGATRON_LM_PATH names the Megatron that is imported")
+@check(
+    "megatron-path",
+    "MEGATRON_LM_PATH names the Megatron that is imported",
+    caused_by=("megatron-two-copies",),
+)
 def megatron_path(case: Case) -> Iterator[Finding]:
     """ms-swift and twinkle take the Megatron-LM tree from MEGATRON_LM_PATH.
 

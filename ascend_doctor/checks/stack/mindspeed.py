@@ -26,7 +26,11 @@ _NO_GUARD = "Ascend/MindSpeed@core_r0.18.0:mindspeed"
 _LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
 
 
-@check("megatron-mindspeed-pair", "MindSpeed is the branch for this Megatron")
+@check(
+    "megatron-mindspeed-pair",
+    "MindSpeed is the branch for this Megatron",
+    caused_by=("megatron-two-copies",),
+)
 def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
     """Each MindSpeed branch patches one line of Megatron-core: core_r0.16.0 patches 0.16.
 

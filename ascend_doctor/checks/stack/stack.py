@@ -21,7 +21,11 @@ from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import key
 
 
-@check("torch-npu-cann", "CANN is the release that torch_npu is published for")
+@check(
+    "torch-npu-cann",
+    "CANN is the release that torch_npu is published for",
+    caused_by=("cann-mixed",),
+)
 def torch_npu_cann(case: Case) -> Iterator[Finding]:
     """Each torch_npu is published for one release of CANN; a table of the project pairs them.
 
@@ -132,7 +136,11 @@ def _pair(case: Case, row: Release, cann: str) -> Remedy:
     )
 
 
-@check("cann-hdk", "The driver is new enough for CANN")
+@check(
+    "cann-hdk",
+    "The driver is new enough for CANN",
+    caused_by=("container-devices", "container-driver", "driver-loaded", "cann-mixed"),
+)
 def cann_hdk(case: Case) -> Iterator[Finding]:
     """CANN needs a driver (Huawei calls driver and firmware HDK) of a minimum release.
 
