@@ -158,8 +158,9 @@ class Ledger:
     # Who waits for whom, as HCCL tells, and who never came.
     waits: set[tuple[int, int]] = field(default_factory=set)
     absent: set[int] = field(default_factory=set)
-    # The same of processes whose rank is told elsewhere, by origin and by (node, device, device).
-    awaited: set[tuple[Origin, int]] = field(default_factory=set)
+    # The same of processes whose rank is told elsewhere, by origin, with the rank that it has in
+    # the group where that is told; and by (node, device, device).
+    awaited: set[tuple[Origin, int, int | None]] = field(default_factory=set)
     ports: set[tuple[str, int, int]] = field(default_factory=set)
     # Who did come, of how many.
     connected: set[int] = field(default_factory=set)
@@ -229,9 +230,10 @@ class Ledger:
                 group_rank=group_rank, operation=operation, sighting=row.sighting
             )
 
-    def waits_for(self, origin: Origin, rank: int) -> None:
+    def waits_for(self, origin: Origin, rank: int, *, own: int | None) -> None:
+        """A process waits for a rank of its group, in which it is ``own`` itself."""
         if len(self.awaited) < _ORIGINS:
-            self.awaited.add((origin, rank))
+            self.awaited.add((origin, rank, own))
 
     def stood(self, origin: Origin, *, group: str, place: tuple[str, str]) -> None:
         """The first collective of a group that failed in a process."""
@@ -294,7 +296,10 @@ class Ledger:
             if (rank := first.origin.rank) is not None:
                 self.first = Ended(rank=rank, node="", sighting=first, first=True, code=code)
         self.waits |= {
-            (rank, other) for one, other in self.awaited if (rank := self.rank(one)) is not None
+            (rank, other)
+            for origin, other, own in self.awaited
+            # Who has another rank in the group than in the job waits for another rank, too.
+            if (rank := self.rank(origin)) is not None and own in {None, rank}
         }
         devices = {(node, one.device): one.rank for (node, _), one in self.agents.items()}
         for node, source, target in self.ports:

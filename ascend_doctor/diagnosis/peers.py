@@ -14,6 +14,8 @@ from ascend_doctor.diagnosis.origins import Origin
 _ABSENT = re.compile(r"Failed to connect agent\[([\d, ]{1,4096})\]")
 _LINK = re.compile(r"localUserrank\[(\d{1,6})\].{0,200}?remoteUserrank\[(\d{1,6})\]")
 _REMOTE = re.compile(r"[Rr]emote rank:? ?\[(\d{1,6})\]")
+# Ranks of such a line count in its group; this is the process's own.
+_MEMBER = re.compile(r"\brankSize\[\d{1,6}\], rankId\[(\d{1,6})\b")
 _LOST = re.compile(r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]")
 # The lines of plogs, as the fixtures of Ascend/mind-cluster have them
 # (component/ascend-faultdiag/test): who is who, links by address and rank, ports of one server, the
@@ -93,7 +95,9 @@ class Peers:
         elif match := _TABLE.search(text):
             self.ledger.waits.add((int(match[2]), int(match[1])))
         elif match := _REMOTE.search(text):
-            self.ledger.waits_for(row.origin, int(match[1]))
+            member = _MEMBER.search(text)
+            own = int(member[1]) if member else None
+            self.ledger.waits_for(row.origin, int(match[1]), own=own)
         elif match := _PORTS.search(text):
             self.ledger.ports.add((row.origin.node, int(match[1]), int(match[2])))
         if match := _TASK.search(text):

@@ -44,14 +44,21 @@ _OWN: dict[Sign, str] = {
     "bytes": r"\"MESSAGE\" ?: ?\[ ?\d",
 }
 
-# Shells, kernels, schedulers and launchers, of a process that is gone.
+# Shells, kernels, schedulers, launchers and runtimes, of a process that is gone.
 _DIED = (
     r"Segmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing",
     r"Signal \d+ \(SIG|\bexitcode:? *:? -\d|killed by signal|death signal",
     r"Out of memory: Kill|Out Of Memory|oom[-_]kill|OOMKilled",
     r"(^|[\s:])Killed(\s|$)|Bus error|(^|[\s:])Aborted( |$)",
     r"[Ee]xit(s|ed)? (with )?(return |exit |non-zero )?(status|code)( = |:? )-?[1-9]",
-    r"returned non-zero exit status",
+    r"returned non-zero exit status|\bEXIT CODE: [1-9]",
+    # glibc's checks of its heap and of the stack, Go, Rust
+    r"\b(free|malloc|realloc|munmap_chunk)\(\): (invalid|double|corrupted|unsorted|unaligned)",
+    r"double free or corruption|corrupted size vs\. prev_size|stack smashing detected",
+    r"(^|[\s)\]>:|])panic: |\[signal SIG[A-Z]+: |thread '.{0,99}' panicked at",
+    # Open MPI, its runtimes ORTE and PRTE, and MPICH
+    r"noticed that process rank \d|has exited due to process rank \d|BAD TERMINATION OF ONE OF",
+    r"MPI_ERRORS_ARE_FATAL|MPI_ABORT was invoked|(PRTE|ORTE) has lost communication",
 )
 
 # Levels of loggers: [ERROR], "ERROR 09-26 ", "| ERROR    |", " - ERROR - ", "ERROR:root:",
@@ -74,6 +81,13 @@ _PROGRAMS = (
     r"\bg?make(\[\d+\])?: \*\*\* ",
     r"Traceback \(most recent call last\)|\[fail(ed)?\]|\bFAILED\b|ncclSystemError|Assertion `",
 )
+# CANN's error manager (metadef: error_manager), torch_npu's checks of return codes
+# (torch_npu/csrc/core/npu/NPUException.h), and NCCL, whose level for errors is called WARN
+# (docs.nvidia.com/deeplearning/nccl: NCCL_DEBUG).
+_LIBRARIES = (
+    r"\[FUNC:\w+\]\[FILE:[\w.-]+\]|\b(NPU|HCCL|OPS|ACL) function error ?:",
+    r"NCCL WARN \S",
+)
 # Kubernetes' reasons, and the kernel.
 _NODE = (
     r"\b(ImagePullBackOff|ErrImagePull|ErrImageNeverPull|InvalidImageName|CrashLoopBackOff)\b",
@@ -86,19 +100,27 @@ _NODE = (
 SIGNS: dict[Sign, str] = {
     **_OWN,
     "died": "|".join(_DIED),
-    "logged": "|".join((*_LEVELS, *_PROGRAMS, *_NODE)),
+    "logged": "|".join((*_LEVELS, *_PROGRAMS, *_LIBRARIES, *_NODE)),
 }
 # The sign that a run may have in every line; a log's first ones are looked at.
 COMMON: Sign = "logged"
 
+# glog's and TensorFlow's lines have one letter for it: "I0508 10:08:12", "[W326 11:49:12",
+# "12:54:27.034598: W tensorflow/".
 _LEVEL = re.compile(
     r"(?:^|[\s\[\]|)>:-])(?:(?P<harmless>INFO|WARN|WARNING|DEBUG|TRACE|NOTICE)|ERROR|CRITICAL|FATAL)"
     r"(?=[\s\]:|]|$)"
+    r"|(?:^|[\s\[:\])|])(?:(?P<glog>[IW])|[EF])\d{3,8} \d\d:\d\d:\d\d"
+    r"|\d: (?:(?P<tensorflow>[IW])|[EF]) \w+/[\w./-]+:\d+\]"
 )
 _NONE = re.compile(r"\bFAILED\s*[:=]\s*0\b|\b0 FAILED\b")
+_NCCL = re.compile(r"NCCL WARN (?!Missing |NUMA auto balancing)")
 
 
 def harmless(line: str) -> bool:
     """Whether a line with the common sign says itself that it is no error."""
+    if _NCCL.search(line):
+        return False
     level = _LEVEL.search(line)
-    return bool(level and level["harmless"]) or _NONE.search(line) is not None
+    low = level and (level["harmless"] or level["glog"] or level["tensorflow"])
+    return bool(low) or _NONE.search(line) is not None

@@ -6,16 +6,22 @@ import pytest
 
 from tests.diagnosis.first_sight import answers
 
-FAILED = ["failing", "vendor", "foreign", "second-failing", "second-foreign"]
+FAILED = [
+    *("failing", "vendor", "foreign"),
+    *("second-failing", "second-foreign"),
+    *("third-failing", "third-foreign"),
+]
+# Their one cause is of those that need not end a run.
+DEGRADED = {"npu-loss-zero-gradnorm-nan", "driver-log-level-warning"}
 
 
 @pytest.mark.parametrize("kind", FAILED)
 def test_no_failing_log_is_fine(kind: str) -> None:
     fine = [one for one in answers(kind) if one.exit_code == 0]
-    assert [one.case.root for one in fine] == ["npu-loss-zero-gradnorm-nan"] * len(fine)
+    assert {one.case.root for one in fine} <= DEGRADED
 
 
-@pytest.mark.parametrize("kind", ["healthy", "second-healthy"])
+@pytest.mark.parametrize("kind", ["healthy", "second-healthy", "third-healthy"])
 def test_no_healthy_log_is_accused(kind: str) -> None:
     assert [one.case.source for one in answers(kind) if one.exit_code] == []
 
@@ -25,6 +31,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
     [
         *[("failing", 0.97), ("vendor", 0.95), ("foreign", 1)],
         *[("second-failing", 0.91), ("second-foreign", 1)],
+        *[("third-failing", 0.97), ("third-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:

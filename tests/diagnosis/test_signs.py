@@ -47,6 +47,14 @@ ERRORS = [
     "[launch.py:321:sigkill_handler] exits with return code = -9",
     "python: symbol lookup error: ./x.so: undefined symbol: f",
     "[ERROR] 2026-06-05-01:08:07 (PID:1, Device:-1, RankID:-1) ERR99999 UNKNOWN applicaiton",
+    "free(): invalid pointer",
+    "panic: runtime error: index out of range",
+    "thread 'main' panicked at src/main.rs:3:5:",
+    "node1:9:13 [4] ib_plugin.c:16 NCCL WARN NET/IB : Got completion from peer with status=12",
+    "mpirun noticed that process rank 0 with PID 9 on node a exited on signal 6",
+    "=   EXIT CODE: 9",
+    "[node1:21445] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,",
+    "        get count failed[FUNC:ReportCallError][FILE:log_inner.cpp][LINE:148]",
 ]
 HARMLESS = [
     "step 3: error_rate=0 errors=0",
@@ -61,6 +69,9 @@ HARMLESS = [
     "exit code 0",
     "(APIServer pid=1) INFO:     Started server process [1]",
     "NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+    'a:1:1 [0] NCCL WARN Missing "iommu=pt" from kernel command line',
+    "12:54:27.034598: W tensorflow/x/dso_loader.cc:60] libx.so: cannot open shared object file",
+    "W0508 10:08:12.738832 81469 init.cc:141] libx.so: cannot open shared object file",
 ]
 
 
