@@ -62,23 +62,27 @@ _DIED = (
 )
 
 # Levels of loggers: [ERROR], "ERROR 09-26 ", "| ERROR    |", " - ERROR - ", "ERROR:root:",
-# "12,756 ERROR x.py", level=error of Go, glog's E0813 and torch's [E410, Ray's "756 E 74 74]".
+# "12,756 ERROR x.py", level=error of Go, glog's E0813 and torch's [E410, Ray's "756 E 74 74]",
+# "[E:onnxruntime:", "[TRT] [E]", "[E 12:30:11".
 _LEVELS = (
     r"\[(ERROR|CRITICAL|FATAL|error|critical|fatal)[\]|:]",
     r"(^|[\s)|\]>:])(ERROR|CRITICAL|FATAL)( +[\d\[|(]|:| - )",
     r"\d (ERROR|CRITICAL|FATAL) \S",
     r"\blevel=(error|fatal|panic)\b|\"(level|severity)\": ?\"(error|fatal|ERROR|FATAL)",
     r"(^|[\s\[:\])|])[EF]\d{3,8} \d\d:\d\d:\d\d|\[[EF] \w+\.(cpp|cc):\d|,\d{3} [EC] \d+ \d+\]",
+    r"\[[EF](\]|:[a-z]| \d\d)",
 )
-# Programs that are no loggers: compilers, make, argparse, pip, uv, Slurm, docker, kubectl, shells,
-# ld.so.
+# Programs that are no loggers: compilers, make, argparse, pip, uv, apt, npm, Slurm, docker,
+# kubectl, shells, ld.so; exceptions of Python that are not called so, or are only announced.
 _PROGRAMS = (
     r"\S: (fatal )?error: [^\s\d]|(^|[\])>] )([Ee]rror|[Ff]atal): [^\s\d]",
     r"Error response from daemon|Error from server|No solution found when resolving|CANN error",
     r"command not found|can't open file|Permission denied \(publickey",
     r"\b(sh|bash|dash|zsh|line \d+): .{0,99}(not found|No such file|Permission denied|cannot exec)",
     r"undefined symbol: |cannot open shared object file|symbol lookup error",
-    r"\bg?make(\[\d+\])?: \*\*\* ",
+    r"\bg?make(\[\d+\])?: \*\*\* |ninja: build stopped|CMake Error|npm (ERR!|error) |^E: [A-Z]",
+    r"\b[a-z_]\w*\.[\w.]{1,99}\.([A-Z]\w*)?(Fail|Failed|Failure|Timeout|NotFound|Aborted): [^\s\d]",
+    r"\bException (during|in|while) |\b([Uu]nhandled|[Uu]ncaught) exception",
     r"Traceback \(most recent call last\)|\[fail(ed)?\]|\bFAILED\b|ncclSystemError|Assertion `",
 )
 # CANN's error manager (metadef: error_manager), torch_npu's checks of return codes

@@ -19,11 +19,12 @@ from tests.diagnosis.logs import answer, of_files
 
 FOLDER = Path(__file__).with_name("first_sight")
 
-# The second and third ones came later; the catalogue has since learnt from all.
+# The others came later; the catalogue has since learnt from all.
 KINDS = (
     *("failing", "vendor", "foreign", "healthy"),
     *("second-failing", "second-foreign", "second-healthy"),
     *("third-failing", "third-foreign", "third-healthy"),
+    *("fourth-failing", "fourth-foreign", "fourth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]

@@ -10,6 +10,7 @@ FAILED = [
     *("failing", "vendor", "foreign"),
     *("second-failing", "second-foreign"),
     *("third-failing", "third-foreign"),
+    *("fourth-failing", "fourth-foreign"),
 ]
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "driver-log-level-warning"}
@@ -21,7 +22,7 @@ def test_no_failing_log_is_fine(kind: str) -> None:
     assert {one.case.root for one in fine} <= DEGRADED
 
 
-@pytest.mark.parametrize("kind", ["healthy", "second-healthy", "third-healthy"])
+@pytest.mark.parametrize("kind", ["healthy", "second-healthy", "third-healthy", "fourth-healthy"])
 def test_no_healthy_log_is_accused(kind: str) -> None:
     assert [one.case.source for one in answers(kind) if one.exit_code] == []
 
@@ -32,6 +33,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("failing", 0.97), ("vendor", 0.95), ("foreign", 1)],
         *[("second-failing", 0.91), ("second-foreign", 1)],
         *[("third-failing", 0.97), ("third-foreign", 1)],
+        *[("fourth-failing", 1), ("fourth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
