@@ -1,65 +1,93 @@
-"""Two breakages of a machine at once, drawn at random: ``python -m tests.level0.pairs draw|judge``.
+"""Several changes of a machine at once, drawn at random: ``python -m tests.level0.pairs judge``.
 
-``draw`` writes pairs.yaml: pairs of rows of breakages.yaml, of a breakage on a healthy variation,
-and of two variations. The label follows from those of the two: each breakage is still named, and
-nobody is accused by a check that accuses in neither of the two alone.
+``draw --seed N`` makes pairs-N.yaml: two or three rows of breakages.yaml, a breakage on a healthy
+variation, or two variations. A breakage of one device is moved to a device drawn at random. The
+label follows from those of the rows: each breakage is still named, and nobody is accused by a check
+that accuses in none of them alone.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import functools
+import json
 import random
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import click
 import yaml
 
 from ascend_doctor.findings import Level
+from tests.level0.machine import machine
 from tests.level0.mutants import Mutant, breakages, news, seen, variations
 from tests.machines.compose import spread
 
-PAIRS = Path(__file__).with_name("pairs.yaml")
-SEED = 2026
+FOLDER = Path(__file__).parent
+# By seed: how many breakages at once, and whether they are moved to other devices.
+SEEDS = {2026: (2, False), 4711: (3, True)}
 _COUNTS = {"broken": 40, "varied": 20, "healthy": 20}
 # Whose values are mappings that two changes may share: words of a text, packages.
 _NESTED = ("edit", "interpreter")
+_DEVICE = re.compile(r"-i (\d+) |davinci(\d+)|\| (\d+)     910|address_(\d+)")
+_ROW = re.compile(r"\| (\d+) +(?:910B3|Ascend910) .*\n\| \d+ .*?(0000:\w\w:00\.0)")
 
 Kind = Literal["broken", "varied", "healthy"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
+class Group:
+    """Changes that are made together."""
+
     kind: Kind
-    first: Mutant
-    second: Mutant
+    parts: tuple[Mutant, ...]
 
     @property
     def id(self) -> str:
-        return f"{self.first.id} + {self.second.id}"
+        return " + ".join(part.id for part in self.parts)
 
-    def both(self) -> Mutant:
-        """The machine with both changes."""
+    def whole(self) -> Mutant:
+        """The machine with all changes."""
         return Mutant(
             id=self.id,
-            what=f"{self.first.what}; {self.second.what}",
-            on=self.first.on,
-            see=(*self.first.see, *self.second.see),
-            change=_together(self.first.change, self.second.change),
+            what="; ".join(part.what for part in self.parts),
+            on=self.parts[0].on,
+            see=tuple(pair for part in self.parts for pair in part.see),
+            change=functools.reduce(_together, (part.change for part in self.parts)),
         )
 
     def faults(self) -> Iterator[str]:
-        """What the report of both lacks of its label, and what it accuses besides."""
-        found = news(self.both())
-        for part in (self.first, self.second):
+        """What the report of all lacks of its label, and what it accuses besides."""
+        found = news(self.whole())
+        for part in self.parts:
             if part.see and not seen(part, found):
                 yield f"{part.id} is not named"
-        alone = {check for part in (self.first, self.second) for check, _, _ in news(part)}
+        alone = {check for part in self.parts for check, _, _ in news(part)}
         for check, level, title in found:
             if level is Level.ERROR and check not in alone:
                 yield f"{check} accuses: {title}"
+
+
+def moved(row: Mutant, device: int | None) -> Mutant:
+    """A breakage of one device, on another one; raises AssertionError where it does not apply."""
+    if device is None:
+        return row
+    text = json.dumps(row.change)
+    named = {int(next(filter(None, match))) for match in _DEVICE.findall(text)}
+    assert len(named) == 1, "not of one device"
+    (old,) = named
+    assert old != device, "the same device"
+    buses = dict(_ROW.findall(machine(row.on).commands["npu-smi info"].stdout))
+    for pattern in ("-i {} ", "davinci{}", "| {}     910", "_{}=", "NPU{}"):
+        text = text.replace(pattern.format(old), pattern.format(device))
+    if str(old) in buses and str(device) in buses:
+        text = text.replace(buses[str(old)], buses[str(device)])
+    new = replace(row, id=f"{row.id} of {device}", change=json.loads(text))
+    new.machine()
+    return new
 
 
 def _together(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,53 +118,76 @@ def _joined(ours: dict[str, Any], theirs: dict[str, Any], *, depth: bool) -> dic
     return joined
 
 
-def pairs() -> list[Pair]:
+def groups(seed: int) -> list[Group]:
     rows = {one.id: one for one in (*breakages(), *variations())}
     return [
-        Pair(kind=row["kind"], first=rows[row["first"]], second=rows[row["second"]])
-        for row in yaml.safe_load(PAIRS.read_text("utf-8"))
+        Group(
+            kind=drawn["kind"],
+            parts=tuple(moved(rows[key], device) for key, device in drawn["parts"]),
+        )
+        for drawn in yaml.safe_load((FOLDER / f"pairs-{seed}.yaml").read_text("utf-8"))
     ]
 
 
-def _drawn(seed: int) -> Iterator[Pair]:
+def _drawn(seed: int) -> Iterator[dict[str, object]]:
     chance = random.Random(seed)
+    many, moves = SEEDS[seed]
     broken = [one for one in breakages() if one.see]
     healthy = [one for one in variations() if one.change]
-    rooms = {"broken": (broken, broken), "varied": (broken, healthy), "healthy": (healthy, healthy)}
+    rooms = {
+        "broken": [broken] * many,
+        "varied": [*[broken] * (many - 1), healthy],
+        "healthy": [healthy] * 2,
+    }
     for kind, count in _COUNTS.items():
         made: set[frozenset[str]] = set()
         while len(made) < count:
-            first, second = (chance.choice(room) for room in rooms[kind])
-            key = frozenset({first.id, second.id})
-            if first.on != second.on or len(key) == 1 or key in made:
+            rows = [chance.choice(room) for room in rooms[kind]]
+            key = frozenset(row.id for row in rows)
+            checks = [{check for _, check in row.see} for row in rows]
+            if len({row.on for row in rows}) > 1 or len(key) < len(rows) or key in made:
                 continue
-            if {check for _, check in first.see} & {check for _, check in second.see}:
+            if sum(map(len, checks)) > len(set().union(*checks)):
                 continue
-            pair = Pair(kind=kind, first=first, second=second)  # type: ignore[arg-type]
+            parts = [_moved(row, chance) if moves else (row, None) for row in rows]
             try:
-                pair.both().machine()
-            except AssertionError:
+                group = Group(kind=cast("Kind", kind), parts=tuple(row for row, _ in parts))
+                group.whole().machine()
+            except (AssertionError, KeyError):  # what one took away, the other changes
                 continue
             made.add(key)
-            yield pair
+            yield {
+                "kind": kind,
+                "parts": [[row.id, device] for row, (_, device) in zip(rows, parts, strict=True)],
+            }
+
+
+def _moved(row: Mutant, chance: random.Random) -> tuple[Mutant, int | None]:
+    device = chance.randrange(8)
+    try:
+        return moved(row, device), device
+    except (AssertionError, KeyError):
+        return row, None
 
 
 @click.command()
 @click.argument("action", type=click.Choice(["draw", "judge"]))
-@click.option("--seed", default=SEED)
-def main(action: str, seed: int) -> None:
-    if action == "draw":
-        drawn = [{"kind": x.kind, "first": x.first.id, "second": x.second.id} for x in _drawn(seed)]
-        head = f"# Drawn by pairs.py with seed {seed}; see there.\n"
-        PAIRS.write_text(head + yaml.safe_dump(drawn, sort_keys=False), "utf-8")
-        return
-    right = dict.fromkeys(_COUNTS, 0)
-    for pair in pairs():
-        faults = list(pair.faults())
-        right[pair.kind] += not faults
-        for fault in faults:
-            click.echo(f"{pair.kind} {pair.id} ({pair.first.on}): {fault}")
-    click.echo("; ".join(f"{kind}: {right[kind]} of {_COUNTS[kind]}" for kind in _COUNTS))
+@click.option("--seed", type=click.Choice([str(one) for one in SEEDS]))
+def main(action: str, seed: str | None) -> None:
+    for number in [int(seed)] if seed else SEEDS:
+        if action == "draw":
+            head = f"# Drawn by pairs.py with seed {number}: rows, and devices they are moved to.\n"
+            text = yaml.safe_dump(list(_drawn(number)), default_flow_style=None, sort_keys=False)
+            (FOLDER / f"pairs-{number}.yaml").write_text(head + text, "utf-8")
+            continue
+        right = dict.fromkeys(_COUNTS, 0)
+        for group in groups(number):
+            faults = list(group.faults())
+            right[group.kind] += not faults
+            for fault in faults:
+                click.echo(f"{group.kind} {group.id} ({group.parts[0].on}): {fault}")
+        told = "; ".join(f"{kind}: {right[kind]} of {_COUNTS[kind]}" for kind in _COUNTS)
+        click.echo(f"seed {number}: {told}")
 
 
 if __name__ == "__main__":
