@@ -8,7 +8,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
 from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging import matrix_fit
-from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 from ascend_doctor.judging.packages import (
     cann_in_use,
     distribution,
@@ -125,6 +125,14 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
     """
     cann, installs = _installs(case)
     if cann.shell.sourced:
+        root = cann.shell.home or cann.shell.toolkit_home
+        if cann.in_use is None and root not in cann.shell.stale:
+            yield unknown(
+                "Could not tell which CANN the environment uses",
+                found=f"{root} does not tell what it is; installed: {list_installs(installs)}",
+                because="It is not known whether that CANN is whole, and made for this torch_npu.",
+                remedy=_fresh(next(iter(installs))),
+            )
         if not cann.shell.opp:
             yield warning(
                 "ASCEND_OPP_PATH is unset, though the environment of CANN is loaded",

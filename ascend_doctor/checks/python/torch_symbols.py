@@ -18,6 +18,8 @@ from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import cann_version, distribution, torch_pair
 
+_OWN = "libtorch_npu.so"
+
 
 @check("torch-npu-cann-symbols", "CANN's libraries export every function that torch_npu calls")
 def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
@@ -93,6 +95,8 @@ def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
 
 
 def _require_symbols(native: Native) -> None:
+    if any(needed.name == _OWN for needed in absent(native)):
+        raise NotApplicable(f"{_OWN}, which calls them, is not found (see torch-npu-libraries)")
     if not native.symbols_checked:
         raise Unknown("no symbols could be compared")
 

@@ -1,0 +1,45 @@
+"""Breakages stay named beside each other, and healthy variations stay healthy; see pairs.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.findings import Level
+from tests.level0.mutants import breakages, findings, news
+from tests.level0.pairs import SEEDS, Group, groups
+
+# What the label, which follows from the parts alone, does not see.
+EXPLAINED = {
+    "torch-npu-library-gone + bare-host": "the bare host has no torch_npu at all",
+    "net-health-fault + two-cards": "the device with the fault is not one of the two",
+    "half-the-hbm + container-without-manager + hccn-conf-gone": "container-files names the file",
+    "not-sourced + link-empty of 7 + cann-python-gone": "not sourced, nothing is importable",
+    "no-root-in-group-of-a2 of 2 + kubernetes": "one puts files back that the other takes",
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_breakage_is_named_and_nobody_else_accused(seed: int) -> None:
+    faults = {group.id: list(group.faults()) for group in groups(seed)}
+    assert {key for key, found in faults.items() if found} <= EXPLAINED.keys(), faults
+
+
+def _both(*ids: str) -> Group:
+    rows = {row.id: row for row in breakages()}
+    return Group(kind="broken", parts=tuple(rows[key] for key in ids))
+
+
+def test_an_environment_of_a_folder_that_is_no_known_cann_is_not_fine() -> None:
+    whole = _both("cann-version-gone", "opp-of-another-cann").whole()
+    assert [(check, level) for check, level, _ in news(whole)] == [("cann-sourced", Level.UNKNOWN)]
+
+
+def test_symbols_of_a_library_that_is_gone_are_not_fine() -> None:
+    whole = _both("torch-npu-library-gone", "cann-too-old-and-lacking").whole()
+    levels = {one.check: one.level for one in findings(whole.machine())}
+    assert levels["torch-npu-cann-symbols"] is Level.SKIPPED
+    assert levels["torch-npu-libraries"] is Level.ERROR
+
+
+def test_a_breakage_that_is_hidden_is_noticed() -> None:
+    assert list(_both("link-sys", "npu-smi-8020").faults()) == ["link-sys is not named"]
