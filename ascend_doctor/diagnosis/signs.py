@@ -90,7 +90,10 @@ _PROGRAMS = (
 # (docs.nvidia.com/deeplearning/nccl: NCCL_DEBUG).
 _LIBRARIES = (
     r"\[FUNC:\w+\]\[FILE:[\w.-]+\]|\b(NPU|HCCL|OPS|ACL) function error ?:",
-    r"NCCL WARN \S",
+    r"NCCL WARN \S|\bInner Error!|\bOP_REQUIRES failed",
+    # Sentences, whoever writes them.
+    r"[a-z\])\"'] (has |have )?failed[.!]?\r?$",
+    r"\bfailed at \S+:\d|\bfailed, (ret|err\w*|result|code)\b",
 )
 # Kubernetes' reasons, and the kernel.
 _NODE = (
@@ -117,7 +120,9 @@ _LEVEL = re.compile(
     r"|(?:^|[\s\[:\])|])(?:(?P<glog>[IW])|[EF])\d{3,8} \d\d:\d\d:\d\d"
     r"|\d: (?:(?P<tensorflow>[IW])|[EF]) \w+/[\w./-]+:\d+\]"
 )
-_NONE = re.compile(r"\bFAILED\s*[:=]\s*0\b|\b0 FAILED\b")
+_NONE = re.compile(
+    r"\bFAILED\s*[:=]\s*0\b|\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
+)
 _NCCL = re.compile(r"NCCL WARN (?!Missing |NUMA auto balancing)")
 
 

@@ -25,6 +25,7 @@ KINDS = (
     *("second-failing", "second-foreign", "second-healthy"),
     *("third-failing", "third-foreign", "third-healthy"),
     *("fourth-failing", "fourth-foreign", "fourth-healthy"),
+    *("fifth-failing", "fifth-foreign", "fifth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]

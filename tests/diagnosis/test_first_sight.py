@@ -11,6 +11,7 @@ FAILED = [
     *("second-failing", "second-foreign"),
     *("third-failing", "third-foreign"),
     *("fourth-failing", "fourth-foreign"),
+    *("fifth-failing", "fifth-foreign"),
 ]
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "driver-log-level-warning"}
@@ -22,7 +23,10 @@ def test_no_failing_log_is_fine(kind: str) -> None:
     assert {one.case.root for one in fine} <= DEGRADED
 
 
-@pytest.mark.parametrize("kind", ["healthy", "second-healthy", "third-healthy", "fourth-healthy"])
+@pytest.mark.parametrize(
+    "kind",
+    [f"{which}healthy" for which in ("", "second-", "third-", "fourth-", "fifth-")],
+)
 def test_no_healthy_log_is_accused(kind: str) -> None:
     assert [one.case.source for one in answers(kind) if one.exit_code] == []
 
@@ -34,6 +38,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("second-failing", 0.91), ("second-foreign", 1)],
         *[("third-failing", 0.97), ("third-foreign", 1)],
         *[("fourth-failing", 1), ("fourth-foreign", 1)],
+        *[("fifth-failing", 1), ("fifth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:

@@ -58,6 +58,8 @@ ERRORS = [
     "requests.exceptions.ConnectTimeout: nobody answers",
     "!!! Exception during processing !!!",
     "ninja: build stopped: subcommand failed.",
+    "Kernel runtime initialization failed.",
+    "build graph failed, ret:4294967295",
     "[node1:21445] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,",
     "        get count failed[FUNC:ReportCallError][FILE:log_inner.cpp][LINE:148]",
 ]
@@ -75,6 +77,9 @@ HARMLESS = [
     "(APIServer pid=1) INFO:     Started server process [1]",
     "NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
     "trainer.client.timeout: 30",
+    "0 of 12 requests failed",
+    "no checks have failed",
+    "INFO retried, for the first attempt failed",
     "data.client.Timeout: 600",
     'a:1:1 [0] NCCL WARN Missing "iommu=pt" from kernel command line',
     "12:54:27.034598: W tensorflow/x/dso_loader.cc:60] libx.so: cannot open shared object file",
