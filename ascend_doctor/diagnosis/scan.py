@@ -155,7 +155,8 @@ class _Reader:
         judged = [
             (part, shown if part.raw is row else self.patterns.judge(part.raw)) for part in every
         ]
-        if not any(any(shows) for _, shows in judged):
+        elsewhere = bool(shown[0]) and not any(identities for _, (identities, _) in judged)
+        if elsewhere or not any(any(shows) for _, shows in judged):
             # The record itself says that it is of an error, or a field that is not looked at.
             part = every[0]
             if shown != (set(), {COMMON}):
