@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,26 +11,17 @@ from typing import Any
 
 import click
 
-from ascend_doctor.collect.cann_tree import CannTree, nnals, toolkits
-from ascend_doctor.collect.loader import find, places
-from ascend_doctor.collect.vendor_text import parse_assignments
+from ascend_doctor.collect.cann_host import cann_host
 from ascend_doctor.errors import DataError, DoctorError
-from ascend_doctor.machine.live import (
-    LiveMachine,
-    Machine,
-    exists,
-    is_directory,
-    matches,
-    read_or_none,
-)
+from ascend_doctor.machine.live import LiveMachine, Machine, is_directory
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.provision.cann_env import CannHost, Install, torch_abi
+from ascend_doctor.provision.cann_env import CannHost
 from ascend_doctor.provision.env_format import FAILURE, FORMS, SHELLS, Change, text
 from ascend_doctor.provision.env_undo import NAME, before, changes_to, undone
+from ascend_doctor.provision.lock import Lock
 from ascend_doctor.provision.stack_env import StackPaths, stack_of, variables
 from ascend_doctor.render.plain import one_line
 
-_HAL = "libascend_hal.so"
 _GENERATIONS = 8
 
 
@@ -74,9 +66,7 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
     Without a stack it prints those of the machine's CANN. To take all back, add --undo.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     environ = os.environ
-    changes = undone(environ) if undo else _wanted_changes(environ, _stack_folder(prefix))
-    if undo and not changes:
-        click.echo("ascend-doctor: there is nothing to undo", err=True)
+    changes = _undo(environ) if undo else _changes(environ, _stack_folder(prefix))
     if diff:
         _show(environ, changes)
         return 0
@@ -88,10 +78,35 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
     return 0
 
 
-def environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What a shell has that sources the variables of the stack in a folder."""
-    env = dict(environ)
-    for change in _wanted_changes(environ, folder):
+def _undo(environ: Mapping[str, str]) -> list[Change]:
+    changes = undone(environ)
+    if not changes:
+        click.echo("ascend-doctor: there is nothing to undo", err=True)
+    return changes
+
+
+def _changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
+    """Those of the stack in a folder; what is strange about its CANN goes to stderr."""
+    lock = locks.read(folder) if folder else None
+    changes, host = _plan_changes(LiveMachine(environ), folder, lock)
+    version = lock.system.get("cann") if lock else None
+    if host.cann is None:
+        message = "no CANN toolkit was found; torch will not load torch_npu"
+        click.echo(f"ascend-doctor: {message}", err=True)
+    elif version and host.version != version:
+        here = host.version or "an unknown version"
+        summary = f"the stack was made for CANN {version}; here is {here}"
+        click.echo(f"ascend-doctor: {one_line(summary)} in {one_line(host.cann.root)}", err=True)
+    return changes
+
+
+def environment(machine: Machine, folder: Path, lock: Lock) -> dict[str, str]:
+    """What a shell of a machine has that sources the variables of the stack in a folder.
+
+    Setup proves in it, and a rehearsal runs in it. Raises DataError and DoctorError.
+    """
+    env = dict(machine.env)
+    for change in _plan_changes(machine, folder, lock)[0]:
         if change.value is None:
             env.pop(change.name, None)
         else:
@@ -99,25 +114,24 @@ def environment(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     return env
 
 
-def _wanted_changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
-    base = before(environ)
-    machine = LiveMachine(base)
-    lock = locks.read(folder) if folder else None
-    stack = stack_of(folder, lock) if folder and lock else _shell_stack(machine)
+def _plan_changes(
+    machine: Machine, folder: Path | None, lock: Lock | None
+) -> tuple[list[Change], CannHost]:
+    """The one authority on variables, and the CANN that they are of."""
+    base = before(machine.env)
+    examined = copy.copy(machine)
+    examined.env = base
+    stack = stack_of(folder, lock) if folder and lock else _shell_stack(examined)
     for checkout in (*stack.checkouts.values(), *filter(None, [stack.environment])):
         if not is_directory(machine, checkout):
             raise DataError(f"{checkout} is missing from the stack; run ascend-doctor setup again")
-    host = _place(machine, stack, lock.system.get("cann") if lock else None)
-    if host.cann is None:
-        if not stack.checkouts:
-            raise DoctorError(
-                "there is neither a stack nor a CANN toolkit to set variables for; "
-                "ascend-doctor setup builds a stack, ascend-doctor check says what is missing"
-            )
-        click.echo(
-            "ascend-doctor: no CANN toolkit was found; torch will not load torch_npu", err=True
+    host = cann_host(examined, stack.environment, lock.system.get("cann") if lock else None)
+    if host.cann is None and not stack.checkouts:
+        raise DoctorError(
+            "there is neither a stack nor a CANN toolkit to set variables for; "
+            "ascend-doctor setup builds a stack, ascend-doctor check says what is missing"
         )
-    return changes_to(environ, variables(base, stack, host))
+    return changes_to(machine.env, variables(base, stack, host)), host
 
 
 def _stack_folder(prefix: str | None) -> Path | None:
@@ -136,59 +150,6 @@ def _shell_stack(machine: Machine) -> StackPaths:
     tree = machine.env.get("MEGATRON_LM_PATH", "")
     named = os.path.isabs(tree) and is_directory(machine, f"{tree}/megatron/core")
     return StackPaths(checkouts={"megatron-lm": os.path.normpath(tree)} if named else {})
-
-
-def _place(machine: Machine, stack: StackPaths, version_of_lock: str | None) -> CannHost:
-    trees, libraries = toolkits(machine), nnals(machine)
-    tree = next(
-        (one for one in trees if version_of_lock and _version(machine, one) == version_of_lock),
-        None,
-    )
-    tree = tree or next(iter(trees), None)
-    if tree and version_of_lock and (version := _version(machine, tree)) != version_of_lock:
-        here = version or "an unknown version"
-        summary = f"the stack was made for CANN {version_of_lock}; here is {here}"
-        click.echo(f"ascend-doctor: {one_line(summary)} in {one_line(tree.root)}", err=True)
-    active = machine.env.get("VIRTUAL_ENV") or machine.env.get("CONDA_PREFIX")
-    nnal = next(
-        (library for library in libraries if exists(machine, f"{library.root}/version.info")), None
-    )
-    return CannHost(
-        machine=machine,
-        cann=_install(machine, tree) if tree else None,
-        nnal=_install(machine, nnal) if nnal else None,
-        others=tuple(_install(machine, root_) for root_ in (*trees, *libraries) if root_ != tree),
-        driver=_driver(machine),
-        arch=os.uname().machine,
-        abi=torch_abi(machine, stack.environment or active),
-    )
-
-
-def _install(machine: Machine, tree: CannTree) -> Install:
-    new = exists(machine, f"{tree.root}/set_env.sh")
-    return Install(tree.root, tree.spellings, "new" if new else "old")
-
-
-def _version(machine: Machine, tree: CannTree) -> str | None:
-    for folder in matches(machine, tree.root, "*-linux"):
-        or_none = read_or_none(machine, f"{folder}/ascend_toolkit_install.info")
-        if or_none is not None:
-            return parse_assignments(or_none).get("version")
-    return None
-
-
-def _driver(machine: Machine) -> tuple[str, ...] | None:
-    """Folders as set_env.sh of 9.1.0 has them; none where the loader's own configuration has them.
-
-    None where the driver's library is nowhere.
-    """
-    info = parse_assignments(read_or_none(machine, "/etc/ascend_install.info") or "")
-    root = info.get("Driver_Install_Path_Param") or "/usr/local/Ascend"
-    folders = [f"{root}/driver/{name}" for name in ("lib64", "lib64/common", "lib64/driver")]
-    if any(exists(machine, f"{folder}/{_HAL}") for folder in folders):
-        return tuple(folder for folder in folders if is_directory(machine, folder))
-    configured = [spot for spot in places(machine) if spot[1] != "LD_LIBRARY_PATH"]
-    return () if find(machine, _HAL, configured) else None
 
 
 def _calling_shell(environ: Mapping[str, str]) -> str:

@@ -19,7 +19,6 @@ from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:
-    from ascend_doctor.facts import Snapshot
     from ascend_doctor.matrix.catalog import Catalog
     from ascend_doctor.provision.conflict import Refusal
     from ascend_doctor.provision.solve import Solution, SolveQuery
@@ -203,25 +202,9 @@ def _this_machine(rows: Catalog) -> dict[str, str]:
     """The live machine, as versions of components."""
     from ascend_doctor.collect.snapshot import take  # noqa: PLC0415 - only to solve
     from ascend_doctor.machine.live import LiveMachine  # noqa: PLC0415
+    from ascend_doctor.provision.request_ranges import machine_of  # noqa: PLC0415
 
     return machine_of(take(LiveMachine(), rows), rows)
-
-
-def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
-    """What a machine is, as versions of components; what could not be told is left out."""
-    cann = facts.cann.in_use if facts.cann else None
-    names = {device.name for device in facts.npus.devices} if facts.npus else set()
-    families = {family.id for name in names if (family := rows.family_of(name))}
-    python = ".".join(facts.python.version.split(".")[:2]) if facts.python else None
-    known = {
-        "arch": facts.host.arch if facts.host else None,
-        "glibc": facts.host.glibc if facts.host else None,
-        "driver": facts.driver.version if facts.driver else None,
-        "cann": cann.version if cann else None,
-        "python": python,
-        "soc": families.pop() if len(families) == 1 else None,
-    }
-    return {name: value for name, value in known.items() if value}
 
 
 def _solution(solution: Solution, machine: dict[str, str]) -> Iterable[str]:

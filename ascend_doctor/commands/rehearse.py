@@ -83,6 +83,8 @@ def command(  # noqa: PLR0913 - the options of the command
     Nothing that it says is about hardware, and everything it writes is marked as simulated.
     """
     from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
+    from ascend_doctor.commands.env import environment  # noqa: PLC0415
+    from ascend_doctor.provision.lock import read  # noqa: PLC0415
     from ascend_doctor.simulator import FAULTS, build, machine, packages, parse, stack  # noqa: PLC0415
 
     if "list" in faults:
@@ -106,8 +108,7 @@ def command(  # noqa: PLR0913 - the options of the command
         click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
     env = server.environment(tree, os.environ, injected)
     if folder:
-        whole = OverlayMachine(server.recording, live, env)
-        env = stack.environment(folder, tree, whole, env)
+        env = environment(OverlayMachine(server.recording, live, env), folder, read(folder))
     examination = Examination(
         OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
     )

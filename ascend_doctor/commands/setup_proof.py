@@ -117,10 +117,10 @@ class Prover:
     def _examination(self, folder: Path, python: str, lock: Lock) -> Examination:
         file = str(folder / FILE)
         if not self.simulated:
-            machine = LiveMachine(environment(os.environ, folder))
+            machine = LiveMachine(environment(LiveMachine(), folder, lock))
             return Examination(machine, python=python, overlays=self.overlays, lock=file)
         return Examination(
-            _simulate_server(folder, python, lock.system.get("cann")),
+            _simulate_server(folder, python, lock),
             python=python,
             overlays=self.overlays,
             lock=file,
@@ -165,18 +165,11 @@ def _failures(report: Report) -> Iterator[str]:
             yield f"{finding.check}: {finding.title}"
 
 
-def _simulate_server(folder: Path, python: str, cann: str | None) -> OverlayMachine:
+def _simulate_server(folder: Path, python: str, lock: Lock) -> OverlayMachine:
     """A simulated server with the CANN of the stack, on which its variables were sourced."""
-    from ascend_doctor.simulator import (  # noqa: PLC0415 - only without an NPU
-        CANN,
-        build,
-        machine,
-        stack,
-    )
+    from ascend_doctor.simulator import CANN, build, machine  # noqa: PLC0415 - only without an NPU
 
-    server = machine("a2-8")
-    tree = build(Path(python), cann=cann or CANN)
-    live = LiveMachine()
-    env = server.environment(tree, os.environ, [])
-    env = stack.environment(folder, tree, OverlayMachine(server.recording, live, env), env)
-    return OverlayMachine(server.recording, live, env)
+    server, live = machine("a2-8"), LiveMachine()
+    tree = build(Path(python), cann=lock.system.get("cann") or CANN)
+    bare = OverlayMachine(server.recording, live, server.environment(tree, os.environ, []))
+    return OverlayMachine(server.recording, live, environment(bare, folder, lock))

@@ -1,4 +1,4 @@
-"""Builds what a plan says, step by step; what is there already and right is left as it is.
+"""The door of setup: from what was asked for to the lock of the stack.
 
 Every step looks first and acts on what it finds, so that a setup that was interrupted anywhere
 goes on, and a damaged stack is repaired. A checkout appears whole by a rename; an environment
@@ -8,45 +8,51 @@ stood the proof is put in use.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from ascend_doctor import __version__
+from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.checkouts import Checkouts
 from ascend_doctor.provision.environment import VirtualEnvironment
+from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.helpers import compile_helpers
-from ascend_doctor.provision.lock import Checkout, Lock, Proof, Wheel
-from ascend_doctor.provision.plan import Plan
-from ascend_doctor.provision.steps import Outcome, Site, StepWatch
+from ascend_doctor.provision.lock import Checkout, Lock, Proof
+from ascend_doctor.provision.options import Plan, SetupOptions
+from ascend_doctor.provision.plan import make_plan
+from ascend_doctor.provision.running import exclusively
 
-Prove = Callable[[Path, Lock], Proof]
 
+def build(options: SetupOptions) -> Lock:
+    """Plan, build, write the lock, prove the stack, and put it in use.
 
-def apply(site: Site, plan: Plan, prove: Prove, *, level: int) -> Lock:
-    """Build, write the lock, prove, and put the stack in use; the prefix is held by the caller.
-
-    ``prove`` is called where the stack changed, or was not proven at ``level`` before. A stack
-    that fails it is not put in use: the lock that comes back has the proof that failed.
-    Raises DataError for what the user has to decide, CommandError and OSError for what failed.
+    It is proven where it changed, or was not proven at ``options.level`` before. One that fails is
+    not put in use: the lock that comes back has the proof that failed. Raises NoStackError where no
+    stack fits, DataError for what the user has to decide, CommandError and OSError for what failed.
     """
-    folder = site.prefix.stack(plan.id)
-    noted = _Noted(site.watch)
-    lock = _build(replace(site, watch=noted), plan, folder)
-    if noted.changed or not _stands(lock.proof, level):
-        with site.step("proof") as done:
-            lock = msgspec.structs.replace(lock, proof=prove(folder, lock))
-            locks.write(folder / locks.FILE, lock)
-            done("failed" if lock.failed else "built", lock.told_proof)
-    if not lock.failed and site.prefix.current() != folder:
-        with site.step("stack in use") as done:
-            site.prefix.switch(plan.id)
-            done("built", str(folder))
+    plan = make_plan(options)
+    folder, steps = options.prefix.stack(plan.lock.id), options.steps
+    steps.planned(plan, finished=(folder / locks.FILE).is_file())
+    with exclusively(options.prefix.exclusion) as held:
+        options = replace(options, runner=replace(options.runner, held=held))
+        lock = _build(options, plan, folder)
+        if steps.changed or not _stands(lock.proof, options.level):
+            with steps.step("proof") as done:
+                lock = msgspec.structs.replace(lock, proof=options.prove(folder, lock))
+                locks.write(folder / locks.FILE, lock)
+                done("failed" if lock.failed else "built", lock.told_proof)
+        if not lock.failed and options.prefix.current() != folder:
+            with steps.step("stack in use") as done:
+                options.prefix.switch(lock.id)
+                done("built", str(folder))
+        if options.bundle and not lock.failed:
+            with steps.step("bundle", options.bundle) as done:
+                bundle.write(options.bundle, options.prefix, lock, Git(runner=options.runner))
+                done("built", str(options.bundle))
     return lock
 
 
@@ -54,43 +60,28 @@ def _stands(proof: Proof | None, level: int) -> bool:
     return proof is not None and not proof.failed and proof.level >= level
 
 
-class _Noted:
-    """Passes the steps on, and knows whether one of them changed the stack."""
-
-    def __init__(self, watch: StepWatch) -> None:
-        self._watch = watch
-        self.changed = False
-
-    def step(self, title: str, folders: Sequence[Path]) -> contextlib.AbstractContextManager[None]:
-        return self._watch.step(title, folders)
-
-    def ended(self, outcome: Outcome) -> None:
-        self.changed |= outcome.word in ("built", "repaired")
-        self._watch.ended(outcome)
-
-
-def _build(site: Site, plan: Plan, folder: Path) -> Lock:
-    before = _finished_lock(folder)
-    pinned_before = _pin_as_before(plan.checkouts, before)
-    checkouts = Checkouts(site, folder, finished=before is not None)
-    plan = plan.with_checkouts(checkouts.build(pinned_before))
-    environment = VirtualEnvironment(site, plan, folder)
+def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:
+    file = folder / locks.FILE
+    before = locks.read(folder) if file.is_file() else None
+    checkouts = Checkouts(options, folder, finished=before is not None)
+    pinned = checkouts.build(_pin_as_before(plan.lock.checkouts, before), ask=not plan.exact)
+    plan = replace(plan, lock=msgspec.structs.replace(plan.lock, checkouts=pinned))
+    environment = VirtualEnvironment(options, plan, folder)
     wheels = environment.build(before)
-    compile_helpers(site, folder, environment.pip.python)
+    compile_helpers(options, folder, environment.pip.python)
     if before is not None:
         return before
-    with site.step("lock") as done:
-        dated = "" if environment.undated.exists() else plan.as_of
-        trees = checkouts.trees(plan.checkouts)
-        lock = _lock(replace(plan, as_of=dated), trees, wheels)
-        locks.write(folder / locks.FILE, lock)
-        done("built", str(folder / locks.FILE))
+    with options.steps.step("lock") as done:
+        lock = msgspec.structs.replace(
+            plan.lock,
+            created_at=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+            checkouts=checkouts.trees(pinned),
+            wheels=wheels,
+            as_of="" if environment.undated.exists() else plan.lock.as_of,
+        )
+        locks.write(file, lock)
+        done("built", str(file))
     return lock
-
-
-def _finished_lock(folder: Path) -> Lock | None:
-    """The lock of a stack that was built to its end."""
-    return locks.read(folder) if (folder / locks.FILE).is_file() else None
 
 
 def _pin_as_before(checkouts: Sequence[Checkout], before: Lock | None) -> tuple[Checkout, ...]:
@@ -99,24 +90,4 @@ def _pin_as_before(checkouts: Sequence[Checkout], before: Lock | None) -> tuple[
     return tuple(
         msgspec.structs.replace(checkout, commit=checkout.commit or commits.get(checkout.name, ""))
         for checkout in checkouts
-    )
-
-
-def _lock(plan: Plan, checkouts: tuple[Checkout, ...], wheels: tuple[Wheel, ...]) -> Lock:
-    return Lock(
-        tool_version=__version__,
-        id=plan.id,
-        created_at=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
-        wish=plan.wish,
-        python=plan.base.facts,
-        checkouts=checkouts,
-        wheels=wheels,
-        settings=plan.settings,
-        pythonpath=plan.pythonpath,
-        rows=dict(plan.rows),
-        stacks=plan.stacks,
-        system=dict(plan.system),
-        venv=plan.venv,
-        as_of=plan.as_of,
-        kept=dict(plan.kept),
     )

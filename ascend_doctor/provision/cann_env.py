@@ -66,13 +66,14 @@ class Install(NamedTuple):
 class CannHost(NamedTuple):
     """The machine, as far as variables depend on it.
 
-    ``others`` are the toolkits not in use, and every NNAL, whose entries depend on the ABI.
-    ``driver``: folders of the driver's libraries that the loader does not know by itself; None
-    where there is no driver. ``abi`` is torch's _GLIBCXX_USE_CXX11_ABI.
+    ``version`` is that of ``cann``. ``others`` are the toolkits not in use, and every NNAL, whose
+    entries depend on the ABI. ``driver``: folders of the driver's libraries that the loader does
+    not know by itself; None where there is no driver. ``abi`` is torch's _GLIBCXX_USE_CXX11_ABI.
     """
 
     machine: Machine
     cann: Install | None = None
+    version: str | None = None
     nnal: Install | None = None
     others: tuple[Install, ...] = ()
     driver: tuple[str, ...] | None = None

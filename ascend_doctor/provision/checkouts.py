@@ -9,40 +9,44 @@ from pathlib import Path
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.provision import bundle
 from ascend_doctor.provision.git import Git, commit_of
 from ascend_doctor.provision.lock import Checkout
+from ascend_doctor.provision.options import SetupOptions
 from ascend_doctor.provision.running import CommandError
-from ascend_doctor.provision.steps import Outcome, Site, Word
+from ascend_doctor.provision.sources import RepositorySource
+from ascend_doctor.provision.steps import Outcome, Word
 
 
 @dataclass(frozen=True)
 class Checkouts:
     """Works in the folder of one stack. ``finished``: the stack was built to its end before."""
 
-    site: Site
+    options: SetupOptions
     folder: Path
     finished: bool
 
     @property
     def git(self) -> Git:
-        return Git(runner=self.site.runner)
+        return Git(runner=self.options.runner)
 
-    def build(self, checkouts: Sequence[Checkout]) -> tuple[Checkout, ...]:
+    def build(self, checkouts: Sequence[Checkout], *, ask: bool) -> tuple[Checkout, ...]:
         """All of them, pinned. Raises DataError for local changes, CommandError, OSError.
 
-        Every server is asked for its refs before anything is written.
+        With ``ask`` every server is asked for its refs before anything is written; without it the
+        commits are known, or come in a bundle.
         """
         todo = {checkout.name for checkout in checkouts if not self._is_right(checkout)}
         missing = [
             checkout for checkout in checkouts if checkout.name in todo and not self._has(checkout)
         ]
-        pins = self._pinned(missing) if self.site.asks and missing else {}
+        pins = self._pinned(missing) if ask and missing else {}
         pinned = tuple(pins.get(checkout.name, checkout) for checkout in checkouts)
         for checkout in pinned:
             if checkout.name in todo:
                 self._place(checkout)
             else:
-                self.site.watch.ended(Outcome(checkout.name, "skipped", _short(checkout)))
+                self.options.steps.ended(Outcome(checkout.name, "skipped", _short(checkout)))
         return pinned
 
     def trees(self, pinned: Sequence[Checkout]) -> tuple[Checkout, ...]:
@@ -64,7 +68,7 @@ class Checkouts:
             return False
         if changes:
             reason = ", ".join(change.strip() for change in changes[:3])
-            self.site.watch.ended(Outcome(checkout.name, "failed", f"local changes: {reason}"))
+            self.options.steps.ended(Outcome(checkout.name, "failed", f"local changes: {reason}"))
             raise DataError(
                 f"{folder} has {len(changes)} changed files ({reason}); setup leaves them alone: "
                 f"commit them elsewhere, or git -C {folder} stash, then run setup again"
@@ -75,14 +79,19 @@ class Checkouts:
         return bool(checkout.commit) and self.git.has(self._cache(checkout), checkout.commit)
 
     def _cache(self, checkout: Checkout) -> Path:
-        return self.site.prefix.objects / f"{checkout.name}.git"
+        return self.options.prefix.objects / f"{checkout.name}.git"
+
+    def _source(self, checkout: Checkout) -> RepositorySource:
+        if self.options.carried:
+            return bundle.source(self.options.carried, checkout)
+        return self.options.mirrors.source(checkout.name, checkout.url)
 
     def _pinned(self, missing: Sequence[Checkout]) -> dict[str, Checkout]:
         pinned = {}
-        with self.site.step("refs") as done:
+        with self.options.steps.step("refs") as done:
             for checkout in missing:
-                source = self.site.source(checkout)
-                component = self.site.catalog.component(checkout.name)
+                source = self._source(checkout)
+                component = self.options.catalog.component(checkout.name)
                 commit = commit_of(component, checkout, self.git.refs(source), source.url)
                 pinned[checkout.name] = msgspec.structs.replace(checkout, commit=commit)
             done("built", ", ".join(_short(checkout) for checkout in pinned.values()))
@@ -91,10 +100,10 @@ class Checkouts:
     def _place(self, checkout: Checkout) -> None:
         cache, folder = self._cache(checkout), self.folder / checkout.path
         word: Word = "repaired" if self.finished or folder.exists() else "built"
-        with self.site.step(checkout.name, cache, folder.parent) as done:
+        with self.options.steps.step(checkout.name, cache, folder.parent) as done:
             folder.parent.mkdir(parents=True, exist_ok=True)
             cache.parent.mkdir(parents=True, exist_ok=True)
-            source = self.site.source(checkout)
+            source = self._source(checkout)
             known = cache.exists()
             try:
                 if not self._has(checkout):

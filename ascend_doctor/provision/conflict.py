@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from ascend_doctor.errors import DoctorError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import allowed_range
 from ascend_doctor.provision.solve import (
@@ -32,6 +33,14 @@ class Refusal:
     machine: tuple[str, ...]
     reasons: tuple[str, ...]
     changes: tuple[str, ...]
+
+
+class NoStackError(DoctorError):
+    """No stack fits; ``refusal`` says why."""
+
+    def __init__(self, refused: Refusal, query: SolveQuery) -> None:
+        super().__init__("no stack fits")
+        self.refusal, self.query = refused, query
 
 
 def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:

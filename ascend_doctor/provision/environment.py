@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,12 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import LiveMachine
-from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import wheels as store
 from ascend_doctor.provision.editable_wheel import stand_in
 from ascend_doctor.provision.installed import read_installed
-from ascend_doctor.provision.lock import Lock, Wheel
-from ascend_doctor.provision.plan import Plan
-from ascend_doctor.provision.steps import Outcome, Site
+from ascend_doctor.provision.lock import Lock, Wheel, environment_of
+from ascend_doctor.provision.options import Plan, SetupOptions
+from ascend_doctor.provision.steps import Outcome
 
 _PROVE = 120.0
 _WHERE = """
@@ -41,14 +40,14 @@ class VirtualEnvironment:
     ``.state/begun`` says that pip may have been at work, ``.state/environment`` that it ended.
     """
 
-    site: Site
+    options: SetupOptions
     plan: Plan
     folder: Path
 
     @property
     def pip(self) -> store.Pip:
-        path = self.folder / self.plan.venv
-        return store.Pip(place=path, base=self.plan.base.executable, runner=self.site.runner)
+        path = environment_of(self.folder, self.plan.lock)
+        return store.Pip(place=path, base=self.plan.python, runner=self.options.runner)
 
     @property
     def _state(self) -> Path:
@@ -65,23 +64,23 @@ class VirtualEnvironment:
         if whole and known is not None:
             self._mend(known)
             return known
-        own = self.plan.venv == "venv"
+        own = self.plan.lock.venv == "venv"
         interrupted = (self._state / "begun").is_file()
-        with self.site.step("environment", self.pip.place, self._state) as done:
+        with self.options.steps.step("environment", self.pip.place, self._state) as done:
             mark.unlink(missing_ok=True)
             if own:  # half an installation cannot be told from a whole one
                 shutil.rmtree(self.pip.place, ignore_errors=True)
             self._state.mkdir(parents=True, exist_ok=True)
             (self._state / "begun").touch()
             if not self.pip.exists():
-                self.pip.make(beside=bool(self.plan.kept))
+                self.pip.make(beside=bool(self.plan.lock.kept))
             known = self._wheels(before)
             files = [
                 *self._provided(),
-                *(store.kept_path(self.site.prefix, wheel) for wheel in known),
+                *(store.kept_path(self.options.prefix, wheel) for wheel in known),
             ]
             self.pip.install(files, over=interrupted and not own)
-            for checkout in self.plan.checkouts:
+            for checkout in self.plan.lock.checkouts:
                 if checkout.editable:
                     self.pip.install_editable(self.folder / checkout.path, self._state / "linked")
             self._come_from_checkouts()
@@ -100,20 +99,19 @@ class VirtualEnvironment:
             if wheel.name not in there or not there[wheel.name].is_of(wheel.version, wheel.exact)
         ]
         if not gone:
-            self.site.watch.ended(Outcome("environment", "skipped", f"{len(known)} wheels"))
+            self.options.steps.ended(Outcome("environment", "skipped", f"{len(known)} wheels"))
             return
-        with self.site.step("environment", self.pip.place) as done:
+        with self.options.steps.step("environment", self.pip.place) as done:
             again = self._obtain(gone)
             self.pip.install(
-                (store.kept_path(self.site.prefix, wheel) for wheel in again), over=True
+                (store.kept_path(self.options.prefix, wheel) for wheel in again), over=True
             )
             shutil.rmtree(self._state / "scratch", ignore_errors=True)
             done("repaired", ", ".join(f"{wheel.name} {wheel.version}" for wheel in gone))
 
     def _wheels(self, before: Lock | None) -> tuple[Wheel, ...]:
-        exact = before.wheels if before else self.plan.wheels
-        if exact is not None:
-            return self._obtain(exact)
+        if before or self.plan.exact:
+            return self._obtain((before or self.plan.lock).wheels)
         return self._resolved() or self._resolve()
 
     def _resolved(self) -> tuple[Wheel, ...] | None:
@@ -121,14 +119,14 @@ class VirtualEnvironment:
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = (self._state / "wheels.json").read_bytes()
             known = msgspec.json.decode(content, type=tuple[Wheel, ...])
-            if all(store.intact(self.site.prefix, wheel) for wheel in known):
+            if all(store.intact(self.options.prefix, wheel) for wheel in known):
                 return known
         return None
 
     def _resolve(self) -> tuple[Wheel, ...]:
         """Ask the indexes once, and keep what they gave."""
-        provided = {name for checkout in self.plan.checkouts for name in checkout.provides}
-        provided |= set(self.plan.kept)
+        provided = {name for checkout in self.plan.lock.checkouts for name in checkout.provides}
+        provided |= set(self.plan.lock.kept)
         pins = [line for line in self.plan.requirements if "==" in line]
         pinned = self.pip.pinned(self._state / "pins", pins, self.plan.indexes)
         here = [*pinned, *self._provided(), *self._stays()]
@@ -136,7 +134,7 @@ class VirtualEnvironment:
             *(line for line in self.plan.requirements if line not in pins),
             *(
                 line
-                for checkout in self.plan.checkouts
+                for checkout in self.plan.lock.checkouts
                 if checkout.editable
                 for line in store.requirements_of(self.folder / checkout.path)
             ),
@@ -144,13 +142,13 @@ class VirtualEnvironment:
         ]
         downloads = self._dated(dict.fromkeys(asked))
         named = {download: store.parse_name(download.file)[0] for download in downloads}
-        hazards = {hazard.name for hazard in self.site.catalog.hazards.hazards} & set(
+        hazards = {hazard.name for hazard in self.options.catalog.hazards.hazards} & set(
             named.values()
         )
         if hazards:
             raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
         kept = [download for download, name in named.items() if name not in provided]
-        known = store.keep(self.site.prefix, kept)
+        known = store.keep(self.options.prefix, kept)
         fresh = self._state / "wheels.new"
         fresh.write_bytes(msgspec.json.encode(known))
         fresh.replace(self._state / "wheels.json")
@@ -161,11 +159,13 @@ class VirtualEnvironment:
         scratch, bounds = self._state / "scratch", self.plan.constraints
         self.undated.unlink(missing_ok=True)
         try:
-            return self.pip.resolve(scratch, asked, bounds, self.plan.as_of)
+            return self.pip.resolve(scratch, asked, bounds, self.plan.lock.as_of)
         except store.UndatedError as error:
             self.undated.touch()
-            notice = f"not as of {self.plan.as_of}, but with what the indexes have today: {error}"
-            self.site.watch.ended(Outcome("date", "skipped", notice))
+            notice = (
+                f"not as of {self.plan.lock.as_of}, but with what the indexes have today: {error}"
+            )
+            self.options.steps.ended(Outcome("date", "skipped", notice))
             return self.pip.resolve(scratch, asked, bounds)
 
     @property
@@ -178,24 +178,24 @@ class VirtualEnvironment:
 
         What the indexes have as a source only is built again, and may be another file then.
         """
-        missing = [wheel for wheel in wheels if not store.intact(self.site.prefix, wheel)]
+        missing = [wheel for wheel in wheels if not store.intact(self.options.prefix, wheel)]
         if not missing:
             return tuple(wheels)
         scratch = self._state / "scratch"
-        if self.site.wheelhouse is None:
+        carried = self.options.carried
+        if carried is None:
             files = self.pip.download(scratch, missing)
         else:
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(parents=True)
             for wheel in missing:
-                shutil.copyfile(self.site.wheelhouse / wheel.file, scratch / wheel.file)
+                shutil.copyfile(carried / "wheels" / wheel.file, scratch / wheel.file)
             files = [store.Download(scratch / wheel.file, wheel.source) for wheel in missing]
-        kept_wheels = {wheel.name: wheel for wheel in store.keep(self.site.prefix, files)}
-        again = self.site.wheelhouse is None
+        kept_wheels = {wheel.name: wheel for wheel in store.keep(self.options.prefix, files)}
         wrong = [
             wheel.file
             for wheel in missing
-            if not _is_that(wheel, kept_wheels.get(wheel.name), again=again)
+            if not _is_that(wheel, kept_wheels.get(wheel.name), again=carried is None)
         ]
         if wrong:
             raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
@@ -203,7 +203,7 @@ class VirtualEnvironment:
 
     def _provided(self) -> Iterator[Path]:
         """Wheels that stand for what comes with a checkout."""
-        for checkout in self.plan.checkouts:
+        for checkout in self.plan.lock.checkouts:
             for name, version in checkout.provides.items():
                 summary = f"{checkout.ref} at {checkout.commit}, in place"
                 path = self.folder / checkout.path
@@ -211,23 +211,38 @@ class VirtualEnvironment:
 
     def _stays(self) -> Iterator[Path]:
         """Wheels that tell pip what is there already; they are never installed."""
-        for name, version in self.plan.kept.items():
+        for name, version in self.plan.lock.kept.items():
             yield stand_in(self._state / "stand-ins", name, version, "kept", None)
 
     def _come_from_checkouts(self) -> None:
-        """Every part that comes from a checkout is imported from there. Raises DataError."""
-        trees = _importable(self.plan, self.site.catalog)
-        path = ":".join(str(self.folder / folder) for folder in self.plan.pythonpath)
-        answer = self.site.runner.run(
+        """Every part that comes from a checkout is imported from there, as a shell will see it.
+
+        Raises DataError.
+        """
+        trees = self._importable()
+        answer = self.options.runner.run(
             [self.pip.python, "-c", _WHERE, *trees],
             title="imports",
             deadline=_PROVE,
-            env={"PYTHONPATH": path} if path else None,
+            env=self.options.environment(self.folder, self.plan.lock),
         )
         for name, load in json.loads(answer).items():
             root = self.folder / trees[name]
             if load is None or root not in Path(load).parents:
                 raise DataError(f"{name} is imported from {load or 'nowhere'}, not from {root}")
+
+    def _importable(self) -> dict[str, str]:
+        """Import names and the checkout that each has to come from."""
+        modules: dict[str, str] = {}
+        for checkout in self.plan.lock.checkouts:
+            for name in (checkout.name, *checkout.provides):
+                component = self.options.catalog.component(name)
+                if component.import_name:
+                    modules[component.import_name] = checkout.path
+            if checkout.name == "megatron-lm":  # a namespace: its parts could come from two trees
+                modules |= dict.fromkeys(("megatron.core", "megatron.training"), checkout.path)
+                modules.pop("megatron", None)
+        return modules
 
 
 def _is_that(wheel: Wheel, other: Wheel | None, *, again: bool) -> bool:
@@ -236,17 +251,3 @@ def _is_that(wheel: Wheel, other: Wheel | None, *, again: bool) -> bool:
         return other is not None
     same = other.version == wheel.version and other.source == wheel.source
     return again and wheel.source is not None and same
-
-
-def _importable(plan: Plan, catalog: Catalog) -> Mapping[str, str]:
-    """Import names and the checkout that each has to come from."""
-    modules: dict[str, str] = {}
-    for checkout in plan.checkouts:
-        for name in (checkout.name, *checkout.provides):
-            component = catalog.component(name)
-            if component.import_name:
-                modules[component.import_name] = checkout.path
-        if checkout.name == "megatron-lm":  # a namespace: its parts could come from two trees
-            modules |= dict.fromkeys(("megatron.core", "megatron.training"), checkout.path)
-            modules.pop("megatron", None)
-    return modules

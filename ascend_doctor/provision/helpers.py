@@ -11,8 +11,9 @@ import os
 import shutil
 from pathlib import Path
 
-from ascend_doctor.provision.running import CommandError
-from ascend_doctor.provision.steps import Outcome, Site
+from ascend_doctor.provision.options import SetupOptions
+from ascend_doctor.provision.running import CommandError, Runner
+from ascend_doctor.provision.steps import Outcome
 
 _SOURCE = "src/megatron-lm/megatron/core/datasets/helpers.cpp"
 _COMPILE = 300.0
@@ -26,7 +27,7 @@ print(json.dumps([sysconfig.get_config_var("EXT_SUFFIX"), paths]))
 _OPTIONS = ("-O3", "-shared", "-std=c++11", "-fPIC")
 
 
-def compile_helpers(site: Site, folder: Path, python: str) -> None:
+def compile_helpers(options: SetupOptions, folder: Path, python: str) -> None:
     """Build them where the checkout has their source and they are not there yet.
 
     A machine without a compiler or Python's headers can train with other datasets, so that this
@@ -36,28 +37,28 @@ def compile_helpers(site: Site, folder: Path, python: str) -> None:
     if not source.is_file():
         return
     if there := next(source.parent.glob("helpers_cpp*.so"), None):
-        site.watch.ended(Outcome("helpers_cpp", "skipped", there.name))
-        return
-    try:
-        answer = site.runner.run([python, "-c", _ASK], title="pybind11", deadline=60)
-        suffix, paths = json.loads(answer)
-    except CommandError as error:
-        site.watch.ended(Outcome("helpers_cpp", "skipped", str(error)))
-        return
-    library = source.with_name(f"helpers_cpp{suffix}")
+        outcome = Outcome("helpers_cpp", "skipped", there.name)
+    else:
+        try:
+            library = _compile(options.runner, source, python)
+            outcome = Outcome("helpers_cpp", "built", library.name)
+        except CommandError as error:
+            outcome = Outcome("helpers_cpp", "skipped", str(error))
+    options.steps.ended(outcome)
+
+
+def _compile(runner: Runner, source: Path, python: str) -> Path:
+    suffix, paths = json.loads(runner.run([python, "-c", _ASK], title="pybind11", deadline=60))
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:
-        reason = "no C++ compiler; Megatron compiles it at first use"
-        site.watch.ended(Outcome("helpers_cpp", "skipped", reason))
-        return
+        raise CommandError("c++", "no C++ compiler; Megatron compiles it at first use")
+    library = source.with_name(f"helpers_cpp{suffix}")
     scratch = library.with_name(f".{library.name}.{os.getpid()}")
     includes = [f"-I{path}" for path in paths]
     command = [compiler, *_OPTIONS, *includes, str(source), "-o", str(scratch)]
     try:
-        site.runner.run(command, title="helpers_cpp", deadline=_COMPILE)
-    except CommandError as error:
+        runner.run(command, title="helpers_cpp", deadline=_COMPILE)
+        scratch.replace(library)
+    finally:
         scratch.unlink(missing_ok=True)
-        site.watch.ended(Outcome("helpers_cpp", "skipped", str(error)))
-        return
-    scratch.replace(library)
-    site.watch.ended(Outcome("helpers_cpp", "built", library.name))
+    return library

@@ -1,4 +1,4 @@
-"""What a user of `setup` and `matrix solve` wishes, as ranges of components."""
+"""What `setup` and `matrix solve` ask for, and what the machine is, as versions of components."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Release
 from ascend_doctor.matrix.versions import VersionError, normalised, satisfies
@@ -36,6 +37,23 @@ def wishes(
         if (component := _component(catalog, name)) is not None:
             ranges[component] = f"=={version.strip()}" if mark else ranges.get(component, "")
     return ranges
+
+
+def machine_of(facts: Snapshot, rows: Catalog) -> dict[str, str]:
+    """What a machine is, as versions of components; what could not be told is left out."""
+    cann = facts.cann.in_use if facts.cann else None
+    names = {device.name for device in facts.npus.devices} if facts.npus else set()
+    families = {family.id for name in names if (family := rows.family_of(name))}
+    python = ".".join(facts.python.version.split(".")[:2]) if facts.python else None
+    known = {
+        "arch": facts.host.arch if facts.host else None,
+        "glibc": facts.host.glibc if facts.host else None,
+        "driver": facts.driver.version if facts.driver else None,
+        "cann": cann.version if cann else None,
+        "python": python,
+        "soc": families.pop() if len(families) == 1 else None,
+    }
+    return {name: value for name, value in known.items() if value}
 
 
 def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ...]:

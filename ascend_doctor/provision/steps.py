@@ -1,4 +1,4 @@
-"""The steps of a setup as others see them, and what every step works with."""
+"""The steps of a setup, as whoever shows them sees them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.provision.lock import Checkout, Prefix
-from ascend_doctor.provision.running import Runner
-from ascend_doctor.provision.sources import RepositorySource
+
+if TYPE_CHECKING:
+    from ascend_doctor.provision.options import Plan
 
 Word = Literal["built", "repaired", "skipped", "failed"]
 Done = Callable[[Word, str], None]
@@ -27,43 +26,35 @@ class Outcome:
     detail: str = ""
 
 
-class StepWatch(Protocol):
-    """Who is told of the steps; ``folders`` grow while the step runs."""
+class Steps:
+    """Shows nothing; who does overrides ``planned``, ``show`` and ``ended``.
 
-    def step(self, title: str, folders: Sequence[Path]) -> contextlib.AbstractContextManager[None]:
-        """Enclose a step that has something to do."""
-        ...
+    ``changed``: a step has changed the stack.
+    """
+
+    changed = False
+
+    def planned(self, plan: Plan, *, finished: bool) -> None:
+        """A plan was made; what raises here stops it. ``finished``: it was built before."""
+
+    @contextlib.contextmanager
+    def show(self, title: str, folders: Sequence[Path]) -> Iterator[None]:  # noqa: ARG002
+        """Enclose a step that has something to do; ``folders`` grow while it runs."""
+        yield
 
     def ended(self, outcome: Outcome) -> None:
         """A step has ended, with or without anything to do."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Site:
-    """Where a setup works and what from. ``source`` gives the server of a component.
-
-    Without ``asks`` no server is asked for its refs: the commits are known, or come in a bundle.
-    ``wheelhouse`` has the wheels of a bundle; no index is asked then.
-    """
-
-    prefix: Prefix
-    runner: Runner
-    catalog: Catalog
-    source: Callable[[Checkout], RepositorySource]
-    watch: StepWatch
-    asks: bool = True
-    wheelhouse: Path | None = None
+        self.changed |= outcome.word in ("built", "repaired")
 
     @contextlib.contextmanager
     def step(self, title: str, *folders: Path) -> Iterator[Done]:
-        """A step; what it calls ``done`` with is told when it has ended, and so is a failure."""
+        """A step; what it calls ``done`` with counts once it has ended, and so does a failure."""
         outcomes: list[Outcome] = []
         try:
-            with self.watch.step(title, folders):
+            with self.show(title, folders):
                 yield lambda word, detail: outcomes.append(Outcome(title, word, detail))
         except (DoctorError, OSError) as error:
-            self.watch.ended(Outcome(title, "failed", str(error)))
+            self.ended(Outcome(title, "failed", str(error)))
             raise
         for outcome in outcomes:
-            self.watch.ended(outcome)
+            self.ended(outcome)

@@ -1,16 +1,11 @@
-"""A stack that setup built, as the thing to rehearse: its interpreter and its variables."""
+"""A stack that setup built, as the thing to rehearse."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.machine.live import Machine
-from ascend_doctor.provision.cann_env import CannHost, Install
 from ascend_doctor.provision.lock import FILE, Prefix, environment_of, read
-from ascend_doctor.provision.stack_env import stack_of, variables
-from ascend_doctor.simulator.tree import Tree
 
 
 def folder_of(prefix: str | None, megatron: str | None) -> Path:
@@ -39,18 +34,3 @@ def folder_of(prefix: str | None, megatron: str | None) -> Path:
 def interpreter_of(folder: Path) -> str:
     """The interpreter of a stack. Raises DataError where its lock cannot be read."""
     return str(environment_of(folder, read(folder)) / "bin" / "python")
-
-
-def environment(
-    folder: Path, tree: Tree, machine: Machine, base: Mapping[str, str]
-) -> dict[str, str]:
-    """What `source <(ascend-doctor env)` gives on the simulated machine, above ``base``."""
-    home = str(tree.home)
-    host = CannHost(machine=machine, cann=Install(home, (home,)), driver=())
-    env = dict(base)
-    for variable in variables(base, stack_of(folder, read(folder)), host):
-        if variable.value is None:
-            env.pop(variable.name, None)
-        else:
-            env[variable.name] = variable.value
-    return env

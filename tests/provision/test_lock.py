@@ -28,7 +28,8 @@ from ascend_doctor.provision.editable_wheel import READ, parse_declared, stand_i
 from ascend_doctor.provision.git import commit_of
 from ascend_doctor.provision.installed import Installed, parse_origin, read_installed
 from ascend_doctor.provision.lock import BasePython, Checkout, Lock, Prefix, Setting, Wheel
-from ascend_doctor.provision.plan import Base, Plan, from_lock
+from ascend_doctor.provision.options import Plan
+from ascend_doctor.provision.plan import from_lock
 from ascend_doctor.provision.running import CommandError, Runner, exclusively
 from ascend_doctor.provision.sources import Mirrors, source
 from ascend_doctor.provision.wheels import (
@@ -203,28 +204,29 @@ def test_the_prefix_is_named_or_from_the_environment(monkeypatch: pytest.MonkeyP
 # ---------------------------------------------------------------- plans
 
 
-def base(tag: str = "cp311", arch: str = "x86_64") -> Base:
-    return Base(
-        executable="/usr/bin/python3",
-        facts=BasePython(version="3.11.2", tag=tag, arch=arch),
-    )
+def empty(venv: str = "venv", tag: str = "cp311", arch: str = "x86_64") -> Plan:
+    """The plan of a machine without components."""
+    python = BasePython(version="3.11.2", tag=tag, arch=arch)
+    lock = msgspec.structs.replace(LOCK, id="", python=python, checkouts=(), wheels=(), venv=venv)
+    return Plan(lock=lock, python="/usr/bin/python3")
 
 
 def test_a_plan_of_a_lock_is_exact_and_depends_on_the_wheels() -> None:
-    plan = from_lock(LOCK, base(), "venv")
-    assert plan.wheels == LOCK.wheels
-    assert plan.checkouts == LOCK.checkouts
-    assert plan.id.startswith("core_v0.15.3-")
+    plan = from_lock(LOCK, empty())
+    assert plan.exact
+    assert plan.lock.wheels == LOCK.wheels
+    assert plan.lock.checkouts == LOCK.checkouts
+    assert plan.lock.id.startswith("core_v0.15.3-")
     changed = msgspec.structs.replace(LOCK.wheels[0], sha256="d" * 64)
-    other: Plan = from_lock(msgspec.structs.replace(LOCK, wheels=(changed,)), base(), "venv")
-    assert other.id != plan.id
-    assert from_lock(LOCK, base(), "venv").id == plan.id
+    other = from_lock(msgspec.structs.replace(LOCK, wheels=(changed,)), empty())
+    assert other.lock.id != plan.lock.id
+    assert from_lock(LOCK, empty()).lock.id == plan.lock.id
 
 
 @pytest.mark.parametrize("wrong", [{"tag": "cp310"}, {"arch": "aarch64"}])
 def test_a_lock_of_another_python_or_machine_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(DataError, match="--python"):
-        from_lock(LOCK, base(**wrong), "venv")
+        from_lock(LOCK, empty(**wrong))
 
 
 def test_a_moving_ref_keeps_the_commit_of_the_row_and_a_tag_must_agree() -> None:

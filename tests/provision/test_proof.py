@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,24 +13,26 @@ from ascend_doctor.commands import setup_proof
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
+from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.helpers import compile_helpers
 from ascend_doctor.provision.lock import Prefix, Proof
-from ascend_doctor.provision.plan import Base, from_lock
+from ascend_doctor.provision.options import SetupOptions
+from ascend_doctor.provision.plan import from_lock
 from ascend_doctor.provision.request_ranges import split_additions, wishes
 from ascend_doctor.provision.running import CommandError, Runner
-from ascend_doctor.provision.sources import RepositorySource
-from ascend_doctor.provision.steps import Outcome, Site
+from ascend_doctor.provision.sources import Mirrors
+from ascend_doctor.provision.steps import Outcome, Steps
 from ascend_doctor.provision.wheels import Pip
 from ascend_doctor.redact import Redactor
 from ascend_doctor.report import LevelRun
 from tests.fleet.nodes import node
 from tests.provision import small_world
 from tests.provision.small_world import World
-from tests.provision.test_lock import LOCK
+from tests.provision.test_lock import LOCK, empty
 
 CATALOG = Catalog()
 PASSED = Proof(level=1, simulated=True, date="2026-11-22T00:00:00+00:00", probes=("inspect-env",))
@@ -110,12 +110,11 @@ def test_an_interrupted_proof_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_lock_of_a_stack_repairs_that_stack() -> None:
-    base = Base(executable="/usr/bin/python3", facts=LOCK.python)
-    assert from_lock(LOCK, base, "venv", there=LOCK).id == LOCK.id
+    assert from_lock(LOCK, empty(), there=LOCK).lock.id == LOCK.id
     other = msgspec.structs.replace(LOCK, wheels=())
-    assert from_lock(LOCK, base, "venv", there=other).id != LOCK.id
-    assert from_lock(LOCK, base, "/elsewhere", there=LOCK).id != LOCK.id
-    assert from_lock(LOCK, base, "venv").id != LOCK.id
+    assert from_lock(LOCK, empty(), there=other).lock.id != LOCK.id
+    assert from_lock(LOCK, empty("/elsewhere"), there=LOCK).lock.id != LOCK.id
+    assert from_lock(LOCK, empty()).lock.id != LOCK.id
 
 
 def test_additions_are_components_or_packages() -> None:
@@ -161,28 +160,27 @@ def test_a_pin_that_no_index_has_names_the_index_of_the_documents(tmp_path: Path
     assert url not in str(told.value)
 
 
-class Steps:
+class Listed(Steps):
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
-
-    @contextlib.contextmanager
-    def step(self, title: str, folders: Sequence[Path]) -> Iterator[None]:  # noqa: ARG002
-        yield
 
     def ended(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
 
 def test_helpers_are_compiled_for_the_python_of_the_stack(tmp_path: Path) -> None:
-    steps = Steps()
-    site = Site(
+    steps = Listed()
+    options = SetupOptions(
         prefix=Prefix(tmp_path),
-        runner=Runner(),
+        mirrors=Mirrors((), ()),
         catalog=CATALOG,
-        source=lambda one: RepositorySource(url=one.url),
-        watch=steps,
+        facts=Snapshot(),
+        level=0,
+        environment=lambda *_: {},
+        prove=lambda *_: PASSED,
+        steps=steps,
     )
-    compile_helpers(site, tmp_path, sys.executable)
+    compile_helpers(options, tmp_path, sys.executable)
     assert steps.outcomes == []
     folder = tmp_path / "src/megatron-lm/megatron/core/datasets"
     folder.mkdir(parents=True)
@@ -190,8 +188,8 @@ def test_helpers_are_compiled_for_the_python_of_the_stack(tmp_path: Path) -> Non
         "#include <pybind11/pybind11.h>\n"
         'PYBIND11_MODULE(helpers_cpp, m) { m.def("two", []() { return 2; }); }\n'
     )
-    compile_helpers(site, tmp_path, sys.executable)
-    compile_helpers(site, tmp_path, sys.executable)
+    compile_helpers(options, tmp_path, sys.executable)
+    compile_helpers(options, tmp_path, sys.executable)
     words = [one.word for one in steps.outcomes]
     if importlib.util.find_spec("pybind11") is None:
         assert words == ["skipped", "skipped"]

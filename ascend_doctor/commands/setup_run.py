@@ -1,0 +1,84 @@
+"""From the options of ``setup`` through the door of provision to an exit code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
+from ascend_doctor.collect.snapshot import take
+from ascend_doctor.commands.env import environment
+from ascend_doctor.commands.matrix import refusal_lines
+from ascend_doctor.commands.options.matrix import catalog
+from ascend_doctor.commands.setup_display import SetupDisplay, describe, say
+from ascend_doctor.commands.setup_proof import Prover
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.provision.build import build
+from ascend_doctor.provision.conflict import NoStackError
+from ascend_doctor.provision.lock import Lock, Prefix
+from ascend_doctor.provision.options import SetupOptions
+from ascend_doctor.provision.plan import make_plan
+from ascend_doctor.provision.running import CommandError
+from ascend_doctor.provision.sources import Mirrors
+
+
+def run_setup(  # noqa: PLR0913 - what is not part of the request as it was given
+    *,
+    overlays: tuple[str, ...],
+    mirrors: tuple[str, ...],
+    prefix: str | None,
+    python: str | None,
+    proof: str,
+    dry_run: bool,
+    yes: bool,
+    quiet: bool,
+    offline: bool,  # noqa: ARG001 - what --from says as well
+    **request: Any,
+) -> int:
+    """Plan, build and prove, or only show the plan; ``request`` are fields of SetupOptions."""
+    rows = catalog(overlays)
+    sources = Mirrors(mirrors, rows.component_ids)
+    facts = take(LiveMachine(), rows, python=_interpreter(python, request["venv"]))
+    prover = Prover.of(proof, facts, overlays=overlays, quiet=quiet)
+    display = SetupDisplay(Prefix.of(prefix), quiet=quiet, yes=yes)
+    options = SetupOptions(
+        **request,
+        prefix=Prefix.of(prefix),
+        mirrors=sources,
+        catalog=rows,
+        facts=facts,
+        undeclared=(*STOPS.values(), *LISTED.values()),
+        level=prover.level,
+        environment=_shell,
+        prove=prover,
+        steps=display,
+    )
+    try:
+        if dry_run:
+            say(describe(make_plan(options), options.prefix), err=False)
+            return EXIT_OK
+        lock = build(options)
+    except NoStackError as none:
+        say(refusal_lines(none.refusal, none.query))
+        return EXIT_FINDINGS
+    except (CommandError, OSError) as error:
+        display.failed(error)
+        return EXIT_FINDINGS
+    if lock.failed:
+        display.not_in_use(lock)
+        return EXIT_FINDINGS
+    return prover.exit_code
+
+
+def _interpreter(python: str | None, venv: str | None) -> str | None:
+    """The one that makes the environment; that of an environment which is there already."""
+    if venv and os.path.exists(f"{venv}/bin/python"):
+        return f"{os.path.abspath(venv)}/bin/python"
+    return python
+
+
+def _shell(folder: Path, lock: Lock) -> Mapping[str, str]:
+    return environment(LiveMachine(), folder, lock)

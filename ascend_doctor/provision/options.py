@@ -1,0 +1,79 @@
+"""What a setup was asked for, and what it is going to do: one struct each, down to the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ascend_doctor.facts import Snapshot
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.provision.lock import Lock, Prefix, Proof
+from ascend_doctor.provision.running import Runner
+from ascend_doctor.provision.sources import Mirrors
+from ascend_doctor.provision.steps import Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetupOptions:
+    """What was asked for, the machine that it is asked of, and who looks on.
+
+    ``additions`` are those of --with, ``carried`` the bundle of --from. ``undeclared`` are packages
+    that CANN and torch_npu import without requiring them. ``environment`` gives what a shell has
+    that sources the variables of a stack; ``prove`` runs a stack at ``level``.
+    """
+
+    megatron: str | None = None
+    framework: str | None = None
+    additions: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    as_of: str | None = None
+    venv: str | None = None
+    active: bool = False
+    locked: bool = False
+    lock: str | None = None
+    signed_by: str | None = None
+    carried: Path | None = None
+    bundle: Path | None = None
+    prefix: Prefix
+    mirrors: Mirrors
+    catalog: Catalog
+    facts: Snapshot
+    undeclared: tuple[str, ...] = ()
+    level: int
+    environment: Callable[[Path, Lock], Mapping[str, str]]
+    prove: Callable[[Path, Lock], Proof]
+    steps: Steps = field(default_factory=Steps)
+    runner: Runner = field(default_factory=Runner)
+
+    @property
+    def wish(self) -> dict[str, str]:
+        """What was asked for, as the lock records it."""
+        wish = {
+            "megatron": self.megatron,
+            "framework": self.framework,
+            "with": " ".join(self.additions),
+            "as-of": self.as_of,
+        }
+        return {name: value for name, value in wish.items() if value}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """``lock`` is what the lock is going to say, as far as it is known.
+
+    Its id names the stack's folder and depends on what is built, not on where or when. A checkout
+    without a commit is pinned to what its ref names once a server was asked. Where the plan is
+    ``exact``, as a lock's is, the wheels are the lock's; else ``requirements`` and ``constraints``
+    are pip's, and ``indexes`` those that documents name, by requirement. ``python`` is the
+    interpreter that makes the environment. ``missing`` are versions that the machine lacks.
+    """
+
+    lock: Lock
+    python: str
+    exact: bool = False
+    requirements: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()

@@ -1,0 +1,185 @@
+"""A solution of the matrix as a plan: what git checks out, and what pip is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Component, Stack
+from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.provision.lock import Checkout, Lock, Setting
+from ascend_doctor.provision.options import Plan, SetupOptions
+from ascend_doctor.provision.request_ranges import split_additions
+from ascend_doctor.provision.solve import Solution
+
+_EXACT = re.compile(r"==[^|,*\s]+")
+_PATH_FIRST = ("megatron-lm", "mindspeed")
+
+
+def plan_solution(
+    options: SetupOptions, solution: Solution, machine: Mapping[str, str], plan: Plan
+) -> Plan:
+    """The plan with what a solution for a machine says, versions by component.
+
+    Raises DataError for a component of git without a ref.
+    """
+    catalog, versions, lock = options.catalog, solution.versions, plan.lock
+    parts = [catalog.component(name) for name in _in_order(catalog, versions)]
+    checkouts = tuple(_checkout(part, versions) for part in parts if part.obtain.kind == "git")
+    there = {name for checkout in checkouts for name in checkout.provides} | {*lock.kept}
+    pip = [part for part in parts if part.obtain.kind == "pip" and part.id not in there]
+    pins = {part.id: f"{part.obtain.distribution}=={versions[part.id]}" for part in pip}
+    stack = _nearest(catalog, solution, checkouts)
+    lock = msgspec.structs.replace(
+        lock,
+        checkouts=checkouts,
+        settings=tuple(_settings(catalog, stack)),
+        pythonpath=_pythonpath(checkouts),
+        rows=dict(versions),
+        stacks=solution.stacks or ((stack.id,) if stack else ()),
+        system={part.id: versions[part.id] for part in parts if part.obtain.kind == "system"},
+        as_of=_youngest(parts, versions) if options.as_of is None else options.as_of,
+    )
+    return Plan(
+        lock=lock,
+        python=plan.python,
+        requirements=(*pins.values(), *_requirements(options, solution)),
+        constraints=(*pins.values(), *_constraints(catalog, solution)),
+        indexes={pins[part.id]: urls for part in pip if (urls := _indexes(part, lock))},
+        missing=tuple(_missing(catalog, parts, versions, machine)),
+        doubts=tuple(_doubts(solution)),
+    )
+
+
+def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
+    """The day of the youngest row of the stack; "" where no row has one.
+
+    What nothing bounds is taken as it was then: later releases were never tried with the stack.
+    """
+    rows = (part.release(versions[part.id]) for part in parts if part.obtain.kind != "system")
+    days = [day for row in rows if row for day in (row.released, row.attributes.get("last_commit"))]
+    return max((day for day in days if day), default="")
+
+
+def _indexes(part: Component, lock: Lock) -> tuple[str, ...]:
+    """Those that documents name for a component on this machine."""
+    machine = {"arch": lock.python.arch}
+    return tuple(
+        index.url
+        for index in part.obtain.indexes
+        if satisfies(part.scheme, lock.rows[part.id], index.versions)
+        and all(machine.get(name) == value for name, value in index.when.items())
+    )
+
+
+def _in_order(catalog: Catalog, names: Iterable[str]) -> list[str]:
+    """Components after those that their rows say come first; else by name."""
+    left, done = sorted(names), list[str]()
+    while left:
+        ready = next(
+            (name for name in left if not set(catalog.component(name).after) & set(left)), left[0]
+        )
+        left.remove(ready)
+        done.append(ready)
+    return done
+
+
+def _checkout(component: Component, versions: Mapping[str, str]) -> Checkout:
+    row = component.release(versions[component.id])
+    if row is None or not row.ref:
+        raise DataError(f"the row {component.id} {versions[component.id]} has no git ref")
+    return Checkout(
+        name=component.id,
+        version=row.version,
+        ref=row.ref,
+        commit=row.commit or "",
+        url=component.obtain.url,
+        moving=row.moving,
+        editable=component.obtain.editable or bool(component.obtain.distribution),
+        provides={
+            name: provide for name, provide in row.provides.items() if versions.get(name) == provide
+        },
+    )
+
+
+def _requirements(options: SetupOptions, solution: Solution) -> Iterator[str]:
+    """What no row pins."""
+    catalog = options.catalog
+    bounded = [catalog.component(name).obtain.distribution for name in solution.ranges]
+    yield from bounded
+    yield from split_additions(catalog, options.additions)
+    # Megatron compiles its index of datasets with pybind11 (megatron/core/datasets/Makefile).
+    builds = {"pybind11"} if "megatron-lm" in solution.versions else set()
+    yield from sorted({*options.undeclared, *builds} - set(bounded))
+
+
+def _constraints(catalog: Catalog, solution: Solution) -> Iterator[str]:
+    """The ranges that rows give, and no version that is a placeholder."""
+    for name, ranges in solution.ranges.items():
+        component = catalog.component(name)
+        for bounds in ranges:
+            if "||" in bounds and any(_EXACT.fullmatch(other) for other in ranges):
+                continue  # the solver found that one within all of them
+            if "||" in bounds:
+                raise DataError(f"pip cannot be told {name} {bounds}; pin it in an overlay")
+            yield f"{component.obtain.distribution}{bounds.replace(' ', '')}"
+    for hazard in catalog.hazards.hazards:
+        if hazard.kind == "placeholder" and hazard.versions.startswith("=="):
+            yield f"{hazard.name}!={hazard.versions.removeprefix('==')}"
+
+
+def _nearest(catalog: Catalog, solution: Solution, checkouts: Iterable[Checkout]) -> Stack | None:
+    """The documented stack of these checkouts, whose environment is theirs as well."""
+    pins = {checkout.name: checkout.version for checkout in checkouts}
+    for stack in catalog.stacks:
+        shared = [name for name in pins if name in stack.components]
+        if stack.id in solution.stacks or (
+            set(_PATH_FIRST) <= {*shared}
+            and all(
+                satisfies(catalog.component(name).scheme, pins[name], stack.components[name])
+                for name in shared
+            )
+        ):
+            return stack
+    return None
+
+
+def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
+    """What the row of the stack asks for; what follows from its trees ``variables`` computes."""
+    for name, value in (stack.environment if stack else {}).items():
+        variable = catalog.variables.find(name)
+        yield Setting(name=name, value=value, why=variable.meaning if variable else "")
+
+
+def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
+    """Megatron-LM and MindSpeed first; what is installed by reference is found without it."""
+    paths = {checkout.name: checkout.path for checkout in checkouts}
+    return tuple(paths[name] for name in _PATH_FIRST if name in paths)
+
+
+def _missing(
+    catalog: Catalog,
+    parts: Iterable[Component],
+    versions: Mapping[str, str],
+    machine: Mapping[str, str],
+) -> Iterator[str]:
+    """What an administrator has to get, exactly."""
+    family = machine.get("soc")
+    for part in parts:
+        if part.obtain.kind != "system" or part.id in machine:
+            continue
+        text = f"{part.title} {versions[part.id]} is not on this machine"
+        packages = catalog.family(family).ops_packages if family and part.id == "cann" else ()
+        with_packages = f", with {' or '.join(packages)} of that version" if packages else ""
+        yield f"{text}: have it installed{with_packages}; setup never does"
+
+
+def _doubts(solution: Solution) -> Iterator[str]:
+    for doubt in solution.doubts:
+        instead = f"got {doubt.version}" if doubt.version else "another range is needed"
+        needed = f"{doubt.need.component} {doubt.need.versions}"
+        yield f"{doubt.by} is documented with {needed}; {instead}"
