@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ascend_doctor.collect.elf import Elf, NotElf
 from ascend_doctor.collect.loader import library_path, loader_folders
+from ascend_doctor.machine.elf import Elf, NotElf
 from ascend_doctor.machine.live import Machine, NotRecorded, exists
 
 _INTERFACE = re.compile(r"(GLIBC|GLIBCXX|CXXABI)_([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})")

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ascend_doctor.collect.elf import Elf, NotElf, symbol
 from ascend_doctor.collect.host import newest_glibcxx
 from ascend_doctor.collect.linking import Linker, newest
 from ascend_doctor.collect.package_copies import copies
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageCopy, Python
+from ascend_doctor.machine.elf import Elf, NotElf, symbol
 from ascend_doctor.machine.live import Machine, matches
 from ascend_doctor.matrix.loading import Kept
 

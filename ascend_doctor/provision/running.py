@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
-import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.machine.file_lock import open_lock, take_lock
 from ascend_doctor.machine.live import kill_group
 
 # In the environment of every command of a setup: a later one finds what a killed one left running.
@@ -130,19 +129,10 @@ class PrefixLock:
 def exclusively(file: Path) -> Iterator[PrefixLock]:
     """Hold a prefix's lock. Raises DoctorError where another setup has it.
 
-    flock itself rather than a library around it: commands have to inherit the descriptor, so that
-    the lock outlives a killed setup as long as one of them runs. These are ended here first.
+    What a killed setup left running holds the lock, too, and is ended first.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        descriptor = os.open(file, flags, 0o666)
-    except OSError as error:
-        raise DoctorError(f"{file}: {error.strerror}; it has to be a file of the prefix") from error
-    try:
-        there = os.fstat(descriptor)
-        if not stat.S_ISREG(there.st_mode) or there.st_nlink > 1:
-            raise DoctorError(f"{file}: it is no file of its own; remove it")
+    with open_lock(file) as descriptor:
         _take(descriptor, file)
         # What a command has started may not have inherited the descriptor.
         _end_left_behind(_owner(descriptor)[1])
@@ -151,8 +141,6 @@ def exclusively(file: Path) -> Iterator[PrefixLock]:
         os.pwrite(descriptor, f"{os.getpid()} {name}".encode(), 0)
         yield PrefixLock(descriptor, name)
         os.ftruncate(descriptor, 0)
-    finally:
-        os.close(descriptor)
 
 
 def _owner(descriptor: int) -> tuple[int | None, str]:
@@ -163,7 +151,7 @@ def _owner(descriptor: int) -> tuple[int | None, str]:
 
 def _take(descriptor: int, file: Path) -> None:
     limit = time.monotonic() + 2 * _PATIENCE  # ending what is left behind may take one
-    while not _try_lock(descriptor):
+    while not take_lock(descriptor, wait=False):
         # A lock that is just being taken names no owner yet, or an earlier one.
         pid, name = _owner(descriptor)
         alive = pid is not None and psutil.pid_exists(pid)
@@ -172,14 +160,6 @@ def _take(descriptor: int, file: Path) -> None:
             raise DoctorError(f"another setup ({who}) works on {file.parent}; wait until it ends")
         _end_left_behind(name)
         time.sleep(0.1)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _end_left_behind(name: str) -> None:

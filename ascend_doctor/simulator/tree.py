@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import filelock
 import msgspec
 
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.machine.file_lock import open_lock, take_lock
 from ascend_doctor.machine.files import reason
 from ascend_doctor.machine.private import is_mine, private_folder
 from ascend_doctor.matrix.loading import cache_folder
@@ -113,7 +113,8 @@ def build(
     if not trusted:
         raise DoctorError(f"{tree.root}: others can write it, and it would be run; remove it")
     if not tree.root.is_dir():
-        with filelock.FileLock(path / f"{tree.root.name}.lock"):
+        with open_lock(path / f"{tree.root.name}.lock") as lock:
+            take_lock(lock, wait=True)
             if not tree.root.is_dir():
                 _make(tree, wheel, compiler, without)
     return tree

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.machine.elf import Elf, NotElf
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 from ascend_doctor.simulator import packages
 
@@ -92,28 +91,16 @@ def find_wheel(python: Path) -> TorchNpuWheel:
 
 
 def read_elf(path: Path) -> ElfSymbols:
-    """Symbols of an ELF file. Raises DataError for anything else."""
+    """Symbols of a shared object. Raises DataError for anything else."""
     try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
-            table = elf.get_section_by_name(".dynsym") or elf.get_section_by_name(".symtab")
-            dynamic = elf.get_section_by_name(".dynamic")
-            defined, undefined = set(), set()
-            for symbol in table.iter_symbols() if table else ():
-                binding = symbol.entry.st_info.bind
-                if symbol.entry.st_shndx != "SHN_UNDEF":
-                    if binding != "STB_LOCAL":
-                        defined.add(symbol.name)
-                elif binding == "STB_GLOBAL":
-                    undefined.add(symbol.name)
-            tags = list(dynamic.iter_tags("DT_NEEDED")) if dynamic else []
-    except (OSError, ELFError) as error:
+        with Elf(str(path)) as elf:
+            return ElfSymbols(
+                needed=tuple(elf.needed),
+                defined=frozenset(name.decode() for name in elf.defined()),
+                undefined=frozenset(name.decode() for name in elf.undefined()),
+            )
+    except (OSError, NotElf, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot read its symbols: {error}") from error
-    return ElfSymbols(
-        needed=tuple(tag.needed for tag in tags),
-        defined=frozenset(defined),
-        undefined=frozenset(undefined),
-    )
 
 
 def needs(wheel: TorchNpuWheel) -> Needs:

@@ -9,8 +9,8 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.collect.elf import Elf, NotElf, symbol
 from ascend_doctor.collect.linking import newest
+from ascend_doctor.machine.elf import Elf, NotElf, symbol
 from tests.collect.elf_files import functions, shared_object
 
 

