@@ -66,7 +66,7 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
     Without a stack it prints those of the machine's CANN. To take all back, add --undo.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     environ = os.environ
-    changes = _undo(environ) if undo else _changes(environ, _stack_folder(prefix))
+    changes = _undo(environ) if undo else _changes(environ, locks.stack_in_use(prefix))
     if diff:
         _show(environ, changes)
         return 0
@@ -134,22 +134,13 @@ def _plan_changes(
     return changes_to(machine.env, variables(base, stack, host)), host
 
 
-def _stack_folder(prefix: str | None) -> Path | None:
-    """The stack in use; None where none was asked for and none was ever built."""
-    if prefix and (Path(prefix) / locks.FILE).is_file():
-        return Path(os.path.abspath(prefix))
-    prefix_ = locks.Prefix.of(prefix)
-    current = prefix_.current()
-    if current is None and (prefix or os.environ.get("ASCEND_DOCTOR_PREFIX")):
-        raise DataError(f"{prefix_.root}: no setup has ended here; see ascend-doctor setup --help")
-    return current
-
-
 def _shell_stack(machine: Machine) -> StackPaths:
     """What the shell itself names."""
     tree = machine.env.get("MEGATRON_LM_PATH", "")
-    named = os.path.isabs(tree) and is_directory(machine, f"{tree}/megatron/core")
-    return StackPaths(checkouts={"megatron-lm": os.path.normpath(tree)} if named else {})
+    if not (os.path.isabs(tree) and is_directory(machine, f"{tree}/megatron/core")):
+        return StackPaths()
+    tree = os.path.normpath(tree)
+    return StackPaths(checkouts={"megatron-lm": tree}, modules=(tree,))
 
 
 def _calling_shell(environ: Mapping[str, str]) -> str:

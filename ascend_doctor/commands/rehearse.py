@@ -24,6 +24,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.provision import lock as locks
 
 
 @click.command("rehearse")
@@ -84,8 +85,7 @@ def command(  # noqa: PLR0913 - the options of the command
     """
     from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
     from ascend_doctor.commands.env import environment  # noqa: PLC0415
-    from ascend_doctor.provision.lock import read  # noqa: PLC0415
-    from ascend_doctor.simulator import FAULTS, build, machine, packages, parse, stack  # noqa: PLC0415
+    from ascend_doctor.simulator import FAULTS, build, machine, packages, parse  # noqa: PLC0415
 
     if "list" in faults:
         for fault in FAULTS:
@@ -93,8 +93,12 @@ def command(  # noqa: PLR0913 - the options of the command
         return 0
     injected = [parse(text) for text in faults]
     live = LiveMachine()
-    folder = stack.folder_of(prefix, megatron) if prefix or megatron else None
-    interpreter = python or (stack.interpreter_of(folder) if folder else active(live))
+    folder = _stack_folder(prefix, megatron)
+    lock = locks.read(folder) if folder else None
+    interpreter = python
+    if interpreter is None and folder and lock:
+        interpreter = f"{locks.environment_of(folder, lock)}/bin/python"
+    interpreter = interpreter or active(live)
     if interpreter is None:
         raise DataError("there is no active Python environment; name one with --python")
     server = machine(kind, soc=soc)
@@ -107,8 +111,8 @@ def command(  # noqa: PLR0913 - the options of the command
         hint = f"without {', '.join(lacking)} some probes are skipped; install with"
         click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
     env = server.environment(tree, os.environ, injected)
-    if folder:
-        env = environment(OverlayMachine(server.recording, live, env), folder, read(folder))
+    if folder and lock:
+        env = environment(OverlayMachine(server.recording, live, env), folder, lock)
     examination = Examination(
         OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
     )
@@ -119,3 +123,20 @@ def command(  # noqa: PLR0913 - the options of the command
         return conduct(examination, output, wish, only=only, skip=skip)
     finally:
         Path(env["ASCEND_SIMULATOR_LEDGER"]).unlink(missing_ok=True)
+
+
+def _stack_folder(prefix: str | None, megatron: str | None) -> Path | None:
+    """The folder of the stack to rehearse: the newest one with a Megatron, or the one in use."""
+    if prefix and (not megatron or (Path(prefix) / locks.FILE).is_file()):
+        return locks.stack_in_use(prefix)
+    if not megatron:
+        return None
+    root = locks.Prefix.of(prefix).root
+    known = {file.parent: locks.read(file) for file in root.glob(f"stacks/*/{locks.FILE}")}
+    fitting = [folder for folder, lock in known.items() if lock.wish.get("megatron") == megatron]
+    if not fitting:
+        raise DataError(
+            f"{root}: no stack with Megatron {megatron} was set up here; "
+            f"ascend-doctor setup --megatron {megatron} builds one"
+        )
+    return max(fitting, key=lambda folder: known[folder].created_at)

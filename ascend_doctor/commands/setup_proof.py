@@ -6,26 +6,24 @@ import datetime as dt
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from ascend_doctor.checks import all_checks
-from ascend_doctor.commands.check import Wish, conduct, has_npu
+from ascend_doctor.commands.check import Wish, has_npu, make_report
 from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.commands.options.probe_scope import NOTHING_ASKED, ProbeScope
 from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.errors import DataError, DoctorError
-from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Level
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.lock import FILE, Lock, Proof, environment_of
-from ascend_doctor.redact import Redactor
 from ascend_doctor.report import Report
 
 REHEARSE = "rehearse"
@@ -39,17 +37,6 @@ _TIME = 3600.0
 def level_of(name: str) -> int:
     """The level that ``--prove`` names; a rehearsal is of level 3."""
     return _REHEARSED if name == REHEARSE else int(name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Witness(Output):
-    """Keeps the report that it writes."""
-
-    seen: list[Report] = field(default_factory=list)
-
-    def write(self, report: Report, hidden: Redactor) -> None:
-        self.seen.append(report)
-        super().write(report, hidden)
 
 
 @dataclass(kw_only=True)
@@ -77,16 +64,16 @@ class Prover:
             date=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
         )
         try:
-            return self._proven(proof, folder, lock)
+            return self._prove(proof, folder, lock)
         except DataError:
             raise
         except DoctorError as error:  # as where there is no compiler for the stand-in CANN
             return msgspec.structs.replace(proof, failed=(f"could not be run: {error}",))
 
-    def _proven(self, proof: Proof, folder: Path, lock: Lock) -> Proof:
+    def _prove(self, proof: Proof, folder: Path, lock: Lock) -> Proof:
         python = str(environment_of(folder, lock) / "bin" / "python")
-        examination = self._examination(folder, python, lock)
-        output = _Witness(
+        examination = self.examine(folder, python, lock)
+        output = Output(
             targets=(("text", None),),
             fail_on=Level.ERROR,
             color=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
@@ -101,10 +88,10 @@ class Prover:
             timeout=_TIMES.get(self.level, _TIME),
             asked=ProbeScope(sizes={}, small=True) if self.simulated else NOTHING_ASKED,
         )
-        self.exit_code = conduct(examination, output, wish, only=(), skip=())
-        if self.exit_code == EXIT_INTERRUPTED:
+        report = make_report(examination, output, wish, only=(), skip=())
+        if report.interrupted:
             raise KeyboardInterrupt  # nothing is proven, and the lock says nothing
-        (report,) = output.seen
+        self.exit_code = report.verdict.exit_code
         passed, failed = self._imports(examination.catalog, python, examination.machine.env, lock)
         runs = report.snapshot.probes
         return msgspec.structs.replace(
@@ -114,7 +101,8 @@ class Prover:
             failed=(*_failures(report), *failed),
         )
 
-    def _examination(self, folder: Path, python: str, lock: Lock) -> Examination:
+    def examine(self, folder: Path, python: str, lock: Lock) -> Examination:
+        """The machine, or a simulated one, in whose shell the stack's variables were sourced."""
         file = str(folder / FILE)
         if not self.simulated:
             machine = LiveMachine(environment(LiveMachine(), folder, lock))

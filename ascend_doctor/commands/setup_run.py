@@ -52,7 +52,7 @@ def run_setup(  # noqa: PLR0913 - what is not part of the request as it was give
         facts=facts,
         undeclared=(*STOPS.values(), *LISTED.values()),
         level=prover.level,
-        environment=_shell,
+        environment=source_stack,
         prove=prover,
         steps=display,
     )
@@ -80,5 +80,6 @@ def _interpreter(python: str | None, venv: str | None) -> str | None:
     return python
 
 
-def _shell(folder: Path, lock: Lock) -> Mapping[str, str]:
+def source_stack(folder: Path, lock: Lock) -> Mapping[str, str]:
+    """What this shell would have with the variables of a stack."""
     return environment(LiveMachine(), folder, lock)

@@ -224,7 +224,7 @@ class VirtualEnvironment:
             [self.pip.python, "-c", _WHERE, *trees],
             title="imports",
             deadline=_PROVE,
-            env=self.options.environment(self.folder, self.plan.lock),
+            shell=self.options.environment(self.folder, self.plan.lock),
         )
         for name, load in json.loads(answer).items():
             root = self.folder / trees[name]

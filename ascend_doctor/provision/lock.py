@@ -259,6 +259,21 @@ class Prefix:
         scratch.replace(self.link)
 
 
+def stack_in_use(prefix: str | None) -> Path | None:
+    """The folder of one stack where that was named, else of the one in use below a prefix.
+
+    None where no prefix was named and none was ever built. Raises DataError where a named one has
+    none.
+    """
+    if prefix and (Path(prefix) / FILE).is_file():
+        return Path(os.path.abspath(prefix))
+    whole = Prefix.of(prefix)
+    current = whole.current()
+    if current is None and (prefix or os.environ.get("ASCEND_DOCTOR_PREFIX")):
+        raise DataError(f"{whole.root}: no setup has ended here; see ascend-doctor setup --help")
+    return current
+
+
 def environment_of(stack: Path, lock: Lock) -> Path:
     """The folder of the stack's Python environment; its interpreter is bin/python in it."""
     return stack / lock.venv

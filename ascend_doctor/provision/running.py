@@ -50,23 +50,28 @@ class Runner:
         title: str,
         deadline: float,
         env: Mapping[str, str] | None = None,
-        given: bytes = b"",
+        shell: Mapping[str, str] | None = None,
+        data: bytes = b"",
     ) -> str:
-        """Standard output of a command that succeeds on ``given`` input. Raises CommandError."""
+        """Standard output of a command that succeeds on ``data`` as input. Raises CommandError.
+
+        ``env`` comes on top of what is left of the user's environment; ``shell`` is all that the
+        command has, as in a shell.
+        """
         try:
             process = subprocess.Popen(  # noqa: S603 - argument list, no shell
                 argv,
-                stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+                stdin=subprocess.PIPE if data else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**self._clean(), **self._mark, **(env or {})},
+                env={**(shell or self._clean()), **self._mark, **(env or {})},
                 start_new_session=True,
                 pass_fds=() if self.held is None else (self.held.descriptor,),
             )
         except (OSError, ValueError) as error:
             raise CommandError(title, f"{argv[0]} cannot be run: {error}") from error
         try:
-            out, err = process.communicate(given or None, timeout=deadline)
+            out, err = process.communicate(data or None, timeout=deadline)
         except subprocess.TimeoutExpired:
             raise CommandError(title, f"did not end within {deadline:.0f} s") from None
         finally:
@@ -75,7 +80,7 @@ class Runner:
                 if pipe is not None:
                     pipe.close()
         if process.returncode != 0:
-            raise CommandError(title, self._told(process.returncode, err or out))
+            raise CommandError(title, self._describe(process.returncode, err or out))
         return out.decode("utf-8", "replace")
 
     @property
@@ -86,7 +91,7 @@ class Runner:
         """The same runner with more to cut out."""
         return replace(self, hidden=(*self.hidden, *(text for text in texts if text)))
 
-    def _told(self, code: int, output: bytes) -> str:
+    def _describe(self, code: int, output: bytes) -> str:
         text = output.decode("utf-8", "replace")
         for secret in self.hidden:
             text = text.replace(secret, "***")

@@ -59,7 +59,7 @@ class Signers:
                     [*command, "-n", NAMESPACE, "-s", str(given)],
                     title="ssh-keygen -Y verify",
                     deadline=_DEADLINE,
-                    given=data,
+                    data=data,
                 )
             except CommandError as error:
                 raise DataError(f"{file}: not signed by a key of --require-signed ({error})") from (

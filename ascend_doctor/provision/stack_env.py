@@ -20,13 +20,12 @@ _WHY = {
     "and two trees of it mix; then the modules of CANN that compile operators",
     "CMAKE_PREFIX_PATH": "where builds of operators find CANN",
 }
-_FIRST = ("megatron-lm", "mindspeed")
 _TREES = ("megatron", "mindspeed")
 _GDN = "megatron/core/ssm/gated_delta_net.py"
 
 
 class StackPaths(NamedTuple):
-    """What is to be imported: checkouts by component, and further entries of PYTHONPATH.
+    """What is to be imported: checkouts by component, and the first entries of PYTHONPATH.
 
     ``environment`` is the folder of its Python environment, None for the active one. ``settings``
     are what the stack asks for, and stand above what is told here.
@@ -46,7 +45,7 @@ def stack_of(folder: Path, lock: Lock) -> StackPaths:
 
     return StackPaths(
         checkouts={checkout.name: whole(checkout.path) for checkout in lock.checkouts},
-        modules=tuple(whole(one) for one in lock.pythonpath),
+        modules=tuple(map(whole, lock.pythonpath)),
         environment=os.path.normpath(environment_of(folder, lock)),
         settings=tuple(
             Change(
@@ -81,8 +80,7 @@ def variables(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> lis
 
 def _lists(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterator[Change]:
     front = {name: list(entries) for name, entries in fronts(host).items()}
-    ours = _import_entries(stack)
-    front["PYTHONPATH"] = [*ours, *front.get("PYTHONPATH", ())]
+    front["PYTHONPATH"] = [*stack.modules, *front.get("PYTHONPATH", ())]
     if stack.environment:
         front["PATH"] = [f"{stack.environment}/bin", *front.get("PATH", ())]
     for name, entries in front.items():
@@ -91,8 +89,8 @@ def _lists(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterat
                 raise DoctorError(f"{entry}: {name} cannot hold a path with a colon")
         if entries:
             kept = _entries_to_keep(base.get(name, ""), host)
-            if name == "PYTHONPATH" and ours:
-                kept = [one for one in kept if not _is_tree(one, host)]
+            if name == "PYTHONPATH" and stack.modules:
+                kept = [entry for entry in kept if not _is_tree(entry, host)]
             end = stub(host) if name == "LD_LIBRARY_PATH" else []
             yield Change(name, _join_entries(name, [*entries, *kept, *end]), _WHY[name])
 
@@ -109,11 +107,6 @@ def _entries_to_keep(value: str, host: CannHost) -> list[str]:
 
 def _is_tree(entry: str, host: CannHost) -> bool:
     return bool(entry) and any(is_directory(host.machine, f"{entry}/{tree}") for tree in _TREES)
-
-
-def _import_entries(stack: StackPaths) -> list[str]:
-    first = [stack.checkouts[name] for name in _FIRST if name in stack.checkouts]
-    return list(dict.fromkeys((*first, *stack.modules)))
 
 
 def _of_stack(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterator[Change]:

@@ -15,7 +15,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ascend_doctor import cli
+from ascend_doctor.collect import cann_host
 from ascend_doctor.commands import env as command
+from ascend_doctor.commands import setup_run
+from ascend_doctor.commands.setup_proof import Prover
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.env_format import SHELLS, Change, text
@@ -50,7 +53,7 @@ ATB = {
 @pytest.fixture(autouse=True)
 def machine_without_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what a test makes is there, whatever the machine of the tests has."""
-    monkeypatch.setattr(command, "_driver", lambda _: None)
+    monkeypatch.setattr(cann_host, "_driver", lambda _: None)
     monkeypatch.setattr("ascend_doctor.collect.cann_tree.bases", lambda _: ())
 
 
@@ -77,7 +80,7 @@ def stack(prefix: Path, *, settings: tuple[locks.Setting, ...] = (), cann: str =
         ),
         wheels=(),
         settings=settings,
-        pythonpath=("src/mindspeed", "src/megatron-lm"),
+        pythonpath=("src/megatron-lm", "src/mindspeed"),
         system={"cann": cann} if cann else {},
     )
     locks.write(folder / locks.FILE, lock)
@@ -257,6 +260,29 @@ def test_the_program_is_sourced_from_any_folder(shell: str, name: str, tmp_path:
     assert twice == start
 
 
+def test_setup_proves_in_what_a_shell_has_that_sources_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every variable, also those of the user."""
+    monkeypatch.undo()  # the program looks at the machine of the tests, and so does the proof
+    prefix, cann = tmp_path / "a prefix", toolkit(tmp_path / "cann")
+    folder = stack(prefix, cann="9.0.0", settings=(locks.Setting(name="A", value="$b", why="c"),))
+    base = {"PATH": "/bin:/usr/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
+    base |= {"ASCEND_HOME_PATH": str(cann), "PYTHONPATH": "/a:", "MINE": "1"}
+    sourced = SOURCED["bash"].format(f"{PROGRAM} env --prefix '{prefix}'")
+    (shell,) = environments("bash", [sourced], tmp_path / "empty", base)
+    lock = locks.read(folder)
+    with mock.patch.dict(os.environ, base, clear=True):
+        examination = Prover(level=1, simulated=False, overlays=(), quiet=True).examine(
+            folder, "python", lock
+        )
+        imports = setup_run.source_stack(folder, lock)
+    assert examination.machine.env == shell
+    assert imports == shell
+    assert shell["PYTHONPATH"].startswith(f"{folder}/src/megatron-lm:{folder}/src/mindspeed:{cann}")
+    assert shell["A"] == "$b"
+
+
 @pytest.mark.parametrize("arguments", ["--prefix /nowhere", "--shell csh", "--no-such", "--undo x"])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_failure_leaves_a_message_and_a_false_status(
@@ -301,7 +327,7 @@ def test_a_bug_and_an_interruption_are_false_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for failing, code in ((RuntimeError("x"), 70), (KeyboardInterrupt(), 130)):
-        monkeypatch.setattr(command, "_wanted_changes", mock.Mock(side_effect=failing))
+        monkeypatch.setattr(command, "_changes", mock.Mock(side_effect=failing))
         assert ran({"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}) == (code, b"false\n")
     capfd.readouterr()
 
@@ -381,7 +407,7 @@ def test_the_stub_goes_where_there_is_a_driver(
     cann = toolkit(tmp_path / "cann")
     base = {"HOME": str(tmp_path), "ASCEND_HOME_PATH": str(cann)}
     base["LD_LIBRARY_PATH"] = f"{cann}/devlib"
-    monkeypatch.setattr(command, "_driver", lambda _: ("/d/lib64", "/d/lib64/driver"))
+    monkeypatch.setattr(cann_host, "_driver", lambda _: ("/d/lib64", "/d/lib64/driver"))
     assert (env(base)["LD_LIBRARY_PATH"] or "").endswith(f"/{ARCH}:/d/lib64:/d/lib64/driver")
 
 

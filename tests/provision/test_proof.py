@@ -10,9 +10,7 @@ import msgspec
 import pytest
 
 from ascend_doctor.commands import setup_proof
-from ascend_doctor.commands.options.output import Output
 from ascend_doctor.errors import DataError
-from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.machine.live import LiveMachine
@@ -27,7 +25,6 @@ from ascend_doctor.provision.running import CommandError, Runner
 from ascend_doctor.provision.sources import Mirrors
 from ascend_doctor.provision.steps import Outcome, Steps
 from ascend_doctor.provision.wheels import Pip
-from ascend_doctor.redact import Redactor
 from ascend_doctor.report import LevelRun
 from tests.fleet.nodes import node
 from tests.provision import small_world
@@ -77,19 +74,18 @@ def test_a_stack_that_fails_its_proof_is_not_put_in_use(world: World, tmp_path: 
     assert "did not stand its proof" in drift.stdout
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, code: int, *found: Finding, ran: bool = True) -> Proof:
+def prove(
+    monkeypatch: pytest.MonkeyPatch, *findings: Finding, ran: bool = True, interrupted: bool = False
+) -> Proof:
     """The proof of a stack whose check ended so."""
     level = LevelRun(level=1, adds="imports", asked=True, ran=ran, reason="" if ran else "no time")
-    report = msgspec.structs.replace(node("host", *found), levels=(level,))
-
-    def conduct(_: object, output: Output, *__: object, **___: object) -> int:
-        output.write(report, Redactor())
-        return code
-
-    monkeypatch.setattr(setup_proof, "conduct", conduct)
+    report = msgspec.structs.replace(
+        node("host", *findings), levels=(level,), interrupted=interrupted
+    )
+    monkeypatch.setattr(setup_proof, "make_report", lambda *_, **__: report)
     prover = setup_proof.Prover(level=1, simulated=False, overlays=(), quiet=True)
     monkeypatch.setattr(
-        prover, "_examination", lambda *_: SimpleNamespace(catalog=CATALOG, machine=LiveMachine({}))
+        prover, "examine", lambda *_: SimpleNamespace(catalog=CATALOG, machine=LiveMachine({}))
     )
     return prover(Path("/nowhere"), msgspec.structs.replace(LOCK, rows={}))
 
@@ -97,16 +93,16 @@ def ended(monkeypatch: pytest.MonkeyPatch, code: int, *found: Finding, ran: bool
 def test_a_probe_that_told_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     late = Finding(check="inspect-env", level=Level.UNKNOWN, title="the probe did not run")
     other = Finding(check="npu-health", level=Level.UNKNOWN, title="npu-smi is not there")
-    assert ended(monkeypatch, 0, other).failed == ()
-    assert ended(monkeypatch, 3, late).failed == ("inspect-env: the probe did not run",)
-    assert ended(monkeypatch, 3, ran=False).failed == ("level 1 did not run: no time",)
+    assert prove(monkeypatch, other).failed == ()
+    assert prove(monkeypatch, late).failed == ("inspect-env: the probe did not run",)
+    assert prove(monkeypatch, ran=False).failed == ("level 1 did not run: no time",)
     early = Finding(check="early-end", level=Level.UNKNOWN, title="The run ended early")
-    assert ended(monkeypatch, 3, early).failed
+    assert prove(monkeypatch, early).failed
 
 
 def test_an_interrupted_proof_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
-        ended(monkeypatch, EXIT_INTERRUPTED)
+        prove(monkeypatch, interrupted=True)
 
 
 def test_the_lock_of_a_stack_repairs_that_stack() -> None:
