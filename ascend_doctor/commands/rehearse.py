@@ -83,8 +83,7 @@ def command(  # noqa: PLR0913 - the options of the command
     The same collectors, checks and probes as `check`; a stand-in CANN answers below torch_npu.
     Nothing that it says is about hardware, and everything it writes is marked as simulated.
     """
-    from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
-    from ascend_doctor.commands.env import environment  # noqa: PLC0415
+    from ascend_doctor.commands.env import environment  # noqa: PLC0415 - not for --help
     from ascend_doctor.simulator import FAULTS, build, machine, packages, parse  # noqa: PLC0415
 
     if "list" in faults:
@@ -95,12 +94,7 @@ def command(  # noqa: PLR0913 - the options of the command
     live = LiveMachine()
     folder = _stack_folder(prefix, megatron)
     lock = locks.read(folder) if folder else None
-    interpreter = python
-    if interpreter is None and folder and lock:
-        interpreter = f"{locks.environment_of(folder, lock)}/bin/python"
-    interpreter = interpreter or active(live)
-    if interpreter is None:
-        raise DataError("there is no active Python environment; name one with --python")
+    interpreter = python or _interpreter(folder, lock)
     server = machine(kind, soc=soc)
     family = Catalog().family_of(server.soc)
     builds: dict[str, Any] = {"kernels": family.id} if family else {}
@@ -123,6 +117,17 @@ def command(  # noqa: PLR0913 - the options of the command
         return conduct(examination, output, wish, only=only, skip=skip)
     finally:
         Path(env["ASCEND_SIMULATOR_LEDGER"]).unlink(missing_ok=True)
+
+
+def _interpreter(folder: Path | None, lock: locks.Lock | None) -> str:
+    from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
+
+    if folder and lock:
+        return f"{locks.environment_of(folder, lock)}/bin/python"
+    interpreter = active(LiveMachine())
+    if interpreter is None:
+        raise DataError("there is no active Python environment; name one with --python")
+    return interpreter
 
 
 def _stack_folder(prefix: str | None, megatron: str | None) -> Path | None:
