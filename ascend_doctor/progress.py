@@ -1,13 +1,14 @@
-"""Shows on stderr what the ranks of a running probe are doing; never writes to stdout."""
+"""The live display on stderr, and what it shows of a running probe; never writes to stdout."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +25,22 @@ _REFRESH = 8
 _ROWS = 16
 
 
+def live(console: Console, render: Callable[[], RenderableType], rate: float) -> Live:
+    """What ``render`` gives, drawn ``rate`` times a second and gone at its end."""
+    return Live(
+        console=console,
+        transient=True,
+        refresh_per_second=rate,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        get_renderable=render,
+    )
+
+
+def stderr_console() -> Console:
+    return Console(file=sys.stderr, markup=False, highlight=False)
+
+
 class ProbeDisplay:
     """A table of ranks and stages on a terminal, plain lines elsewhere, nothing if ``quiet``.
 
@@ -33,7 +50,7 @@ class ProbeDisplay:
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
         self.runs: list[ProbeRun] = []
         self._quiet = quiet
-        self._console = console or Console(file=sys.stderr, markup=False, highlight=False)
+        self._console = console or stderr_console()
         self._live: Live | None = None
         self._request: ProbeRequest | None = None
         self._stages: dict[int, tuple[str, float]] = {}
@@ -42,14 +59,7 @@ class ProbeDisplay:
 
     def __enter__(self) -> ProbeDisplay:  # noqa: PYI034 - Self is newer than Python 3.10
         if not self._quiet and self._console.is_terminal:
-            self._live = Live(
-                console=self._console,
-                transient=True,
-                refresh_per_second=_REFRESH,
-                redirect_stdout=False,
-                redirect_stderr=False,
-                get_renderable=self._table,
-            )
+            self._live = live(self._console, self._table, _REFRESH)
             self._live.start()
         return self
 

@@ -6,26 +6,26 @@ import contextlib
 import os
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from ascend_doctor.exits import EXIT_FINDINGS
+from ascend_doctor.progress import live, stderr_console
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import Plan
 from ascend_doctor.provision.steps import Outcome, Steps
 from ascend_doctor.render.plain import one_line
 
-_EVERY = 1.0
 _MIB = 1 << 20
 _LITTLE = 64  # MiB
 
 
 class SetupDisplay(Steps):
-    """One moving line on a terminal, plain lines elsewhere; if ``quiet`` only what failed.
+    """A live line on a terminal, plain lines elsewhere; if ``quiet`` only what failed.
 
     ``yes``: a plan is built without asking.
     """
@@ -50,20 +50,20 @@ class SetupDisplay(Steps):
 
     @contextlib.contextmanager
     def show(self, title: str, folders: Sequence[Path]) -> Iterator[None]:
-        start = time.monotonic()
-        over = threading.Event()
-        mover = threading.Thread(target=self._move, args=(title, folders, over), daemon=True)
-        if self._moving:
-            mover.start()
-        elif not self._quiet:
+        start, before = time.monotonic(), _size(folders)
+
+        def grow() -> Text:
+            grown = max(_size(folders) - before, 0) / _MIB
+            return Text(one_line(f"{title}  {grown:.1f} MiB  {time.monotonic() - start:.0f} s"))
+
+        # What has no folders may have a display of its own, as the proof has.
+        moving = self._moving and folders
+        if not moving and not self._quiet:
             say([f"{title} ..."])
         try:
-            yield
+            with live(stderr_console(), grow, 1) if moving else contextlib.nullcontext():
+                yield
         finally:
-            over.set()
-            if self._moving:
-                mover.join()
-                sys.stderr.write("\r\x1b[K")
             self._seconds = time.monotonic() - start
 
     def ended(self, outcome: Outcome) -> None:
@@ -97,14 +97,6 @@ class SetupDisplay(Steps):
                 "the same command proves it again; --prove 0 puts it in use as it is",
             )
         )
-
-    def _move(self, title: str, folders: Sequence[Path], over: threading.Event) -> None:
-        start, before = time.monotonic(), _size(folders)
-        while not over.wait(_EVERY):
-            grown = max(_size(folders) - before, 0) / _MIB
-            line = f"{title}  {grown:.1f} MiB  {time.monotonic() - start:.0f} s"
-            sys.stderr.write(f"\r\x1b[K{one_line(line)}")
-            sys.stderr.flush()
 
 
 def say(lines: Iterable[str], *, err: bool = True) -> None:
