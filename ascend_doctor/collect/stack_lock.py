@@ -40,7 +40,7 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
             )
             for wheel in lock.wheels
         ),
-        proof=lock.told_proof,
+        proof=lock.proof_summary,
         proof_failed=lock.proof.failed if lock.proof else (),
     )
 

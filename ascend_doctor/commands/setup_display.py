@@ -37,7 +37,7 @@ class SetupDisplay(Steps):
         self._moving = not quiet and sys.stderr.isatty()
         self._seconds: float | None = None
 
-    def planned(self, plan: Plan, *, finished: bool) -> None:
+    def show_plan(self, plan: Plan, *, finished: bool) -> None:
         """Raises UsageError where nobody can be asked, and Exit where the answer is no."""
         if not self._quiet:
             say(describe(plan, self._prefix))
@@ -66,8 +66,8 @@ class SetupDisplay(Steps):
         finally:
             self._seconds = time.monotonic() - start
 
-    def ended(self, outcome: Outcome) -> None:
-        super().ended(outcome)
+    def end(self, outcome: Outcome) -> None:
+        super().end(outcome)
         seconds, self._seconds = self._seconds, None  # of the step that this was, if it was any
         if self._quiet and outcome.word != "failed":
             return
@@ -75,7 +75,7 @@ class SetupDisplay(Steps):
         took = f"  ({seconds:.1f} s)" if timed else ""
         say([f"{outcome.word:<9} {outcome.title}: {outcome.detail}{took}"])
 
-    def failed(self, error: Exception) -> None:
+    def show_failure(self, error: Exception) -> None:
         """The setup ended with an error, and goes on where it is called again."""
         lines = [f"ascend-doctor: {error}"]
         with contextlib.suppress(OSError):
@@ -85,14 +85,14 @@ class SetupDisplay(Steps):
         hint = "what is done is kept: run the same command again to go on"
         say([*lines, f"ascend-doctor: setup failed; {hint}"])
 
-    def not_in_use(self, lock: Lock) -> None:
+    def show_unproven(self, lock: Lock) -> None:
         """What became of a stack that did not stand its proof."""
         stack, current = self._prefix.stack(lock.id), self._prefix.current()
         still = f"the stack in use is still {current}"
         say(
             f"ascend-doctor: {line}"
             for line in (
-                f"{stack} was built and does not work: {lock.told_proof}",
+                f"{stack} was built and does not work: {lock.proof_summary}",
                 still if current not in (None, stack) else "no stack was put in use",
                 "the same command proves it again; --prove 0 puts it in use as it is",
             )
@@ -119,7 +119,7 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
         yield from (f"  {'constraint':<22} {constraint}" for constraint in plan.constraints)
     if lock.as_of and not plan.exact:
         yield f"  {'as of':<22} {lock.as_of}: nothing younger is taken from an index"
-    for name, version in lock.kept.items():
+    for name, version in lock.preserved.items():
         yield f"  {'kept':<22} {name} {version}"
     for requirement, urls in plan.indexes.items():
         yield f"  {'index':<22} {requirement}: {', '.join(urls)}, where yours do not have it"

@@ -65,10 +65,10 @@ def run_setup(  # noqa: PLR0913 - what is not part of the request as it was give
         say(refusal_lines(none.refusal, none.query))
         return EXIT_FINDINGS
     except (CommandError, OSError) as error:
-        display.failed(error)
+        display.show_failure(error)
         return EXIT_FINDINGS
     if lock.failed:
-        display.not_in_use(lock)
+        display.show_unproven(lock)
         return EXIT_FINDINGS
     return prover.exit_code
 

@@ -36,7 +36,7 @@ def build(options: SetupOptions) -> Lock:
     """
     plan = make_plan(options)
     folder, steps = options.prefix.stack(plan.lock.id), options.steps
-    steps.planned(plan, finished=(folder / locks.FILE).is_file())
+    steps.show_plan(plan, finished=(folder / locks.FILE).is_file())
     with exclusively(options.prefix.exclusion) as held:
         options = replace(options, runner=replace(options.runner, held=held))
         lock = _build(options, plan, folder)
@@ -44,7 +44,7 @@ def build(options: SetupOptions) -> Lock:
             with steps.step("proof") as done:
                 lock = msgspec.structs.replace(lock, proof=options.prove(folder, lock))
                 locks.write(folder / locks.FILE, lock)
-                done("failed" if lock.failed else "built", lock.told_proof)
+                done("failed" if lock.failed else "built", lock.proof_summary)
         if not lock.failed and options.prefix.current() != folder:
             with steps.step("stack in use") as done:
                 options.prefix.switch(lock.id)
@@ -77,7 +77,7 @@ def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:
             created_at=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
             checkouts=checkouts.trees(pinned),
             wheels=wheels,
-            as_of="" if environment.undated.exists() else plan.lock.as_of,
+            as_of="" if environment.without_dates.exists() else plan.lock.as_of,
         )
         locks.write(file, lock)
         done("built", str(file))

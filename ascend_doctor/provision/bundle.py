@@ -20,7 +20,7 @@ from ascend_doctor.provision.git import Git
 from ascend_doctor.provision.lock import Checkout, Lock, Prefix
 from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.sources import RepositorySource
-from ascend_doctor.provision.wheels import hash_file, kept_path
+from ascend_doctor.provision.wheels import hash_file, wheel_path
 
 SUMS = "SHA256SUMS"
 _SUMS_BYTES = 16 << 20
@@ -39,7 +39,7 @@ def write(folder: Path, prefix: Prefix, lock: Lock, git: Git) -> None:
         files.append(file)
     for wheel in lock.wheels:
         file = folder / "wheels" / wheel.file
-        shutil.copyfile(kept_path(prefix, wheel), file)
+        shutil.copyfile(wheel_path(prefix, wheel), file)
         files.append(file)
     locks.write(folder / locks.FILE, lock)
     files.append(folder / locks.FILE)

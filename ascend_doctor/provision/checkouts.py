@@ -40,13 +40,13 @@ class Checkouts:
         missing = [
             checkout for checkout in checkouts if checkout.name in todo and not self._has(checkout)
         ]
-        pins = self._pinned(missing) if ask and missing else {}
+        pins = self._pin(missing) if ask and missing else {}
         pinned = tuple(pins.get(checkout.name, checkout) for checkout in checkouts)
         for checkout in pinned:
             if checkout.name in todo:
-                self._place(checkout)
+                self._check_out(checkout)
             else:
-                self.options.steps.ended(Outcome(checkout.name, "skipped", _short(checkout)))
+                self.options.steps.end(Outcome(checkout.name, "skipped", _short(checkout)))
         return pinned
 
     def trees(self, pinned: Sequence[Checkout]) -> tuple[Checkout, ...]:
@@ -68,7 +68,7 @@ class Checkouts:
             return False
         if changes:
             reason = ", ".join(change.strip() for change in changes[:3])
-            self.options.steps.ended(Outcome(checkout.name, "failed", f"local changes: {reason}"))
+            self.options.steps.end(Outcome(checkout.name, "failed", f"local changes: {reason}"))
             raise DataError(
                 f"{folder} has {len(changes)} changed files ({reason}); setup leaves them alone: "
                 f"commit them elsewhere, or git -C {folder} stash, then run setup again"
@@ -86,7 +86,7 @@ class Checkouts:
             return bundle.source(self.options.carried, checkout)
         return self.options.mirrors.source(checkout.name, checkout.url)
 
-    def _pinned(self, missing: Sequence[Checkout]) -> dict[str, Checkout]:
+    def _pin(self, missing: Sequence[Checkout]) -> dict[str, Checkout]:
         pinned = {}
         with self.options.steps.step("refs") as done:
             for checkout in missing:
@@ -97,7 +97,7 @@ class Checkouts:
             done("built", ", ".join(_short(checkout) for checkout in pinned.values()))
         return pinned
 
-    def _place(self, checkout: Checkout) -> None:
+    def _check_out(self, checkout: Checkout) -> None:
         cache, folder = self._cache(checkout), self.folder / checkout.path
         word: Word = "repaired" if self.finished or folder.exists() else "built"
         with self.options.steps.step(checkout.name, cache, folder.parent) as done:
@@ -108,13 +108,13 @@ class Checkouts:
             try:
                 if not self._has(checkout):
                     self.git.fetch(cache, source, checkout.commit, checkout.ref)
-                tree = self.git.place(cache, folder, checkout)
+                tree = self.git.check_out(cache, folder, checkout)
             except CommandError:
                 if not known:
                     raise
                 # If an object of the cache is damaged, what the server has is not.
                 self.git.renew(cache, source, checkout)
-                tree = self.git.place(cache, folder, checkout)
+                tree = self.git.check_out(cache, folder, checkout)
                 word = "repaired"
             if checkout.tree and tree != checkout.tree:
                 raise DataError(

@@ -67,7 +67,7 @@ def parse_declared(answer: str) -> Declared | None:
 
 
 def link_checkout(folder: Path, declared: Declared, target: Path) -> Path:
-    """A wheel of what setup.py declares, whose code is in ``place``; gives its file."""
+    """A wheel of what setup.py declares, whose code is in ``target``; gives its file."""
     more = {"entry_points.txt": declared.entry_points} if declared.entry_points else {}
     path = f"__editable__.{declared.stem}.pth"
     return _write(
@@ -84,7 +84,7 @@ def stand_in(folder: Path, name: str, version: str, summary: str, target: Path |
     """A wheel that tells pip of a distribution which is there; gives its file.
 
     Without it pip would bring a second copy for whatever requires the name, as mcore-bridge does
-    megatron-core. ``place`` is the checkout that provides it.
+    megatron-core. ``target`` is the checkout that provides it.
     """
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n"
     stem = f"{_stem(name)}-{version}"

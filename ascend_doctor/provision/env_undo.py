@@ -47,12 +47,12 @@ def before(environ: Mapping[str, str]) -> dict[str, str]:
     return base
 
 
-def changes_to(environ: Mapping[str, str], wanted: Iterable[Change]) -> list[Change]:
+def changes_to(environ: Mapping[str, str], target: Iterable[Change]) -> list[Change]:
     """The changes that make an environment the wanted one, what was there before saved first.
 
     Applied again to what they make, they are the same. Raises DataError and DoctorError.
     """
-    base, changes = before(environ), list(wanted)
+    base, changes = before(environ), list(target)
     names = {change.name for change in changes}
     saved = {change.name: Was(base.get(change.name), change.value) for change in changes}
     gone = [change for change in _restore(environ, base) if change.name not in names]

@@ -47,7 +47,7 @@ class VirtualEnvironment:
     @property
     def pip(self) -> store.Pip:
         path = environment_of(self.folder, self.plan.lock)
-        return store.Pip(place=path, base=self.plan.python, runner=self.options.runner)
+        return store.Pip(folder=path, base=self.plan.python, runner=self.options.runner)
 
     @property
     def _state(self) -> Path:
@@ -60,24 +60,24 @@ class VirtualEnvironment:
         """
         mark = self._state / "environment"
         whole = mark.is_file() and self.pip.exists()
-        known = before.wheels if before else self._resolved()
+        known = before.wheels if before else self._known_wheels()
         if whole and known is not None:
             self._mend(known)
             return known
         own = self.plan.lock.venv == "venv"
         interrupted = (self._state / "begun").is_file()
-        with self.options.steps.step("environment", self.pip.place, self._state) as done:
+        with self.options.steps.step("environment", self.pip.folder, self._state) as done:
             mark.unlink(missing_ok=True)
             if own:  # half an installation cannot be told from a whole one
-                shutil.rmtree(self.pip.place, ignore_errors=True)
+                shutil.rmtree(self.pip.folder, ignore_errors=True)
             self._state.mkdir(parents=True, exist_ok=True)
             (self._state / "begun").touch()
             if not self.pip.exists():
-                self.pip.make(beside=bool(self.plan.lock.kept))
+                self.pip.make(beside=bool(self.plan.lock.preserved))
             known = self._wheels(before)
             files = [
-                *self._provided(),
-                *(store.kept_path(self.options.prefix, wheel) for wheel in known),
+                *self._stand_ins(),
+                *(store.wheel_path(self.options.prefix, wheel) for wheel in known),
             ]
             self.pip.install(files, over=interrupted and not own)
             for checkout in self.plan.lock.checkouts:
@@ -92,19 +92,19 @@ class VirtualEnvironment:
 
     def _mend(self, known: Sequence[Wheel]) -> None:
         """Install again what left the environment since; where nothing did, no pip."""
-        there = read_installed(LiveMachine({}), str(self.pip.place))
+        there = read_installed(LiveMachine({}), str(self.pip.folder))
         gone = [
             wheel
             for wheel in known
             if wheel.name not in there or not there[wheel.name].is_of(wheel.version, wheel.exact)
         ]
         if not gone:
-            self.options.steps.ended(Outcome("environment", "skipped", f"{len(known)} wheels"))
+            self.options.steps.end(Outcome("environment", "skipped", f"{len(known)} wheels"))
             return
-        with self.options.steps.step("environment", self.pip.place) as done:
+        with self.options.steps.step("environment", self.pip.folder) as done:
             again = self._obtain(gone)
             self.pip.install(
-                (store.kept_path(self.options.prefix, wheel) for wheel in again), over=True
+                (store.wheel_path(self.options.prefix, wheel) for wheel in again), over=True
             )
             shutil.rmtree(self._state / "scratch", ignore_errors=True)
             done("repaired", ", ".join(f"{wheel.name} {wheel.version}" for wheel in gone))
@@ -112,9 +112,9 @@ class VirtualEnvironment:
     def _wheels(self, before: Lock | None) -> tuple[Wheel, ...]:
         if before or self.plan.exact:
             return self._obtain((before or self.plan.lock).wheels)
-        return self._resolved() or self._resolve()
+        return self._known_wheels() or self._resolve()
 
-    def _resolved(self) -> tuple[Wheel, ...] | None:
+    def _known_wheels(self) -> tuple[Wheel, ...] | None:
         """The wheels that an earlier run resolved, where the prefix still has all of them."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = (self._state / "wheels.json").read_bytes()
@@ -126,10 +126,10 @@ class VirtualEnvironment:
     def _resolve(self) -> tuple[Wheel, ...]:
         """Ask the indexes once, and keep what they gave."""
         provided = {name for checkout in self.plan.lock.checkouts for name in checkout.provides}
-        provided |= set(self.plan.lock.kept)
+        provided |= set(self.plan.lock.preserved)
         pins = [line for line in self.plan.requirements if "==" in line]
-        pinned = self.pip.pinned(self._state / "pins", pins, self.plan.indexes)
-        here = [*pinned, *self._provided(), *self._stays()]
+        pinned = self.pip.pin(self._state / "pins", pins, self.plan.indexes)
+        here = [*pinned, *self._stand_ins(), *self._stand_ins_of_kept()]
         asked = [
             *(line for line in self.plan.requirements if line not in pins),
             *(
@@ -140,36 +140,36 @@ class VirtualEnvironment:
             ),
             *(f"{store.distribution(file)} @ {file.as_uri()}" for file in here),
         ]
-        downloads = self._dated(dict.fromkeys(asked))
+        downloads = self._resolve_dated(dict.fromkeys(asked))
         named = {download: store.parse_name(download.file)[0] for download in downloads}
         hazards = {hazard.name for hazard in self.options.catalog.hazards.hazards} & set(
             named.values()
         )
         if hazards:
             raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
-        kept = [download for download, name in named.items() if name not in provided]
-        known = store.keep(self.options.prefix, kept)
+        own = [download for download, name in named.items() if name not in provided]
+        known = store.keep(self.options.prefix, own)
         fresh = self._state / "wheels.new"
         fresh.write_bytes(msgspec.json.encode(known))
         fresh.replace(self._state / "wheels.json")
         return known
 
-    def _dated(self, asked: Iterable[str]) -> list[store.Download]:
+    def _resolve_dated(self, asked: Iterable[str]) -> list[store.Download]:
         """What the requirements need as of the plan's day, or of today where no index has days."""
         scratch, bounds = self._state / "scratch", self.plan.constraints
-        self.undated.unlink(missing_ok=True)
+        self.without_dates.unlink(missing_ok=True)
         try:
             return self.pip.resolve(scratch, asked, bounds, self.plan.lock.as_of)
         except store.UndatedError as error:
-            self.undated.touch()
+            self.without_dates.touch()
             notice = (
                 f"not as of {self.plan.lock.as_of}, but with what the indexes have today: {error}"
             )
-            self.options.steps.ended(Outcome("date", "skipped", notice))
+            self.options.steps.end(Outcome("date", "skipped", notice))
             return self.pip.resolve(scratch, asked, bounds)
 
     @property
-    def undated(self) -> Path:
+    def without_dates(self) -> Path:
         """There where the resolution is of the day on which it was made."""
         return self._state / "undated"
 
@@ -191,17 +191,17 @@ class VirtualEnvironment:
             for wheel in missing:
                 shutil.copyfile(carried / "wheels" / wheel.file, scratch / wheel.file)
             files = [store.Download(scratch / wheel.file, wheel.source) for wheel in missing]
-        kept_wheels = {wheel.name: wheel for wheel in store.keep(self.options.prefix, files)}
+        wheels_here = {wheel.name: wheel for wheel in store.keep(self.options.prefix, files)}
         wrong = [
             wheel.file
             for wheel in missing
-            if not _is_that(wheel, kept_wheels.get(wheel.name), again=carried is None)
+            if not _is_that(wheel, wheels_here.get(wheel.name), again=carried is None)
         ]
         if wrong:
             raise DataError(f"{', '.join(wrong)}: the content is not the lock's")
-        return tuple(kept_wheels.get(wheel.name, wheel) for wheel in wheels)
+        return tuple(wheels_here.get(wheel.name, wheel) for wheel in wheels)
 
-    def _provided(self) -> Iterator[Path]:
+    def _stand_ins(self) -> Iterator[Path]:
         """Wheels that stand for what comes with a checkout."""
         for checkout in self.plan.lock.checkouts:
             for name, version in checkout.provides.items():
@@ -209,9 +209,9 @@ class VirtualEnvironment:
                 path = self.folder / checkout.path
                 yield stand_in(self._state / "stand-ins", name, version, summary, path)
 
-    def _stays(self) -> Iterator[Path]:
+    def _stand_ins_of_kept(self) -> Iterator[Path]:
         """Wheels that tell pip what is there already; they are never installed."""
-        for name, version in self.plan.lock.kept.items():
+        for name, version in self.plan.lock.preserved.items():
             yield stand_in(self._state / "stand-ins", name, version, "kept", None)
 
     def _come_from_checkouts(self) -> None:

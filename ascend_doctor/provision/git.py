@@ -60,18 +60,18 @@ class Git:
         _clear_remains(cache)
         if not (cache / "HEAD").is_file():
             self._run("init", "-q", "--bare", "--", str(cache))
-        kept = f"{_KEEP}{commit}"
+        ref_here = f"{_KEEP}{commit}"
         if _is_bundle(source):
             _mark_shallow(cache, commit)
-            self._fetch(cache, source, f"{kept}:{kept}")
+            self._fetch(cache, source, f"{ref_here}:{ref_here}")
             return
         try:
-            self._fetch(cache, source, f"{commit}:{kept}", "--depth=1")
+            self._fetch(cache, source, f"{commit}:{ref_here}", "--depth=1")
         except CommandError as refused:
             # Old servers give out what a ref names, and nothing else.
             try:
                 self._fetch(cache, source, f"{ref}:{_KEEP}tip")
-                self._run("update-ref", kept, commit, at=cache)
+                self._run("update-ref", ref_here, commit, at=cache)
             except CommandError:
                 raise refused from None
 
@@ -85,7 +85,7 @@ class Git:
             source=source,
         )
 
-    def place(self, cache: Path, folder: Path, checkout: Checkout) -> str:
+    def check_out(self, cache: Path, folder: Path, checkout: Checkout) -> str:
         """Check a commit out of the cache, whole or not at all; gives the hash of its tree.
 
         The checkout borrows its objects from the cache by a relative path. Raises CommandError.
@@ -151,12 +151,12 @@ class Git:
         deadline: float = _LOCAL,
         source: RepositorySource | None = None,
     ) -> str:
-        place = () if at is None else ("-C", str(at))
+        folder = () if at is None else ("-C", str(at))
         runner = self.runner.hiding(source.secrets if source else ())
-        named = next(argument for argument in arguments if not argument.startswith("-"))
+        verb = next(argument for argument in arguments if not argument.startswith("-"))
         return runner.run(
-            ["git", *_OPTIONS, *place, *arguments],
-            title=f"git {named}{f' {source.url}' if source else ''}",
+            ["git", *_OPTIONS, *folder, *arguments],
+            title=f"git {verb}{f' {source.url}' if source else ''}",
             deadline=deadline,
             env=source.env if source else None,
         )

@@ -44,7 +44,7 @@ def compile_helpers(options: SetupOptions, folder: Path, python: str) -> None:
             outcome = Outcome("helpers_cpp", "built", library.name)
         except CommandError as error:
             outcome = Outcome("helpers_cpp", "skipped", str(error))
-    options.steps.ended(outcome)
+    options.steps.end(outcome)
 
 
 def _compile(runner: Runner, source: Path, python: str) -> Path:

@@ -158,7 +158,7 @@ class Proof(_Piece, frozen=True, kw_only=True):
     failed: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In one line."""
         where = "on a simulated NPU" if self.simulated else "on this machine"
         ran = f"level {self.level} {where} on {self.date[:10]}"
@@ -177,8 +177,8 @@ class Lock(_Piece, frozen=True, kw_only=True):
     versions that the stack needs and setup never installs (cann, driver ...). ``pythonpath``:
     paths relative to the stack's folder, in order. ``venv``: "venv", or the full path of the
     environment that was named. ``as_of``: the day after which no file of an index counted; ""
-    where all did. ``kept`` are packages that were there and that setup left alone. ``proof`` is
-    None before the stack was run.
+    where all did. ``preserved`` are packages that were there and that setup left alone, in the file
+    ``kept``. ``proof`` is None before the stack was run.
     """
 
     schema: int = SCHEMA
@@ -196,7 +196,7 @@ class Lock(_Piece, frozen=True, kw_only=True):
     system: dict[_Name, _Printed] = {}
     venv: _Environment = "venv"
     as_of: _Printed = ""
-    kept: dict[_Name, _Printed] = {}
+    preserved: dict[_Name, _Printed] = msgspec.field(default_factory=dict, name="kept")
     proof: Proof | None = None
 
     @property
@@ -205,9 +205,9 @@ class Lock(_Piece, frozen=True, kw_only=True):
         return self.proof is not None and bool(self.proof.failed)
 
     @property
-    def told_proof(self) -> str:
+    def proof_summary(self) -> str:
         """The proof in one line."""
-        return self.proof.told if self.proof else "never run"
+        return self.proof.summary if self.proof else "never run"
 
 
 @dataclass(frozen=True)

@@ -64,14 +64,14 @@ def from_lock(lock: Lock, plan: Plan, *, there: Lock | None = None) -> Plan:
         exact=True,
         requirements=tuple(f"{wheel.name}=={wheel.version}" for wheel in lock.wheels),
     )
-    return locked if same else _named(locked)
+    return locked if same else _name(locked)
 
 
 def _content(lock: Lock) -> tuple[object, ...]:
     return (lock.checkouts, lock.wheels, lock.settings, lock.pythonpath, lock.python.tag, lock.venv)
 
 
-def _named(plan: Plan) -> Plan:
+def _name(plan: Plan) -> Plan:
     """With a readable id that has a digest of all that decides what is built."""
     lock = plan.lock
     ref = lock.checkouts[0].ref if lock.checkouts else "stack"
@@ -82,7 +82,7 @@ def _named(plan: Plan) -> Plan:
         ),
         *(plan.requirements, plan.constraints, lock.settings, lock.pythonpath, lock.venv),
         *(lock.python.tag, lock.python.arch, lock.wheels if plan.exact else None),
-        *(lock.as_of, lock.kept),
+        *(lock.as_of, lock.preserved),
     )
     digest = hashlib.blake2b(msgspec.json.encode(decisive), digest_size=5).hexdigest()
     identity = f"{re.sub(r'[^A-Za-z0-9._-]', '-', ref)}-{digest}"
@@ -114,8 +114,8 @@ def _from_matrix(options: SetupOptions) -> Plan:
     if solution is None:
         raise NoStackError(refusal(catalog, query), query)
     plan = _empty_plan(options)
-    plan = replace(plan, lock=msgspec.structs.replace(plan.lock, kept=preserved))
-    return _named(plan_solution(options, solution, machine, plan))
+    plan = replace(plan, lock=msgspec.structs.replace(plan.lock, preserved=preserved))
+    return _name(plan_solution(options, solution, machine, plan))
 
 
 def _empty_plan(options: SetupOptions) -> Plan:

@@ -71,9 +71,9 @@ def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ..
 
 
 def _component(catalog: Catalog, name: str) -> str | None:
-    wanted = normalised(name.strip())
+    normal = normalised(name.strip())
     for component in catalog.components:
-        if wanted in (component.id, normalised(component.obtain.distribution)):
+        if normal in (component.id, normalised(component.obtain.distribution)):
             return component.id
     return None
 

@@ -48,15 +48,15 @@ class Signers:
         """Raises DataError where ``file``.sig is no signature of ``data`` by one of the keys."""
         signature = read_bytes(f"{file}{SUFFIX}", _BYTES)
         with temporary() as folder:
-            allowed, given = Path(folder, "allowed"), Path(folder, "signature")
+            allowed, signed = Path(folder, "allowed"), Path(folder, "signature")
             allowed.write_text(
                 "".join(f'signer namespaces="{NAMESPACE}" {key}\n' for key in self.keys), "utf-8"
             )
-            given.write_bytes(signature)
+            signed.write_bytes(signature)
             command = ["ssh-keygen", "-Y", "verify", "-f", str(allowed), "-I", "signer"]
             try:
                 self.runner.run(
-                    [*command, "-n", NAMESPACE, "-s", str(given)],
+                    [*command, "-n", NAMESPACE, "-s", str(signed)],
                     title="ssh-keygen -Y verify",
                     deadline=_DEADLINE,
                     data=data,

@@ -30,7 +30,7 @@ def plan_solution(
     catalog, versions, lock = options.catalog, solution.versions, plan.lock
     parts = [catalog.component(name) for name in _in_order(catalog, versions)]
     checkouts = tuple(_checkout(part, versions) for part in parts if part.obtain.kind == "git")
-    there = {name for checkout in checkouts for name in checkout.provides} | {*lock.kept}
+    there = {name for checkout in checkouts for name in checkout.provides} | {*lock.preserved}
     pip = [part for part in parts if part.obtain.kind == "pip" and part.id not in there]
     pins = {part.id: f"{part.obtain.distribution}=={versions[part.id]}" for part in pip}
     stack = _nearest(catalog, solution, checkouts)

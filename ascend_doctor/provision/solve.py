@@ -189,16 +189,16 @@ def _pins_of_wish(
     provider: _Provider, demands: list[Demand], pins: Mapping[str, str]
 ) -> dict[str, str]:
     """The pins that a wish leads to; the search leaves others behind, and so do circles."""
-    found: dict[str, str] = {}
+    reached: dict[str, str] = {}
     todo = list(demands)
     while todo:
         demand = todo.pop()
         version = pins[demand.component]
-        if demand.conditional or version == ABSENT or demand.component in found:
+        if demand.conditional or version == ABSENT or demand.component in reached:
             continue
-        found[demand.component] = version
+        reached[demand.component] = version
         todo += provider.get_dependencies(Choice(demand.component, version))
-    return {name: version for name, version in pins.items() if name in found}
+    return {name: version for name, version in pins.items() if name in reached}
 
 
 class _Provider(resolvelib.AbstractProvider[Any, Any, str]):

@@ -49,16 +49,16 @@ class Mirrors:
 
     def __init__(self, named: Iterable[str], components: Iterable[str]) -> None:
         known = set(components)
-        self._one: dict[str, str] = {}
-        self._places: list[str] = []
+        self._by_component: dict[str, str] = {}
+        self._general: list[str] = []
         for text in named:
             name, mark, target = text.partition("=")
             if mark and name in known:
-                self._one[name] = _place(target)
+                self._by_component[name] = _expand(target)
             elif mark and "/" not in name:
                 raise DataError(f"--git-mirror {name}=...: no component is called {name}")
             else:
-                self._places.append(_place(text))
+                self._general.append(_expand(text))
 
     def source(self, component: str, upstream: str) -> RepositorySource:
         """Where to fetch a component from; upstream only where no mirror speaks of it.
@@ -66,10 +66,10 @@ class Mirrors:
         A folder speaks of what lies in it, a URL of everything. Raises DataError for a named
         folder that is none.
         """
-        if component in self._one:
-            return source(self._one[component])
+        if component in self._by_component:
+            return source(self._by_component[component])
         last = upstream.rstrip("/").rpartition("/")[2].removesuffix(".git")
-        for spot in self._places:
+        for spot in self._general:
             if "://" in spot:
                 return source(f"{spot.rstrip('/')}/{last}.git")
             for name in (f"{last}.git", last, f"{component}.git", component):
@@ -78,7 +78,7 @@ class Mirrors:
         return source(upstream)
 
 
-def _place(text: str) -> str:
+def _expand(text: str) -> str:
     if "://" in text or ("@" in text and ":" in text):  # user@host:path is ssh's
         return text
     path = os.path.abspath(os.path.expanduser(text))

@@ -88,11 +88,11 @@ def _lists(base: Mapping[str, str], stack: StackPaths, host: CannHost) -> Iterat
             if ":" in entry:
                 raise DoctorError(f"{entry}: {name} cannot hold a path with a colon")
         if entries:
-            kept = _entries_to_keep(base.get(name, ""), host)
+            old = _entries_to_keep(base.get(name, ""), host)
             if name == "PYTHONPATH" and stack.modules:
-                kept = [entry for entry in kept if not _is_tree(entry, host)]
+                old = [entry for entry in old if not _is_tree(entry, host)]
             end = stub(host) if name == "LD_LIBRARY_PATH" else []
-            yield Change(name, _join_entries(name, [*entries, *kept, *end]), _WHY[name])
+            yield Change(name, _join_entries(name, [*entries, *old, *end]), _WHY[name])
 
 
 def _join_entries(name: str, entries: Iterable[str]) -> str:

@@ -27,14 +27,14 @@ class Outcome:
 
 
 class Steps:
-    """Shows nothing; who does overrides ``planned``, ``show`` and ``ended``.
+    """Shows nothing; who does overrides ``show_plan``, ``show`` and ``ended``.
 
     ``changed``: a step has changed the stack.
     """
 
     changed = False
 
-    def planned(self, plan: Plan, *, finished: bool) -> None:
+    def show_plan(self, plan: Plan, *, finished: bool) -> None:
         """A plan was made; what raises here stops it. ``finished``: it was built before."""
 
     @contextlib.contextmanager
@@ -42,7 +42,7 @@ class Steps:
         """Enclose a step that has something to do; ``folders`` grow while it runs."""
         yield
 
-    def ended(self, outcome: Outcome) -> None:
+    def end(self, outcome: Outcome) -> None:
         """A step has ended, with or without anything to do."""
         self.changed |= outcome.word in ("built", "repaired")
 
@@ -54,7 +54,7 @@ class Steps:
             with self.show(title, folders):
                 yield lambda word, detail: outcomes.append(Outcome(title, word, detail))
         except (DoctorError, OSError) as error:
-            self.ended(Outcome(title, "failed", str(error)))
+            self.end(Outcome(title, "failed", str(error)))
             raise
         for outcome in outcomes:
-            self.ended(outcome)
+            self.end(outcome)

@@ -61,25 +61,25 @@ class Download(NamedTuple):
 class Pip:
     """pip of a virtual environment. ``base`` is the interpreter that makes the environment."""
 
-    place: Path
+    folder: Path
     base: str
     runner: Runner
 
     @property
     def python(self) -> str:
-        return str(self.place / "bin" / "python")
+        return str(self.folder / "bin" / "python")
 
     def exists(self) -> bool:
         return os.access(self.python, os.X_OK)
 
     def make(self, *, beside: bool) -> None:
         """``beside``: what the base interpreter has can be imported too. Raises CommandError."""
-        title = f"python -m venv {self.place}"
+        title = f"python -m venv {self.folder}"
         more = ["--system-site-packages"] if beside else []
-        command = [self.base, "-m", "venv", *more, str(self.place)]
+        command = [self.base, "-m", "venv", *more, str(self.folder)]
         self.runner.run(command, title=title, deadline=_MAKE)
 
-    def pinned(
+    def pin(
         self, scratch: Path, pins: Sequence[str], indexes: Mapping[str, Sequence[str]]
     ) -> list[Path]:
         """The files of exact versions, before anything is resolved.
@@ -118,14 +118,14 @@ class Pip:
         files = self._empty(scratch)
         bounds.write_text("".join(f"{constraint}\n" for constraint in constraints), "utf-8")
         try:
-            self._download(scratch, requirements, ["-c", str(bounds), *self._dated(as_of)])
+            self._download(scratch, requirements, ["-c", str(bounds), *self._day_options(as_of)])
         except CommandError as error:
             if _NO_DATES in error.output:
                 raise UndatedError(error.output) from error
             raise
-        return [self._built(scratch, path) for path in sorted(files.iterdir())]
+        return [self._build(scratch, path) for path in sorted(files.iterdir())]
 
-    def _dated(self, as_of: str) -> list[str]:
+    def _day_options(self, as_of: str) -> list[str]:
         """The option of pip for a day, and a pip that has it. Raises UndatedError."""
         if not as_of:
             return []
@@ -154,7 +154,7 @@ class Pip:
         if built := [wheel.name for wheel in missing if wheel.source]:
             options += ["--no-binary", ",".join(built)]
         self._download(scratch, lines, options)
-        return [self._built(scratch, path) for path in sorted(files.iterdir())]
+        return [self._build(scratch, path) for path in sorted(files.iterdir())]
 
     def _empty(self, scratch: Path) -> Path:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -168,7 +168,7 @@ class Pip:
         arguments = ["download", "-q", *options, "-d", str(scratch / "files"), "-r", str(path)]
         self._pip(arguments, "pip download", _RESOLVE, scratch)
 
-    def _built(self, scratch: Path, file: Path) -> Download:
+    def _build(self, scratch: Path, file: Path) -> Download:
         """A wheel as it is; of a source distribution its wheel."""
         if file.suffix == ".whl":
             return Download(file)
@@ -190,16 +190,16 @@ class Pip:
         Where there is nothing to build, as in MindSpeed, no build is started: setuptools looks at
         every file once for every package then, which takes it 20 s there.
         """
-        declared = self._declared(folder)
+        declared = self._read_setup(folder)
         if declared is None:
             options = ["--no-index", "--no-deps", "--no-build-isolation"]
             self._pip(["install", "-q", *options, "-e", str(folder)], f"pip install -e {folder}")
             return
         self.install([link_checkout(scratch, declared, folder)], over=True)
-        for info in self.place.glob(f"lib/python3*/site-packages/{declared.stem}.dist-info"):
+        for info in self.folder.glob(f"lib/python3*/site-packages/{declared.stem}.dist-info"):
             (info / "direct_url.json").write_bytes(reference(folder))
 
-    def _declared(self, folder: Path) -> Declared | None:
+    def _read_setup(self, folder: Path) -> Declared | None:
         """What setup.py declares; None where there is more to do than to point to the folder."""
         if (folder / "pyproject.toml").is_file() or not (folder / "setup.py").is_file():
             return None
@@ -240,7 +240,7 @@ def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> Comm
     return CommandError("pip download", f"{text}; {remedy} / {error.output}")
 
 
-def kept_path(prefix: Prefix, wheel: Wheel) -> Path:
+def wheel_path(prefix: Prefix, wheel: Wheel) -> Path:
     """Where a prefix keeps a wheel."""
     return prefix.wheels / wheel.sha256 / wheel.file
 
@@ -255,11 +255,11 @@ def keep(prefix: Prefix, files: Iterable[Download]) -> tuple[Wheel, ...]:
     wheels = []
     for file, source in files:
         wheel = describe_wheel(file, source)
-        path = kept_path(prefix, wheel)
+        path = wheel_path(prefix, wheel)
         path.parent.mkdir(parents=True, exist_ok=True)
         _move(file, path)
         wheels.append(wheel)
-    return tuple(sorted(wheels, key=lambda one: one.name))
+    return tuple(sorted(wheels, key=lambda wheel: wheel.name))
 
 
 def _move(file: Path, path: Path) -> None:
@@ -278,7 +278,7 @@ def _move(file: Path, path: Path) -> None:
 def intact(prefix: Prefix, wheel: Wheel) -> bool:
     """Whether the prefix has the wheel, as it was when it was kept."""
     try:
-        return hash_file(kept_path(prefix, wheel)) == wheel.sha256
+        return hash_file(wheel_path(prefix, wheel)) == wheel.sha256
     except OSError:
         return False
 

@@ -15,7 +15,7 @@ def test_what_was_no_step_has_no_time_of_the_step_before(
     display = SetupDisplay(Prefix(tmp_path), quiet=False, yes=True)
     with display.step("environment") as done:
         done("built", "2 wheels")
-    display.ended(Outcome("helpers_cpp", "built", "helpers_cpp.so"))
+    display.end(Outcome("helpers_cpp", "built", "helpers_cpp.so"))
     lines = capsys.readouterr().err.splitlines()
     assert lines[1].startswith("built     environment: 2 wheels  (")
     assert lines[2] == "built     helpers_cpp: helpers_cpp.so"

@@ -39,8 +39,8 @@ from ascend_doctor.provision.wheels import (
     hash_file,
     intact,
     keep,
-    kept_path,
     requirements_of,
+    wheel_path,
 )
 
 COMMIT, OTHER = "a" * 40, "b" * 40
@@ -386,7 +386,7 @@ def test_a_checkout_with_nothing_to_build_is_installed_by_reference(
     subprocess.run(make, check=True, timeout=120)
     (library,) = (tmp_path / "venv").glob("lib/*/site-packages")
     (library / "setuptools.pth").write_text(sysconfig.get_path("purelib"))
-    pip = Pip(place=tmp_path / "venv", base=sys.executable, runner=Runner())
+    pip = Pip(folder=tmp_path / "venv", base=sys.executable, runner=Runner())
     for _ in range(2):  # over itself, too
         pip.install_editable(project, tmp_path / "scratch")
     done = subprocess.run(
@@ -566,7 +566,7 @@ def test_kept_wheels_are_hashed_again_and_may_lie_on_another_disk(
     monkeypatch.setattr(Path, "replace", elsewhere)
     (wheel,) = keep(prefix, [Download(tmp_path / "a-1-py3-none-any.whl")])
     assert intact(prefix, wheel)
-    kept_path(prefix, wheel).write_text("changed")
+    wheel_path(prefix, wheel).write_text("changed")
     assert not intact(prefix, wheel)
-    kept_path(prefix, wheel).unlink()
+    wheel_path(prefix, wheel).unlink()
     assert not intact(prefix, wheel)

@@ -41,19 +41,21 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def test_a_proof_is_told_in_one_line() -> None:
-    assert PASSED.told == (
+    assert PASSED.summary == (
         "level 1 on a simulated NPU on 2026-11-22: 1 probe, 0 documented import checks"
     )
     failed = msgspec.structs.replace(PASSED, simulated=False, failed=("a: no", "b: no"))
-    assert failed.told == "level 1 on this machine on 2026-11-22: a: no; b: no"
-    assert LOCK.told_proof == "never run"
+    assert failed.summary == "level 1 on this machine on 2026-11-22: a: no; b: no"
+    assert LOCK.proof_summary == "never run"
     assert not LOCK.failed
 
 
 def test_a_lock_keeps_its_proof(tmp_path: Path) -> None:
-    lock = msgspec.structs.replace(LOCK, proof=PASSED, as_of="2026-06-07", kept={"torch": "2.7.1"})
+    torch = {"torch": "2.7.1"}
+    lock = msgspec.structs.replace(LOCK, proof=PASSED, as_of="2026-06-07", preserved=torch)
     locks.write(tmp_path / locks.FILE, lock)
     assert locks.read(tmp_path) == lock
+    assert "kept:\n  torch: 2.7.1\n" in (tmp_path / locks.FILE).read_text()
 
 
 def test_a_stack_that_fails_its_proof_is_not_put_in_use(world: World, tmp_path: Path) -> None:
@@ -146,13 +148,13 @@ def test_the_day_is_that_of_the_youngest_row(tmp_path: Path, world: World) -> No
 def test_a_pin_that_no_index_has_names_the_index_of_the_documents(tmp_path: Path) -> None:
     env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
     runner = Runner(env=env | {"PIP_FIND_LINKS": str(tmp_path)})
-    pip = Pip(place=Path(sys.prefix), base=sys.executable, runner=runner)
+    pip = Pip(folder=Path(sys.prefix), base=sys.executable, runner=runner)
     pin, url = "no-such-torch==2.7.1+cpu", "https://index.example/whl/cpu"
     with pytest.raises(CommandError, match=url) as told:
-        pip.pinned(tmp_path / "scratch", [pin], {pin: (url,)})
+        pip.pin(tmp_path / "scratch", [pin], {pin: (url,)})
     assert "PIP_FIND_LINKS" in str(told.value)
     with pytest.raises(CommandError) as told:
-        pip.pinned(tmp_path / "scratch", [pin], {})
+        pip.pin(tmp_path / "scratch", [pin], {})
     assert url not in str(told.value)
 
 
@@ -160,7 +162,7 @@ class Listed(Steps):
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
 
-    def ended(self, outcome: Outcome) -> None:
+    def end(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
 
 
