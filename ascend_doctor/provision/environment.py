@@ -21,8 +21,11 @@ from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.steps import Outcome
 
 _PROVE = 120.0
+# The current folder is no part of the stack. The answer stands last: a sitecustomize may print.
 _WHERE = """
-import importlib.util as u, json, sys
+import sys
+sys.path[:] = filter(None, sys.path)
+import importlib.util as u, json
 def where(name):
     try:
         spec = u.find_spec(name)
@@ -226,7 +229,7 @@ class VirtualEnvironment:
             deadline=_PROVE,
             shell=self.options.environment(self.folder, self.plan.lock),
         )
-        for name, load in json.loads(answer).items():
+        for name, load in json.loads(answer.rstrip().rpartition("\n")[2]).items():
             root = self.folder / trees[name]
             if load is None or root not in Path(load).parents:
                 raise DataError(f"{name} is imported from {load or 'nowhere'}, not from {root}")

@@ -19,6 +19,8 @@ _SOURCE = "src/megatron-lm/megatron/core/datasets/helpers.cpp"
 _COMPILE = 300.0
 _COMPILERS = ("c++", "g++", "clang++")
 _ASK = """
+import sys
+sys.path[:] = filter(None, sys.path)  # the current folder
 import json, sysconfig, pybind11
 paths = [sysconfig.get_path("include"), pybind11.get_include()]
 print(json.dumps([sysconfig.get_config_var("EXT_SUFFIX"), paths]))

@@ -132,6 +132,17 @@ def test_env_of_the_stack_names_its_trees(world: World, prefix: Path) -> None:
     )
 
 
+def test_imports_are_looked_for_as_in_a_shell(world: World, tmp_path: Path) -> None:
+    """What stands on the user's PYTHONPATH counts there, but for another tree of Megatron."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.mkdir()
+    (mine / "sitecustomize.py").write_text("print('hello')\n")
+    (other / "megatron/core").mkdir(parents=True)
+    place = tmp_path / "p"
+    done = world.setup("0.15.3", place, PYTHONPATH=f"{other}:{mine}")
+    assert (place / "current" / locks.FILE).is_file(), done.stderr
+
+
 # ---------------------------------------------------------------- again
 
 
