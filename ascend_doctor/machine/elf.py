@@ -1,5 +1,7 @@
 """What the loader reads of a shared library: its dynamic section and its symbols, by elf(5).
 
+Of what is no library yet, as a compiler leaves it, the symbols.
+
 Both processors that CANN exists for are 64 bit, little endian. The files are large (0.4 GB of
 libtorch_cpu.so), the questions small: a symbol is looked up in the hash table of the library, as
 the loader does. elftools takes 25 times as long for all symbols of torch_npu.
@@ -14,7 +16,7 @@ from typing import NamedTuple
 
 MACHINES = {62: "x86_64", 183: "aarch64"}  # EM_X86_64, EM_AARCH64
 _LOAD, _DYNAMIC = 1, 2  # program headers
-_DYNSYM = 11  # section header
+_STATIC, _DYNSYM = 2, 11  # section headers
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _SONAME, _RPATH, _RUNPATH = 1, 4, 5, 6, 14, 15, 29
 _GNU_HASH = 0x6FFFFEF5
 _VERNEED, _VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
@@ -58,6 +60,9 @@ class Elf:
             len(self._data) if (offset := self._offset(tag)) is None else offset
             for tag in (_SYMTAB, _STRTAB)
         )
+        self._kind = _DYNSYM if self._tags else _STATIC
+        if self._kind == _STATIC and (section := self._section(_STATIC)):
+            self._table, _, self._names = section
         machine = self._number(_U16, 18)
         self.machine = MACHINES.get(machine, str(machine))
 
@@ -166,16 +171,24 @@ class Elf:
 
     def _symbol_count(self) -> int:
         """By the section header, which stripping leaves in place, else by the old hash table."""
+        if section := self._section(self._kind):
+            return section[1] // _SYMBOL.size
+        old = self._offset(_HASH)
+        return self._number(_U32, old + 4) if old is not None else 0
+
+    def _section(self, kind: int) -> tuple[int, int, int] | None:
+        """Offset and size of a table of symbols, and the offset of its names."""
         start, size, count = (
             self._number(_U64, 40),
             self._number(_U16, 58),
             self._number(_U16, 60),
         )
         for number in range(start, start + size * count, size or 1):
-            if self._number(_U32, number + 4) == _DYNSYM:
-                return self._number(_U64, number + 32) // _SYMBOL.size
-        old = self._offset(_HASH)
-        return self._number(_U32, old + 4) if old is not None else 0
+            if self._number(_U32, number + 4) == kind:
+                names = start + size * self._number(_U32, number + 40)
+                offset, length = self._number(_U64, number + 24), self._number(_U64, number + 32)
+                return offset, length, self._number(_U64, names + 24)
+        return None
 
     def _segments(self) -> tuple[list[tuple[int, int, int]], tuple[int, int]]:
         """(address, size, offset) of what is loaded, and (offset, size) of the dynamic section."""

@@ -59,6 +59,14 @@ def test_symbols_of_a_shared_object(library: Library, tmp_path: Path) -> None:
     assert operators(made) == {"aclnnMul"}
 
 
+def test_symbols_of_what_a_compiler_leaves(library: Library) -> None:
+    made = library("part.o", "int away(void); int shown(void) { return away(); }", "-c")
+    symbols = read_elf(made)
+    assert "shown" in symbols.defined
+    assert "away" in symbols.undefined
+    assert symbols.needed == ()
+
+
 def test_what_is_no_elf_is_named(tmp_path: Path) -> None:
     path = tmp_path / "text.so"
     path.write_text("no ELF")
