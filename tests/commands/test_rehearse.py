@@ -81,6 +81,7 @@ def test_a_stack_of_setup_is_rehearsed_with_its_variables(
                 url="https://example.org/u.git",
             ),
         ),
+        pythonpath=("src/megatron-lm",),
         wheels=(),
         settings=(Setting(name="TASK_QUEUE_ENABLE", value="1", why="a test"),),
         venv=str(examined_python.parent.parent),
