@@ -9,8 +9,8 @@ import pytest
 from tests import house
 
 # Where the house stands. A change that makes a number smaller lowers it here.
-BANNED = 3409
-PARTICIPLES = 230
+BANNED = 3319
+PARTICIPLES = 210
 TWICE = 8
 LONG = 3
 MEDIAN_LINES = 130
