@@ -718,18 +718,21 @@ class Launch(Section, frozen=True, kw_only=True):
     ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty.
     ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
     of flags without a value the value is "", and UNTOLD stands for what could not be told.
-    ``flags`` are the names of all options that begin with two dashes, as they were written;
-    no other value is kept, but that of PYTHONPATH. ``partial``: options may have been given that
-    are not seen, ``open_environment``: variables. ``unresolved`` are the expressions that made it
-    so, with the option that each gives (``argument``). ``unexported`` are variables of the matrix
-    that the script assigns for itself alone and does not use. ``places`` are those of options and
-    variables in the file.
+    ``flags`` are the names of all options that begin with two dashes, as they were written,
+    ``keys`` the dotted ones of Hydra; ``values`` are those that lint compares with what Megatron-LM
+    takes, by these names. No other value is kept, but that of PYTHONPATH.
+    ``partial``: options may have been given that are not seen, ``open_environment``: variables.
+    ``unresolved`` are the expressions that made it so, with the option that each gives
+    (``argument``). ``unexported`` are variables of the matrix that the script assigns for itself
+    alone and does not use. ``places`` are those of options and variables in the file.
     """
 
     given: bool = False
     program: str = ""
     options: dict[str, str] = {}
     flags: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    values: dict[str, str] = {}
     partial: bool = False
     open_environment: bool = False
     unresolved: tuple[Spot, ...] = ()
@@ -747,6 +750,26 @@ class Script(Section, frozen=True, kw_only=True):
 
     imports: tuple[Spot, ...] = ()
     calls: tuple[Spot, ...] = ()
+
+
+class ShellMark(Part, frozen=True, kw_only=True):
+    """A place in a shell script that breaks it.
+
+    ``rule`` is a rule of shellcheck (SC1101) or of the doctor's own reading; ``text`` is what
+    stands there, ``near`` what was probably meant.
+    """
+
+    rule: str
+    text: str = ""
+    near: str = ""
+    place: Place
+
+
+class ShellScript(Section, frozen=True, kw_only=True):
+    """A shell script as text. ``unjudged`` says why shellcheck did not read it, "" if it did."""
+
+    marks: tuple[ShellMark, ...] = ()
+    unjudged: str = ""
 
 
 class LockedCheckout(Part, frozen=True, kw_only=True):
@@ -838,6 +861,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     holders: Holders | None = None
     launch: Launch | None = None
     script: Script | None = None
+    shell_script: ShellScript | None = None
     stack_lock: StackLock | None = None
     gaps: tuple[Gap, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
@@ -870,6 +894,7 @@ SECTIONS: dict[str, type[Section]] = {
     "holders": Holders,
     "launch": Launch,
     "script": Script,
+    "shell_script": ShellScript,
     "stack_lock": StackLock,
 }
 _NAMES = {section: name for name, section in SECTIONS.items()}

@@ -44,7 +44,7 @@ _ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
 # Of verl's roles the actor is trained; the others have sizes of their own.
 _OTHER_ROLE = re.compile(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
 _PROGRAMS = (
-    (re.compile(r"(^|/)pretrain_[\w.]+\.py$"), "megatron"),
+    (re.compile(r"(^|/)(?:pre|post)train_[\w.]+\.py$"), "megatron"),
     (re.compile(r"(^|/)megatron$"), "megatron-swift"),
     (re.compile(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
     (re.compile(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),

@@ -19,6 +19,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import MOST_BYTES, LintInput, of_command, read, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.redact import Redactor, local_key
 from ascend_doctor.report import Report, verdict
 
@@ -94,9 +95,9 @@ def _of_files(files: Sequence[str], rows: Catalog) -> Iterator[LintInput]:
             content = sys.stdin.buffer.read(MOST_BYTES + 1)
             if len(content) > MOST_BYTES:
                 raise DataError(f"standard input is larger than {MOST_BYTES >> 20} MiB")
-            yield from subjects("-", content, rows)
+            yield from subjects("-", content, rows, run_shellcheck)
         else:
-            yield from subjects(path, read(path), rows)
+            yield from subjects(path, read(path), rows, run_shellcheck)
 
 
 def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:

@@ -102,7 +102,7 @@ def commands(
     """
     walker = _Walker(SourcedFile("", source), follow)
     walker.walk()
-    return tuple(walker.found)
+    return tuple(walker.shell_commands)
 
 
 @functools.cache
@@ -113,9 +113,14 @@ def _parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
+def syntax_tree(source: bytes) -> Any:
+    """The root of the tree that tree-sitter makes of a script."""
+    return _parser().parse(source).root_node
+
+
 class _Walker:
     def __init__(self, source: SourcedFile, follow: Callable[[str], SourcedFile | None]) -> None:
-        self.found: list[ShellCommand] = []
+        self.shell_commands: list[ShellCommand] = []
         self._source = source
         self._follow = follow
         self._lines = source.content.split(b"\n")
@@ -129,12 +134,12 @@ class _Walker:
         }
 
     def walk(self) -> None:
-        self.run(_parser().parse(self._source.content).root_node, 0)
+        self.run(syntax_tree(self._source.content), 0)
 
     def _enter(self, source: SourcedFile) -> None:
         """Go through a sourced file, as if it stood here."""
         inner = _Walker(source, self._follow)
-        inner.found, inner._functions = self.found, self._functions
+        inner.shell_commands, inner._functions = self.shell_commands, self._functions
         inner._state, inner._depth = self._state, self._depth + 1
         inner._used |= self._used
         inner.walk()
@@ -143,7 +148,7 @@ class _Walker:
     # ------------------------------------------------------------ statements
 
     def run(self, node: Any, depth: int) -> None:
-        if depth > _MOST_DEPTH or len(self.found) >= _MOST_COMMANDS:
+        if depth > _MOST_DEPTH or len(self.shell_commands) >= _MOST_COMMANDS:
             return
         handler = self._handlers().get(node.type)
         if handler is not None:
@@ -154,7 +159,7 @@ class _Walker:
 
     def _handlers(self) -> dict[str, Callable[[Any, int], None]]:
         return {
-            "variable_assignment": self._assigned,
+            "variable_assignment": self._assign_node,
             "declaration_command": lambda node, _: self._declare(node),
             "unset_command": lambda node, _: self._unset(node),
             "command": self._command,
@@ -169,7 +174,7 @@ class _Walker:
             "comment": lambda *_: None,
         }
 
-    def _assigned(self, node: Any, _: int) -> None:
+    def _assign_node(self, node: Any, _: int) -> None:
         self._assign(node)
 
     def _assign(self, node: Any) -> str:
@@ -183,7 +188,7 @@ class _Walker:
             self._state.arrays[name] = (*before, *self._items(value))[:MOST_WORDS]
             self._state.values.pop(name, None)
             return name
-        start = self._place(value if value is not None else node)
+        start = self._position(value if value is not None else node)
         pieces = self._value(value, 0) if value is not None else ()
         if more:
             pieces = (*self._state.values.get(name, ()), *pieces)
@@ -260,41 +265,41 @@ class _Walker:
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None and name.type == "variable_name":
                     content = self._value(value, 0) if value is not None else ()
-                    spot = self._place(child)
+                    spot = self._position(child)
                     own[self._text(name)] = word(content, *spot)
             elif child.type == "command_name":
                 words += self._words(child.named_children[0] if child.named_children else child)
             elif not child.type.endswith("redirect"):
                 words += self._words(child)
-        self._called(words[:MOST_WORDS], own, depth)
+        self._call(words[:MOST_WORDS], own, depth)
 
-    def _called(self, found: list[Word], own: dict[str, Word], depth: int) -> None:
-        if not found:
+    def _call(self, call: list[Word], own: dict[str, Word], depth: int) -> None:
+        if not call:
             return
-        name = found[0].text
+        name = call[0].text
         if name in {"source", "."}:
-            self._sourced(found[1] if len(found) > 1 else found[0])
+            self._source_file(call[1] if len(call) > 1 else call[0])
         elif name in {"read", "mapfile", "readarray", "getopts"}:
-            for word in found[1:]:
+            for word in call[1:]:
                 source = f"{name} {word.text}"
                 self._state.values[word.text] = untold(word.line, word.column, source, word.file)
         elif name == "eval":
             split = [
                 part
-                for word in found[1:]
+                for word in call[1:]
                 for part in words(
                     (Piece(word.text, word.line, word.column, _sources(word), word.file),)
                 )
             ]
-            self._called(split, own, depth)
+            self._call(split, own, depth)
         elif name in self._functions and self._calls < _MOST_CALLS:
             self._calls += 1
             self.run(self._functions[name], depth + 1)
             self._calls -= 1
         else:
-            self._add(found, own)
+            self._add(call, own)
 
-    def _sourced(self, target: Word) -> None:
+    def _source_file(self, target: Word) -> None:
         """What a sourced file does here: nothing that matters, what it says, or anything."""
         name = spelt(target)
         if changes_nothing(name):
@@ -309,13 +314,13 @@ class _Walker:
     def _add(self, words: list[Word], own: dict[str, Word]) -> None:
         state = self._state
         values = {name: word(value, 1, 1) for name, value in state.values.items()}
-        exported = {name: one for name, one in values.items() if name in state.exported}
+        exported = {name: content for name, content in values.items() if name in state.exported}
         inner = {
-            name: one
-            for name, one in values.items()
+            name: content
+            for name, content in values.items()
             if name not in state.exported and name not in own and name not in self._used
         }
-        self.found.append(
+        self.shell_commands.append(
             ShellCommand(
                 tuple(words), {**exported, **own}, inner, bool(option_lists(words)), state.sourced
             )
@@ -342,7 +347,7 @@ class _Walker:
             child.type in {"string", "raw_string"} for child in node.named_children
         ):
             return list(words(self._value(node, 0)))
-        return [word(self._value(node, 0), *self._place(node))]
+        return [word(self._value(node, 0), *self._position(node))]
 
     def _array(self, node: Any) -> tuple[Word, ...] | None:
         """The items of "${NAME[@]}"; None for anything else."""
@@ -361,10 +366,10 @@ class _Walker:
 
     def _many(self, node: Any) -> Word:
         """Words that only the running shell knows."""
-        return Word(UNTOLD, *self._place(node), self._open(node), self._source.name, many=True)
+        return Word(UNTOLD, *self._position(node), self._open(node), self._source.name, many=True)
 
     def _value(self, node: Any, depth: int) -> Value:  # noqa: PLR0911 - one a kind of node
-        line, column = self._place(node)
+        line, column = self._position(node)
         if depth > _MOST_DEPTH:
             return self._open(node)
         kind = node.type
@@ -416,7 +421,7 @@ class _Walker:
     def _open(self, node: Any) -> Value:
         """What only the running shell knows, and the expression that stands for it."""
         source = " ".join(self._text(node).strip('"').split())[:_MOST_SHOWN]
-        return untold(*self._place(node), source, self._source.name)
+        return untold(*self._position(node), source, self._source.name)
 
     def _variable(self, name: str, node: Any) -> Value:
         if name in self._state.values:
@@ -432,7 +437,7 @@ class _Walker:
     def _expansion(self, node: Any, depth: int) -> Value:
         """${NAME} and ${NAME:-default}; what else there is, only the shell knows."""
         if folder_of_script(self._text(node)):
-            return (self._piece(".", *self._place(node)),)
+            return (self._piece(".", *self._position(node)),)
         name_node = next(
             (
                 named_child
@@ -460,7 +465,7 @@ class _Walker:
 
     def _arithmetic(self, node: Any) -> Value:
         """Sums and products of numbers that are known."""
-        spot = self._place(node)
+        spot = self._position(node)
         inner = re.sub(r"^\$\(\(|\)\)$|^\$\[|\]$", "", self._text(node))
 
         def number(match: re.Match[str]) -> str:
@@ -476,7 +481,7 @@ class _Walker:
         content: bytes = node.text or b""
         return content.decode("utf-8", "replace")
 
-    def _place(self, node: Any) -> tuple[int, int]:
+    def _position(self, node: Any) -> tuple[int, int]:
         return node.start_point[0] + 1, self._column(node.start_point)
 
     def _column(self, point: Any) -> int:

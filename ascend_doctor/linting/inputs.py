@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from ascend_doctor.collect.environment import misspelt
 from ascend_doctor.collect.launch import Said, launch, read_options, takes_value
-from ascend_doctor.facts import UNTOLD, Environment, Launch, Script, Spot
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import (
+    UNTOLD,
+    Environment,
+    Launch,
+    Script,
+    ShellMark,
+    ShellScript,
+    Spot,
+)
 from ascend_doctor.findings import Place
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.documents import containers, hydra, leaves
 from ascend_doctor.linting.positioned_text import Piece, Word
 from ascend_doctor.linting.python import script
+from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.matrix.catalog import Catalog
 
 MOST_BYTES = 4 << 20
+_HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
 _YAML = (".yaml", ".yml")
 _PYTHON = (".py",)
 
 
 class LintInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch, one set of variables, or one Python file."""
+    """One launch, one set of variables, one Python file, or one shell script as text."""
 
     file: str
     launch: Launch | None = None
     environment: Environment | None = None
     script: Script | None = None
+    shell_script: ShellScript | None = None
 
 
 def read(path: str) -> bytes:
@@ -38,8 +51,16 @@ def read(path: str) -> bytes:
     return read_bytes(path, MOST_BYTES)
 
 
-def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[LintInput, ...]:
-    """What there is to judge in a file, by its ending and its content. Never raises."""
+Shellcheck = Callable[[bytes, str], tuple[ShellMark, ...]]
+
+
+def subjects(
+    path: str, content: bytes, catalog: Catalog, shellcheck: Shellcheck | None = None
+) -> tuple[LintInput, ...]:
+    """What there is to judge in a file, by its ending and its content. Never raises.
+
+    ``shellcheck`` reads scripts as text; without it that is left out.
+    """
     ending = os.path.splitext(path)[1].lower()
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
     if ending in _PYTHON or text.startswith("#!/usr/bin/env python"):
@@ -47,16 +68,40 @@ def subjects(path: str, content: bytes, catalog: Catalog) -> tuple[LintInput, ..
         return (LintInput(file=path, script=inputs),) if inputs is not None else ()
     if ending in _YAML:
         return tuple(_documents(path, text, catalog))
-    return tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog, follow=follower(path)))
+    follow = follower(path)
+    launched = tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog, follow=follow))
+    if shellcheck is None:
+        return launched
+    as_text = _shell_script(path, content, catalog, shellcheck)
+    # A file without commands is no script.
+    return (
+        (LintInput(file=path, shell_script=as_text), *launched) if launched or as_text.marks else ()
+    )
+
+
+def _shell_script(
+    file: str, content: bytes, catalog: Catalog, shellcheck: Shellcheck
+) -> ShellScript:
+    """A script as text: what shellcheck says of it, and what its values give away."""
+    unjudged = ""
+    filled, marks = find_placeholders(content, file)
+    try:
+        marks = (*marks, *shellcheck(filled.replace(b"\r\n", b"\n"), file))
+    except Unknown as reason:
+        unjudged = str(reason)
+    outside = {variable.name for variable in catalog.variables.variables}
+    launched = launches(commands(filled.replace(b"\r\n", b"\n")))
+    own = own_marks(filled, launched, outside, file)
+    return ShellScript(marks=(*marks, *own), unjudged=unjudged)
 
 
 def of_command(words: Iterable[str], catalog: Catalog) -> LintInput:
     """A command that was given on the command line, as the shell has split it."""
-    column, found = 1, []
+    column, split = 1, []
     for word in words:
-        found.append(Word(word, 1, column))
+        split.append(Word(word, 1, column))
         column += len(word) + 1
-    command = ShellCommand(tuple(found), {}, {}, open=False)
+    command = ShellCommand(tuple(split), {}, {}, open=False)
     return _subject("command", command, catalog, lambda line, column: (line, column))
 
 
@@ -126,7 +171,7 @@ def _subject(
         launch_ = msgspec.structs.replace(launch_, program="verl")
     places: dict[str, Place] = {}
 
-    def place(piece: Word | Piece) -> Place:
+    def locate(piece: Word | Piece) -> Place:
         if piece.file:
             return Place(file=piece.file, line=piece.line, column=piece.column)
         line, column = moved(piece.line, piece.column)
@@ -134,35 +179,55 @@ def _subject(
 
     options = read_options(texts)
     for name, option in options.items():
-        places[name] = place(command.words[option.word])
-    for word in command.words:
-        if word.text.startswith("--"):
-            places[word.text.split("=")[0]] = place(word)
+        places[name] = locate(command.words[option.word])
+    places |= {name: locate(word) for word in command.words if (name := _option_name(word.text))}
     for name, value in command.exported.items():
-        places[name] = place(value)
+        places[name] = locate(value)
     exported = {**(outer or {}), **command.exported}
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
     path = exported.get("PYTHONPATH")
     lost = {name: word for name, word in command.own.items() if name in _read_by_training(catalog)}
     for name, value in lost.items():
-        places.setdefault(name, place(value))
+        places.setdefault(name, locate(value))
     launch_ = msgspec.structs.replace(
         launch_,
         places=places,
+        keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
+        values=_option_values(texts, catalog) if launch_.program == "megatron" else {},
         open_environment=bool(command.sourced),
-        unresolved=tuple(_unknown_spots(command, options, place)),
+        unresolved=tuple(_unknown_spots(command, options, locate)),
         pythonpath=path.text if path is not None else "",
         unexported=tuple(lost) if launch_.given else (),
     )
     return LintInput(file=file, launch=launch_, environment=_environment(file, exported, catalog))
 
 
+def _option_name(word: str) -> str:
+    """The option that a word gives, with its dashes, or the key of Hydra; "" for another word."""
+    key = _HYDRA.match(word)
+    if key:
+        return key.group(1)
+    return word.split("=", maxsplit=1)[0] if word.startswith("--") else ""
+
+
+def _option_values(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
+    """The values of options that take numbers, one of several words, or none, as they stand."""
+    values: dict[str, str] = {}
+    for word, following in zip(words, (*words[1:], "--"), strict=True):
+        name, _, value = word[2:].partition("=")
+        if word.startswith("--") and name in catalog.options.kinds:
+            if "=" not in word:
+                value = "" if following.startswith("--") else following
+            values[name] = value
+    return values
+
+
 def _unknown_spots(
-    command: ShellCommand, given: Mapping[str, Said], place: Callable[[Piece], Place]
+    command: ShellCommand, options_: Mapping[str, Said], locate: Callable[[Piece], Place]
 ) -> Iterator[Spot]:
     """The expressions in a command that only its shell knows, each with the option it gives."""
-    options = {option.word: name for name, option in given.items()}
+    options = {option.word: name for name, option in options_.items()}
     lists = option_lists(command.words)
     asked: dict[Piece, str] = {}
     for number, word in enumerate(command.words):
@@ -172,7 +237,7 @@ def _unknown_spots(
             asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
     for piece, name in asked.items():
-        yield Spot(name=piece.source, argument=name, place=place(piece))
+        yield Spot(name=piece.source, argument=name, place=locate(piece))
 
 
 def _read_by_training(catalog: Catalog) -> set[str]:

@@ -49,6 +49,7 @@ def findings(
         launch=subject.launch,
         environment=_laid_over(base.environment, subject.environment),
         script=subject.script,
+        shell_script=subject.shell_script,
     )
     # A check that has no subject in this file says nothing about it.
     mine = [check for check in chosen if _concerns(check, subject)]
@@ -82,7 +83,11 @@ def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: 
 
 
 def _concerns(check: Check, subject: LintInput) -> bool:
-    return (check.scope == "entry file") == (subject.script is not None)
+    if subject.shell_script is not None:
+        return check.scope == "shell script"
+    if subject.script is not None:
+        return check.scope == "entry file"
+    return check.scope == "launch"
 
 
 def _laid_over(machine_: Environment | None, own: Environment | None) -> Environment | None:
@@ -106,8 +111,8 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
         return finding
     places = subject.launch.places if subject.launch is not None else {}
     names = _names(finding)
-    place = next((places[name] for name in names if name in places), None)
-    return msgspec.structs.replace(finding, place=place or Place(file=subject.file, line=1))
+    where = next((places[name] for name in names if name in places), None)
+    return msgspec.structs.replace(finding, place=where or Place(file=subject.file, line=1))
 
 
 def _names(finding: Finding) -> Iterator[str]:
@@ -122,7 +127,7 @@ def unique(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     rest = [finding for finding in seen if finding.place is None]
 
     def key(finding: Finding) -> tuple[str, int, int]:
-        place = finding.place or Place(file="", line=0)
-        return place.file, place.line, place.column
+        where = finding.place or Place(file="", line=0)
+        return where.file, where.line, where.column
 
     return (*sorted(placed, key=key), *rest)

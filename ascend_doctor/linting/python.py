@@ -54,11 +54,11 @@ def _top(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _imports(node: ast.stmt, file: str) -> list[Spot]:
-    place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+    where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     if isinstance(node, ast.Import):
-        return [Spot(name=name.name, place=place) for name in node.names]
+        return [Spot(name=name.name, place=where) for name in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return [Spot(name=f"{node.module}.{name.name}", place=place) for name in node.names]
+        return [Spot(name=f"{node.module}.{name.name}", place=where) for name in node.names]
     return []
 
 
@@ -66,10 +66,10 @@ def _call(node: ast.Call, file: str) -> list[Spot]:
     name = _dot_name(node.func)
     if not name:
         return []
-    place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
-    spots = [Spot(name=name, place=place)]
+    where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+    spots = [Spot(name=name, place=where)]
     if node.args:
-        spots = [Spot(name=name, argument=_show_constant(node.args[0]), place=place)]
+        spots = [Spot(name=name, argument=_show_constant(node.args[0]), place=where)]
     for keyword in node.keywords:
         if keyword.arg:
             spot = Place(file=file, line=keyword.value.lineno, column=keyword.value.col_offset + 1)
@@ -80,9 +80,9 @@ def _call(node: ast.Call, file: str) -> list[Spot]:
 
 def _environment(node: ast.Assign, file: str) -> list[Spot]:
     """os.environ["NAME"] = ... as a call of os.environ."""
-    place = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+    where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     return [
-        Spot(name="os.environ", argument=_show_constant(target.slice), place=place)
+        Spot(name="os.environ", argument=_show_constant(target.slice), place=where)
         for target in node.targets
         if isinstance(target, ast.Subscript) and _dot_name(target.value) == "os.environ"
     ]

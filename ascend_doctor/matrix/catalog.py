@@ -23,6 +23,7 @@ from ascend_doctor.matrix.schema import (
     Flags,
     Hazards,
     KnownFailure,
+    Options,
     Rows,
     Stack,
     Variables,
@@ -151,6 +152,10 @@ class Catalog:
     @functools.cached_property
     def flags(self) -> Flags:
         return load(self.single("flags.yaml")[-1], Flags)
+
+    @functools.cached_property
+    def options(self) -> Options:
+        return load(self.single("options.yaml")[-1], Options)
 
     @functools.cached_property
     def hazards(self) -> Hazards:

@@ -378,6 +378,31 @@ class Flags(Row, frozen=True, kw_only=True):
         return self.versions if name in self.every else self.some.get(name, ())
 
 
+class OptionTable(Row, frozen=True, kw_only=True):
+    """The options of a framework, of all its ``commits`` (by ref) together."""
+
+    name: str
+    repository: str
+    commits: dict[str, str]
+    options: frozenset[str]
+
+
+class Options(Row, frozen=True, kw_only=True):
+    """``matrices/options.yaml``: options beside Megatron-LM's, and the values that its take.
+
+    ``kinds`` are int, float, flag, or the choices, each with a | behind it.
+    """
+
+    schema: int
+    tables: tuple[OptionTable, ...]
+    kinds: dict[str, str]
+    sources: Sources
+
+    def of(self, *names: str) -> frozenset[str]:
+        """The options of these tables together."""
+        return frozenset().union(*(table.options for table in self.tables if table.name in names))
+
+
 class Hazard(Row, frozen=True, kw_only=True):
     """A name on PyPI that is not what its name says. ``kind``: placeholder or unrelated."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 import re
 from collections.abc import Iterator
@@ -29,8 +28,6 @@ _CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
 _MOE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/moe/moe_layer.py"
 _MEGATRON = frozenset({"megatron", "megatron-swift", "verl"})
-# A slip of a letter or a hyphen in an option; shorter ones are less alike.
-_ALIKE = 0.92
 # Each takes another way of giving layers to stages, so that they need not divide.
 _UNEVEN = (
     *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers", "noop_layers"),
@@ -470,47 +467,3 @@ def verl_on_npu(case: Case) -> Iterator[Finding]:
             refs=("verl-project/verl@main:verl/utils/megatron/router_replay_patch.py",),
             place=at(case, "router_replay.mode"),
         )
-
-
-@check("run-flags-known", "Megatron-LM has the options in the version that is used", scope="launch")
-def run_flags_known(case: Case) -> Iterator[Finding]:
-    """Options of Megatron-LM's scripts come and go between versions; argparse stops at them.
-
-    The options of each version are kept as data. An option that other versions have is an error;
-    one that none has, and that MindSpeed does not add, is reported where it looks like a known one.
-    """
-    options(case)
-    launch = case.need(Launch)
-    if launch.program != "megatron":
-        raise NotApplicable("the launch command does not start a script of Megatron-LM")
-    table, newest = case.catalog.flags, version(case)
-    if not newest:
-        raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
-    listed = table.listed(newest)
-    if not listed:
-        raise Unknown(f"no row has the options of Megatron-LM {newest}")
-    have, source = table.of(listed), table.read_in(listed)
-    for name in launch.flags:
-        if name in have or name in table.mindspeed or name in table.launcher:
-            continue
-        others = table.versions_with(name)
-        close = difflib.get_close_matches(name, have, n=1, cutoff=_ALIKE)
-        spot = launch.places.get(f"--{name}")
-        if others:
-            yield error(
-                f"Megatron-LM {newest} has no option --{name}",
-                found=f"--{name}",
-                wanted=f"Megatron-LM {', '.join(others)}, or another option",
-                because="argparse stops at an option that it does not know.",
-                refs=source,
-                place=spot,
-            )
-        elif close:
-            yield error(
-                f"No Megatron-LM has an option --{name}",
-                found=f"--{name}",
-                wanted=f"--{close[0]}",
-                because="argparse stops at an option that it does not know.",
-                refs=source,
-                place=spot,
-            )

@@ -1,0 +1,177 @@
+"""Options of a launch by their names and values: known, misspelt, or of another release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ascend_doctor.checks.launch.options import options, version
+from ascend_doctor.errors import NotApplicable, Unknown
+from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.judge import Case, check, error, unknown
+from ascend_doctor.judging.spelling import slip_of
+
+_FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
+_SWIFT = ("ms-swift", "trl", "transformers")
+_STOPS = "argparse stops at an option that it does not know."
+_SHOWN = 8
+# A script of a fork has options of its own; where they are this many, near misses are no mistakes.
+_LEAST_KNOWN = 0.75
+_FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
+_INT = re.compile(r"[-+]?\d+(_\d+)*")
+
+
+@check("run-flags-known", "Megatron-LM has the options in the version that is used", scope="launch")
+def run_flags_known(case: Case) -> Iterator[Finding]:
+    """Options of Megatron-LM's scripts come and go between versions; argparse stops at them.
+
+    The options of each version are kept as data, and those that MindSpeed, MindSpeed-LLM,
+    MindSpeed-MM and torchrun add. One that other versions have is an error, and so is one that
+    differs from a known one by a letter or two. One that none of them has may belong to the script
+    that is launched: then nobody but that script can tell.
+    """
+    options(case)
+    launch = case.need(Launch)
+    if launch.program != "megatron":
+        raise NotApplicable("the launch command does not start a script of Megatron-LM")
+    table, newest = case.catalog.flags, version(case)
+    listed = table.listed(newest) if newest else ""
+    if newest and not listed:
+        raise Unknown(f"no row has the options of Megatron-LM {newest}")
+    releases = (listed,) if listed else table.versions
+    have = frozenset().union(*(table.of(release) for release in releases))
+    source = tuple(url for release in releases for url in table.read_in(release))
+    added = case.catalog.options.of(*_FAMILY) | table.mindspeed | table.launcher
+    strange = [name for name in launch.flags if name not in have | added]
+    judged = f"Megatron-LM {newest}" if newest else f"Megatron-LM {releases[0]} to {releases[-1]}"
+    if not newest and len(strange) > (1 - _LEAST_KNOWN) * len(launch.flags):
+        raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
+    others = []
+    for name in strange:
+        releases = table.versions_with(name)
+        close = "" if releases else slip_of(name, have | added)
+        if not releases and not close:
+            others.append(name)
+            continue
+        right = f"--{close}" if close else f"Megatron-LM {', '.join(releases)}, or another option"
+        yield error(
+            f"No Megatron-LM has an option --{name}"
+            if close
+            else f"Megatron-LM {newest} has no option --{name}",
+            found=f"--{name}",
+            wanted=right,
+            because=_STOPS,
+            remedy=Remedy(summary=f"Write {right}") if close else None,
+            refs=source,
+            place=launch.places.get(f"--{name}"),
+        )
+    yield from _strangers(launch, others, f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM")
+
+
+def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
+    """One finding about all options that no table has."""
+    if names:
+        shown = ", ".join(f"--{name}" for name in names[:_SHOWN])
+        left = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield unknown(
+            f"Options that are not known to {where}",
+            found=shown + left,
+            because="They may belong to the script that is launched.",
+            place=launch.places.get(f"--{names[0]}"),
+        )
+
+
+@check("run-option-values", "Options have values that Megatron-LM takes", scope="launch")
+def run_option_values(case: Case) -> Iterator[Finding]:
+    """The parser stops at a word where a number belongs, and at a word that is not a choice.
+
+    A switch such as --bf16 takes no value; one behind it is an argument too many.
+    """
+    options(case)
+    launch = case.need(Launch)
+    if launch.program != "megatron":
+        raise NotApplicable("the launch command does not start a script of Megatron-LM")
+    kinds = case.catalog.options.kinds
+    for name, value in launch.values.items():
+        expected = "" if UNTOLD in value else _describe_kind(kinds.get(name, ""), value)
+        if expected:
+            yield error(
+                f"--{name} does not take {value!r}" if value else f"--{name} has no value",
+                found=f"--{name} {value}".rstrip(),
+                wanted=expected,
+                because="argparse stops at it.",
+                refs=tuple(source.url for source in case.catalog.options.sources),
+                place=launch.places.get(f"--{name}"),
+            )
+
+
+def _describe_kind(kind: str, value: str) -> str:
+    """What an option of this kind takes, where the value is something else."""
+    if kind == "int":
+        return "" if _INT.fullmatch(value) else "a whole number"
+    if kind == "float":
+        return "" if _FLOAT.fullmatch(value) else "a number"
+    if kind == "flag":
+        return f"no value behind it; {value!r} is one" if value else ""
+    choices = [choice for choice in kind.split("|") if choice]
+    return "" if not choices or value in choices else f"one of {', '.join(choices)}"
+
+
+@check("run-swift-options", "ms-swift has the options that are given", scope="launch")
+def run_swift_options(case: Case) -> Iterator[Finding]:
+    """ms-swift raises for options that none of its argument classes has.
+
+    Their fields are kept as data, with those of the classes of transformers and trl that they
+    extend. One that differs from a known one by a letter or two is an error.
+    """
+    options(case)
+    launch = case.need(Launch)
+    if launch.program not in {"swift", "megatron-swift"}:
+        raise NotApplicable("the launch command does not start ms-swift")
+    tables = case.catalog.options
+    known = {name.replace("-", "_") for name in tables.of(*_SWIFT)}
+    known |= {name.replace("-", "_") for name in case.catalog.flags.launcher}
+    others = []
+    for flag in launch.flags:
+        name = flag.replace("-", "_")
+        close = "" if name in known else slip_of(name, known)
+        if close:
+            yield error(
+                f"ms-swift has no option --{flag}",
+                found=f"--{flag}",
+                wanted=f"--{close}",
+                because="It raises for options that are left over.",
+                remedy=Remedy(summary=f"Write --{close}"),
+                refs=("modelscope/ms-swift@3602360a:swift/arguments",),
+                place=launch.places.get(f"--{flag}"),
+            )
+        elif name not in known:
+            others.append(flag)
+    yield from _strangers(launch, others, "ms-swift 3.8 to 4.5, transformers and trl")
+
+
+@check("run-verl-keys", "verl has the keys that are overridden", scope="launch")
+def run_verl_keys(case: Case) -> Iterator[Finding]:
+    """Hydra refuses to override a key that verl's configuration does not have.
+
+    The words of its keys are kept as data. A key behind a plus is added on purpose.
+    """
+    options(case)
+    launch = case.need(Launch)
+    if launch.program != "verl":
+        raise NotApplicable("the launch command does not start verl")
+    known = case.catalog.options.of("verl")
+    for key in launch.keys:
+        for word in () if key.startswith("+") else key.split("."):
+            close = "" if word in known else slip_of(word, known)
+            if close:
+                yield error(
+                    f"verl has no key {key}",
+                    found=word,
+                    wanted=close,
+                    because="Hydra stops: the key is not in the configuration.",
+                    remedy=Remedy(summary=f"Write {close}"),
+                    refs=("verl-project/verl@1dda039b:verl/trainer/config",),
+                    place=launch.places.get(key),
+                )

@@ -1,0 +1,50 @@
+"""Names that differ from a known one by a slip of the hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+_SHORTEST, _LONG = 5, 10
+# Letters that differ where two slips are the most: each replaces one by another.
+_MOST_LETTERS = 4
+
+
+def slip_of(name: str, known: Collection[str]) -> str:
+    """The known name that was probably meant; "" where none is near enough.
+
+    One letter more, less, other, or exchanged with its neighbour, in a name of ten letters two. A
+    number at the end makes another name, and so does a short name.
+    """
+    if len(name) < _SHORTEST:
+        return ""
+    hyphens = {each.replace("_", "-"): each for each in sorted(known)}
+    plain = name.replace("_", "-")
+    if plain in hyphens:
+        return hyphens[plain]
+    most = 2 if len(name) >= _LONG else 1
+    letters = Counter(plain)
+    near = [
+        (distance, each)
+        for each in hyphens
+        if abs(len(each) - len(plain)) <= most
+        and len(each) >= _SHORTEST
+        and each.rstrip("0123456789") != plain.rstrip("0123456789")
+        and sum(((letters - Counter(each)) + (Counter(each) - letters)).values()) <= _MOST_LETTERS
+        and (distance := edit_distance(plain, each)) <= most
+    ]
+    return hyphens[min(near)[1]] if near else ""
+
+
+def edit_distance(first: str, second: str) -> int:
+    """Letters to insert, delete, replace or exchange with the next (optimal string alignment)."""
+    before: list[int] = []
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
+        earlier, before, row = before, row, [i]
+        for j, target in enumerate(second, 1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != target))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == target:
+                best = min(best, earlier[j - 2] + 1)
+            row.append(best)
+    return row[-1]

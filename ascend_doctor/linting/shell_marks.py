@@ -1,0 +1,188 @@
+"""Mistakes in shell scripts that the values of their variables give away.
+
+shellcheck does not know that a script launches something, so it cannot tell an option from a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from ascend_doctor.facts import ShellMark
+from ascend_doctor.findings import Place
+from ascend_doctor.judging.spelling import slip_of
+from ascend_doctor.linting.bash import ShellCommand, syntax_tree
+
+_LEAST = 4
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_BRACED = re.compile(r"\{([A-Za-z_]\w*)\}")
+# A command that begins so is the rest of another one: an option, or a key of Hydra.
+_REST = re.compile(r"\"?\s*(--?[a-zA-Z][\w-]*|[\w@+]+(\.\w+)+=)")
+_EXPANSION = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
+# <path to data>, which the shell reads as two redirections. `sort <a >b` is none.
+_PLACEHOLDER = re.compile(
+    rb"(?<=[=:/ \t])<[A-Za-z][^<>|&;()$\"'`\n]*(?<![ \t])>(?=[\w/:,. \t\r\\]|$)"
+)
+_DEFAULTS = frozenset({":-", "-", ":=", "=", ":+", "+", ":?", "?"})
+
+
+def find_placeholders(content: bytes, file: str) -> tuple[bytes, tuple[ShellMark, ...]]:
+    """The script with letters in place of what is left to be filled in, and the marks of these.
+
+    Lines and columns stay, so that a reader of shell can go on behind them.
+    """
+    lines = content.split(b"\n")
+    marks: list[ShellMark] = []
+    for number, line in enumerate(lines):
+        for match in _PLACEHOLDER.finditer(line):
+            before = line[: match.start()]
+            if before.count(b'"') % 2 or before.count(b"'") % 2 or b"#" in before:
+                continue
+            column = len(before.decode("utf-8", "replace")) + 1
+            where = Place(file=file, line=number + 1, column=column)
+            text = match.group().decode("utf-8", "replace")
+            marks.append(ShellMark(rule="placeholder", text=text[:80], place=where))
+            filled = b"X" * len(match.group())
+            lines[number] = lines[number][: match.start()] + filled + line[match.end() :]
+            line = lines[number]  # noqa: PLW2901 - its length is the same
+    return b"\n".join(lines), tuple(marks)
+
+
+class _Names:
+    """The names that a script assigns and uses."""
+
+    def __init__(self, root: Any) -> None:
+        self.assigned: dict[str, str] = {}
+        self.used: dict[str, list[Any]] = {}
+        self.commands: list[Any] = []
+        self.substitutions: list[Any] = []
+        self._guarded: set[str] = set()
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            self._read(node)
+            waiting += node.children
+        for name in self._guarded:
+            self.used.pop(name, None)
+
+    def _read(self, node: Any) -> None:
+        kind = node.type
+        if kind == "variable_assignment":
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            if name is not None:
+                self.assigned.setdefault(_text(name), "" if value is None else _text(value))
+        elif kind in {"for_statement", "declaration_command", "unset_command"}:
+            for name in (_text(child) for child in node.children if child.type == "variable_name"):
+                self.assigned.setdefault(name, "")
+                self.used.setdefault(name, []).append(node)
+        elif kind in {"simple_expansion", "expansion"}:
+            self._expand(node)
+        elif kind == "command":
+            self.commands.append(node)
+        elif kind == "command_substitution":
+            self.substitutions.append(node)
+        elif kind == "arithmetic_expansion":
+            self.used |= {name: [] for name in _NAME.findall(_text(node)) if name not in self.used}
+
+    def _expand(self, node: Any) -> None:
+        for child in node.named_children:
+            if child.type == "subscript":
+                child = child.named_children[0]  # noqa: PLW2901 - the name within
+            if child.type == "variable_name":
+                self.used.setdefault(_text(child), []).append(node)
+                if any(mark.type in _DEFAULTS for mark in node.children):
+                    self._guarded.add(_text(child))
+                break
+
+
+def own_marks(
+    content: bytes, commands: Iterable[ShellCommand], outside: Collection[str], file: str
+) -> tuple[ShellMark, ...]:
+    """The marks of a script. Never raises.
+
+    ``commands`` are its launches, ``outside`` the names that need not be set in it.
+    """
+    lines = content.decode("utf-8", "replace").split("\n")
+    names = _Names(syntax_tree(content.replace(b"\r\n", b"\n")))
+    return (
+        *_find_carriage_returns(lines, file),
+        *_find_lost_lines(names, lines, file),
+        *_find_lost_dollars(names, commands, file),
+        *_parentheses(names, file),
+        *_unset(names, outside, file),
+    )
+
+
+def _find_carriage_returns(lines: list[str], file: str) -> Iterator[ShellMark]:
+    for number, line in enumerate(lines, 1):
+        if line.endswith("\r"):
+            where = Place(file=file, line=number, column=len(line))
+            yield ShellMark(rule="carriage-return", place=where)
+
+
+def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
+    """The line before a command that is the rest of another one."""
+    for node in names.commands:
+        first = node.child_by_field_name("name")
+        if first is None or first.start_point[0] == 0:
+            continue
+        text = _text(first)
+        expansion = _EXPANSION.fullmatch(text)
+        value = names.assigned.get(expansion.group(1), "") if expansion else text
+        if not _REST.match(value.lstrip("($\"'\\\n\t ") if expansion else value):
+            continue
+        line = first.start_point[0]  # counted from 0, so it is the number of the line before
+        before = lines[line - 1].rstrip("\r") if line <= len(lines) else ""
+        goes_on = before.endswith("\\") and not before.lstrip().startswith("#")
+        if goes_on:
+            continue
+        where = Place(file=file, line=line, column=max(len(before), 1))
+        yield ShellMark(rule="lost-line", text=before.strip()[:80], near=text[:60], place=where)
+
+
+def _find_lost_dollars(
+    names: _Names, commands: Iterable[ShellCommand], file: str
+) -> Iterator[ShellMark]:
+    """Words of a launch that are the name of a variable of the script."""
+    for command in commands:
+        before = ""
+        for word in command.words:
+            option, _, value = word.text.rpartition("=")
+            braced = _BRACED.fullmatch(value)
+            name = braced.group(1) if braced else value
+            known = name in names.assigned and (braced or _CAPITALS.fullmatch(name))
+            if known and (option or before.startswith("--")) and not word.unresolved:
+                where = Place(file=word.file or file, line=word.line, column=word.column)
+                yield ShellMark(rule="lost-dollar", text=value, near=name, place=where)
+            before = word.text
+
+
+def _parentheses(names: _Names, file: str) -> Iterator[ShellMark]:
+    """$(NAME) of a variable that the script sets."""
+    for node in names.substitutions:
+        text = _text(node)
+        name = text[2:-1].strip()
+        if name in names.assigned and _CAPITALS.fullmatch(name):
+            yield ShellMark(rule="parentheses", text=text, near=name, place=_position(node, file))
+
+
+def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[ShellMark]:
+    """Names that are used and not set, where one that is set and not used looks like it."""
+    idle = [name for name in names.assigned if name not in names.used and len(name) >= _LEAST]
+    for name, nodes in names.used.items():
+        if name in names.assigned or name in outside or not nodes or len(name) < _LEAST:
+            continue
+        close = slip_of(name, idle)
+        for node in nodes if close else ():
+            yield ShellMark(rule="unset-name", text=name, near=close, place=_position(node, file))
+
+
+def _text(node: Any) -> str:
+    content: bytes = node.text or b""
+    return content.decode("utf-8", "replace")
+
+
+def _position(node: Any, file: str) -> Place:
+    return Place(file=file, line=node.start_point[0] + 1, column=node.start_point[1] + 1)

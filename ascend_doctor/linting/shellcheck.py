@@ -1,0 +1,94 @@
+"""shellcheck on a copy of a script: which of its rules speak at which places."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sysconfig
+from typing import Any
+
+from ascend_doctor.checks.launch.shell import RULES
+from ascend_doctor.errors import Unknown
+from ascend_doctor.facts import ShellMark
+from ascend_doctor.findings import Place
+from ascend_doctor.machine.live import LiveMachine, ProgramMissing
+from ascend_doctor.machine.scratch import temporary
+
+DEADLINE = 20.0
+_EMPTIED = re.compile(r"\w+= +(?:cd|read|command|env)\b")
+_MOST_BYTES = 1 << 19
+_MOST_MARKS = 500
+# Rules up to here are about syntax: https://www.shellcheck.net/wiki/
+_SYNTAX = range(1000, 2000)
+# Three say in other words where another one has spoken; a shebang on a later line (1128) and an
+# unknown one (1071) matter to who starts a script by its name alone.
+_LEFT_OUT = frozenset({1009, 1071, 1072, 1079, 1128})
+
+
+def run_shellcheck(content: bytes, file: str) -> tuple[ShellMark, ...]:
+    """The marks of a script, with columns as characters.
+
+    shellcheck is looked for beside this interpreter and on PATH; it gets no configuration of a
+    repository or a user, and follows no sourced file. Raises Unknown where it cannot be run, ends
+    with another answer than its JSON, or takes too long.
+    """
+    if len(content) > _MOST_BYTES:
+        raise Unknown(f"the script is larger than {_MOST_BYTES >> 10} KiB")
+    with temporary() as folder:
+        copy = os.path.join(folder, "script.sh")
+        with open(copy, "wb") as script:
+            # A backslash at the very end continues nothing and harms nothing.
+            script.write(content + b"\n")
+        marks = parse_shellcheck(_answer(copy), file)
+    lines = content.decode("utf-8", "replace").split("\n")
+    return tuple(mark for mark in marks if not _is_meant(mark, lines))
+
+
+def _is_meant(mark: ShellMark, lines: list[str]) -> bool:
+    """`CDPATH= cd` and `IFS= read` empty a variable for one command."""
+    line = lines[mark.place.line - 1] if mark.place.line <= len(lines) else ""
+    return mark.rule == "SC1007" and _EMPTIED.search(line) is not None
+
+
+def _answer(copy: str) -> str:
+    beside = os.path.join(sysconfig.get_path("scripts"), "shellcheck")
+    program = beside if os.access(beside, os.X_OK) else "shellcheck"
+    machine = LiveMachine()
+    env = {name: value for name, value in machine.env.items() if name != "SHELLCHECK_OPTS"}
+    argv = [program, "--norc", "--shell=bash", "--format=json1", "--", copy]
+    try:
+        done = machine.run(argv, deadline=DEADLINE, env={**env, "LC_ALL": "C.UTF-8"})
+    except ProgramMissing:
+        raise Unknown("shellcheck is not installed") from None
+    if done.timed_out:
+        raise Unknown(f"shellcheck did not end within {DEADLINE:.0f} seconds")
+    if done.exit_code not in {0, 1} or done.truncated:
+        raise Unknown(f"shellcheck ended with {done.exit_code}")
+    return done.stdout
+
+
+def parse_shellcheck(answer: str, file: str) -> tuple[ShellMark, ...]:
+    """The marks in what ``shellcheck --format=json1`` prints. Raises Unknown for anything else."""
+    try:
+        comments = json.loads(answer)["comments"]
+        marks = [_mark(comment, file) for comment in comments]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise Unknown("the answer of shellcheck is not its JSON") from None
+    return tuple([mark for mark in marks if mark is not None][:_MOST_MARKS])
+
+
+def _mark(comment: dict[str, Any], file: str) -> ShellMark | None:
+    code, severity = int(comment["code"]), comment["level"]
+    rule = f"SC{code}"
+    if rule not in RULES:
+        if code not in _SYNTAX or severity != "error" or code in _LEFT_OUT:
+            return None
+        rule = "syntax"
+    where = Place(file=file, line=int(comment["line"]), column=int(comment["column"]))
+    # Its words are shown where the doctor has none of its own.
+    return ShellMark(rule=rule, near=_words(str(comment["message"])), place=where)
+
+
+def _words(message: str) -> str:
+    return message.removesuffix(" Fix to allow more checks.").rstrip(". ")[:200]

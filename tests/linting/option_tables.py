@@ -1,0 +1,228 @@
+"""Make matrices/options.yaml from git directories of the frameworks.
+
+    python -m tests.linting.option_tables FOLDER > matrices/options.yaml
+
+FOLDER has OWNER+NAME/repo for each repository below, and unpacked wheels as wheels/NAME.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+CORE = ("0.12.1", "0.15.3", "0.16.1")
+# Table, repository, refs, which files.
+TABLES = [
+    (
+        "MindSpeed",
+        "Ascend/MindSpeed",
+        (
+            *(f"{release}_core_r0.12.1" for release in ("2.1.0", "2.2.0", "2.3.0", "26.0.0")),
+            *("26.1.0_core_r0.12.1", "core_r0.14.0", "core_r0.15.3", "core_r0.16.0"),
+            *("core_r0.17.0", "core_r0.18.0", "master"),
+        ),
+        r"mindspeed/.*\.py",
+    ),
+    (
+        "MindSpeed-LLM",
+        "Ascend/MindSpeed-LLM",
+        ("2.0.0", "2.1.0", "2.2.0", "2.3.0", "26.0.0", "26.1.0", "master"),
+        r"(mindspeed_llm/.*|[^/]+)\.py",
+    ),
+    (
+        "MindSpeed-MM",
+        "Ascend/MindSpeed-MM",
+        ("v2.0.0", "v2.1.0", "v2.2.0", "v2.3.0", "v26.0.0", "v26.1.0", "master"),
+        r"(mindspeed_mm/.*|[^/]+)\.py",
+    ),
+    (
+        "ms-swift",
+        "modelscope/ms-swift",
+        (
+            *(f"release/3.{minor}" for minor in (8, 9, 10, 11, 12)),
+            *(f"release/4.{minor}" for minor in range(6)),
+            "main",
+        ),
+        r"swift/.*(arg|config|template|tuner).*\.py",
+    ),
+    ("trl", "huggingface/trl", ("main",), r"trl/.*(config|args).*\.py"),
+    (
+        "verl",
+        "verl-project/verl",
+        ("v0.6.0", "v0.7.0", "v0.7.1", "main"),
+        r"(verl|recipe)/.*(config/.*\.yaml|config.*\.py|workers/config/.*\.py)",
+    ),
+]
+WHEELS = [("transformers", r"(training_args\w*|generation/configuration_utils)\.py")]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return done.stdout.decode("utf-8", "replace")
+
+
+def commit(folder: Path, ref: str) -> str:
+    listed = git(folder, "for-each-ref", "--format=%(refname) %(objectname) %(*objectname)")
+    commits = {row.split()[0]: row.split()[-1] for row in listed.splitlines()}
+    spelt = (f"{kind}/{name}" for kind in ("heads", "tags") for name in (ref, f"v{ref}"))
+    return next((commits[f"refs/{name}"] for name in spelt if f"refs/{name}" in commits), "")
+
+
+def names(content: str, path: str, *, fields: bool = True) -> Iterator[str]:
+    """Options of add_argument, keys of YAML, and with ``fields`` those of classes."""
+    if path.endswith(".yaml"):
+        yield from keys(content)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(content)
+        except SyntaxError:
+            return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "add_argument":
+                yield from options(node)
+        elif fields and isinstance(node, ast.ClassDef):
+            for statement in node.body:
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                    yield statement.target.id
+
+
+def options(call: ast.Call) -> Iterator[str]:
+    for argument in call.args:
+        if isinstance(argument, ast.Constant) and str(argument.value).startswith("--"):
+            yield str(argument.value)[2:]
+
+
+def keys(content: str) -> Iterator[str]:
+    try:
+        waiting = [yaml.safe_load(content)]
+    except yaml.YAMLError:
+        return
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield from (str(key) for key in node if re.fullmatch(r"\w+", str(key)))
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
+def table(
+    folder: Path, refs: tuple[str, ...], pattern: str, *, fields: bool
+) -> tuple[dict[str, str], set[str]]:
+    """Commits by ref, and all names."""
+    commits: dict[str, str] = {}
+    found: set[str] = set()
+    read: dict[str, tuple[str, ...]] = {}
+    for ref in refs:
+        sha = commit(folder, ref)
+        if not sha:
+            print(f"{folder}: no {ref}", file=sys.stderr)  # noqa: T201
+            continue
+        commits[ref] = sha
+        for row in git(folder, "ls-tree", "-r", sha).splitlines():
+            blob, path = row.split()[2], row.split("\t")[1]
+            if re.fullmatch(pattern, path):
+                if blob not in read:
+                    content = git(folder, "cat-file", "blob", blob)
+                    read[blob] = tuple(names(content, path, fields=fields))
+                found |= set(read[blob])
+    return commits, found
+
+
+def kinds(folder: Path) -> dict[str, str]:
+    """What Megatron-LM's parser takes as a value, where all releases that are read agree."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for release in CORE:
+        content = git(folder, "show", f"core_v{release}:megatron/training/arguments.py")
+        for node in ast.walk(ast.parse(content)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                for name in options(node):
+                    seen[name].add(kind_of(node))
+    merged: dict[str, str] = {}
+    for name, several in seen.items():
+        if "" in several:
+            continue
+        if len(several) == 1:
+            merged[name] = next(iter(several))
+        elif all("|" in kind for kind in several):
+            merged[name] = "|".join(sorted({part for kind in several for part in kind.split("|")}))
+    return merged
+
+
+def kind_of(call: ast.Call) -> str:
+    """int, float, flag, the choices with | between them, or "" for what is not told."""
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    action, choices, kind = (keywords.get(name) for name in ("action", "choices", "type"))
+    if "nargs" in keywords or None in keywords:
+        return ""
+    if isinstance(action, ast.Constant) and str(action.value).startswith("store_"):
+        return "flag"
+    if isinstance(choices, ast.List | ast.Tuple) and all(
+        isinstance(choice, ast.Constant) for choice in choices.elts
+    ):
+        return "|".join(str(choice.value) for choice in choices.elts) + "|"  # type: ignore[attr-defined]
+    if choices is None and isinstance(kind, ast.Name) and kind.id in {"int", "float"}:
+        return kind.id
+    return ""
+
+
+def wrapped(words: list[str], indent: str) -> str:
+    plain = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[a-z_][\w-]*", re.IGNORECASE)
+    text = ", ".join(word if plain.fullmatch(word) else f'"{word}"' for word in words)
+    return textwrap.fill(
+        text, 110, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+def main(folder: Path) -> None:
+    """Print the file."""
+    out = [
+        "# Made by tests/linting/option_tables.py from the commits that it names.",
+        "schema: 1",
+        "tables:",
+    ]
+    for name, repository, refs, pattern in TABLES:
+        place = folder / repository.replace("/", "+") / "repo"
+        commits, found = table(place, refs, pattern, fields=not name.startswith("MindSpeed"))
+        head = [f"  - name: {name}", f"    repository: {repository}", "    commits:"]
+        out += head
+        out += [f'      "{ref}": "{sha[:12]}"' for ref, sha in commits.items()]
+        out += ["    options: [", wrapped(sorted(found), "      "), "    ]"]
+    for name, pattern in WHEELS:
+        root = folder / "wheels" / name
+        options_ = sorted(
+            {
+                option
+                for path in root.rglob("*.py")
+                if re.fullmatch(rf"{name}/{pattern}", str(path.relative_to(root)))
+                for option in names(path.read_text("utf-8"), str(path))
+            }
+        )
+        version = next(root.glob("*.dist-info")).name.split("-")[1].removesuffix(".dist")
+        out += [f"  - name: {name}", f"    repository: huggingface/{name}", "    commits:"]
+        out += [f'      "v{version}": ""', "    options: [", wrapped(options_, "      "), "    ]"]
+    out += ["kinds:"]
+    found_kinds = kinds(folder / "NVIDIA+Megatron-LM" / "repo")
+    out += [f'  {name}: "{kind}"' for name, kind in sorted(found_kinds.items())]
+    sources = [
+        f"NVIDIA/Megatron-LM@core_v{release}:megatron/training/arguments.py" for release in CORE
+    ]
+    out += ["sources:", *(f'  - {{url: "{url}", date: "2026-11-22"}}' for url in sources)]
+    print("\n".join(out))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,107 @@
+"""Options by name and value, against the tables of the frameworks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judging.spelling import edit_distance, slip_of
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.matrix.catalog import Catalog
+
+CATALOG = Catalog()
+CHECKS = tuple(check for check in all_checks() if suits(check))
+NAMES = {"run-flags-known", "run-option-values", "run-swift-options", "run-verl-keys"}
+MEGATRON = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --bf16 --lr 1e-4 "
+SWIFT = "NPROC_PER_NODE=8 megatron sft --model x "
+VERL = "python -m verl.trainer.main_ppo trainer.n_gpus_per_node=8 "
+
+
+def complaints(script: str, megatron: str = "0.15.3") -> list[Finding]:
+    found = unique(
+        tuple(
+            finding
+            for each in subjects("train.sh", script.encode(), CATALOG)
+            for finding in findings(each, machine(megatron, ""), CATALOG, CHECKS)
+        )
+    )
+    return [each for each in found if each.check in NAMES and each.level > Level.SKIPPED]
+
+
+@pytest.mark.parametrize(
+    ("script", "level", "right"),
+    [
+        (MEGATRON + "--tensor-model-paralel-size 2", Level.ERROR, "--tensor-model-parallel-size"),
+        (MEGATRON + "--tensor_model_parallel_size 2", Level.ERROR, "--tensor-model-parallel-size"),
+        (MEGATRON + "--use-fused-rmsnrom", Level.ERROR, "--use-fused-rmsnorm"),
+        (MEGATRON + "--master_prot 29500", Level.ERROR, "--master_port"),
+        (MEGATRON + "--my-own-option 3", Level.UNKNOWN, ""),
+        (MEGATRON + "--use-fused-rmsnorm --mm-data x --log-tps", Level.OK, ""),
+        (MEGATRON + "--seed1 3", Level.UNKNOWN, ""),
+        (MEGATRON + "--hidden-size big", Level.ERROR, "a whole number"),
+        (MEGATRON + "--min-lr 1,5", Level.ERROR, "a number"),
+        (MEGATRON + "--fp16 true", Level.ERROR, "no value behind it; 'true' is one"),
+        (MEGATRON + "--lr-decay-style cosin", Level.ERROR, "one of "),
+        (MEGATRON + "--seq-length --hidden-size 8", Level.ERROR, "a whole number"),
+        (MEGATRON + "--hidden-size $H --lr-decay-style cosine --min-lr -1.e-5", Level.OK, ""),
+        (SWIFT + "--tensor_model_paralell_size 2", Level.ERROR, "--tensor_model_parallel_size"),
+        (SWIFT + "--tensor-model-parallel-size 2 --train_type lora", Level.OK, ""),
+        ("swift sft --model x --learning_rat 1e-4", Level.ERROR, "--learning_rate"),
+        ("swift sft --model x --my_thing 1e-4", Level.UNKNOWN, ""),
+        (VERL + "actor_rollout_ref.rollout.gpu_memory_utilisation=0.5", Level.ERROR, "gpu_memory_"),
+        (VERL + "+actor_rollout_ref.rollout.gpu_memory_utilisation=0.5", Level.OK, ""),
+        (VERL + "actor_rollout_ref.rollout.gpu_memory_utilization=0.5", Level.OK, ""),
+    ],
+)
+def test_an_option_by_its_name_and_value(script: str, level: Level, right: str) -> None:
+    found = complaints(script)
+    assert max((each.level for each in found), default=Level.OK) is level
+    assert len(found) == (level is not Level.OK)
+    for each in found:
+        assert each.wanted.startswith(right)
+        assert each.place is not None
+        assert each.place.line == 1
+
+
+def test_without_a_release_all_are_judged_together() -> None:
+    (finding,) = complaints(MEGATRON + "--tensor-model-paralel-size 2", "")
+    assert finding.wanted == "--tensor-model-parallel-size"
+    fork = "torchrun pretrain_gpt.py --num_layers 8 --hidden_size 8 --micro_batch_size 1 --fp16"
+    assert complaints(fork, "") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "slip"),
+    [
+        ("num-layer", ["num-layers"], "num-layers"),
+        ("num-lyaers", ["num-layers"], "num-layers"),
+        ("num_layers", ["num-layers"], "num-layers"),
+        ("lr", ["lrs"], ""),
+        ("data-path2", ["data-path"], ""),
+        ("tensor-paralel-siz", ["tensor-parallel-size"], "tensor-parallel-size"),
+        ("seed", ["need"], ""),
+        ("hidden", ["hiddenly"], ""),
+    ],
+)
+def test_a_slip_of_the_hand(name: str, known: list[str], slip: str) -> None:
+    assert slip_of(name, known) == slip
+
+
+@given(st.text("ab-", max_size=8), st.text("ab-", max_size=8))
+def test_distance_is_one(first: str, second: str) -> None:
+    distance = edit_distance(first, second)
+    assert distance == edit_distance(second, first)
+    assert (distance == 0) == (first == second)
+    assert abs(len(first) - len(second)) <= distance <= max(len(first), len(second))
+
+
+def test_tables_name_their_commits() -> None:
+    names = {table.name for table in CATALOG.options.tables}
+    assert {"MindSpeed", "MindSpeed-LLM", "MindSpeed-MM", "ms-swift", "verl"} <= names
+    for table in CATALOG.options.tables:
+        assert table.commits
+        assert len(table.options) > 100

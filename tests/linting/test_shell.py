@@ -1,0 +1,165 @@
+"""Mistakes of the shell itself: each at its line, and shellcheck held like any other program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.checks.launch import shell
+from ascend_doctor.errors import Unknown
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting import shellcheck
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.linting.shell_marks import find_placeholders
+from ascend_doctor.linting.shellcheck import parse_shellcheck, run_shellcheck
+from ascend_doctor.matrix.catalog import Catalog
+from tests.conftest import Command
+
+CATALOG = Catalog()
+CHECKS = tuple(check for check in all_checks() if suits(check))
+LAUNCH = "torchrun --nproc_per_node 8 pretrain_gpt.py \\\n  --num-layers 8 \\\n  --bf16\n"
+
+
+def complaints(script: str) -> dict[tuple[str, int], Finding]:
+    inputs = subjects("train.sh", script.encode(), CATALOG, run_shellcheck)
+    found = unique(
+        tuple(
+            finding
+            for each in inputs
+            for finding in findings(each, machine("0.15.3", ""), CATALOG, CHECKS)
+        )
+    )
+    return {
+        (finding.check, finding.place.line if finding.place else 0): finding
+        for finding in found
+        if finding.level in {Level.ERROR, Level.WARNING} and finding.check.startswith("shell-")
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "check", "line"),
+    [
+        ("torchrun x.py \\ \n  --bf16\n", "shell-continued", 1),
+        ("torchrun x.py \\\n  --lr 1\n  --bf16\n", "shell-continued", 2),
+        ("torchrun x.py \\\n  --lr 1 \\\n\n  --bf16\n", "shell-continued", 3),
+        ("torchrun x.py \\\n  --lr 1 \\\n  # no \\\n  --bf16\n", "shell-continued", 3),
+        ('A="--bf16"\ntorchrun x.py\n  $A\n', "shell-continued", 2),
+        ('A=(\n --bf16\n)\ntorchrun x.py\n  "${A[@]}"\n', "shell-continued", 4),
+        ("python -m verl.trainer.main_ppo a.b=1\n  trainer.nnodes=2\n", "shell-continued", 1),
+        ("TP = 8\n" + LAUNCH, "shell-assignments", 1),
+        ("TP= 8\n" + LAUNCH, "shell-assignments", 1),
+        ("$TP=8\n" + LAUNCH, "shell-assignments", 1),
+        ("export TP = 8\n" + LAUNCH, "shell-assignments", 1),
+        (LAUNCH.replace("\n", "\r\n"), "shell-line-ends", 1),
+        ('A="x\n' + LAUNCH, "shell-syntax", 1),
+        ("if true; then\n" + LAUNCH, "shell-syntax", 1),
+        ("A=“x”\n" + LAUNCH, "shell-syntax", 1),
+        ("A=1\nB=<path to data>\n" + LAUNCH, "shell-syntax", 2),
+        ("A=\"--data-path '/x y'\"\ntorchrun x.py $A\n", "shell-quotes", 1),
+        ("A=(--lr 1 --bf16)\ntorchrun x.py $A\n", "shell-arrays", 2),
+        ("TP=8\ntorchrun x.py --tensor-model-parallel-size TP\n", "shell-names", 2),
+        ("TP=8\ntorchrun x.py --tensor-model-parallel-size {TP}\n", "shell-names", 2),
+        ("TP=8\ntorchrun x.py --tensor-model-parallel-size $(TP)\n", "shell-names", 2),
+        ("LAYERS=8\ntorchrun x.py --num-layers $LAYRES\n", "shell-names", 2),
+    ],
+)
+def test_a_mistake_of_the_shell_is_found_at_its_line(script: str, check: str, line: int) -> None:
+    assert (check, line) in complaints(script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        LAUNCH,
+        'ARGS=(\n  --bf16 # yes\n  # --fp16\n)\ntorchrun x.py "${ARGS[@]}" \\\n',
+        "torchrun x.py --lr 1 `# a comment` \\\n  --bf16\n",
+        "sort <in >out\nA=${B:-x}\ntorchrun x.py --load <(echo 1) --bf16 2>&1 | tee log\n",
+        "torchrun x.py --num-layers $LAYERS --lr ${LR:-1}\nLAYRES=${1:-8}; echo $LAYRES\n",
+        "CDPATH= cd /x\n" + LAUNCH,
+        "# DATA=<path>\necho 'give <path>'\n" + LAUNCH,
+    ],
+)
+def test_what_works_is_no_mistake(script: str) -> None:
+    assert complaints(script) == {}
+
+
+def test_reading_goes_on_behind_a_placeholder() -> None:
+    found = complaints("DATA=<path to data>\nOUT=/x/<name>_ü\nTP = 8\n" + LAUNCH)
+    assert set(found) == {("shell-syntax", 1), ("shell-syntax", 2), ("shell-assignments", 3)}
+    filled, marks = find_placeholders("ü=<a b>/c <d>".encode(), "x")
+    assert filled.decode() == "ü=XXXXX/c XXX"
+    assert [(mark.text, mark.place.column) for mark in marks] == [("<a b>", 3), ("<d>", 11)]
+
+
+def test_every_rule_stands_in_a_check() -> None:
+    words = (shell.CONTINUED, shell.ASSIGNMENTS, shell.LINE_ENDS, shell.SYNTAX, shell.QUOTES)
+    tables = (*words, shell.ARRAYS, shell.NAMES, shell.UNSET)
+    assert sum(map(len, tables)) == len(shell.RULES)
+    for rule in (rule for table in tables for rule in table.values()):
+        for text in (rule.title, rule.wanted, rule.remedy):
+            text.format_map({"text": "x", "near": "y"})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "[]", "{", '{"comments": 3}', '{"comments": [{}]}', '{"comments": [{"code": "x"}]}'],
+)
+def test_another_answer_is_could_not_tell(answer: str) -> None:
+    with pytest.raises(Unknown, match="not its JSON"):
+        parse_shellcheck(answer, "x")
+
+
+def program(folder: Path, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / "shellcheck"
+    path.write_text("#!/bin/sh\n" + text, "utf-8")
+    path.chmod(0o755)
+
+
+def test_it_gets_no_configuration_and_a_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path / "bin"))
+    monkeypatch.setenv("SHELLCHECK_OPTS", "--external-sources")
+    program(tmp_path / "bin", f'echo "$@" "[$SHELLCHECK_OPTS]" > {tmp_path}/seen; echo "{{}}"\n')
+    with pytest.raises(Unknown):
+        run_shellcheck(b"echo 1", "x.sh")
+    seen = (tmp_path / "seen").read_text("utf-8")
+    assert seen.startswith("--norc --shell=bash --format=json1 -- ")
+    assert "x.sh" not in seen
+    assert "[]" in seen
+    monkeypatch.setattr(shellcheck, "DEADLINE", 0.2)
+    program(tmp_path / "bin", "exec sleep 60\n")
+    with pytest.raises(Unknown, match="did not end"):
+        run_shellcheck(b"echo 1", "x.sh")
+    program(tmp_path / "bin", "exit 4\n")
+    with pytest.raises(Unknown, match="ended with 4"):
+        run_shellcheck(b"echo 1", "x.sh")
+    with pytest.raises(Unknown, match="larger"):
+        run_shellcheck(b"x" * (1 << 20), "x.sh")
+
+
+def test_without_it_the_run_is_not_green(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (subject, *_) = subjects("train.sh", LAUNCH.encode(), CATALOG, run_shellcheck)
+    (finding,) = (
+        each
+        for each in findings(subject, machine("", ""), CATALOG, CHECKS)
+        if each.check == "shell-read"
+    )
+    assert finding.level is Level.UNKNOWN
+    assert finding.found == "shellcheck is not installed"
+
+
+def test_a_repository_has_no_say(doctor: Command, tmp_path: Path) -> None:
+    (tmp_path / ".shellcheckrc").write_text("disable=all\nexternal-sources=true\n", "utf-8")
+    (tmp_path / "train.sh").write_text("TP = 8\n" + LAUNCH, "utf-8")
+    done = doctor("lint", "train.sh", "--format", "json", cwd=tmp_path)
+    found = json.loads(done.stdout)["findings"]
+    assert [one["place"]["line"] for one in found if one["check"] == "shell-assignments"] == [1]
+    assert done.returncode == 1
