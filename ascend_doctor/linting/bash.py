@@ -73,19 +73,65 @@ class _State(msgspec.Struct):
 
     def merge(self, others: list[_State]) -> None:
         """What holds after one of several branches."""
-        names = set().union(*(other.values for other in others))
-        for name in names:
-            texts = {text(other.values.get(name, untold(1, 1))) for other in others}
-            first = next(other.values[name] for other in others if name in other.values)
-            self.values[name] = first if len(texts) == 1 else (_differs(name, first),)
+        for name in set().union(*(other.values for other in others)):
+            several = [other.values.get(name) for other in others]
+            self.values[name] = _merge_values(name, several)
         for name in set().union(*(other.arrays for other in others)):
-            same = {other.arrays.get(name) for other in others}
-            first_words = next(other.arrays[name] for other in others if name in other.arrays)
-            cause = _differs(name, first_words)
-            lost = Word(UNTOLD, cause.line, cause.column, (cause,), cause.file, many=True)
-            self.arrays[name] = first_words if len(same) == 1 else (lost,)
+            # No array comes from outside: where it is not set, it is empty.
+            self.arrays[name] = _merge_words(name, [other.arrays.get(name, ()) for other in others])
         self.exported |= set().union(*(other.exported for other in others))
         self.sourced = tuple(dict.fromkeys(piece for other in others for piece in other.sourced))
+
+
+def _merge_values(name: str, several: Sequence[Value | None]) -> Value:
+    """One value, or an untold one; of options in a text only those that differ are untold."""
+    known = [value for value in several if value is not None]
+    if len({text(value) for value in known}) == 1 and len(known) == len(several):
+        return known[0]
+    parts = [tuple(words(value)) for value in known]
+    # A variable of options that only a branch sets is empty elsewhere.
+    options = [bool(part) and part[0].text.startswith("--") for part in parts]
+    if not any(options) or not all(
+        fine or not part for fine, part in zip(options, parts, strict=True)
+    ):
+        return (_differs(name, known[0]),)
+    merged = _merge_words(name, [*parts, *(() for _ in range(len(several) - len(known)))])
+    return tuple(piece for word in merged for piece in _pieces_of(word))
+
+
+def _pieces_of(word: Word) -> Iterator[Piece]:
+    """A word as a part of a text, with a blank before it."""
+    yield Piece(" ", word.line, max(word.column - 1, 1), file=word.file)
+    before, *rest = word.text.split(UNTOLD)
+    yield Piece(before, word.line, word.column, file=word.file)
+    for piece, after in zip(word.unresolved, rest, strict=False):
+        yield piece
+        yield Piece(after, word.line, word.column, file=word.file)
+
+
+def _merge_words(name: str, several: Sequence[tuple[Word, ...]]) -> tuple[Word, ...]:
+    """What the branches have in common, then each option that only some give, its value untold."""
+    same = 0
+    while all(len(part) > same for part in several) and len({part[same] for part in several}) == 1:
+        same += 1
+    options: dict[str, Word] = {}
+    for each in (each for part in several for each in part[same:]):
+        option = _OPTION.match(each.text)
+        key = option.group(1) if option else ""
+        if not key and (each.many and UNTOLD in each.text):
+            key = each.text
+        if key and key not in options:
+            cause = (_differs(name, [each]),)
+            content = key if UNTOLD in key else f"{key}={UNTOLD}"
+            options[key] = Word(
+                content, each.line, each.column, cause, each.file, many=key == UNTOLD
+            )
+    common = several[0][:same]
+    if not options and any(len(part) > same for part in several):
+        rest = next(part[same:] for part in several if len(part) > same)
+        cause = (_differs(name, rest),)
+        options[""] = Word(UNTOLD, rest[0].line, rest[0].column, cause, rest[0].file, many=True)
+    return (*common, *options.values())
 
 
 def _differs(name: str, parts: Sequence[Piece | Word]) -> Piece:
@@ -106,16 +152,19 @@ def commands(
 
 
 @functools.cache
-def _parser() -> Any:
+def _language() -> Any:
     import tree_sitter  # noqa: PLC0415 - only to lint a script
     import tree_sitter_bash  # noqa: PLC0415 - as above
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Language(tree_sitter_bash.language())
 
 
 def syntax_tree(source: bytes) -> Any:
     """The root of the tree that tree-sitter makes of a script."""
-    return _parser().parse(source).root_node
+    import tree_sitter  # noqa: PLC0415 - as above
+
+    # A parser keeps what the grammar's scanner remembers of the text before.
+    return tree_sitter.Parser(_language()).parse(source).root_node
 
 
 class _Walker:
@@ -126,7 +175,8 @@ class _Walker:
         self._lines = source.content.split(b"\n")
         self._state = _State()
         self._functions: dict[str, Any] = {}
-        self._calls = 0
+        # Of the functions that are being called; None where shift moves them.
+        self._arguments: list[list[Word] | None] = []
         self._depth = 0
         self._used = {
             name.decode("ascii")
@@ -218,25 +268,62 @@ class _Walker:
             self._state = before.copy()
             for child in body:
                 self.run(child, depth + 1)
-            after.append(self._state)
+            if not self._ends(body):
+                after.append(self._state)
         self._state = before
-        before.merge(after if exhaustive else [*after, before.copy()])
+        if not exhaustive or not after:
+            after.append(before.copy())
+        before.merge(after)
+
+    def _ends(self, body: list[Any]) -> bool:
+        """Whether the script, or the function, does not go on behind a branch."""
+        commands = [child for child in body if child.type == "command"]
+        return bool(commands) and self._text(commands[-1]).split()[0] in {"exit", "return"}
 
     def _if(self, node: Any, depth: int) -> None:
         bodies: list[list[Any]] = [[]]
+        holds = [self._condition(node)]
         exhaustive = False
         condition = node.child_by_field_name("condition")
         for child in node.named_children:
             if child.type in {"elif_clause", "else_clause"}:
                 bodies.append(list(child.named_children))
+                holds.append(self._condition(child) if child.type == "elif_clause" else True)
                 exhaustive |= child.type == "else_clause"
             elif condition is None or child.id != condition.id:
                 bodies[0].append(child)
-        self._branches(bodies, depth, exhaustive=exhaustive)
+        # Branches that are known not to be taken are left out, and those behind one that is.
+        taken: list[list[Any]] = []
+        for body, hold in zip(bodies, holds, strict=True):
+            if hold is not False:
+                taken.append(body)
+            if hold is True:
+                exhaustive = True
+                break
+        self._branches(taken, depth, exhaustive=exhaustive)
+
+    def _condition(self, node: Any) -> bool | None:
+        """Whether a comparison of known values holds; None where that is not known."""
+        test = node.child_by_field_name("condition")
+        test = test or next((each for each in node.named_children), None)
+        if test is None or test.type != "test_command" or test.named_child_count != 1:
+            return None
+        comparison = test.named_children[0]
+        if comparison.type != "binary_expression":
+            return None
+        fields = (comparison.child_by_field_name(name) for name in ("left", "operator", "right"))
+        left, operator, right = fields
+        if left is None or operator is None or right is None:
+            return None
+        sides = [text(self._value(side, 0)) for side in (left, right)]
+        if any(UNTOLD in side for side in sides):
+            return None
+        return _compare(sides[0], self._text(operator), sides[1])
 
     def _case(self, node: Any, depth: int) -> None:
         items = [child for child in node.named_children if child.type == "case_item"]
-        self._branches([list(item.named_children) for item in items], depth, exhaustive=False)
+        rest = any(re.match(r"\(?\s*\*\s*\)", self._text(item)) for item in items)
+        self._branches([list(item.named_children) for item in items], depth, exhaustive=rest)
 
     def _loop(self, node: Any, depth: int) -> None:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
@@ -292,10 +379,11 @@ class _Walker:
                 )
             ]
             self._call(split, own, depth)
-        elif name in self._functions and self._calls < _MOST_CALLS:
-            self._calls += 1
-            self.run(self._functions[name], depth + 1)
-            self._calls -= 1
+        elif name in self._functions and len(self._arguments) < _MOST_CALLS:
+            body = self._functions[name]
+            self._arguments.append(None if "shift" in self._text(body) else call[1:])
+            self.run(body, depth + 1)
+            self._arguments.pop()
         else:
             self._add(call, own)
 
@@ -337,7 +425,8 @@ class _Walker:
             return []
         if _ARGUMENTS.fullmatch(self._text(node)):
             # A script is judged as it starts without arguments; a function is called with some.
-            return [self._many(node)] if self._calls else []
+            passed = self._arguments[-1] if self._arguments else []
+            return [self._many(node)] if passed is None else passed
         spread = self._array(node)
         if spread is not None:
             return list(spread)
@@ -424,6 +513,9 @@ class _Walker:
         return untold(*self._position(node), source, self._source.name)
 
     def _variable(self, name: str, node: Any) -> Value:
+        passed = self._arguments[-1] if self._arguments else None
+        if passed is not None and name.isdecimal() and 0 < int(name[:3]) <= len(passed):
+            return _value_of(passed[int(name[:3]) - 1])
         if name in self._state.values:
             return self._state.values[name]
         if name in self._state.arrays:
@@ -490,6 +582,10 @@ class _Walker:
         return len(before.decode("utf-8", "replace")) + 1
 
 
+def _value_of(word: Word) -> Value:
+    return tuple(_pieces_of(word))[1:]
+
+
 def _sources(word: Word) -> str:
     """The expression that keeps a word from being known; empty where it is known."""
     return word.unresolved[0].source if word.unresolved else ""
@@ -506,6 +602,7 @@ def option_lists(words: Sequence[Word]) -> list[Word]:
     ]
 
 
+_OPTION = re.compile(r"(--[a-zA-Z][\w-]*|\+{0,2}\w+(?:\.\w+)+(?==))")
 _ARGUMENTS = re.compile(r"\"?\$\{?[@*]\}?\"?")
 # Names that scripts give to lists of options, and the arguments of the script.
 _OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
@@ -515,6 +612,26 @@ def _unescape(content: str, kind: str) -> str:
     if kind != "word":
         return content
     return re.sub(r"\\(.)", r"\1", content)
+
+
+def _compare(left: str, operator: str, right: str) -> bool | None:
+    if operator in {"=", "=="} and not re.search(r"[*?\[]", right):
+        return left == right
+    if operator == "!=" and not re.search(r"[*?\[]", right):
+        return left != right
+    if operator not in _NUMERIC or not (left.isdecimal() and right.isdecimal()):
+        return None
+    return _NUMERIC[operator](int(left[:_MOST_DIGITS]), int(right[:_MOST_DIGITS]))
+
+
+_NUMERIC: dict[str, Callable[[int, int], bool]] = {
+    "-eq": lambda left, right: left == right,
+    "-ne": lambda left, right: left != right,
+    "-gt": lambda left, right: left > right,
+    "-lt": lambda left, right: left < right,
+    "-ge": lambda left, right: left >= right,
+    "-le": lambda left, right: left <= right,
+}
 
 
 def _calculate(expression: str) -> int | None:

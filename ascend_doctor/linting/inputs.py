@@ -21,6 +21,7 @@ from ascend_doctor.facts import (
     Spot,
 )
 from ascend_doctor.findings import Place
+from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.documents import containers, hydra, leaves
 from ascend_doctor.linting.positioned_text import Piece, Word
@@ -258,6 +259,10 @@ def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> E
             for name, word in exported.items()
             if name in shown and UNTOLD not in word.text
         },
-        withheld=tuple(name for name, word in exported.items() if UNTOLD in word.text),
+        withheld=tuple(
+            name
+            for name, word in exported.items()
+            if UNTOLD in word.text or (name not in shown and slip_of(name, shown))
+        ),
         misspelt=misspelt(tuple(exported), near),
     )

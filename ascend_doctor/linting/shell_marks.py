@@ -109,7 +109,7 @@ def own_marks(
     return (
         *_find_carriage_returns(lines, file),
         *_find_lost_lines(names, lines, file),
-        *_find_lost_dollars(names, commands, file),
+        *_find_odd_words(names, commands, file),
         *_parentheses(names, file),
         *_unset(names, outside, file),
     )
@@ -142,13 +142,16 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         yield ShellMark(rule="lost-line", text=before.strip()[:80], near=text[:60], place=where)
 
 
-def _find_lost_dollars(
+def _find_odd_words(
     names: _Names, commands: Iterable[ShellCommand], file: str
 ) -> Iterator[ShellMark]:
-    """Words of a launch that are the name of a variable of the script."""
+    """Words of a launch that are a backslash, or the name of a variable of the script."""
     for command in commands:
         before = ""
         for word in command.words:
+            if word.text == "\\":
+                where = Place(file=word.file or file, line=word.line, column=word.column)
+                yield ShellMark(rule="stray-backslash", place=where)
             option, _, value = word.text.rpartition("=")
             braced = _BRACED.fullmatch(value)
             name = braced.group(1) if braced else value

@@ -67,7 +67,25 @@ def judged(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[
             "$H, set in one branch only",
             "run-heads-divide",
         ),
-        ("f() {\n" + LAUNCH.format('"$@"') + "}\nf --num-layers 3", 5, "$@", "run-layers-divide"),
+        (
+            "f() {\nshift\n" + LAUNCH.format('"$@"') + "}\nf 8 --num-layers 3",
+            6,
+            "$@",
+            "run-layers-divide",
+        ),
+        (
+            "A=(--bf16)\nif big; then\n  A+=(\n    --num-layers 5\n  )\nfi\n"
+            + LAUNCH.format('"${A[@]}"'),
+            4,
+            "$A, set in one branch only",
+            "run-layers-divide",
+        ),
+        (
+            'A="--bf16"\nif big; then\n  A="$A --num-layers 5"\nfi\n' + LAUNCH.format("$A"),
+            3,
+            "$A, set in one branch only",
+            "run-layers-divide",
+        ),
     ],
 )
 def test_what_is_left_to_the_shell_is_said(script: str, line: int, source: str, check: str) -> None:
@@ -171,3 +189,38 @@ def test_files_of_known_effect(target: str, changes: bool) -> None:
 )
 def test_the_folder_of_the_script(expression: str, right: bool) -> None:
     assert folder_of_script(expression) is right
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "A=()\nif big; then\n  A+=(--save x)\nelse\n  A+=(--load x)\nfi\n",
+        "case $1 in\n a) A=(--load x);;\n *) A=(--load y --save z);;\nesac\n",
+        "DEBUG=0\nif [ $DEBUG = 1 ]; then\n  A=(--num-layers 3)\nelse\n  A=(--bf16)\nfi\n",
+        "N=8\nif [[ $N -gt 4 ]]; then A=(--bf16); else A=(--num-layers $N1); fi\n",
+        "A=(--bf16)\nif big; then\n  A=(--num-layers 3)\n  exit 1\nfi\n",
+        'f() { echo "$1"; A=("$@"); }\nf --bf16 --lr 1\n',
+    ],
+)
+def test_a_branch_makes_unknown_only_what_it_changes(head: str) -> None:
+    found = judged(head + LAUNCH.format('"${A[@]}"'))
+    assert found["launch-resolved"].level is Level.OK
+    assert {found[check].level for check in SIZES} == {Level.OK}
+
+
+def test_a_mistake_in_a_branch_is_found_there() -> None:
+    script = "A=()\nif big; then\n  A+=(\n    --num-layer 8\n  )\nfi\n" + LAUNCH.format('"${A[@]}"')
+    wrong = judged(script)["run-flags-known"]
+    assert wrong.level is Level.ERROR
+    assert wrong.place is not None
+    assert wrong.place.line == 4
+
+
+def test_arguments_of_a_function_are_those_of_its_call() -> None:
+    script = "f() {\n" + LAUNCH.format('--num-layers $1 "${@}"') + "}\nf 3 --seed 1"
+    assert judged(script)["run-layers-divide"].level is Level.OK
+    script = (
+        "f() {\n" + LAUNCH.format("--num-layers $1 --pipeline-model-parallel-size 2") + "}\nf 3"
+    )
+    wrong = judged(script)["run-layers-divide"]
+    assert wrong.level is Level.ERROR

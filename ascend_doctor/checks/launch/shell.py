@@ -65,6 +65,11 @@ CONTINUED = {
         "comments above the command",
         "Move the comment out of the command",
     ),
+    "stray-backslash": ShellRule(
+        "A backslash reaches the program as an argument: a blank follows it",
+        "a backslash as the last character of the line",
+        "Delete the blanks after the backslash",
+    ),
     "lost-line": ShellRule(
         "The command ends here, and {near} below it is run as a command",
         "a backslash at the end of every line but the last",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Iterator
 
@@ -12,6 +11,7 @@ from ascend_doctor.judging.chip import family_or_none
 from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import family, npu_only
+from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.judging.value_bounds import allowed_text, clean, unknown_keys
 from ascend_doctor.matrix.schema import NearMiss, Variable
 
@@ -22,8 +22,6 @@ _CONSEQUENCES = {
     "ignored": "The value is ignored without a message.",
     "default": "The default is taken instead.",
 }
-# The names of the catalogue are at most 0.944 alike (HCCL_DETERMINISTIC, LCCL_DETERMINISTIC).
-_ALIKE = 0.95
 
 
 def _set(case: Case) -> Iterator[tuple[Variable, str]]:
@@ -154,9 +152,9 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
     listed = {near_miss.wrong for near_miss in case.catalog.variables.near_misses}
     names = [variable.name for variable in case.catalog.variables.variables]
     for name in sorted(present - listed - set(names)):
-        close = difflib.get_close_matches(name, names, n=1, cutoff=_ALIKE)
-        if close and close[0] not in present and "NCCL" not in name:
-            yield _misspelt(NearMiss(wrong=name, right=close[0]), close)
+        close = slip_of(name, names)
+        if close and close not in present and "NCCL" not in name:
+            yield _misspelt(NearMiss(wrong=name, right=close), [close])
 
 
 def _misspelt(miss: NearMiss, absent: list[str]) -> Finding:

@@ -1,0 +1,159 @@
+"""Mistakes that a script puts into launch files of others, at random.
+
+    ASCEND_DOCTOR_TEST_EXAMPLES=FOLDER python -m tests.linting.seeding SEED COUNT
+
+prints what lint says of each: found at the line that was changed, or not.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from ascend_doctor.matrix.catalog import Catalog
+
+SOURCE = "source /usr/local/Ascend/ascend-toolkit/set_env.sh"
+CATALOG = Catalog()
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """A kind of mistake, the line that has it (from 1), and the whole script with it."""
+
+    kind: str
+    line: int
+    script: str
+
+
+Change = Callable[[str, random.Random], str]
+
+
+def prepared(script: str) -> str:
+    """The script with a line that sources CANN, as launches have on an NPU."""
+    if re.search(r"^\s*(source|\.) ", script, re.MULTILINE):
+        return script
+    lines = script.split("\n")
+    lines.insert(1 if lines[0].startswith("#!") else 0, SOURCE)
+    return "\n".join(lines)
+
+
+def slip(word: str, dice: random.Random) -> str:
+    """The word with a letter dropped, doubled, or exchanged with the next one."""
+    while True:
+        at = dice.randrange(1, len(word) - 1)
+        way = dice.randrange(3)
+        if way == 0:
+            changed = word[:at] + word[at + 1 :]
+        elif way == 1:
+            changed = word[:at] + word[at] + word[at:]
+        else:
+            changed = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+        if changed != word and changed.strip("-_") == changed:
+            return changed
+
+
+def replace(pattern: str, change: Callable[[re.Match[str], random.Random], str]) -> Change:
+    def apply(line: str, dice: random.Random) -> str:
+        match = re.search(pattern, line)
+        if match is None:
+            return ""
+        return line[: match.start(1)] + change(match, dice) + line[match.end(1) :]
+
+    return apply
+
+
+KNOWN = sorted(name for name in CATALOG.flags.every if len(name) > 8 and not name[-1].isdigit())
+VARIABLES = sorted(variable.name for variable in CATALOG.variables.variables)
+KINDS: dict[str, Change] = {
+    "blank after a backslash": replace(r"(\\)$", lambda *_: "\\ "),
+    "no backslash": replace(r"^[^#\"']*\S(\s*\\)$", lambda *_: ""),
+    "A = b": replace(r"^[A-Z_]+(=)[\w./-]+\s*(?:#.*)?$", lambda *_: " = "),
+    "no $": replace(r"--[\w-]+ (\$\{?[A-Z][A-Z_]+\}?)(?:\s|$)", lambda m, _: m[1].strip("${}")),
+    "misspelt variable": replace(
+        r"--[\w-]+ \$\{?([A-Z][A-Z_]{4,})\}?(?:\s|$)", lambda m, dice: slip(m[1], dice)
+    ),
+    "misspelt option": replace(
+        rf"--({'|'.join(KNOWN)})(?:\s|=|$)", lambda m, dice: slip(m[1], dice)
+    ),
+    "misspelt environment variable": replace(
+        rf"^\s*export ({'|'.join(VARIABLES)})=", lambda m, dice: slip(m[1], dice)
+    ),
+    "no number": replace(
+        r"--(?:num-layers|hidden-size|seq-length|train-iters|num-attention-heads) (\d+)",
+        lambda m, dice: m[1] + dice.choice("kxOl"),
+    ),
+    "no choice": replace(r"--lr-decay-style (\w+)", lambda m, dice: slip(m[1], dice)),
+    "size of 3": replace(r"^(?:TP|PP|CP)=(\d+)\s*$", lambda *_: "3"),
+    "open quote": replace(r"^[A-Za-z_]+=\"[^\"$]+(\")\s*$", lambda *_: ""),
+    "open brace": replace(r"\$\{[A-Z_]+(\}) \\$", lambda *_: ""),
+    "unit in a value": replace(r"^export HCCL_CONNECT_TIMEOUT=(\d+)", lambda m, _: m[1] + "s"),
+    "no export": replace(
+        r"^(export )(?:HCCL_CONNECT_TIMEOUT|PYTORCH_NPU_ALLOC_CONF|TASK_QUEUE_ENABLE)=",
+        lambda *_: "",
+    ),
+    "typographic quote": replace(r"^[A-Z_]+=(\")[^\"]+\"\s*$", lambda *_: "\u201c"),
+}
+
+
+def in_string(script: str, number: int) -> bool:
+    """Whether a line (from 0) begins within double quotes."""
+    before = "\n".join(
+        line for line in script.split("\n")[:number] if not line.strip().startswith("#")
+    )
+    return before.count('"') % 2 == 1
+
+
+def mistakes(scripts: list[str], seed: int, count: int) -> Iterator[tuple[int, Mistake]]:
+    """``count`` mistakes of all kinds in turn, with the numbers of their scripts."""
+    dice = random.Random(seed)
+    made: set[tuple[int, int, str]] = set()
+    kinds = list(KINDS)
+    tries = 0
+    while len(made) < count and tries < count * 400:
+        tries += 1
+        kind = kinds[len(made) % len(kinds)] if tries % 200 else dice.choice(kinds)
+        number = dice.randrange(len(scripts))
+        lines = scripts[number].split("\n")
+        at = dice.randrange(len(lines))
+        if lines[at].lstrip().startswith("#") or (number, at, kind) in made:
+            continue
+        if kind == "no backslash" and in_string(scripts[number], at):
+            continue
+        if kind == "no backslash" and not lines[at + 1].strip():
+            continue
+        changed = KINDS[kind](lines[at], dice)
+        if not changed:
+            continue
+        made.add((number, at, kind))
+        script = "\n".join((*lines[:at], changed, *lines[at + 1 :]))
+        yield number, Mistake(kind, at + 1, script)
+
+
+def main(seed: int, count: int) -> None:
+    """Seed, lint, and print."""
+    from tests.linting.test_labelled import launches, reports  # noqa: PLC0415 - it imports this
+
+    files = launches()
+    texts = [prepared(text) for _, text in files]
+    hits = total = 0
+    for number, mistake in mistakes(texts, seed, count):
+        label, _ = files[number]
+        before = {(each.check, each.title) for each in reports(label, texts[number])}
+        found = [each for each in reports(label, mistake.script) if each.place is not None]
+        hit = any(
+            each.place is not None
+            and each.place.line == mistake.line
+            and (each.check, each.title) not in before
+            for each in found
+        )
+        hits, total = hits + hit, total + 1
+        line = mistake.script.split("\n")[mistake.line - 1].strip()
+        print("found " if hit else "MISSED", mistake.kind, "|", label.path, mistake.line, line[:80])  # noqa: T201
+    print(f"{hits} of {total}, seed {seed}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
