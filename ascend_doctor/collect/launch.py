@@ -26,7 +26,7 @@ OPTIONS = frozenset(
         *("fp16", "bf16", "fp8", "fp8_format", "fp8_recipe", "fp8_param_gather"),
         *("train_type", "tuner_type", "target_modules", "use_mcore_gdn", "model", "packing"),
         *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec", "unaligned_linear"),
-        *("nproc_per_node", "nnodes", "node_rank"),
+        *("nproc_per_node", "nnodes", "node_rank", "worker_num", "num_gpus", "num_nodes"),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
         *("checkpoint_engine.backend", "router_replay.mode"),
     )

@@ -10,11 +10,11 @@ _SHORTEST, _LONG = 5, 10
 _MOST_LETTERS = 4
 
 
-def slip_of(name: str, known: Collection[str]) -> str:
+def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
     """The known name that was probably meant; "" where none is near enough.
 
-    One letter more, less, other, or exchanged with its neighbour, in a name of ten letters two. A
-    number at the end makes another name, and so does a short name.
+    A slip is a letter more, less, other, or exchanged with its neighbour. A name of ten letters may
+    have ``most``, a shorter one one, a short one none; a number at the end makes another name.
     """
     if len(name) < _SHORTEST:
         return ""
@@ -22,7 +22,7 @@ def slip_of(name: str, known: Collection[str]) -> str:
     plain = name.replace("_", "-")
     if plain in hyphens:
         return hyphens[plain]
-    most = 2 if len(name) >= _LONG else 1
+    most = most if len(name) >= _LONG else 1
     letters = Counter(plain)
     near = [
         (distance, each)

@@ -445,7 +445,7 @@ class _Walker:
             inner = node.named_children[0]
         if inner.type != "expansion":
             return None
-        match = re.fullmatch(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}", self._text(inner))
+        match = _WHOLE_ARRAY.fullmatch(self._text(inner))
         if match is None:
             return None
         name = match.group(1)
@@ -457,7 +457,9 @@ class _Walker:
         """Words that only the running shell knows."""
         return Word(UNTOLD, *self._position(node), self._open(node), self._source.name, many=True)
 
-    def _value(self, node: Any, depth: int) -> Value:  # noqa: PLR0911 - one a kind of node
+    def _value(  # noqa: C901, PLR0911 - a kind of node each
+        self, node: Any, depth: int
+    ) -> Value:
         line, column = self._position(node)
         if depth > _MOST_DEPTH:
             return self._open(node)
@@ -479,6 +481,9 @@ class _Walker:
         if kind == "simple_expansion":
             return self._variable(self._text(node)[1:], node)
         if kind == "expansion":
+            array = self._array(node)
+            if array is not None:  # within a text it is its items with blanks between
+                return limit_length(tuple(piece for item in array for piece in _pieces_of(item)))
             return self._expansion(node, depth)
         if kind == "arithmetic_expansion":
             return self._arithmetic(node)
@@ -602,6 +607,7 @@ def option_lists(words: Sequence[Word]) -> list[Word]:
     ]
 
 
+_WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
 _OPTION = re.compile(r"(--[a-zA-Z][\w-]*|\+{0,2}\w+(?:\.\w+)+(?==))")
 _ARGUMENTS = re.compile(r"\"?\$\{?[@*]\}?\"?")
 # Names that scripts give to lists of options, and the arguments of the script.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
+from ascend_doctor.checks.launch.variables import COMMON
 from ascend_doctor.collect.environment import misspelt
 from ascend_doctor.collect.launch import Said, launch, read_options, takes_value
 from ascend_doctor.errors import Unknown
@@ -24,7 +26,7 @@ from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.documents import containers, hydra, leaves
-from ascend_doctor.linting.positioned_text import Piece, Word
+from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
@@ -180,7 +182,7 @@ def _subject(
 
     options = read_options(texts)
     for name, option in options.items():
-        places[name] = locate(command.words[option.word])
+        places[name] = locate(_where_set(command.words, option.word))
     places |= {name: locate(word) for word in command.words if (name := _option_name(word.text))}
     for name, value in command.exported.items():
         places[name] = locate(value)
@@ -195,13 +197,21 @@ def _subject(
         launch_,
         places=places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
-        values=_option_values(texts, catalog) if launch_.program == "megatron" else {},
+        values=_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {},
         open_environment=bool(command.sourced),
         unresolved=tuple(_unknown_spots(command, options, locate)),
-        pythonpath=path.text if path is not None else "",
+        pythonpath=spelt(path) if path is not None else "",
         unexported=tuple(lost) if launch_.given else (),
     )
     return LintInput(file=file, launch=launch_, environment=_environment(file, exported, catalog))
+
+
+def _where_set(words: Sequence[Word], number: int) -> Word:
+    """The word that is to be changed: the value of an option where that comes from another line."""
+    option, following = words[number], words[number + 1 : number + 2]
+    if not takes_value(option.text) or not following or following[0].text.startswith("--"):
+        return option
+    return option if following[0].line == option.line + 1 else following[0]
 
 
 def _option_name(word: str) -> str:
@@ -215,7 +225,7 @@ def _option_name(word: str) -> str:
 def _option_values(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
     """The values of options that take numbers, one of several words, or none, as they stand."""
     values: dict[str, str] = {}
-    for word, following in zip(words, (*words[1:], "--"), strict=True):
+    for word, following in pairwise((*words, "--")):
         name, _, value = word[2:].partition("=")
         if word.startswith("--") and name in catalog.options.kinds:
             if "=" not in word:
@@ -262,7 +272,7 @@ def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> E
         withheld=tuple(
             name
             for name, word in exported.items()
-            if UNTOLD in word.text or (name not in shown and slip_of(name, shown))
+            if UNTOLD in word.text or (name not in shown and slip_of(name, {*shown, *COMMON}))
         ),
         misspelt=misspelt(tuple(exported), near),
     )

@@ -25,6 +25,18 @@ _EXPANSION = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
 _PLACEHOLDER = re.compile(
     rb"(?<=[=:/ \t])<[A-Za-z][^<>|&;()$\"'`\n]*(?<![ \t])>(?=[\w/:,. \t\r\\]|$)"
 )
+_LAUNCHES = re.compile(
+    r"\b(?:torchrun|msrun|torch\.distributed\.(?:run|launch)|accelerate|\w+\.py)\b"
+)
+_FILE = re.compile(r"[\w$][^\s]*\.(?:py|ya?ml|json)")
+# ${NAME and a blank: bash stops with "bad substitution". ${ NAME; } of bash 5.3 begins with one.
+_OPEN_BRACE = re.compile(r"\$\{\w+(?=[\s\\\"]|$)")
+_OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
+_QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
+# What launchers and schedulers set.
+_OUTSIDE = re.compile(
+    r"(?:LOCAL_|NODE_|GROUP_)?(?:RANK|WORLD_SIZE)|MASTER_\w+|N?NODES|(?:SLURM|VC|PET)_\w+"
+)
 _DEFAULTS = frozenset({":-", "-", ":=", "=", ":+", "+", ":?", "?"})
 
 
@@ -108,6 +120,7 @@ def own_marks(
     names = _Names(syntax_tree(content.replace(b"\r\n", b"\n")))
     return (
         *_find_carriage_returns(lines, file),
+        *_find_open_ends(lines, file),
         *_find_lost_lines(names, lines, file),
         *_find_odd_words(names, commands, file),
         *_parentheses(names, file),
@@ -122,6 +135,20 @@ def _find_carriage_returns(lines: list[str], file: str) -> Iterator[ShellMark]:
             yield ShellMark(rule="carriage-return", place=where)
 
 
+def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
+    """Braces and quotes that are not closed on the line that they have to be closed on."""
+    for number, (line, following) in enumerate(zip(lines, (*lines[1:], ""), strict=True), 1):
+        if line.lstrip().startswith("#"):
+            continue
+        brace = _OPEN_BRACE.search(line)
+        if brace:
+            where = Place(file=file, line=number, column=brace.start() + 1)
+            yield ShellMark(rule="open-brace", text=brace.group(), place=where)
+        if _OPEN_QUOTE.fullmatch(line) and _QUOTED.match(following):
+            where = Place(file=file, line=number, column=line.index('"') + 1)
+            yield ShellMark(rule="SC1078", text=line.strip()[:80], place=where)
+
+
 def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
     """The line before a command that is the rest of another one."""
     for node in names.commands:
@@ -131,7 +158,9 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         text = _text(first)
         expansion = _EXPANSION.fullmatch(text)
         value = names.assigned.get(expansion.group(1), "") if expansion else text
-        if not _REST.match(value.lstrip("($\"'\\\n\t ") if expansion else value):
+        rest = _REST.match(value.lstrip("($\"'\\\n\t ") if expansion else value)
+        above = lines[first.start_point[0] - 1] if first.start_point[0] <= len(lines) else ""
+        if not rest and not (_FILE.fullmatch(text) and _LAUNCHES.search(above)):
             continue
         line = first.start_point[0]  # counted from 0, so it is the number of the line before
         before = lines[line - 1].rstrip("\r") if line <= len(lines) else ""
@@ -177,7 +206,8 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
     for name, nodes in names.used.items():
         if name in names.assigned or name in outside or not nodes or len(name) < _LEAST:
             continue
-        close = slip_of(name, idle)
+        used_elsewhere = [] if _OUTSIDE.fullmatch(name) else list(names.assigned)
+        close = slip_of(name, idle) or slip_of(name, used_elsewhere, most=1)
         for node in nodes if close else ():
             yield ShellMark(rule="unset-name", text=name, near=close, place=_position(node, file))
 

@@ -69,7 +69,7 @@ KNOWN = sorted(name for name in CATALOG.flags.every if len(name) > 8 and not nam
 VARIABLES = sorted(variable.name for variable in CATALOG.variables.variables)
 KINDS: dict[str, Change] = {
     "blank after a backslash": replace(r"(\\)$", lambda *_: "\\ "),
-    "no backslash": replace(r"^[^#\"']*\S(\s*\\)$", lambda *_: ""),
+    "no backslash": replace(r"^[^#\"']*[^#\"'\s](\s*\\)$", lambda *_: ""),
     "A = b": replace(r"^[A-Z_]+(=)[\w./-]+\s*(?:#.*)?$", lambda *_: " = "),
     "no $": replace(r"--[\w-]+ (\$\{?[A-Z][A-Z_]+\}?)(?:\s|$)", lambda m, _: m[1].strip("${}")),
     "misspelt variable": replace(

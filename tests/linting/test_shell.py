@@ -78,7 +78,7 @@ def test_a_mistake_of_the_shell_is_found_at_its_line(script: str, check: str, li
         'ARGS=(\n  --bf16 # yes\n  # --fp16\n)\ntorchrun x.py "${ARGS[@]}" \\\n',
         "torchrun x.py --lr 1 `# a comment` \\\n  --bf16\n",
         "sort <in >out\nA=${B:-x}\ntorchrun x.py --load <(echo 1) --bf16 2>&1 | tee log\n",
-        "torchrun x.py --num-layers $LAYERS --lr ${LR:-1}\nLAYRES=${1:-8}; echo $LAYRES\n",
+        "torchrun x.py --num-layers $LAYERS --lr ${LR:-1}\nN=1; echo $N $RANK\nRANKS=8\n",
         "CDPATH= cd /x\n" + LAUNCH,
         "# DATA=<path>\necho 'give <path>'\n" + LAUNCH,
     ],

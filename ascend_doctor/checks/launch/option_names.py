@@ -17,7 +17,7 @@ _SWIFT = ("ms-swift", "trl", "transformers")
 _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
-_LEAST_KNOWN = 0.75
+_LEAST_KNOWN, _FEWEST = 0.7, 3
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _INT = re.compile(r"[-+]?\d+(_\d+)*")
 
@@ -31,10 +31,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     differs from a known one by a letter or two. One that none of them has may belong to the script
     that is launched: then nobody but that script can tell.
     """
-    options(case)
-    launch = case.need(Launch)
-    if launch.program != "megatron":
-        raise NotApplicable("the launch command does not start a script of Megatron-LM")
+    launch = _megatron_launch(case)
     table, newest = case.catalog.flags, version(case)
     listed = table.listed(newest) if newest else ""
     if newest and not listed:
@@ -45,7 +42,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     added = case.catalog.options.of(*_FAMILY) | table.mindspeed | table.launcher
     strange = [name for name in launch.flags if name not in have | added]
     judged = f"Megatron-LM {newest}" if newest else f"Megatron-LM {releases[0]} to {releases[-1]}"
-    if not newest and len(strange) > (1 - _LEAST_KNOWN) * len(launch.flags):
+    if not newest and not _resembles(case, launch):
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
     others = []
     for name in strange:
@@ -69,6 +66,25 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     yield from _strangers(launch, others, f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM")
 
 
+def _megatron_launch(case: Case) -> Launch:
+    """The launch of a script that takes Megatron-LM's options. Raises NotApplicable."""
+    options(case)
+    launch = case.need(Launch)
+    if launch.program != "megatron" and (launch.program or not _resembles(case, launch)):
+        raise NotApplicable("the launch command does not start a script of Megatron-LM")
+    return launch
+
+
+def _resembles(case: Case, launch: Launch) -> bool:
+    """Whether most options are those of some Megatron-LM or MindSpeed."""
+    table = case.catalog.flags
+    known = {*table.every, *table.some, *table.mindspeed, *case.catalog.options.of(*_FAMILY)}
+    known -= table.launcher
+    mine = [name for name in launch.flags if name not in table.launcher]
+    count = sum(name in known for name in mine)
+    return count >= max(_FEWEST, _LEAST_KNOWN * len(mine))
+
+
 def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
     """One finding about all options that no table has."""
     if names:
@@ -86,15 +102,16 @@ def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding
 def run_option_values(case: Case) -> Iterator[Finding]:
     """The parser stops at a word where a number belongs, and at a word that is not a choice.
 
-    A switch such as --bf16 takes no value; one behind it is an argument too many.
+    A switch such as --bf16 takes no value; one behind it is an argument too many. Choices differ
+    between releases and forks: where the release is not known, only slips are reported.
     """
-    options(case)
-    launch = case.need(Launch)
-    if launch.program != "megatron":
-        raise NotApplicable("the launch command does not start a script of Megatron-LM")
-    kinds = case.catalog.options.kinds
+    launch = _megatron_launch(case)
+    kinds, newest = case.catalog.options.kinds, version(case)
     for name, value in launch.values.items():
-        expected = "" if UNTOLD in value else _describe_kind(kinds.get(name, ""), value)
+        kind = kinds.get(name, "")
+        expected = "" if UNTOLD in value else _describe_kind(kind, value)
+        if "|" in kind and not newest and not slip_of(value, kind.strip("|").split("|")):
+            continue
         if expected:
             yield error(
                 f"--{name} does not take {value!r}" if value else f"--{name} has no value",

@@ -74,6 +74,10 @@ def world(case: Case) -> int:
         return number(case, "trainer.n_gpus_per_node") * number(case, "trainer.nnodes", 1)
     if "nproc_per_node" in launch.options:
         return number(case, "nproc_per_node") * number(case, "nnodes", 1)
+    if "worker_num" in launch.options:  # msrun's is that of all nodes
+        return number(case, "worker_num")
+    if "num_gpus" in launch.options:  # deepspeed's
+        return number(case, "num_gpus") * number(case, "num_nodes", 1)
     values = case.facts.environment.variables if case.facts.environment is not None else {}
     ranks, nodes = values.get("NPROC_PER_NODE", ""), values.get("NNODES", "1")
     if launch.partial or "NPROC_PER_NODE" in unseen(case):

@@ -144,6 +144,7 @@ def shell_line_ends(case: Case) -> Iterator[Finding]:
 
 SYNTAX = {
     "SC1078": ShellRule("A double quote is not closed", "a closing quote", "Close the string here"),
+    "open-brace": ShellRule("{text} has no closing brace", "{text}}}", "Close the brace"),
     "placeholder": ShellRule("{text} is left to be filled in", "a value", "Write the value there"),
     "syntax": ShellRule("The shell cannot read this: {near}", "", "Mend what is named here"),
     **{
@@ -223,7 +224,7 @@ NAMES = {
 }
 UNSET = {
     "unset-name": ShellRule(
-        "${text} is not set in this script; {near} is, and nothing uses it",
+        "${text} is not set in this script; {near} is",
         "${near}",
         "Use one spelling",
     ),

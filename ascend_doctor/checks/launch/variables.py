@@ -15,6 +15,8 @@ from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.judging.value_bounds import allowed_text, clean, unknown_keys
 from ascend_doctor.matrix.schema import NearMiss, Variable
 
+# Variables of shells and launchers, which are no rows of the matrix.
+COMMON = ("PYTHONPATH", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT")
 # The check visible-devices reads this one, whose rules are more than a range.
 _OWN_CHECK = frozenset({"ASCEND_RT_VISIBLE_DEVICES"})
 _CONSEQUENCES = {
@@ -150,8 +152,8 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
             rights = miss.right.split(" and ")
             yield _misspelt(miss, [right for right in rights if right not in present])
     listed = {near_miss.wrong for near_miss in case.catalog.variables.near_misses}
-    names = [variable.name for variable in case.catalog.variables.variables]
-    for name in sorted(present - listed - set(names)):
+    names = {*COMMON, *(variable.name for variable in case.catalog.variables.variables)}
+    for name in sorted(present - listed - names):
         close = slip_of(name, names)
         if close and close not in present and "NCCL" not in name:
             yield _misspelt(NearMiss(wrong=name, right=close), [close])
