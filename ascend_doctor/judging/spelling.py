@@ -14,7 +14,8 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
     """The known name that was probably meant; "" where none is near enough.
 
     A slip is a letter more, less, other, or exchanged with its neighbour. A name of ten letters may
-    have ``most``, a shorter one one, a short one none; a number at the end makes another name.
+    have ``most``, a shorter one one, a short one none. Other first letters, other capitals or a
+    number at the end make another name.
     """
     if len(name) < _SHORTEST:
         return ""
@@ -29,6 +30,8 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
         for each in hyphens
         if abs(len(each) - len(plain)) <= most
         and len(each) >= _SHORTEST
+        and each[0] == plain[0]
+        and each.lower() != plain.lower()
         and each.rstrip("0123456789") != plain.rstrip("0123456789")
         and sum(((letters - Counter(each)) + (Counter(each) - letters)).values()) <= _MOST_LETTERS
         and (distance := edit_distance(plain, each)) <= most

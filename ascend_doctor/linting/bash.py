@@ -445,7 +445,7 @@ class _Walker:
             inner = node.named_children[0]
         if inner.type != "expansion":
             return None
-        match = _WHOLE_ARRAY.fullmatch(self._text(inner))
+        match = _WHOLE_ARRAY.fullmatch(self._text(inner).lstrip(_BEFORE))
         if match is None:
             return None
         name = match.group(1)
@@ -499,6 +499,9 @@ class _Walker:
         for child in node.named_children:
             if child.start_byte > end:
                 pieces.append(self._gap(node, end, child.start_byte, point))
+            # The grammar takes blanks before ${ into the expansion.
+            if child.type == "expansion" and not self._text(child).startswith("$"):
+                pieces.append(self._piece(" ", *self._position(child)))
             pieces += self._value(child, depth + 1)
             end, point = child.end_byte, child.end_point
         if node.end_byte - 1 > end:
@@ -514,7 +517,7 @@ class _Walker:
 
     def _open(self, node: Any) -> Value:
         """What only the running shell knows, and the expression that stands for it."""
-        source = " ".join(self._text(node).strip('"').split())[:_MOST_SHOWN]
+        source = " ".join(self._text(node).strip('"').lstrip(_BEFORE).split())[:_MOST_SHOWN]
         return untold(*self._position(node), source, self._source.name)
 
     def _variable(self, name: str, node: Any) -> Value:
@@ -533,7 +536,7 @@ class _Walker:
 
     def _expansion(self, node: Any, depth: int) -> Value:
         """${NAME} and ${NAME:-default}; what else there is, only the shell knows."""
-        if folder_of_script(self._text(node)):
+        if folder_of_script(self._text(node).lstrip(_BEFORE)):
             return (self._piece(".", *self._position(node)),)
         name_node = next(
             (
@@ -546,7 +549,7 @@ class _Walker:
         if name_node is None:
             return self._open(node)
         name = self._text(name_node)
-        marks = [child.type for child in node.children if not child.is_named]
+        marks = [child.type.lstrip(_BEFORE) for child in node.children if not child.is_named]
         marks = [mark for mark in marks if mark not in {"${", "}"}]
         if not marks:
             return self._variable(name, node)
@@ -607,6 +610,7 @@ def option_lists(words: Sequence[Word]) -> list[Word]:
     ]
 
 
+_BEFORE = " \t\r\n\\"
 _WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
 _OPTION = re.compile(r"(--[a-zA-Z][\w-]*|\+{0,2}\w+(?:\.\w+)+(?==))")
 _ARGUMENTS = re.compile(r"\"?\$\{?[@*]\}?\"?")
@@ -671,7 +675,7 @@ def launches(commands: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:
     """The commands that start a training, by their first words."""
     for command in commands:
         start = " ".join(item.text for item in command.words[:40])
-        if _STARTS.search(start):
+        if command.words[0].text not in {"echo", "printf"} and _STARTS.search(start):
             yield command
 
 

@@ -211,7 +211,9 @@ def _where_set(words: Sequence[Word], number: int) -> Word:
     option, following = words[number], words[number + 1 : number + 2]
     if not takes_value(option.text) or not following or following[0].text.startswith("--"):
         return option
-    return option if following[0].line == option.line + 1 else following[0]
+    value = following[0]
+    beside = value.file == option.file and value.line in {option.line, option.line + 1}
+    return option if beside else value
 
 
 def _option_name(word: str) -> str:

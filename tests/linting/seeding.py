@@ -122,7 +122,7 @@ def mistakes(scripts: list[str], seed: int, count: int) -> Iterator[tuple[int, M
             continue
         if kind == "no backslash" and in_string(scripts[number], at):
             continue
-        if kind == "no backslash" and not lines[at + 1].strip():
+        if kind == "no backslash" and not "".join(lines[at + 1 : at + 2]).strip():
             continue
         changed = KINDS[kind](lines[at], dice)
         if not changed:

@@ -45,6 +45,10 @@ def words(script: str) -> list[list[str]]:
         ("A=1\n(A=2)\nrun $A", ["run", "1"]),
         ("A=1; run $A > log 2>&1 &", ["run", "1"]),
         ("run ü $A", ["run", "ü", UNTOLD]),
+        (
+            'A=(--x 1)\nB=2\nC="r ${A[@]} \\\n ${B} \\\n ${A[@]}"\neval $C',
+            ["r", "--x", "1", "2", "--x", "1"],
+        ),
     ],
 )
 def test_the_words_of_a_command_are_those_of_the_shell(script: str, wanted: list[str]) -> None:

@@ -85,6 +85,8 @@ def test_without_a_release_all_are_judged_together() -> None:
         ("tensor-paralel-siz", ["tensor-parallel-size"], "tensor-parallel-size"),
         ("seed", ["need"], ""),
         ("hidden", ["hiddenly"], ""),
+        ("patch-size", ["batch-size"], ""),
+        ("freeze-ViT", ["freeze-vit"], ""),
     ],
 )
 def test_a_slip_of_the_hand(name: str, known: list[str], slip: str) -> None:

@@ -166,10 +166,10 @@ FILES = {
 # or on the line that has the word behind "@".
 MISTAKES = [
     ("megatron.sh", "TP=2", "TP=3", "run-world-size", "TP="),
-    ("megatron.sh", "PP=2", "PP=5", "run-world-size", "TP="),
+    ("megatron.sh", "PP=2", "PP=5", "run-world-size", ""),
     ("megatron.sh", "NPUS=8", "NPUS=6", "run-batch-divides", "--global-batch-size"),
     ("megatron.sh", "size $EP", "size 16", "run-world-size", ""),
-    ("megatron.sh", "parallel-size 1 \\", "parallel-size 3 \\", "run-world-size", "TP="),
+    ("megatron.sh", "parallel-size 1 \\", "parallel-size 3 \\", "run-world-size", ""),
     ("megatron.sh", "NODE_RANK=1", "NODE_RANK=2", "run-node-rank", "NODE_RANK="),
     ("megatron.sh", "num-experts 128", "num-experts 126", "run-experts-divide", "EP="),
     ("megatron.sh", "topk 8", "topk 200", "run-experts-divide", ""),

@@ -102,6 +102,8 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
             size[short] = number(case, f"{name}_parallel_size", 1)
     product = math.prod(size.values())
     if ranks % product:
+        # First the size that divides nothing by itself, then the largest.
+        order = sorted(size, key=lambda short: (ranks % size[short] == 0, -size[short]))
         yield error(
             f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
             found=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
@@ -109,7 +111,7 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
             because="Megatron stops when it builds its groups.",
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
             refs=(_STATE,),
-            place=at(case, *(f"{name}_parallel_size" for name in names.values()), "nproc_per_node"),
+            place=at(case, *(f"{names[short]}_parallel_size" for short in order), "nproc_per_node"),
         )
 
 
