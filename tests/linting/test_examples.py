@@ -27,6 +27,13 @@ REPOSITORIES = [
     ("verl-project/verl", "0.16.1", 250, 180),
     ("Ascend/MindSpeed", "0.12.1", 200, 80),
 ]
+# Mistakes of the files: ETP is the TP of 4 where it is not set, and a misspelt option.
+MISTAKES = {
+    ("examples/grpo_trainer/run_qwen3_30b_a3b_megatron.sh", "run-world-size"),
+    ("tests_extend/example/train_distributed_ms.sh", "run-flags-known"),
+}
+# Options of scripts that are launched, which nobody but these scripts can tell.
+OPEN = {"launch-resolved", "run-flags-known", "run-swift-options"}
 # Python files count where they start something; libraries have no order of imports to keep.
 _STARTED = re.compile(r"example|cookbook|recipe|tests_extend|pretrain")
 
@@ -76,6 +83,7 @@ def test_no_error_on_what_maintainers_ship(
     wrong = [
         one
         for one in found
-        if one.level in {Level.ERROR, Level.UNKNOWN} and one.check != "launch-resolved"
+        if (one.level is Level.ERROR and (one.place and one.place.file, one.check) not in MISTAKES)
+        or (one.level is Level.UNKNOWN and one.check not in OPEN)
     ]
     assert [f"{one.place}: {one.check}: {one.title}" for one in wrong] == []

@@ -14,6 +14,17 @@ from ascend_doctor.judging.spelling import slip_of
 
 _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
 _SWIFT = ("ms-swift", "trl", "transformers")
+# Of msrun (MindSpore), deepspeed and accelerate; torchrun's are rows of matrices/flags.yaml.
+_LAUNCHERS = frozenset(
+    (
+        *("worker_num", "local_worker_num", "join", "cluster_time_out", "bind_core", "sim_level"),
+        *("sim_rank_id", "rank_table_file", "tail_worker_log", "worker_log_name"),
+        *("hostfile", "include", "exclude", "num_nodes", "num_gpus", "launcher", "launcher_args"),
+        *("config_file", "machine_rank", "num_processes", "num_machines", "main_process_ip"),
+        *("main_process_port", "mixed_precision", "deepspeed_config_file"),
+    )
+)
+_VERL = ("actor_rollout_ref.", "trainer.", "critic.", "algorithm.")
 _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
@@ -39,7 +50,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     releases = (listed,) if listed else table.versions
     have = frozenset().union(*(table.of(release) for release in releases))
     source = tuple(url for release in releases for url in table.read_in(release))
-    added = case.catalog.options.of(*_FAMILY) | table.mindspeed | table.launcher
+    added = case.catalog.options.of(*_FAMILY) | table.mindspeed | table.launcher | _LAUNCHERS
     strange = [name for name in launch.flags if name not in have | added]
     judged = f"Megatron-LM {newest}" if newest else f"Megatron-LM {releases[0]} to {releases[-1]}"
     if not newest and not _resembles(case, launch):
@@ -48,6 +59,8 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     for name in strange:
         releases = table.versions_with(name)
         close = "" if releases else slip_of(name, have | added)
+        if not launch.program and close == name.replace("_", "-"):
+            close = ""  # a script of its own, with a spelling of its own
         if not releases and not close:
             others.append(name)
             continue
@@ -102,15 +115,15 @@ def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding
 def run_option_values(case: Case) -> Iterator[Finding]:
     """The parser stops at a word where a number belongs, and at a word that is not a choice.
 
-    A switch such as --bf16 takes no value; one behind it is an argument too many. Choices differ
-    between releases and forks: where the release is not known, only slips are reported.
+    A switch such as --bf16 takes no value; one behind it is an argument too many. Choices are
+    extended by MindSpeed-LLM and by forks, so that only slips of the hand are reported of them.
     """
     launch = _megatron_launch(case)
-    kinds, newest = case.catalog.options.kinds, version(case)
+    kinds = case.catalog.options.kinds
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
         expected = "" if UNTOLD in value else _describe_kind(kind, value)
-        if "|" in kind and not newest and not slip_of(value, kind.strip("|").split("|")):
+        if "|" in kind and not slip_of(value, kind.strip("|").split("|")):
             continue
         if expected:
             yield error(
@@ -178,6 +191,8 @@ def run_verl_keys(case: Case) -> Iterator[Finding]:
     launch = case.need(Launch)
     if launch.program != "verl":
         raise NotApplicable("the launch command does not start verl")
+    if not any(key.startswith(_VERL) for key in launch.keys):
+        raise NotApplicable("no key of verl is overridden")
     known = case.catalog.options.of("verl")
     for key in launch.keys:
         for word in () if key.startswith("+") else key.split("."):
