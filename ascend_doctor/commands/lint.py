@@ -16,11 +16,14 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level
+from ascend_doctor.findings import Finding, Level, quantity
+from ascend_doctor.linting.fixing import mend, propose
 from ascend_doctor.linting.inputs import MOST_BYTES, LintInput, of_command, read, subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shellcheck import run_shellcheck
+from ascend_doctor.machine.files import write_whole
 from ascend_doctor.redact import Redactor, local_key
+from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report, verdict
 
 if TYPE_CHECKING:
@@ -35,6 +38,14 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Accept values that only the running shell knows; what needs them is not judged.",
 )
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Mend blanks behind backslashes and carriage returns; show the rest as a diff.",
+)
+@click.option(
+    "--stdin-filename", default="-", metavar="F", help="Name of what - reads, as editors give it."
+)
 @click.option("--here", is_flag=True, help="Judge it with the facts of this machine, too.")
 @matrix_option
 @selection_options
@@ -45,6 +56,8 @@ def command(  # noqa: PLR0913 - the options of the command
     megatron: str,
     soc: str,
     here: bool,
+    fix: bool,
+    stdin_filename: str,
     allow_unresolved: bool,
     overlays: tuple[str, ...],
     only: tuple[str, ...],
@@ -67,7 +80,14 @@ def command(  # noqa: PLR0913 - the options of the command
         raise click.UsageError("give a file, or a command behind --")
     rows = catalog(overlays)
     base = _machine(rows, megatron, soc, here=here)
-    inputs = [*_of_files(files, rows), *([of_command(words, rows)] if words else [])]
+    if fix and "-" in files:
+        raise click.UsageError("--fix changes files, and - is none")
+    if fix:
+        _mend(files, rows)
+    inputs = [
+        *_of_files(files, stdin_filename, rows),
+        *([of_command(words, rows)] if words else []),
+    ]
     chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
     found = unique(
         tuple(
@@ -76,6 +96,8 @@ def command(  # noqa: PLR0913 - the options of the command
             for finding in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
         )
     )
+    if fix:
+        _propose(inputs, found)
     report = _report(found, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
@@ -89,13 +111,36 @@ def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], li
     return list(arguments[: len(arguments) - len(words)]), words
 
 
-def _of_files(files: Sequence[str], rows: Catalog) -> Iterator[LintInput]:
+def _mend(files: Sequence[str], rows: Catalog) -> None:
+    """Write files without what needs no decision. Raises DataError."""
+    for path in files:
+        content = read(path)
+        (shell, *_) = (*subjects(path, content, rows, run_shellcheck), None)
+        if shell is None or shell.shell_script is None:
+            continue
+        better = mend(content, shell.shell_script.marks, path)
+        if better != content:
+            write_whole(path, better)
+            pairs = zip(content.split(b"\n"), better.split(b"\n"), strict=True)
+            count = sum(before != after for before, after in pairs)
+            click.echo(f"{one_line(path)}: {quantity(count, 'line')} mended", err=True)
+
+
+def _propose(inputs: Sequence[LintInput], found: Sequence[Finding]) -> None:
+    for each in inputs:
+        if each.shell_script is not None:
+            content = read(each.file)
+            for line in propose(content, each.shell_script.marks, found, each.file):
+                click.echo(one_line(line), err=True)
+
+
+def _of_files(files: Sequence[str], name: str, rows: Catalog) -> Iterator[LintInput]:
     for path in files:
         if path == "-":
             content = sys.stdin.buffer.read(MOST_BYTES + 1)
             if len(content) > MOST_BYTES:
                 raise DataError(f"standard input is larger than {MOST_BYTES >> 20} MiB")
-            yield from subjects("-", content, rows, run_shellcheck)
+            yield from subjects(name, content, rows, run_shellcheck)
         else:
             yield from subjects(path, read(path), rows, run_shellcheck)
 
