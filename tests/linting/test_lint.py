@@ -65,6 +65,11 @@ def test_words_know_where_they_stand() -> None:
     }
 
 
+def test_characters_beyond_the_basic_plane_keep_places() -> None:
+    (run,) = commands("A='\U00045317🚀' # 🚀\nrun 🚀 $A --x".encode())
+    assert (run.words[-1].text, run.words[-1].line, run.words[-1].column) == ("--x", 2, 10)
+
+
 def test_variables_are_exported_or_not() -> None:
     script = "A=1\nexport B=2\nexport A\nC=3\nU=5\nD=4 run $U"
     run = commands(script.encode())[-1]
