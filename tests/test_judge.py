@@ -121,7 +121,7 @@ def test_judge_never_raises_whatever_sections_are_there(data: st.DataObject) -> 
 
 
 def test_a_finding_round_trips() -> None:
-    finding = msgspec.structs.replace(error("x", found="a", ranks=(1, 2)), check="driver")
+    finding = msgspec.structs.replace(error("x", observed="a", ranks=(1, 2)), check="driver")
     again = msgspec.json.decode(msgspec.json.encode(finding), type=Finding)
     assert again == finding
 

@@ -251,7 +251,7 @@ def holed(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
 @given(holed())
 def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> None:
     crashes = [
-        f"{one.title}: {one.found}"
+        f"{one.title}: {one.observed}"
         for found in judged(*case).values()
         for one in found
         if "the check itself failed" in one.title

@@ -90,8 +90,8 @@ def test_counts_add_up(levels: list[Level]) -> None:
 def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
     full = finding(
         Level.ERROR,
-        found="f",
-        wanted="w",
+        observed="f",
+        required="w",
         because="b",
         refs=("r",),
         ranks=(1,),
@@ -165,7 +165,7 @@ def test_the_schema_refuses_what_is_no_report() -> None:
 
 
 def test_a_report_round_trips() -> None:
-    one = report(finding(Level.WARNING, found="x"))
+    one = report(finding(Level.WARNING, observed="x"))
     assert msgspec.json.decode(msgspec.json.encode(one), type=Report) == one
 
 
@@ -213,8 +213,8 @@ def test_text_shows_every_field_of_a_finding_and_its_commands() -> None:
             Level.ERROR,
             "hccl-up",
             title="HCCL is down",
-            found="nothing",
-            wanted="something",
+            observed="nothing",
+            required="something",
             because="it matters",
             refs=("https://example.com/a",),
             ranks=(0, 3),
@@ -298,7 +298,7 @@ def test_what_needs_root_is_one_complaint_that_says_what_to_do() -> None:
         untold("owners", "Owners: not all", "not all", needs="root"),
     ).complaints
     assert (one.check, one.title) == ("ports, owners", "Not checked, needs root")
-    assert one.found == "Ports were not seen; Owners: not all"
+    assert one.observed == "Ports were not seen; Owners: not all"
     assert one.remedy is not None
     assert "unknown: needs-root" in one.remedy.commands[0]
 
@@ -352,8 +352,8 @@ def test_hostile_text_reaches_no_format_raw() -> None:
     one = finding(
         Level.ERROR,
         title=HOSTILE,
-        found=HOSTILE,
-        wanted=HOSTILE,
+        observed=HOSTILE,
+        required=HOSTILE,
         because=HOSTILE,
         refs=(HOSTILE,),
         remedy=Remedy(summary=HOSTILE, commands=(HOSTILE,)),
@@ -366,7 +366,7 @@ def test_hostile_text_reaches_no_format_raw() -> None:
 
 @given(st.text())
 def test_any_text_stays_on_its_lines_and_prints(text: str) -> None:
-    out = text_of(finding(Level.ERROR, title=text, found=text, refs=(text,)))
+    out = text_of(finding(Level.ERROR, title=text, observed=text, refs=(text,)))
     out.encode("utf-8")
     assert not any(ord(one) < 32 and one != "\n" for one in out)
 

@@ -154,7 +154,7 @@ def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Fi
         check="fleet-missing",
         level=Level.UNKNOWN,
         title=f"{quantity(len(missing), 'node')} did not report",
-        found="; ".join(told[:_NAMED]) + _more(len(told)),
+        observed="; ".join(told[:_NAMED]) + _more(len(told)),
         because="Nothing is known about a node that is silent.",
         remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
         nodes=missing,
@@ -170,7 +170,7 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
             check="fleet-unreadable",
             level=Level.UNKNOWN,
             title=f"{len(merged.unreadable)} of the files are no report",
-            found=first + _more(len(merged.unreadable)),
+            observed=first + _more(len(merged.unreadable)),
             remedy=Remedy(summary="Write them anew; an interrupted copy is the usual reason"),
         )
     if merged.duplicates:
@@ -178,7 +178,7 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
             check="fleet-duplicate-node",
             level=Level.WARNING,
             title=f"{len(merged.duplicates)} older reports of nodes that have a newer one",
-            found=", ".join(merged.duplicates[:_NAMED]) + _more(len(merged.duplicates)),
+            observed=", ".join(merged.duplicates[:_NAMED]) + _more(len(merged.duplicates)),
             because="Two nodes with one name look the same; only the newer report counts.",
         )
     simulated = tuple(node.name for node in merged.nodes if node.simulated)
@@ -259,12 +259,12 @@ def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
                 check="fleet-npus",
                 level=Level.ERROR,
                 title="Nodes have fewer NPUs than most",
-                found="; ".join(
+                observed="; ".join(
                     f"{differing.value} on {quantity(differing.count, 'node')}"
                     for differing in few[:_NAMED]
                 )
                 + _more(len(few)),
-                wanted=f"{quantity(int(drift.majority), 'NPU')}, as on most nodes",
+                required=f"{quantity(int(drift.majority), 'NPU')}, as on most nodes",
                 because="A card that the driver lost leaves a rank of the job without a device.",
                 remedy=Remedy(
                     summary="See which cards are gone; merge nodes of another kind apart",
@@ -286,8 +286,10 @@ def _drift_finding(drift: Drift) -> Finding:
         check="fleet-drift",
         level=Level.ERROR if stack else Level.WARNING,
         title=f"Nodes differ in {drift.setting}",
-        found=values + _more(len(drift.values)),
-        wanted=f"{drift.majority} as on most nodes" if drift.majority is not None else "one value",
+        observed=values + _more(len(drift.values)),
+        required=f"{drift.majority} as on most nodes"
+        if drift.majority is not None
+        else "one value",
         because="All ranks of a job run the same program only if their stacks are the same."
         if stack
         else "A difference between nodes is where a failure on some of them begins.",
@@ -302,7 +304,7 @@ def _addresses(merged: Merged) -> Iterator[Finding]:
                 check="fleet-duplicate-address",
                 level=Level.ERROR,
                 title=f"{len(owners)} NPUs have the address {address}",
-                found=", ".join(
+                observed=", ".join(
                     f"{what} of {merged.nodes[number].name}" for number, what in owners
                 ),
                 because="Packets reach one of them; the others time out.",
@@ -328,8 +330,8 @@ def _outliers(merged: Merged) -> Iterator[Finding]:
                 check="fleet-outlier",
                 level=Level.WARNING,
                 title=f"{node} stands out in {name}",
-                found=f"{far.value:g}",
-                wanted=f"about {far.median:g}, the median of {quantity(len(values), 'node')}",
+                observed=f"{far.value:g}",
+                required=f"about {far.median:g}, the median of {quantity(len(values), 'node')}",
                 because="The slowest rank sets the pace of every step.",
                 nodes=(node,),
             )

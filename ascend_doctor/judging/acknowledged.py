@@ -131,6 +131,6 @@ def _expiry(row: Acknowledgement) -> Finding:
         check="acknowledged",
         level=Level.WARNING,
         title=f"An acknowledgement of {row.id} expired on {row.expires}",
-        found=row.reason,
+        observed=row.reason,
         because="What was acceptable for a while counts again.",
     )

@@ -123,29 +123,29 @@ def _finding(  # noqa: PLR0913 - the fields of a finding
     level: Level,
     title: str,
     *,
-    found: str = "",
-    wanted: str = "",
+    observed: str = "",
+    required: str = "",
     because: str = "",
     remedy: Remedy | None = None,
     refs: tuple[str, ...] = (),
     ranks: tuple[int, ...] = (),
     devices: tuple[int, ...] = (),
     nodes: tuple[str, ...] = (),
-    place: Place | None = None,
+    location: Place | None = None,
     because_of: str = "",
 ) -> Finding:
     return Finding(
         level=level,
         title=title,
-        found=found,
-        wanted=wanted,
+        observed=observed,
+        required=required,
         because=because,
         remedy=remedy,
         refs=refs,
         ranks=ranks,
         devices=devices,
         nodes=nodes,
-        place=place,
+        location=location,
         because_of=because_of,
     )
 
@@ -159,29 +159,31 @@ warning = functools.partial(_finding, Level.WARNING)
 def unknown(  # noqa: PLR0913 - the fields of a finding
     title: str,
     *,
-    found: str = "",
+    observed: str = "",
     because: str = "",
     remedy: Remedy | None = None,
     nodes: tuple[str, ...] = (),
-    place: Place | None = None,
+    location: Place | None = None,
     needs: str = "",
 ) -> Finding:
     """One of several subjects could not be judged. ``needs`` is "root" where root could."""
     return Finding(
         level=Level.UNKNOWN,
         title=title,
-        found=found,
+        observed=observed,
         because=because,
         remedy=remedy,
         nodes=nodes,
-        place=place,
+        location=location,
         needs=needs,
     )
 
 
-def note(title: str, *, found: str = "", because: str = "", refs: tuple[str, ...] = ()) -> Finding:
+def note(
+    title: str, *, observed: str = "", because: str = "", refs: tuple[str, ...] = ()
+) -> Finding:
     """All is well, and here is something worth knowing."""
-    return Finding(level=Level.OK, title=title, found=found, because=because, refs=refs)
+    return Finding(level=Level.OK, title=title, observed=observed, because=because, refs=refs)
 
 
 def judge(case: Case, chosen: Collection[Check]) -> tuple[Finding, ...]:
@@ -230,7 +232,7 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
             check=check.id,
             level=Level.UNKNOWN,
             title=f"Could not tell whether {_inside(check.title)}: the check itself failed",
-            found=f"{type(crash).__name__}: {crash}",
+            observed=f"{type(crash).__name__}: {crash}",
             because="This is a bug in ascend-doctor.",
             remedy=Remedy(
                 summary="Report it with the machine that shows it",

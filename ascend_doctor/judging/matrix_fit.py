@@ -73,11 +73,11 @@ def line(case: Case, component: str, version: str) -> Release | None:
         return row
     known = case.catalog.component(component)
     rows = [
-        one
-        for one in known.releases
-        if leading(one.version, 2, known.scheme) == leading(version, 2, known.scheme)
+        release
+        for release in known.releases
+        if leading(release.version, 2, known.scheme) == leading(version, 2, known.scheme)
     ]
-    return max(rows, key=lambda one: key(known.scheme, one.version), default=None)
+    return max(rows, key=lambda release: key(known.scheme, release.version), default=None)
 
 
 def present(case: Case, component: str) -> str:

@@ -51,7 +51,10 @@ def fits(bounds: Bounds, value: str) -> bool:
         return value == clean(value)
     words = value.removeprefix("^").split(",") if bounds.type == "list" else [value]
     if bounds.any_case:
-        choices, words = tuple(choice.lower() for choice in choices), [one.lower() for one in words]
+        choices, words = (
+            tuple(choice.lower() for choice in choices),
+            [word.lower() for word in words],
+        )
     return all(word in choices for word in words)
 
 

@@ -105,9 +105,9 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
 
     What a script leaves to its shell or machine cannot be told from it and is no fault of it.
     """
-    if finding.level is Level.UNKNOWN and not finding.found:
+    if finding.level is Level.UNKNOWN and not finding.observed:
         return msgspec.structs.replace(finding, level=Level.SKIPPED)
-    if finding.level not in _SHOWN or finding.place is not None:
+    if finding.level not in _SHOWN or finding.location is not None:
         return finding
     places = subject.launch.places if subject.launch is not None else {}
     names = _names(finding)
@@ -116,15 +116,15 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
 
 
 def _names(finding: Finding) -> Iterator[str]:
-    for text in (finding.title, finding.found):
+    for text in (finding.title, finding.observed):
         yield from _NAME.findall(text)
 
 
 def unique(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Findings in the order of their places; several launches of a file repeat what they share."""
     seen = dict.fromkeys(findings)
-    placed = [finding for finding in seen if finding.place is not None]
-    rest = [finding for finding in seen if finding.place is None]
+    placed = [finding for finding in seen if finding.location is not None]
+    rest = [finding for finding in seen if finding.location is None]
 
     def key(finding: Finding) -> tuple[str, int, int]:
         where = finding.place or Place(file="", line=0)

@@ -127,8 +127,8 @@ class _DiagnosisPage(Page):
         self.rows += ["", self.styled("This machine now", bold=True)]
         for finding in diagnosis.now:
             self.field(finding.level.value, f"{finding.title}  [{finding.check}]")
-            if finding.found and finding.level is not Level.OK:
-                self.field("", finding.found)
+            if finding.observed and finding.level is not Level.OK:
+                self.field("", finding.observed)
 
     def foot(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         self.rows.append("")
@@ -243,7 +243,7 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             check=cause.id,
             level=Level.ERROR if cause.severity == "fatal" else Level.WARNING,
             title=cause.title,
-            found="\n".join(shown(evidence) for evidence in cause.evidence),
+            observed="\n".join(shown(evidence) for evidence in cause.evidence),
             because=cause.cause + _blame(diagnosis if number == 0 else None),
             remedy=Remedy(summary=cause.fix),
             refs=cause.sources,
@@ -254,7 +254,7 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             check="unknown-error",
             level=Level.UNKNOWN,
             title="An error that is not in the catalogue",
-            found=shown(unexplained.evidence),
+            observed=shown(unexplained.evidence),
             ranks=unexplained.ranks,
         )
     if diagnosis.without_log:

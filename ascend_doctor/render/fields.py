@@ -14,12 +14,12 @@ def fields(finding: Finding, consequences: Iterable[Finding] = ()) -> Iterator[t
     What to type is not among them: formats set it apart.
     """
     pairs = (
-        ("at", str(finding.place or "")),
+        ("at", str(finding.location or "")),
         ("nodes", shorten(finding.nodes)),
         ("ranks", ", ".join(map(str, finding.ranks))),
         ("device", ", ".join(map(str, finding.devices))),
-        ("found", finding.found),
-        ("wanted", finding.wanted),
+        ("found", finding.observed),
+        ("wanted", finding.required),
         ("why", finding.because),
         *(("causes", f"{each.title}  [{each.check}]") for each in consequences),
         ("cause", finding.because_of),

@@ -23,7 +23,7 @@ def render(report: Report) -> str:
 
 def _annotation(finding: Finding, label: str) -> str:
     title = _property(f"{label} {finding.check}: {one_line(finding.title)}")
-    spot = finding.place
+    spot = finding.location
     where = f"file={_property(one_line(spot.file))},line={spot.line}," if spot else ""
     return f"::{_COMMANDS[finding.level]} {where}title={title}::{_data(details(finding))}"
 

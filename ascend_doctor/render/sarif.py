@@ -48,9 +48,9 @@ def _invocation(report: Report) -> dict[str, Any]:
 
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": {"uri": f"machine/{finding.check}"}}
-    if finding.place is not None:
-        region = {"startLine": finding.place.line, "startColumn": finding.place.column}
-        physical = {"artifactLocation": {"uri": quote(finding.place.file)}, "region": region}
+    if finding.location is not None:
+        region = {"startLine": finding.location.line, "startColumn": finding.location.column}
+        physical = {"artifactLocation": {"uri": quote(finding.location.file)}, "region": region}
     return {
         "ruleId": finding.check,
         "ruleIndex": rule,

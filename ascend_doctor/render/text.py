@@ -121,8 +121,8 @@ class _TextPage(Page):
                 shown = Level.SKIPPED if report.bare else level
                 self.rows.append(f"{self.mark(shown)} {len(findings)} {level.value}")
             for finding in findings:
-                if verbose or (level is Level.OK and finding.found):
-                    tail = f": {finding.found}" if finding.found else ""
+                if verbose or (level is Level.OK and finding.observed):
+                    tail = f": {finding.observed}" if finding.observed else ""
                     first, *more = self.wrapped(f"{finding.title}{tail}  [{finding.check}]", 2)
                     self.rows += [f"{self.mark(level) if verbose else ' '} {first}", *more]
 

@@ -220,7 +220,7 @@ def only(identity: str, facts: Snapshot, level: Level, *words: str, device: str 
     assert len(found) == 1, found
     assert found[0].check == identity
     assert found[0].level is level, found[0]
-    text = f"{found[0].title} {found[0].found} {found[0].wanted} {found[0].because}"
+    text = f"{found[0].title} {found[0].observed} {found[0].required} {found[0].because}"
     for word in words:
         assert word in text, f"{word!r} is not in {text!r}"
     return found[0]

@@ -22,7 +22,7 @@ def test_parts_of_another_release() -> None:
         CannComponent(name="mindstudio-toolkit", public="8.0.RC1.B110"),
     )
     found = only("cann-components", install(healthy(), components=parts), Level.WARNING, "hccl")
-    assert "mindstudio" not in found.found
+    assert "mindstudio" not in found.observed
     build = (CannComponent(name="runtime", public="8.5.0.B120"),)
     assert run("cann-components", install(healthy(), components=build))[0].level is Level.OK
     only("cann-components", install(healthy(), components=()), Level.UNKNOWN)
@@ -45,7 +45,7 @@ def test_parts_that_are_upgraded_alone(cann: str, part: str, other: str, level: 
     facts = install(healthy(), version=cann, components=parts)
     (finding,) = run("cann-components", facts)
     assert finding.level is level
-    assert f"{part} {other}" in finding.found
+    assert f"{part} {other}" in finding.observed
 
 
 def test_the_wrong_processor() -> None:

@@ -37,7 +37,7 @@ def judged(after: Any, *, device: str = "cpu") -> tuple[Finding, ...]:
 def test_a_training_that_goes_on() -> None:
     (finding,) = judged(AFTER)
     assert finding.level is Level.OK
-    assert "1 ranks on cpu: TP2" in finding.found
+    assert "1 ranks on cpu: TP2" in finding.observed
 
 
 def test_what_trains_in_bfloat16_is_not_saved() -> None:
@@ -48,7 +48,7 @@ def test_what_trains_in_bfloat16_is_not_saved() -> None:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     (finding,) = judge(case, [one for one in all_checks() if one.id == "checkpoint"])
     assert finding.level is Level.OK
-    assert "bfloat16" not in finding.found
+    assert "bfloat16" not in finding.observed
 
 
 def test_an_earlier_stage_of_a_pipeline_has_no_loss() -> None:
@@ -107,7 +107,7 @@ def of_whole(
 def test_what_was_loaded_is_told() -> None:
     (finding,) = of_whole()
     assert finding.level is Level.OK
-    assert "with the optimizer as dp_reshardable; PP2 as TP2" in finding.found
+    assert "with the optimizer as dp_reshardable; PP2 as TP2" in finding.observed
 
 
 def test_a_wrong_training_is_no_measure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_steps_that_are_tensors_are_explained() -> None:
     text = "AssertionError: steps: [tensor(3, device='npu:0'), tensor(3, device='npu:0')]"
     (finding,) = of_whole(saved={"dp_reshardable": text, "fully_reshardable": text})
     assert finding.title == "checkpoint: the distributed optimizer cannot be saved under PP2"
-    assert finding.found == f"{text} (dp_reshardable, fully_reshardable)"
+    assert finding.observed == f"{text} (dp_reshardable, fully_reshardable)"
     assert "equal tensors are different" in finding.because
     assert finding.remedy is not None
     (other,) = of_whole(saved={"dp_reshardable": "KeyError: 'x'"})
@@ -153,4 +153,4 @@ def test_steps_that_are_tensors_are_explained() -> None:
 )
 def test_what_was_dropped(loaded: Any, elsewhere: Any, title: str, found: str) -> None:
     (finding,) = of_whole(loaded=loaded, elsewhere=elsewhere)
-    assert (finding.title, finding.found) == (f"checkpoint: {title}", found)
+    assert (finding.title, finding.observed) == (f"checkpoint: {title}", found)

@@ -383,6 +383,6 @@ def test_ascend_docker_runtime() -> None:
     unknown = having(a2(), "driver", docker=DockerRuntime(mounts=("/usr/local/dcmi",)))
     only("docker-runtime", unknown, Level.WARNING, "does not know it")
     plain = having(a2(), "driver", docker=DockerRuntime())
-    assert not run("docker-runtime", plain)[0].found
+    assert not run("docker-runtime", plain)[0].observed
     assert run("docker-runtime", a2())[0].level is Level.SKIPPED
     only("docker-runtime", inside(a2(ASCEND_RUNTIME_OPTIONS="NODRV")), Level.OK, "NODRV")

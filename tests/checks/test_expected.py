@@ -21,9 +21,9 @@ def asked(facts: Snapshot, *texts: str) -> list[Finding]:
 def level(facts: Snapshot, text: str, *words: str) -> Level:
     """The level of the one finding; it says the words."""
     (found,) = asked(facts, text)
-    told = f"{found.title} {found.found}"
+    told = f"{found.title} {found.observed}"
     assert [word for word in words if word not in told] == [], told
-    assert found.level is not Level.ERROR or (found.wanted and found.remedy and found.because)
+    assert found.level is not Level.ERROR or (found.required and found.remedy and found.because)
     return found.level
 
 

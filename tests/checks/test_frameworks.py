@@ -15,7 +15,7 @@ def test_a_stack_that_the_framework_does_not_document() -> None:
         "cann 8.5.1",
         "torch 2.7.1",
     )
-    assert "torch 2.9.0" in found.found
+    assert "torch 2.9.0" in found.observed
     # What a row notes of the release is about something else.
     assert (
         found.because == "This set is not the one of its documents; that it works is not reported."
@@ -26,7 +26,7 @@ def test_either_set_of_a_framework_counts() -> None:
     facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
     facts = packages(facts, dist("torch", "2.8.0"), dist("torch-npu", "2.8.0.post2"))
     found = only("framework-stack", facts, Level.WARNING, "verl 0.8.0")
-    assert "torch" not in found.found
+    assert "torch" not in found.observed
 
 
 def test_a_framework_that_no_table_has() -> None:
@@ -37,7 +37,7 @@ def test_a_framework_that_no_table_has() -> None:
 def test_what_cannot_be_told_is_said() -> None:
     found = run("framework-stack", without(healthy(), "cann"))
     assert [one.level for one in found] == [Level.UNKNOWN]
-    assert found[0].found == "cann: not collected"
+    assert found[0].observed == "cann: not collected"
     none = packages(healthy(), gone=("ms-swift",))
     assert run("framework-stack", none)[0].level is Level.SKIPPED
 
@@ -54,4 +54,4 @@ def test_rows_for_other_chips_are_left_out() -> None:
     facts = packages(healthy(), dist("verl", "0.8.0"), gone=("ms-swift",))
     facts = having(facts, "npus", devices=(Npu(npu_id=0, name="Ascend950PR"),))
     found = only("framework-stack", facts, Level.WARNING, "torch 2.9.0")
-    assert "driver" not in found.found
+    assert "driver" not in found.observed

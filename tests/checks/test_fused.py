@@ -40,7 +40,7 @@ def only(probe: str, device: str = "npu", soc: str = "", **values: Any) -> Findi
 def test_fused_operators(probe: str, outcome: dict[str, Any], level: Level, text: str) -> None:
     finding = only(probe, cases={"some case": outcome})
     assert finding.level is level
-    assert text in finding.found
+    assert text in finding.observed
     assert (finding.remedy is not None) == (level is Level.ERROR)
 
 
@@ -74,7 +74,7 @@ def test_a_dtype_is_judged_by_the_chip(
 def test_the_cpu_must_have_all_but_fp8() -> None:
     assert only("dtype", device="cpu", cases={"float64": REFUSED}).level is Level.ERROR
     finding = only("dtype", device="cpu", cases={"float32": PLAIN, "float8_e5m2": REFUSED})
-    assert finding.found == "float32; not float8_e5m2"
+    assert finding.observed == "float32; not float8_e5m2"
 
 
 @pytest.mark.parametrize("outcome", [REFUSED, {"differ": 2}])
@@ -90,4 +90,4 @@ def test_kernels_that_are_right() -> None:
     finding = only(
         "triton-kernel", device="cpu", cases=cases, distributions=owner, interpreted=True
     )
-    assert (finding.level, finding.found) == (Level.OK, "triton 3.5.0, by its interpreter")
+    assert (finding.level, finding.observed) == (Level.OK, "triton 3.5.0, by its interpreter")

@@ -41,7 +41,7 @@ def test_the_remedy_is_one_that_this_megatron_can_follow() -> None:
     assert old.remedy is not None
     assert new.remedy is not None
     assert not old.remedy.commands
-    assert "USE_MCORE_GDN=1" not in old.wanted
+    assert "USE_MCORE_GDN=1" not in old.required
     assert new.remedy.commands == ("export USE_MCORE_GDN=1",)
 
 

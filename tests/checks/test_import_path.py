@@ -48,7 +48,7 @@ def test_checkouts_are_noted() -> None:
     found = run("checkouts", imports(imports(healthy(), "megatron", dirty), "mindspeed"))
     assert [one.level for one in found] == [Level.OK]
     assert "local changes" in found[0].title
-    assert "aaaaaaaaaaaa," in found[0].found
+    assert "aaaaaaaaaaaa," in found[0].observed
     branch = copy("/src/m", "/src", "core", git=git(branch="core_r0.16.0"))
     found = run("checkouts", imports(imports(healthy(), "megatron", branch), "mindspeed"))
     assert "on the branch core_r0.16.0" in found[0].title

@@ -57,8 +57,8 @@ def test_the_cost_of_chunks() -> None:
 def test_log_probabilities_that_are_right() -> None:
     (finding,) = judged("vocab-parallel-logprob", VOCABULARY)
     assert finding.level is Level.OK
-    assert "1280 in chunks of 16" in finding.found
-    assert "refused by autograd in 4 of 10 orders and chunks" in finding.found
+    assert "1280 in chunks of 16" in finding.observed
+    assert "refused by autograd in 4 of 10 orders and chunks" in finding.observed
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ LEFT = {"mask": [0, 0, 1, 1], "rebuilt": [1, 1, 0, 0], "right_padded": False}
 def test_masks() -> None:
     (finding,) = judged("attention-mask-rebuild", {"left": LEFT}, compared=15)
     assert finding.level is Level.OK
-    assert "[0, 0, 1, 1], would become [1, 1, 0, 0], and is refused" in finding.found
+    assert "[0, 0, 1, 1], would become [1, 1, 0, 0], and is refused" in finding.observed
     (finding,) = judged("attention-mask-rebuild", {"left": {**LEFT, "right_padded": True}})
     assert finding.level is Level.ERROR
     assert judged("attention-mask-rebuild", {})[0].level is Level.UNKNOWN
@@ -122,15 +122,15 @@ def test_values_that_are_wrong(probe: str) -> None:
     wrong = (Wrong(what="block 1", got="[0.0]", wanted="[1.0]"),)
     (finding,) = judged(probe, values, wrong=wrong)
     assert finding.level is Level.ERROR
-    assert "block 1: [0.0]" in finding.found
+    assert "block 1: [0.0]" in finding.observed
 
 
 def test_a_gather_and_a_synchronisation() -> None:
     (finding,) = judged("sequence-gather", {}, compared=20)
-    assert finding.found == "2 ranks on cpu, 40 results compared"
+    assert finding.observed == "2 ranks on cpu, 40 results compared"
     (finding,) = judged("weight-sync", {"through": "vllm"})
     assert finding.level is Level.OK
-    assert "1 receivers on cpu, through vllm-ascend's" in finding.found
+    assert "1 receivers on cpu, through vllm-ascend's" in finding.observed
 
 
 def test_the_alignment_of_fp8() -> None:

@@ -53,7 +53,7 @@ TIED = {"whole": RIGHT, "pipeline": RIGHT}
 def test_adapters_that_are_right(probe: str, values: dict[str, Any], text: str) -> None:
     (finding,) = judged(probe, values, values)
     assert finding.level is Level.OK
-    assert text in finding.found
+    assert text in finding.observed
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_gradient_that_is_none() -> None:
     last = {**failed, "mended": RIGHT}
     (finding,) = judged("lora-tied-embeddings", failed, last)
     assert finding.level is Level.WARNING
-    assert "TypeError: Invalid function argument, in the first step" in finding.found
+    assert "TypeError: Invalid function argument, in the first step" in finding.observed
     assert "Without that sum the losses are right." in finding.because
     wrong = {**failed, "mended": drifted("dense data")}
     assert [one.level for one in judged("lora-tied-embeddings", failed, wrong)] == [
@@ -141,7 +141,9 @@ WAYS: dict[str, dict[str, Any]] = {
 def test_experts_that_are_cut_by_the_rules() -> None:
     (finding,) = judged("expert-shapes", {"ways": WAYS})
     assert finding.level is Level.OK
-    assert "given to one alone: shape '[16, 8]' is invalid for input of size 256" in finding.found
+    assert (
+        "given to one alone: shape '[16, 8]' is invalid for input of size 256" in finding.observed
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_experts_that_are_cut_by_the_rules() -> None:
 def test_experts_that_are_cut_otherwise(way: str, change: dict[str, Any], found: str) -> None:
     (finding,) = judged("expert-shapes", {"ways": {**WAYS, way: {**WAYS[way], **change}}})
     assert finding.level is Level.ERROR
-    assert found in finding.found
+    assert found in finding.observed
     assert f"ETP given to {way}" in finding.title
 
 

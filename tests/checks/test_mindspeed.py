@@ -119,7 +119,7 @@ def test_a_stack_that_mindspeed_does_not_document_is_a_note() -> None:
     found = only(
         "mindspeed-stack", facts, Level.OK, "documented with other versions", "torch 2.7.1"
     )
-    assert "torch 2.10.0" in found.found
+    assert "torch 2.10.0" in found.observed
 
 
 def test_the_layers_of_0_17() -> None:

@@ -37,7 +37,7 @@ def test_a_stale_address() -> None:
     assert found.devices == (3,)
     unset = changed(3, address="", netmask="")
     found = run("hccn-conf", unset)[0]
-    assert "hccn_tool: not set" in found.found
+    assert "hccn_tool: not set" in found.observed
     assert "-s address" not in commands(found)
 
 
@@ -337,7 +337,7 @@ def test_a_device_for_every_process() -> None:
     assert "ascend-doctor check --nproc 8" in commands(found)
     assert ask("process-count", a3(), nproc=16)[0].level is Level.OK
     (found,) = ask("process-count", a2(ASCEND_RT_VISIBLE_DEVICES="0,1"), nproc=4)
-    assert "2 devices of 8, by ASCEND_RT_VISIBLE_DEVICES='0,1'" in found.found
+    assert "2 devices of 8, by ASCEND_RT_VISIBLE_DEVICES='0,1'" in found.observed
 
 
 def test_processes_of_launch_scripts() -> None:

@@ -56,7 +56,7 @@ def test_every_known_warning_has_been_seen() -> None:
 def test_known_warnings_are_counted_and_strange_ones_listed() -> None:
     finding = judged("nothing", {SEEN["multihot"]: 4, ADAM: 2, "UserWarning: the sky falls": 1})
     assert finding.level is Level.OK
-    assert finding.found == "multihot 4x, torch-optimizers 2x"
+    assert finding.observed == "multihot 4x, torch-optimizers 2x"
     assert finding.because == "Not known:\nUserWarning: the sky falls (1x)"
 
 

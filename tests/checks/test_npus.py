@@ -33,7 +33,7 @@ def test_8005_of_a_user_who_may_not_open() -> None:
     facts = failing(having(a2(), "driver", nodes=closed), "dcmi-8005")
     found = only("npu-smi", facts, Level.ERROR, "-8005: an inner error", "may not open")
     assert "device-access" in commands(found)
-    assert "(exit status 187)" in found.found
+    assert "(exit status 187)" in found.observed
     root = having(facts, "host", uid=0)
     only("npu-smi", root, Level.ERROR, "even root", "DAC_OVERRIDE")
 
@@ -83,7 +83,7 @@ def test_remedies_of_npu_smi() -> None:
 @pytest.mark.parametrize("kind", ["timeout", "crashed", "unrecognised", "unsupported"])
 def test_no_answer_is_could_not_tell(kind: str) -> None:
     found = only("npu-smi", failing(a2(), kind, code=None), Level.UNKNOWN, "npu-smi")
-    assert "exit status" not in found.found
+    assert "exit status" not in found.observed
 
 
 def test_npu_smi_is_not_there() -> None:
@@ -115,7 +115,7 @@ def test_states_of_health() -> None:
         Level.UNKNOWN,
     ]
     assert [one.devices for one in found[:3]] == [(1,), (2,), (3,)]
-    assert "81078603, 8C084E00; net" in found[1].found
+    assert "81078603, 8C084E00; net" in found[1].observed
     assert "npu-smi info -t health -i 2 -c 0" in commands(found[1])
     newest = having(a2(), "npus", devices=devices, layout="950")
     assert "health -i 1\n" in commands(run("npu-health", newest)[0]) + "\n"
@@ -277,8 +277,8 @@ def test_the_process_table_without_proc() -> None:
     assert "kill" not in commands(found)
     holder = Holder(pid=1, name="x", user="y", devices=(7,))
     both = only("npu-free", having(facts, "holders", processes=(holder,)), Level.WARNING)
-    assert "pid 842" not in both.found
-    assert "device 0: pid 7" in both.found
+    assert "pid 842" not in both.observed
+    assert "device 0: pid 7" in both.observed
     nowhere = having(facts, "npus", devices=())
     only("npu-free", without(nowhere, "holders"), Level.WARNING, "NPU 3 chip 1: pid 842")
 

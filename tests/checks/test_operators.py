@@ -29,14 +29,14 @@ def only(probe: str, *, ok: bool = True, **values: Any) -> Finding:
 
 def test_boolean_indexing_that_works_is_listed() -> None:
     finding = only("bool-index", cases={"where": FINE, "read": FINE})
-    assert (finding.level, finding.found) == (Level.OK, "where, read on npu")
+    assert (finding.level, finding.observed) == (Level.OK, "where, read on npu")
 
 
 def test_a_crash_names_its_cases_and_a_remedy_that_was_seen_to_work() -> None:
     finding = only("bool-index", cases={"where": FINE, "read": CRASH, "write": CRASH})
     assert finding.level is Level.ERROR
     assert finding.title == "bool-index: read, write fail"
-    assert "NonzeroV2 failed" in finding.found
+    assert "NonzeroV2 failed" in finding.observed
     assert finding.remedy is not None
     assert "torch.where" in finding.remedy.summary
 
@@ -55,7 +55,7 @@ def test_a_run_without_any_case_is_no_success(probe: str) -> None:
 
 def test_a_fused_softmax_that_works() -> None:
     finding = only("fused-softmax", cases={"plain": SOFT, "fused bfloat16": SOFT})
-    assert (finding.level, finding.found) == (Level.OK, "plain, fused bfloat16; slowest 0.1 s")
+    assert (finding.level, finding.observed) == (Level.OK, "plain, fused bfloat16; slowest 0.1 s")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_fused_softmax_that_fails(
     packages = {"tbe": False, "te": False, "attr": True}
     finding = only("fused-softmax", cases={"plain": SOFT, name: case}, packages=packages)
     assert finding.level is level
-    assert text in finding.found
+    assert text in finding.observed
     assert finding.remedy is not None
     assert "masked_softmax_fusion=False" in finding.remedy.summary
 

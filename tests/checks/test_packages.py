@@ -28,9 +28,9 @@ def test_namesakes() -> None:
     facts = packages(healthy(), dist("twinkle", "0.0.5"), dist("topi", "1.0"))
     found = run("package-namesakes", facts)
     assert [one.level for one in found] == [Level.WARNING, Level.WARNING]
-    assert "Twitter" in found[0].found
-    assert "what you need is twinkle-kit" in found[0].found
-    assert found[1].wanted == "not installed"
+    assert "Twitter" in found[0].observed
+    assert "what you need is twinkle-kit" in found[0].observed
+    assert found[1].required == "not installed"
 
 
 def test_checkouts_and_modules_of_cann_are_no_namesakes() -> None:
@@ -102,7 +102,7 @@ def test_requirements_that_are_not_met() -> None:
         "transformers 5.2.0",
         "transformers<5",
     )
-    assert "numpy" not in found.wanted
+    assert "numpy" not in found.required
     assert found.remedy is not None
     assert found.remedy.commands == ("/venv/bin/python -m pip check",)
 

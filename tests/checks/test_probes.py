@@ -177,7 +177,7 @@ def test_all_well_says_how_much_was_compared() -> None:
     ranks = [rank(one, ok=True, compared=17, values={"first_call_s": 0.1}) for one in range(4)]
     finding = only(allreduce(*ranks, exit_code=0))
     assert finding.level is Level.OK
-    assert finding.found == "4 ranks on cpu, 68 sums compared"
+    assert finding.observed == "4 ranks on cpu, 68 sums compared"
 
 
 def test_a_wrong_value_names_ranks_and_values() -> None:
@@ -185,8 +185,8 @@ def test_a_wrong_value_names_ranks_and_values() -> None:
     finding = only(allreduce(rank(0, ok=True), rank(1, ok=True, wrong=wrong), exit_code=0))
     assert finding.level is Level.ERROR
     assert finding.ranks == (1,)
-    assert "int64" in finding.found
-    assert finding.wanted == "10"
+    assert "int64" in finding.observed
+    assert finding.required == "10"
 
 
 def test_a_hang_says_who_stands_where_and_how_to_repeat_it() -> None:
@@ -198,7 +198,7 @@ def test_a_hang_says_who_stands_where_and_how_to_repeat_it() -> None:
     finding = only(run)
     assert finding.title == "allreduce: rank 1 hangs in stage sum"
     for text in ("ranks 0, 1 in sum", "no sign of life for 9 s", "in asleep", "last words"):
-        assert text in finding.found
+        assert text in finding.observed
     assert finding.remedy is not None
     (command,) = finding.remedy.commands
     assert command == f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 {' '.join(TORCHRUN)}"
@@ -263,7 +263,7 @@ def test_a_hang_after_good_results_is_a_warning() -> None:
     run = allreduce(rank(0, ok=True), timed_out=True, left_behind=(42,))
     findings = judged(run)
     assert [one.level for one in findings] == [Level.WARNING] * 2
-    assert "process 42 survived SIGKILL" in findings[1].found
+    assert "process 42 survived SIGKILL" in findings[1].observed
 
 
 def test_slow_links_are_a_warning() -> None:
@@ -304,7 +304,7 @@ GOOD = {"finite": True, "error_relative": 1e-4}
 def test_device(values: dict[str, Any], level: Level, text: str) -> None:
     finding = only(device_run(**values))
     assert finding.level is level
-    assert text in finding.found
+    assert text in finding.observed
 
 
 def test_an_interpreter_that_crashes_at_once() -> None:
@@ -346,8 +346,8 @@ def test_the_trap_names_the_missing_library() -> None:
     assert finding.title == (
         "`import torch` fails, because torch loads its extension and libhccl.so is not found"
     )
-    assert WRAPPER in finding.found
-    assert LIBRARY in finding.found
+    assert WRAPPER in finding.observed
+    assert LIBRARY in finding.observed
     assert finding.remedy is not None
     assert "set_env.sh" in finding.remedy.summary
 
@@ -396,7 +396,7 @@ def test_an_unknown_error_is_quoted() -> None:
     run = imported(torch=FINE, megatron_dot_core=broken("ValueError: odd\nand more", output="hint"))
     finding = only(run)
     assert finding.title == "`import megatron.core` fails: ValueError: odd"
-    assert finding.found.endswith("hint")
+    assert finding.observed.endswith("hint")
 
 
 def test_no_device_is_an_error_on_an_npu_machine() -> None:
@@ -409,7 +409,7 @@ def test_no_device_is_an_error_on_an_npu_machine() -> None:
 def test_what_was_imported_is_listed() -> None:
     finding = only(imported(torch=FINE, mindspeed={"ok": True}))
     assert finding.level is Level.OK
-    assert finding.found == "torch 2.13.0, mindspeed"
+    assert finding.observed == "torch 2.13.0, mindspeed"
 
 
 def test_an_environment_without_torch() -> None:
@@ -441,7 +441,7 @@ def test_ranks_that_still_advance_are_slow_and_do_not_hang() -> None:
     finding = only(allreduce(*late, timed_out=True))
     assert finding.level is Level.WARNING
     assert finding.title == "allreduce: not done after 20 s, and still advancing"
-    assert "longest: import 17 s, rendezvous 2 s, sum 1 s" in finding.found
+    assert "longest: import 17 s, rendezvous 2 s, sum 1 s" in finding.observed
     lost = "RuntimeError: [Gloo] Connection closed by peer"
     gone = msgspec.structs.replace(late[0], ok=False, error=lost)
     finding = only(allreduce(gone, late[1], seconds=24.4))
@@ -453,14 +453,14 @@ def test_a_group_that_cannot_be_left_is_a_warning() -> None:
     ranks = [rank(0, ok=True), rank(1, ok=True, values={"teardown_error": "OSError: gone"})]
     finding = only(allreduce(*ranks, exit_code=0))
     assert finding.level is Level.WARNING
-    assert (finding.ranks, finding.found) == ((1,), "rank 1: OSError: gone")
+    assert (finding.ranks, finding.observed) == ((1,), "rank 1: OSError: gone")
 
 
 def test_a_probe_that_suffers_from_others_is_a_warning() -> None:
     run = allreduce(rank(0, ok=True), exit_code=0, failed_after="ValueError: x, after device")
     finding = only(run)
     assert finding.level is Level.WARNING
-    assert finding.found == "ValueError: x, after device"
+    assert finding.observed == "ValueError: x, after device"
 
 
 @pytest.mark.parametrize(

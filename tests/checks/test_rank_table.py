@@ -71,7 +71,7 @@ def test_a_table_of_a_super_pod() -> None:
 def test_stale_addresses() -> None:
     moved = (*EIGHT[:3], entry(3, address="192.0.2.99"), *EIGHT[4:])
     found = only("rank-table-content", table(a2(), *moved), Level.ERROR, "EI0014")
-    assert found.found == "node_0 device 3: 192.0.2.99 in the table, 192.0.2.13 here"
+    assert found.observed == "node_0 device 3: 192.0.2.99 in the table, 192.0.2.13 here"
     other = tuple(entry(rank, address=f"198.51.100.{rank}") for rank in range(8))
     only(
         "rank-table-content",

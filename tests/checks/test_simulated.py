@@ -12,4 +12,4 @@ def test_a_stand_in_for_cann_is_judged_as_what_it_is() -> None:
     installs = tuple(msgspec.structs.replace(one, simulated=True) for one in facts.cann.installs)
     (found,) = run("torch-npu-cann", having(facts, "cann", installs=installs))
     assert found.level is Level.OK
-    assert "simulated" in found.found
+    assert "simulated" in found.observed

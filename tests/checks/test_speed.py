@@ -59,7 +59,7 @@ def test_what_is_no_device_gets_no_verdict(where: dict[str, Any]) -> None:
         ranks = [rank(0, rates=slow), rank(1, rates=slow), rank(2, rates=values)]
         (finding,) = judged(probe, *ranks, **where)
         assert finding.level is Level.OK
-        assert ("simulated" in finding.found) is ("simulated" in where)
+        assert ("simulated" in finding.observed) is ("simulated" in where)
 
 
 def test_a_family_gives_hints_and_no_verdicts() -> None:
@@ -82,7 +82,7 @@ def sizes(bus: float) -> dict[str, Any]:
 def test_bus_bandwidth_of_a_whole_node(bus: float, hint: bool) -> None:
     (finding,) = judged("bandwidth", *(rank(one, rates=sizes(bus)) for one in range(8)))
     assert finding.level is Level.OK
-    assert f"all-reduce {bus:.3g}" in finding.found
+    assert f"all-reduce {bus:.3g}" in finding.observed
     assert bool(finding.because) is hint
     (finding,) = judged("bandwidth", *(rank(one, rates=sizes(bus)) for one in range(4)))
     assert not finding.because

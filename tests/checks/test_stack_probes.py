@@ -85,7 +85,7 @@ ERROR = {"error": "AttributeError: no moe", "output": "\nlast words\n"}
 def test_a_case_of_mindspeed_that_fails(check: str, case: str, level: Level) -> None:
     (finding,) = said(check, {"cases": {**PATCHES, case: ERROR}})
     assert finding.level is level
-    assert level is not Level.ERROR or finding.found == "AttributeError: no moe\nlast words"
+    assert level is not Level.ERROR or finding.observed == "AttributeError: no moe\nlast words"
 
 
 @pytest.mark.parametrize("check", ["mindspeed-args", "first-repatch", "repatch-keeps-patches"])
@@ -139,7 +139,7 @@ def test_wrong_plans_and_wrong_samples_are_told_apart() -> None:
     assert said("schedule", values, wrong=(COPIES,))[0].level is Level.OK
     assert said("sample-collection", values, wrong=(COPIES,))[0].level is Level.ERROR
     (samples,) = said("sample-collection", values, wrong=(PLAN,))
-    assert (samples.level, samples.found) == (Level.OK, "TP2 PP1: 6 of 12")
+    assert (samples.level, samples.observed) == (Level.OK, "TP2 PP1: 6 of 12")
 
 
 def test_peft_beside_a_bridge_needs_no_layers_of_its_own() -> None:
@@ -154,7 +154,7 @@ def test_an_entry_point_that_fails_hides_no_other() -> None:
     assert said("registry", {"cases": cases})[0].level is Level.UNKNOWN
     assert said("framework-order", {"cases": cases})[0].level is Level.SKIPPED
     failed, good = said("framework-imports", {"cases": cases})
-    assert (failed.level, good.found) == (Level.ERROR, "twinkle 1")
+    assert (failed.level, good.observed) == (Level.ERROR, "twinkle 1")
 
 
 def test_without_a_plan_for_it_nothing_is_said_of_fla_and_types() -> None:
@@ -167,4 +167,4 @@ def test_a_gated_delta_net_of_transformers_is_worth_a_note() -> None:
     values = {"gdn": {**there, "bridge_masks": True, "variable": "0"}}
     (finding,) = said("gdn", values)
     assert finding.level is Level.OK
-    assert finding.found == "USE_MCORE_GDN=0"
+    assert finding.observed == "USE_MCORE_GDN=0"

@@ -49,7 +49,7 @@ def trained(*ranks: dict[str, Any]) -> tuple[Finding, ...]:
 def test_a_good_training_says_what_it_did() -> None:
     (finding,) = trained(FIRST_STAGE, GOOD)
     assert finding.level is Level.OK
-    assert finding.found == (
+    assert finding.observed == (
         "2 ranks on npu: TP2; losses, modules and gradients as in plain torch in every step; "
         "megatron.core 0.15.3, through nothing"
     )
@@ -80,7 +80,7 @@ def test_a_rank_that_trains_something_else(rank: dict[str, Any], title: str, fou
     (finding,) = trained(GOOD, rank)
     assert finding.level is Level.ERROR
     assert title in finding.title
-    assert found in finding.found
+    assert found in finding.observed
 
 
 def test_a_nan_is_laid_to_the_rank_where_it_began() -> None:
@@ -95,13 +95,13 @@ def test_a_nan_is_laid_to_the_rank_where_it_began() -> None:
     )
     (finding,) = trained(first, second)
     assert finding.ranks == (1,)
-    assert finding.found == (
+    assert finding.observed == (
         "from step 2 on, it began on rank 1 (npu:1), in qkv, in forward pass 1"
     )
     nowhere = {**first, "not_finite": [None, None]}
     (finding,) = trained(nowhere, nowhere)
     assert finding.ranks == (0, 1)
-    assert finding.found == (
+    assert finding.observed == (
         "from step 2 on, ranks 0, 1; the forward passes were finite: it began in the backward pass"
     )
 
@@ -166,7 +166,7 @@ def test_what_parts_from_the_reference(change: dict[str, Any], title: str, found
         assert finding.level is Level.OK
         return
     assert finding.title == f"smoke-train: {title}"
-    assert found in finding.found
+    assert found in finding.observed
 
 
 def gradient(factor: float, **fields: float) -> dict[str, Any]:
@@ -208,7 +208,7 @@ APART = {"off": 1.0, "factor": 0.7, "rest": 0.8}
 def test_wrong_gradients_get_a_name(gradients: dict[str, Any], found: str) -> None:
     (finding,) = of_simulated({**GOOD, "gradients": gradients})
     assert finding.title == "smoke-train: gradients are wrong under TP2"
-    assert finding.found.startswith(found)
+    assert finding.observed.startswith(found)
 
 
 def test_what_tensor_parallel_ranks_hold_in_common() -> None:
@@ -216,7 +216,7 @@ def test_what_tensor_parallel_ranks_hold_in_common() -> None:
     (finding,) = of_simulated(
         {**GOOD, "tensor": 2, "gradients": {"qkv": {**RIGHT, "sharded": True}, "norm": norm}}
     )
-    assert finding.found.startswith("only what tensor parallel ranks hold in common")
+    assert finding.observed.startswith("only what tensor parallel ranks hold in common")
 
 
 def test_hardware_may_round_later_losses() -> None:
@@ -243,7 +243,7 @@ def test_groups_that_are_right_say_what_they_cost() -> None:
     layout = {"TP2": {"groups": 4, "bytes": 4 << 20, "seconds": 1.0}, "PP2": {"groups": 0}}
     (finding,) = judged("parallel-groups", layout)
     assert finding.level is Level.OK
-    assert finding.found == (
+    assert finding.observed == (
         "1 ranks on npu: TP2, PP2; megatron.core 0.15.3, through nothing; "
         "1 MiB of device memory for a group"
     )
@@ -253,7 +253,7 @@ def test_groups_that_are_wrong() -> None:
     wrong = (Wrong(what="members of the ep group of rank 1, TP2", got="[0, 1]", wanted="[1]"),)
     (finding,) = judged("parallel-groups", {}, wrong=wrong)
     assert finding.level is Level.ERROR
-    assert finding.found == "rank 0: members of the ep group of rank 1, TP2: [0, 1]"
+    assert finding.observed == "rank 0: members of the ep group of rank 1, TP2: [0, 1]"
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
     (finding,) = judged("parallel-groups", *measured, check="float64-allreduce")
     assert finding.level is level
     if level is Level.WARNING:
-        assert finding.found == "sum of rank + 1: 1 on rank 0, 2 on rank 1"
+        assert finding.observed == "sum of rank + 1: 1 on rank 0, 2 on rank 1"
 
 
 def test_a_step_without_metrics() -> None:
@@ -282,7 +282,7 @@ def test_a_layout_that_was_asked_for_and_not_trained() -> None:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
     (finding,) = judge(case, [one for one in all_checks() if one.id == "smoke-train"])
     assert finding.level is Level.WARNING
-    assert finding.found == "it does not fit 4 ranks"
+    assert finding.observed == "it does not fit 4 ranks"
 
 
 BF16 = {"kind": {"bf16": True}, "dtypes": {"gradients": ["float32"], "optimizer": ["float32"]}}
@@ -299,12 +299,12 @@ def test_bfloat16_may_round_and_says_what_computed() -> None:
     }
     (finding,) = of_simulated(rounded)
     assert finding.level is Level.OK
-    assert finding.found.endswith(
+    assert finding.observed.endswith(
         "in bfloat16 attention by npu_fusion_attention, experts by npu_grouped_matmul; no context "
         "parallelism, which takes an even number of ranks; megatron.core 0.15.3, through nothing"
     )
     context = {**rounded, "kernels": {**kernels, "context parallelism": "a ring"}}
-    assert "context parallelism by a ring; megatron" in of_simulated(context)[0].found
+    assert "context parallelism by a ring; megatron" in of_simulated(context)[0].observed
 
 
 def test_what_lacks_bfloat16_says_so() -> None:
@@ -315,7 +315,7 @@ def test_what_lacks_bfloat16_says_so() -> None:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     (finding,) = judge(case, [one for one in all_checks() if one.id == "smoke-train"])
     assert finding.level is Level.OK
-    assert "; not run: bfloat16 TP2, torch 2.7.1 has no grouped_mm; megatron" in finding.found
+    assert "; not run: bfloat16 TP2, torch 2.7.1 has no grouped_mm; megatron" in finding.observed
 
 
 @pytest.mark.parametrize(
@@ -351,4 +351,4 @@ def test_what_lacks_bfloat16_says_so() -> None:
 def test_what_is_wrong_in_bfloat16(change: dict[str, Any], title: str, found: str) -> None:
     (finding,) = of_simulated({**GOOD, **BF16, **change})
     assert finding.title == f"smoke-train: {title}"
-    assert found in finding.found
+    assert found in finding.observed

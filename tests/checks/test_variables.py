@@ -85,7 +85,7 @@ def test_a_default_is_no_finding() -> None:
     for identity in ("variables-valid", "variables-harmful", "variables-effective"):
         for finding in run(identity, a2(**plain)):
             assert finding.level is Level.OK, finding
-            assert not finding.found
+            assert not finding.observed
 
 
 def test_bounds_depend_on_the_chip() -> None:
@@ -122,7 +122,7 @@ def test_words_in_any_case_are_harmful_in_any_case() -> None:
 
 def test_variables_without_effect_are_noted() -> None:
     only("variables-effective", a2(TORCH_HCCL_ZERO_COPY="1"), Level.OK, "no effect", "Atlas A2")
-    assert not run("variables-effective", a3(TORCH_HCCL_ZERO_COPY="1"))[0].found
+    assert not run("variables-effective", a3(TORCH_HCCL_ZERO_COPY="1"))[0].observed
 
 
 def test_near_misses() -> None:
@@ -255,7 +255,7 @@ def test_order_of_timeouts() -> None:
     fine = a2(HCCL_EXEC_TIMEOUT="7200", HCCL_EVENT_TIMEOUT="7300")
     assert run("variables-timeouts", fine)[0].level is Level.OK
     only("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="1200"), Level.OK, "1220 s")
-    assert not run("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="300"))[0].found
+    assert not run("variables-timeouts", a2(HCCL_CONNECT_TIMEOUT="300"))[0].observed
 
 
 def test_allocator() -> None:
@@ -302,12 +302,12 @@ def test_port_ranges_of_hccl() -> None:
     same = dict.fromkeys(names, "60000-60050")
     only("port-ranges", a2(**same), Level.WARNING, "overlap")
     apart = {names[0]: "60000-60050", names[1]: "61000-61050"}
-    assert not run("port-ranges", a2(**apart))[0].found
+    assert not run("port-ranges", a2(**apart))[0].observed
 
 
 def test_memory_of_buffers() -> None:
     only("variables-memory", a2(HCCL_BUFFSIZE="1000"), Level.OK, "23 GB")
-    assert not run("variables-memory", a2(HCCL_BUFFSIZE="200"))[0].found
+    assert not run("variables-memory", a2(HCCL_BUFFSIZE="200"))[0].observed
     small = having(
         a2(HCCL_BUFFSIZE="400"), "npus", devices=(npu(0, hbm=Usage(used=1, total=32768)),)
     )

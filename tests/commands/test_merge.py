@@ -56,7 +56,7 @@ def test_names_stay_and_addresses_home_and_secrets_do_not(
 ) -> None:
     """A node may be called by its address, or as a token looks."""
     texts = f"{no_real_home}/x on 10.1.2.3 and 10.9.9.9 with token=abcdefgh12345678"
-    bad = Finding(check="x", level=Level.ERROR, title="broken", found=texts)
+    bad = Finding(check="x", level=Level.ERROR, title="broken", observed=texts)
     names = ("10.1.2.3", "ms-aaaaaaaaaaaaaaaaaaaa")
     write(tmp_path, *(node(name, bad, address="192.168.7.7") for name in names))
     found = told(tmp_path)

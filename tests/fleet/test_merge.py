@@ -108,7 +108,7 @@ def test_why_nodes_are_missing_is_told_by_reason(tmp_path: Path) -> None:
     )
     (one,) = of(found, "fleet-missing")
     assert one.nodes == ("n2", "n3", "n4", "n5")
-    assert one.found == "n[2,4]: no power; n3: drained"
+    assert one.observed == "n[2,4]: no power; n3: drained"
 
 
 def test_files_that_are_no_report_are_counted_and_named(tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ def test_names_of_other_nodes_are_redacted() -> None:
 def test_what_is_known_when_node_0_is_lost_is_not_all() -> None:
     values = msgspec.to_builtins(table(row(0, 1), row(2, 3)))
     found = [*verdicts(table_of(values | {"untold": "node 0 was lost"}), "abcd", device="npu")]
-    assert (found[0].level, found[0].found) == (Level.UNKNOWN, "node 0 was lost")
+    assert (found[0].level, found[0].observed) == (Level.UNKNOWN, "node 0 was lost")
     assert found[0].nodes == tuple("abcd")
 
 
@@ -337,7 +337,7 @@ def test_what_the_check_says(run: ProbeRun, level: Level, part: str) -> None:
 def test_it_says_what_was_measured_and_what_to_look_at() -> None:
     wrong = [PairRow(pair=(one, 3), outcome="wrong", wrong=7 + one) for one in range(3)]
     (found,) = checked(run_of(0, table(*CUT[:3], *wrong)))
-    assert found.found.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
+    assert found.observed.splitlines()[0] == "n0 with n3: 7 elements of the sum are wrong"
     assert found.remedy is not None
     assert "hccn_tool -i $i -link -g" in found.remedy.commands[0]
     (found,) = checked(run_of(0, table(*CUT[:3], *wrong), "cpu"))
@@ -345,7 +345,7 @@ def test_it_says_what_was_measured_and_what_to_look_at() -> None:
     assert found.remedy.commands == ()
     lossy = [row(one, 3, stalls=5, retransmitted=40) for one in range(3)]
     (found,) = checked(run_of(0, table(*CUT[:3], *lossy)))
-    assert "5 of 200 stalled, 40 of 1640 segments sent again" in found.found
+    assert "5 of 200 stalled, 40 of 1640 segments sent again" in found.observed
 
 
 def test_pairs_that_could_not_be_measured_accuse_nobody() -> None:
@@ -354,7 +354,7 @@ def test_pairs_that_could_not_be_measured_accuse_nobody() -> None:
     ]
     found = checked(run_of(0, table(*CUT[:3], *lost)))
     assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
-    assert (found[0].found, found[0].nodes) == ("node 3 gave no answer", ("n3",))
+    assert (found[0].observed, found[0].nodes) == ("node 3 gave no answer", ("n3",))
     (found_alone,) = checked(run_of(0, table(*lost)))
     assert found_alone.nodes == ("n0", "n1", "n2", "n3")
 
@@ -394,6 +394,6 @@ def test_a_simulated_device_is_judged_by_values_alone() -> None:
     rows = (*CUT[:3], *slow)
     found = [*verdicts(table(*rows), ["a", "b", "c", "d"], device="npu", simulated=True)]
     assert [one.level for one in found] == [Level.OK]
-    assert "say nothing" in found[0].found
+    assert "say nothing" in found[0].observed
     real = [*verdicts(table(*rows), ["a", "b", "c", "d"], device="npu")]
     assert {one.level for one in real} == {Level.ERROR}

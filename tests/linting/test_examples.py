@@ -86,4 +86,4 @@ def test_no_error_on_what_maintainers_ship(
         if (one.level is Level.ERROR and (one.place and one.place.file, one.check) not in MISTAKES)
         or (one.level is Level.UNKNOWN and one.check not in OPEN)
     ]
-    assert [f"{one.place}: {one.check}: {one.title}" for one in wrong] == []
+    assert [f"{one.location}: {one.check}: {one.title}" for one in wrong] == []

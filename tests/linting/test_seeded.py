@@ -326,7 +326,7 @@ def test_a_mistake_is_found_at_its_line(
     if not check:
         assert found == []
         return
-    places = [(one.check, one.place.line if one.place else 0) for one in found]
+    places = [(one.check, one.location.line if one.location else 0) for one in found]
     assert (check, line) in places
     # A size that divides nothing is wrong in several ways.
     assert len(places) <= 3
@@ -345,8 +345,10 @@ def test_a_sourced_environment_hides_no_mistake(source: str) -> None:
         if name.endswith(".sh"):
             first, rest = FILES[name].replace(right, wrong, 1).split("\n", 1)
             below = {
-                (one.check, one.place and one.place.line)
+                (one.check, one.location and one.location.line)
                 for one in linted(name, first + "\n" + rest)
             }
             moved = linted(name, f"{first}\n{source}\n{rest}")
-            assert {(one.check, one.place and one.place.line - 1) for one in moved} == below, check
+            assert {
+                (one.check, one.location and one.location.line - 1) for one in moved
+            } == below, check

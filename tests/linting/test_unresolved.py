@@ -91,9 +91,9 @@ def judged(script: str, path: str = "train.sh", *, allow: bool = False) -> dict[
 def test_what_is_left_to_the_shell_is_said(script: str, line: int, source: str, check: str) -> None:
     finding = judged(script)["launch-resolved"]
     assert finding.level is Level.UNKNOWN
-    assert finding.place is not None
-    assert finding.place.line == line
-    assert f"`{source}`" in finding.found
+    assert finding.location is not None
+    assert finding.location.line == line
+    assert f"`{source}`" in finding.observed
     assert check in finding.because
     allowed = judged(script, allow=True)["launch-resolved"]
     assert allowed.level is Level.SKIPPED
@@ -128,8 +128,8 @@ def test_a_file_beside_the_script_is_followed(tmp_path: Path) -> None:
     assert found["launch-resolved"].level is Level.OK
     wrong = found["run-layers-divide"]
     assert wrong.level is Level.ERROR
-    assert wrong.place is not None
-    assert (wrong.place.file, wrong.place.line) == (str(sizes), 4)
+    assert wrong.location is not None
+    assert (wrong.location.file, wrong.location.line) == (str(sizes), 4)
 
 
 def test_files_that_source_each_other_end(tmp_path: Path) -> None:

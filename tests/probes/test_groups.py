@@ -87,7 +87,7 @@ def test_who_hangs_is_named_and_not_who_waits_for_it() -> None:
     (finding,) = findings(ProbeRun(probe="object-collectives", device="npu", ranks=tuple(ranks)))
     assert finding.ranks == (1,)
     assert finding.title.endswith("they never arrive")
-    assert finding.found.endswith("rank 0: RuntimeError: EI0006: Getting socket times out.")
+    assert finding.observed.endswith("rank 0: RuntimeError: EI0006: Getting socket times out.")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.probes.started import started
 def judged(run: ProbeRun) -> list[tuple[Level, str]]:
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     found = judge(case, [one for one in all_checks() if one.id == run.probe])
-    return [(one.level, f"{one.title} {one.found}") for one in found]
+    return [(one.level, f"{one.title} {one.observed}") for one in found]
 
 
 # By probe: the sound run, then what it must find, by what a mutation takes away.

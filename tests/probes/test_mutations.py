@@ -263,6 +263,6 @@ def test_the_probe_that_claims_it_catches_it(
         pytest.skip("ASCEND_DOCTOR_TEST_NUMBERS is not set; the whole table takes ten minutes")
     errors = found(examined_megatron, row, device, environments[device], tmp_path, core)
     texts = (row.texts,) if isinstance(row.texts, str) else row.texts
-    assert [one for one in errors if all(text in f"{one.title} {one.found}" for text in texts)], (
-        errors
-    )
+    assert [
+        one for one in errors if all(text in f"{one.title} {one.observed}" for text in texts)
+    ], errors

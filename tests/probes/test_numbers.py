@@ -116,7 +116,7 @@ def test_wrong_mathematics_get_their_name(
     run = started(examined_megatron, "smoke-train", ranks=2)
     errors = [one for one in judged(run) if one.level is Level.ERROR]
     for layout, text in wanted.items():
-        assert [one for one in errors if layout in one.title and text in one.found], errors
+        assert [one for one in errors if layout in one.title and text in one.observed], errors
     assert {
         layout for one in errors for layout in (EXPERTS, PIPELINE, DATA) if layout in one.title
     } == set(wanted)

@@ -122,7 +122,7 @@ def test_ranks_that_do_not_reach_the_store_accuse_nobody(
     told = by_hand(examined_python, tmp_path, spoilt=ASTRAY)
     found = judged(told[0])
     assert [one.level for one in found] == [Level.UNKNOWN, Level.OK]
-    assert "node 2 in stage store: RuntimeError: no way to the store" in found[0].found
+    assert "node 2 in stage store: RuntimeError: no way to the store" in found[0].observed
     # The others have met each other.
     assert found[0].nodes == ("n2",)
 

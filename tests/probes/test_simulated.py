@@ -50,14 +50,14 @@ def test_all_pass_on_the_simulated_npu(examined_python: Path, simulated: dict[st
     runs = run(examined_python, simulated, *OURS)
     assert {one.probe for one in runs} == OURS
     bad = [
-        (one.check, one.title, one.found)
+        (one.check, one.title, one.observed)
         for one in judged(runs)
         if one.level not in {Level.OK, Level.SKIPPED}
     ]
     assert bad == []
     # The real torch refuses a Gloo group beside a group that is bound to an NPU.
     (bound,) = [one for one in judged(runs) if one.check == "bound-device-id"]
-    assert "No backend type associated with device type npu" in bound.found
+    assert "No backend type associated with device type npu" in bound.observed
 
 
 def test_a_rank_without_a_device_is_named(examined_python: Path, simulated: dict[str, str]) -> None:
@@ -66,4 +66,4 @@ def test_a_rank_without_a_device_is_named(examined_python: Path, simulated: dict
     (finding,) = judged((one,))
     assert finding.level is Level.ERROR
     assert finding.ranks == (1,)
-    assert "no device for local rank 1: 1 npu visible" in finding.found
+    assert "no device for local rank 1: 1 npu visible" in finding.observed

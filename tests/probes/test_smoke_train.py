@@ -141,7 +141,7 @@ def not_finite(run: ProbeRun) -> list[tuple[str, str, tuple[int, ...]]]:
     chosen = [one for one in all_checks() if one.id == "smoke-train"]
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="cpu")
     return [
-        (one.title.partition(": ")[2], one.found.partition(", in forward pass")[0], one.ranks)
+        (one.title.partition(": ")[2], one.observed.partition(", in forward pass")[0], one.ranks)
         for one in judge(case, chosen)
     ]
 

@@ -51,11 +51,11 @@ def test_the_real_megatron(examined_megatron: Path) -> None:
     run = ran(PROBE, python=str(examined_megatron), device="cpu")
     (plans,) = findings(run, "schedule")
     assert plans.level is Level.OK, plans
-    assert plans.found == (
+    assert plans.observed == (
         "6 plans tried; refused: decay 0 warm-up 0, decay 1 warm-up 1, decay 2 warm-up 2"
     )
     (samples,) = findings(run, "sample-collection")
-    assert samples.found == "TP2 PP1: 6 of 12, TP2 PP2: 3 of 12, TP1 PP1: 12 of 12"
+    assert samples.observed == "TP2 PP1: 6 of 12, TP2 PP2: 3 of 12, TP1 PP1: 12 of 12"
 
 
 @pytest.mark.parametrize("check", list(MUTATIONS))
@@ -93,4 +93,4 @@ def test_the_real_peft() -> None:
     run = ran(PROBE, python=os.environ[PEFT], device="cpu")
     (finding,) = findings(run, "peft-on-megatron")
     assert finding.level is Level.WARNING
-    assert "KeyError" in finding.found
+    assert "KeyError" in finding.observed

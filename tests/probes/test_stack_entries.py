@@ -30,7 +30,7 @@ FLA = {
 def test_frameworks_that_import_in_the_right_order(tmp_path: Path) -> None:
     run = ran(PROBE, written(tmp_path, FRAMEWORKS))
     (imports,) = findings(run, "framework-imports")
-    assert (imports.level, imports.found) == (Level.OK, "mcore_bridge, swift, twinkle, verl")
+    assert (imports.level, imports.observed) == (Level.OK, "mcore_bridge, swift, twinkle, verl")
     assert [one.level for one in findings(run, "framework-order")] == [Level.OK]
     assert [one.level for one in findings(run, "registry")] == [Level.OK]
     absent = run.ranks[0].values["absent"]
@@ -45,15 +45,15 @@ def test_a_framework_that_imports_megatron_first_is_found(tmp_path: Path, file: 
     (finding,) = findings(run, "framework-order")
     assert finding.level is Level.ERROR
     assert finding.title.startswith(("ms-swift", "verl-engine-npu"))
-    assert f"{file}:1" in finding.found
-    assert "optimizer.USING_PYTORCH_OPTIMIZER is True" in finding.found
+    assert f"{file}:1" in finding.observed
+    assert "optimizer.USING_PYTORCH_OPTIMIZER is True" in finding.observed
 
 
 def test_a_framework_that_cannot_be_imported_is_found(tmp_path: Path) -> None:
     run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, ENGINE: "import ray_of_light\n"}))
     finding, rest = findings(run, "framework-imports")
     assert finding.level is Level.ERROR
-    assert finding.found == "ModuleNotFoundError: No module named 'ray_of_light'"
+    assert finding.observed == "ModuleNotFoundError: No module named 'ray_of_light'"
     assert rest.level is Level.OK
     cpu = {"swift/__init__.py": "", "swift/megatron/__init__.py": "import nothing_there\n"}
     finding, *_ = findings(ran(PROBE, written(tmp_path, cpu), device="cpu"), "framework-imports")
@@ -65,7 +65,7 @@ def test_a_registry_that_imports_megatron_is_found(tmp_path: Path) -> None:
     run = ran(PROBE, written(tmp_path, {**FRAMEWORKS, **early}))
     (named,) = findings(run, "registry")
     assert named.level is Level.WARNING
-    assert "twinkle/model/megatron/__init__.py:1" in named.found
+    assert "twinkle/model/megatron/__init__.py:1" in named.observed
     (order,) = findings(run, "framework-order")
     assert order.title == "twinkle imports Megatron before MindSpeed"
 

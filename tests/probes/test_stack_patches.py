@@ -118,7 +118,7 @@ def test_a_mutation_is_found(
     (finding,) = findings(mutated(tmp_path, file, old, new), check)
     assert finding.level >= Level.WARNING
     assert finding.level is not Level.UNKNOWN, finding
-    assert found in finding.found
+    assert found in finding.observed
 
 
 @pytest.mark.parametrize("early", ["megatron.core", "megatron.core.optimizer"])
@@ -128,16 +128,16 @@ def test_an_early_import_of_megatron_is_found(tmp_path: Path, early: str) -> Non
     assert findings(run, "stack-pair")[0].level is Level.OK
     (finding,) = findings(run, "import-order")
     assert finding.level is Level.ERROR
-    assert "megatron.core was imported first at" in finding.found
-    assert "torch_npu/__init__.py:1" in finding.found
-    late = "optimizer.Adam is torch.optim.AdamW" in finding.found
+    assert "megatron.core was imported first at" in finding.observed
+    assert "torch_npu/__init__.py:1" in finding.observed
+    late = "optimizer.Adam is torch.optim.AdamW" in finding.observed
     assert late is (early == "megatron.core.optimizer")
 
 
 def test_a_crash_in_one_case_leaves_the_others(tmp_path: Path) -> None:
     run = ran(PROBE, written(tmp_path), fault="rank=0,stage=inside again,do=segv")
     (finding,) = findings(run, "repatch-keeps-patches")
-    assert "SIGSEGV" in finding.found
+    assert "SIGSEGV" in finding.observed
     assert findings(run, "stack-pair")[0].level is Level.OK
     assert findings(run, "first-repatch")[0].level is Level.OK
 

@@ -16,7 +16,7 @@ def test_a_port_that_is_held_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         run = ran("port", device="cpu")
     (finding,) = findings(run, "port")
     assert finding.level is Level.WARNING
-    assert "in use" in finding.found
+    assert "in use" in finding.observed
     free = run.ranks[0].values["free"]
     assert len(set(free)) == 3
     assert finding.remedy is not None
@@ -30,7 +30,7 @@ def test_a_free_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASTER_PORT", str(number))
     (finding,) = findings(ran("port", device="cpu"), "port")
     assert finding.level is Level.OK
-    assert finding.found.startswith(f"port {number}; free as well: ")
+    assert finding.observed.startswith(f"port {number}; free as well: ")
 
 
 @pytest.mark.parametrize("text", ["a lot", "99999"])

@@ -93,16 +93,16 @@ def test_a_pair_that_fits(
 ) -> None:
     run = on("mindspeed-patches", branch, tag)
     version = tag.removeprefix("core_v")
-    assert only(run, "stack-pair").found == f"{patches} patches on megatron.core {version}"
+    assert only(run, "stack-pair").observed == f"{patches} patches on megatron.core {version}"
     for check in ("import-order", "mindspeed-args", "first-repatch", "argv-leak"):
         assert only(run, check).level is Level.OK, only(run, check)
-    assert "experts.GroupedMLP" in only(run, "first-repatch").found
+    assert "experts.GroupedMLP" in only(run, "first-repatch").observed
     kept = only(run, "repatch-keeps-patches")
     assert kept.level is (Level.ERROR if lost else Level.OK)
     assert kept.title.endswith(f"loses {lost} patches" if lost else "loses no patch")
     if lost:
-        assert "FusedScaleMaskSoftmax.is_kernel_available" in kept.found
-        assert "VocabParallelCrossEntropy.calculate_predicted_logits" in kept.found
+        assert "FusedScaleMaskSoftmax.is_kernel_available" in kept.observed
+        assert "VocabParallelCrossEntropy.calculate_predicted_logits" in kept.observed
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_pair_that_does_not_fit(
     finding = only(run, "stack-pair")
     assert finding.level is Level.ERROR
     assert title in finding.title
-    assert found in finding.found
+    assert found in finding.observed
     assert only(run, "repatch-keeps-patches").level is Level.SKIPPED
 
 
@@ -139,4 +139,4 @@ def test_attention_types_and_ring(on: On, branch: str, tag: str) -> None:
     run = on("mindspeed-forward", branch, tag)
     for check in ("type-strings", "use-flash", "cp-ring"):
         assert only(run, check).level is Level.OK, only(run, check)
-    assert "Please set micro_batch_size" in only(run, "use-flash").found
+    assert "Please set micro_batch_size" in only(run, "use-flash").observed

@@ -74,7 +74,7 @@ def test_a_tree_as_it_was_released(tmp_path: Path, version: str) -> None:
     folder = tree(tmp_path, version)
     (drift,) = said("api-drift", folder)
     assert drift.level is Level.OK, drift
-    assert f"functions of megatron.core {version}" in drift.found
+    assert f"functions of megatron.core {version}" in drift.observed
     optimizer = drift.because.partition("get_megatron_optimizer(")[2].partition(")")[0]
     assert ("lr_mult" in optimizer) is (version >= "0.16")
     assert [one.level for one in said("megatron-origin", folder)] == [Level.OK]
@@ -91,9 +91,9 @@ def test_a_function_that_is_gone_and_a_new_name_are_found(tmp_path: Path) -> Non
     changed = definition("OptimizerConfig", "0.15.3") + "    muon: int = 0\n"
     folder = tree(tmp_path, "0.15.3", OptimizerConfig=changed, finalize_model_grads="")
     more, gone = said("api-drift", folder)
-    assert (more.level, more.found) == (Level.WARNING, "muon")
+    assert (more.level, more.observed) == (Level.WARNING, "muon")
     assert gone.level is Level.ERROR
-    assert gone.found == "there is no megatron.core.distributed.finalize_model_grads"
+    assert gone.observed == "there is no megatron.core.distributed.finalize_model_grads"
 
 
 def test_a_call_with_a_keyword_that_is_gone_is_found(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_call_with_a_keyword_that_is_gone_is_found(tmp_path: Path) -> None:
     tree(tmp_path / "tree", "0.16.1")
     (drift,) = said("api-drift", folder)
     assert drift.level is Level.WARNING
-    assert drift.found.splitlines() == [
+    assert drift.observed.splitlines() == [
         "swift/megatron/train.py:5: get_megatron_optimizer(lr_mult=)",
         "swift/megatron/train.py:6: initialize_model_parallel(encoder_tensor_model_parallel_size=)",
     ]
@@ -137,7 +137,7 @@ def test_two_trees_and_a_version_that_lies(tmp_path: Path) -> None:
     assert mixed.remedy.commands == (f"export PYTHONPATH={checkout}${{PYTHONPATH:+:$PYTHONPATH}}",)
     (double,) = said("megatron-origin", checkout, wheel)
     assert double.level is Level.WARNING
-    assert double.found.index("0.15.3") < double.found.index("0.16.1")
+    assert double.observed.index("0.15.3") < double.observed.index("0.16.1")
 
 
 def test_metadata_and_variable_that_name_another_tree(
@@ -150,7 +150,7 @@ def test_metadata_and_variable_that_name_another_tree(
     monkeypatch.setenv("MEGATRON_LM_PATH", "/elsewhere")
     lies, named = said("megatron-origin", folder)
     assert lies.title == "pip knows megatron-core 0.12.1; imported is 0.15.3"
-    assert named.found.startswith("MEGATRON_LM_PATH=/elsewhere")
+    assert named.observed.startswith("MEGATRON_LM_PATH=/elsewhere")
 
 
 BRIDGE = {

@@ -64,12 +64,12 @@ def findings(lines: Sequence[str]) -> tuple[Finding, ...]:
             check=f"check-{number}",
             level=LEVEL[number % len(LEVEL)],
             title=line,
-            found=line,
-            wanted=line,
+            observed=line,
+            required=line,
             because=line,
             remedy=Remedy(summary=line, commands=(line,)),
             refs=(line,),
-            place=Place(file=line.split()[0], line=1) if number % 7 == 0 else None,
+            location=Place(file=line.split()[0], line=1) if number % 7 == 0 else None,
         )
         for number, line in enumerate(lines)
     )

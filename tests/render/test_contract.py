@@ -31,15 +31,15 @@ EVERY = tuple(
         check=f"check-{level.value}",
         level=level,
         title=f"Title {HOSTILE}",
-        found="this",
-        wanted="that",
+        observed="this",
+        required="that",
         because="why",
         remedy=Remedy(summary="Mend it", commands=("mend --now",)),
         refs=("https://example.org/a",),
         ranks=(3,),
         devices=(1,),
         nodes=("n1", "n2"),
-        place=Place(file="train.sh", line=3, column=5) if level is Level.ERROR else None,
+        location=Place(file="train.sh", line=3, column=5) if level is Level.ERROR else None,
     )
     for level in Level
 )

@@ -46,7 +46,7 @@ BROKEN = Finding(
     check="a-check",
     level=Level.ERROR,
     title="Broken",
-    found="this",
+    observed="this",
     remedy=Remedy(summary="Mend it", commands=("mend --now",)),
     refs=("https://example.org/a",),
 )
@@ -143,7 +143,7 @@ def test_no_text_of_a_report_becomes_markup(hostile: str) -> None:
         check="a-check",
         level=Level.ERROR,
         title=evil,
-        found=evil,
+        observed=evil,
         remedy=Remedy(summary=evil, commands=(evil,)),
         nodes=(evil,),
         refs=(evil,),

@@ -58,7 +58,7 @@ def test_what_matters_stands_first_and_the_rest_is_folded() -> None:
 
 def test_it_fits_into_an_issue_and_says_what_it_left_out() -> None:
     many = [
-        Finding(check="bad", level=Level.ERROR, title=f"Broken {number}", found="x" * 900)
+        Finding(check="bad", level=Level.ERROR, title=f"Broken {number}", observed="x" * 900)
         for number in range(200)
     ]
     text = render(report(*many))
@@ -76,7 +76,7 @@ def test_a_simulated_report_says_so() -> None:
 
 @given(text=st.text(max_size=80) | st.just("</summary><img src=x>\r\n```\n@all #1 $x$\x1b[2J"))
 def test_no_text_becomes_markup_or_a_mention(text: str) -> None:
-    finding = Finding(check="c", level=Level.ERROR, title=text, found=text)
+    finding = Finding(check="c", level=Level.ERROR, title=text, observed=text)
     run = ProbeRun(probe=text, ranks=(ProbeResult(stage=text, error=text),), output=text)
     facts = Snapshot(environment=Environment(variables={"A": text}), probes=(run,))
     page = render(report(finding, snapshot=facts))

@@ -93,8 +93,8 @@ def cann_installed(case: Case) -> Iterator[Finding]:
         raise NotApplicable("there is no trace of an NPU and no torch_npu on this machine")
     yield error(
         "CANN is not installed",
-        found="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
-        wanted="the toolkit and the operator package of the chip, of one release",
+        observed="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
+        required="the toolkit and the operator package of the chip, of one release",
         because="torch_npu cannot be imported without the libraries of CANN.",
         remedy=Remedy(
             summary=f"Install the toolkit, the operators of your chip and NNAL of "
@@ -136,9 +136,9 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
         if not cann.shell.opp:
             yield warning(
                 "ASCEND_OPP_PATH is unset, though the environment of CANN is loaded",
-                found=f"ASCEND_HOME_PATH={cann.shell.home or cann.shell.toolkit_home}; "
+                observed=f"ASCEND_HOME_PATH={cann.shell.home or cann.shell.toolkit_home}; "
                 "ASCEND_OPP_PATH unset",
-                wanted="the folder opp of the CANN in use",
+                required="the folder opp of the CANN in use",
                 because="Operators are looked for there; without it E30006 or 561103 may follow.",
                 remedy=_fresh(cann.in_use),
                 refs=("hicann/runtime@681ef761:docs/zh/env_vars",),
@@ -149,8 +149,8 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
     script = next((install.set_env for install in installs if install.set_env), None)
     yield (error if fails else warning)(
         f"{_name(installs[0])} is installed, but its environment is not loaded",
-        found=f"ASCEND_HOME_PATH is unset; {list_installs(installs)}",
-        wanted="set_env.sh sourced in the shell that starts Python",
+        observed=f"ASCEND_HOME_PATH is unset; {list_installs(installs)}",
+        required="set_env.sh sourced in the shell that starts Python",
         because="torch_npu does not find the libraries of CANN."
         if fails
         else "Operators and the Python part of CANN are not found.",
@@ -183,8 +183,8 @@ def cann_stale(case: Case) -> Iterator[Finding]:
         "The environment was made for a CANN that is gone"
         if gone
         else f"The environment names {quantity(len(cann.shell.stale), 'folder')} that CANN lacks",
-        found=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
-        wanted="only folders that exist",
+        observed=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
+        required="only folders that exist",
         because="Their libraries and operators cannot be loaded.",
         remedy=_fresh(next(iter(cann.installs), None)),
     )
@@ -213,10 +213,10 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
         yield error(
             "The environment mixes releases of CANN: "
             + " and ".join(sorted({install.version or "unknown" for install in leading.values()})),
-            found="; ".join(
+            observed="; ".join(
                 f"{name}: {_name(install)} ({install.root})" for name, install in leading.items()
             ),
-            wanted="one release in all of them",
+            required="one release in all of them",
             because="Libraries of one release meet operators or Python modules of another: "
             "undefined symbols, operators that cannot be built.",
             remedy=_fresh(_cann_for_torch_npu(case, cann)),
@@ -228,8 +228,8 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
         )
         yield warning(
             f"A second CANN stands behind the one in use: {', '.join(others)}",
-            found="LD_LIBRARY_PATH or PYTHONPATH also lead into it",
-            wanted="one release",
+            observed="LD_LIBRARY_PATH or PYTHONPATH also lead into it",
+            required="one release",
             because="A library that the first one lacks is taken from the other.",
             remedy=_fresh(cann.in_use),
             refs=("https://github.com/Ascend/samples/issues/21",),
@@ -256,8 +256,8 @@ def cann_devlib(case: Case) -> Iterator[Finding]:
         "torch will see no NPU: CANN's stand-in of the driver library is loaded"
         if taken
         else "LD_LIBRARY_PATH has the devlib folder of CANN, whose driver library is a stand-in",
-        found=f"libascend_hal.so: {hal or 'could not tell which one is taken'}",
-        wanted="the driver's own libascend_hal.so",
+        observed=f"libascend_hal.so: {hal or 'could not tell which one is taken'}",
+        required="the driver's own libascend_hal.so",
         because="The stand-in has no device behind it.",
         remedy=_fresh(cann.in_use),
     )
@@ -276,8 +276,8 @@ def cann_versions(case: Case) -> Iterator[Finding]:
     if cann.in_use is None:
         yield warning(
             f"{len(installs)} CANN installations are here and none is chosen",
-            found=list_installs(installs),
-            wanted="one of them sourced",
+            observed=list_installs(installs),
+            required="one of them sourced",
             because="What a job uses depends on the script that it happens to source.",
             remedy=Remedy(
                 summary="Source the one that belongs to your torch_npu: "
@@ -287,7 +287,7 @@ def cann_versions(case: Case) -> Iterator[Finding]:
     else:
         yield note(
             f"{_name(cann.in_use)} is in use; {len(installs)} installations are here",
-            found=list_installs(installs),
+            observed=list_installs(installs),
         )
 
 

@@ -56,8 +56,8 @@ def cann_components(case: Case) -> Iterator[Finding]:
     if mixed:
         yield warning(
             f"Parts of {_name(release)} are of another release",
-            found=_releases(mixed),
-            wanted=f"{release} in all parts",
+            observed=_releases(mixed),
+            required=f"{release} in all parts",
             because="Parts of two releases were never tested together.",
             remedy=Remedy(summary=f"Install the whole toolkit {release} again"),
             refs=(_WINDOW,),
@@ -65,7 +65,7 @@ def cann_components(case: Case) -> Iterator[Finding]:
     if allowed:
         yield note(
             f"Operators or communication of another release stand beside {_name(release)}",
-            found=_releases(allowed),
+            observed=_releases(allowed),
             because="From CANN 8.5.0 on they are upgraded by themselves, within one major release.",
             refs=(_WINDOW, _ALONE_REF),
         )
@@ -104,8 +104,8 @@ def cann_arch(case: Case) -> Iterator[Finding]:
     if install.arch != host.arch:
         yield error(
             f"{_name(install.version)} is for {install.arch}, this machine is {host.arch}",
-            found=install.arch,
-            wanted=host.arch,
+            observed=install.arch,
+            required=host.arch,
             because="Its libraries cannot be loaded here.",
             remedy=Remedy(summary=f"Install CANN for {host.arch}"),
         )
@@ -133,9 +133,9 @@ def ops_package(case: Case) -> Iterator[Finding]:
         f"The operators of {_name(install.version)} are for {there}, the chip is {chip.id}"
         if there
         else f"{_name(install.version)} has no operator package",
-        found=f"compiled operators for: {there or 'no chip'}; packages: "
+        observed=f"compiled operators for: {there or 'no chip'}; packages: "
         f"{', '.join(install.ops_packages) or 'none'}",
-        wanted=f"compiled operators for {chip.id} ({chip.title})",
+        required=f"compiled operators for {chip.id} ({chip.title})",
         because="Operators fail with error 561103 on this chip.",
         remedy=Remedy(summary=f"Install {package} of release {install.version or 'this CANN'}"),
         refs=(_GUIDE,),
@@ -149,8 +149,8 @@ def _of_release(install: CannInstall) -> Iterator[Finding]:
         if version and install.version and not _same(version, install.version):
             yield warning(
                 f"The operator package {name} is of {version}, {_name(install.version)} is in use",
-                found=package,
-                wanted=f"{name} {install.version}",
+                observed=package,
+                required=f"{name} {install.version}",
                 because="Operators of one release were not tested with the runtime of another.",
                 remedy=Remedy(summary=f"Install {name} of release {install.version}"),
                 refs=(_GUIDE,),
@@ -176,8 +176,8 @@ def nnal(case: Case) -> Iterator[Finding]:
     if not cann.nnal:
         yield warning(
             f"NNAL is not installed beside {_name(install.version)}",
-            found="no NNAL",
-            wanted=f"NNAL {install.version or 'of the same release'}",
+            observed="no NNAL",
+            required=f"NNAL {install.version or 'of the same release'}",
             because="Operators of ATB will fail: libatb.so cannot be loaded.",
             remedy=Remedy(
                 summary="Install Ascend-cann-nnal of the same release, then source its set_env.sh"
@@ -189,8 +189,8 @@ def nnal(case: Case) -> Iterator[Finding]:
     if used is None:
         yield warning(
             "NNAL is installed, but its environment is not loaded",
-            found=f"ATB_HOME_PATH is {cann.shell.atb or 'unset'}; NNAL in {cann.nnal[0].root}",
-            wanted="its set_env.sh sourced after that of CANN",
+            observed=f"ATB_HOME_PATH is {cann.shell.atb or 'unset'}; NNAL in {cann.nnal[0].root}",
+            required="its set_env.sh sourced after that of CANN",
             because="Operators of ATB will fail: libatb.so cannot be loaded.",
             remedy=_source_nnal(cann.nnal[0]),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/152",),
@@ -199,8 +199,8 @@ def nnal(case: Case) -> Iterator[Finding]:
     if chosen_nnal.version and install.version and _other(chosen_nnal.version, install.version):
         yield warning(
             f"NNAL {chosen_nnal.version} stands beside {_name(install.version)}",
-            found=f"NNAL {chosen_nnal.version} in {chosen_nnal.root}",
-            wanted=f"NNAL {install.version}",
+            observed=f"NNAL {chosen_nnal.version} in {chosen_nnal.root}",
+            required=f"NNAL {install.version}",
             because="ATB of another release may lack functions that torch_npu calls.",
             remedy=Remedy(summary=f"Install NNAL {install.version}"),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/117",),
@@ -210,8 +210,8 @@ def nnal(case: Case) -> Iterator[Finding]:
     if used is not None and native.atb is not None and native.atb.path is None:
         yield warning(
             "NNAL is loaded, and its libatb.so is not found",
-            found=f"ATB_HOME_PATH={cann.shell.atb}; libatb.so: not found",
-            wanted="lib/libatb.so below ATB_HOME_PATH, on LD_LIBRARY_PATH",
+            observed=f"ATB_HOME_PATH={cann.shell.atb}; libatb.so: not found",
+            required="lib/libatb.so below ATB_HOME_PATH, on LD_LIBRARY_PATH",
             because="Operators of ATB will fail: libatb.so cannot be loaded.",
             remedy=Remedy(
                 summary="Source its set_env.sh again; where the file is gone, install NNAL again",
@@ -249,8 +249,8 @@ def _atb_symbols(case: Case, nnal: Nnal) -> Iterator[Finding]:
     if lacking and native.atb and native.atb.path:
         yield error(
             f"torch_npu needs functions that the ATB of NNAL {nnal.version or ''} lacks".rstrip(),
-            found=f"{len(lacking)} undefined, the first is {lacking[0].name}; {native.atb.path}",
-            wanted="no undefined symbols",
+            observed=f"{len(lacking)} undefined, the first is {lacking[0].name}; {native.atb.path}",
+            required="no undefined symbols",
             because="ATB is older than the one torch_npu was built with, or for the other C++ ABI.",
             remedy=Remedy(
                 summary="Install the NNAL of the CANN release that belongs to torch_npu and source "

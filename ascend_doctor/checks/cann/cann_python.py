@@ -42,8 +42,8 @@ def tbe_python(case: Case) -> Iterator[Finding]:
         yield error(
             f"Python modules of CANN {install.version or ''} cannot be imported: "
             f"{', '.join(absent)}".replace("  ", " "),
-            found=f"not on the path of {case.need(Python).executable}: {', '.join(absent)}",
-            wanted="PYTHONPATH leads to python/site-packages and to the tbe folder of CANN",
+            observed=f"not on the path of {case.need(Python).executable}: {', '.join(absent)}",
+            required="PYTHONPATH leads to python/site-packages and to the tbe folder of CANN",
             because="Operators that must be compiled fail.",
             remedy=Remedy(
                 summary="Source set_env.sh again, and extend PYTHONPATH instead of replacing it",
@@ -88,8 +88,8 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
         names = [STOPS[module] for module in absent]
         yield error(
             f"Packages that CANN imports are not installed: {', '.join(names)}",
-            found=f"cannot be imported: {', '.join(absent)}",
-            wanted="they can be imported by the interpreter that trains",
+            observed=f"cannot be imported: {', '.join(absent)}",
+            required="they can be imported by the interpreter that trains",
             because="CANN's operator compiler cannot start without them: the first operator on the "
             "NPU fails, often with error 500001.",
             remedy=Remedy(summary="Install them", commands=(pip(case, "install", *names),)),
@@ -102,7 +102,7 @@ def cann_python_packages(case: Case) -> Iterator[Finding]:
     if listed:
         yield warning(
             f"Packages that CANN lists as required are not installed: {', '.join(listed)}",
-            found=f"not installed: {', '.join(listed)}",
+            observed=f"not installed: {', '.join(listed)}",
             because="Some operators and tools of CANN may fail without them.",
             remedy=Remedy(summary="Install them", commands=(pip(case, "install", *listed),)),
         )
@@ -124,8 +124,8 @@ def numpy_torch(case: Case) -> Iterator[Finding]:
     if is_in_range(torch.version, "<2.3.0.dev0") and is_in_range(numpy.version, ">=2.0.0.dev0"):
         yield warning(
             f"torch {torch.version} was built with NumPy 1, installed is {numpy.version}",
-            found=f"torch {torch.version}, numpy {numpy.version}",
-            wanted="numpy below 2, or torch 2.3 or newer",
+            observed=f"torch {torch.version}, numpy {numpy.version}",
+            required="numpy below 2, or torch 2.3 or newer",
             because="Tensors cannot be made from arrays: RuntimeError: Numpy is not available.",
             remedy=Remedy(
                 summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)
@@ -149,8 +149,8 @@ def numpy_cann(case: Case) -> Iterator[Finding]:
     if is_in_range(numpy.version, ">=2.0.0.dev0") and is_in_range(cann, "<=8.2.X", "ascend"):
         yield warning(
             f"numpy {numpy.version} with CANN {cann}: reported to fail",
-            found=f"numpy {numpy.version}, CANN {cann}",
-            wanted="numpy below 2",
+            observed=f"numpy {numpy.version}, CANN {cann}",
+            required="numpy below 2",
             because="CANN's Python modules use names that NumPy 2 removed: error 500001.",
             remedy=Remedy(
                 summary="Install an older NumPy", commands=(pip(case, "install", "numpy<2"),)

@@ -51,8 +51,8 @@ def bool_index(case: Case) -> Iterator[Finding]:
         findings.append(
             error(
                 f"bool-index: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}",
-                found=f"{name}: {story(first)}",
-                wanted="every masked read and write succeeds",
+                observed=f"{name}: {story(first)}",
+                required="every masked read and write succeeds",
                 because="After one such crash the device refuses everything else that the process "
                 "asks of it (507018).",
                 remedy=_WHERE if works else None,
@@ -63,7 +63,7 @@ def bool_index(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "Boolean indexing works",
-            found=f"{', '.join(outcomes)} on {run.device}",
+            observed=f"{', '.join(outcomes)} on {run.device}",
             because="A crash that needs more than this was not reproduced here."
             if run.device == "npu"
             else "",
@@ -100,8 +100,8 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
             findings.append(
                 kind(
                     f"fused-softmax: {name} {_how(outcome)}",
-                    found=problem + _absent(run, outcome),
-                    wanted="a result within "
+                    observed=problem + _absent(run, outcome),
+                    required="a result within "
                     + ", ".join(f"{key} {limit:g}" for key, limit in _TOLERANCES.items()),
                     because=""
                     if name == "plain"
@@ -116,7 +116,7 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
         )
         yield note(
             "The fused masked softmax works",
-            found=f"{', '.join(outcomes)}; slowest {slowest:.1f} s",
+            observed=f"{', '.join(outcomes)}; slowest {slowest:.1f} s",
         )
 
 

@@ -47,8 +47,8 @@ def container_devices(case: Case) -> Iterator[Finding]:
         if lacking:
             yield error(
                 f"The container has devices, but not {', '.join(lacking)}",
-                found=f"/dev/davinci{numbers(device.number or 0 for device in driver.devices)}",
-                wanted=", ".join(managers(case)),
+                observed=f"/dev/davinci{numbers(device.number or 0 for device in driver.devices)}",
+                required=", ".join(managers(case)),
                 because="Every process needs them to open a device.",
                 remedy=start_again(case, "Start the container again with them"),
                 refs=(REF,),
@@ -64,8 +64,8 @@ def container_devices(case: Case) -> Iterator[Finding]:
     shown += f"; ASCEND_VISIBLE_DEVICES={asked!r}" if asked is not None else ""
     yield (error if driver.present else warning)(
         "The container was given no NPU",
-        found=shown,
-        wanted=f"/dev/davinciN and {', '.join(managers(case))}",
+        observed=shown,
+        required=f"/dev/davinciN and {', '.join(managers(case))}",
         because=_why_none(inside, asked),
         remedy=start_again(case, "Start the container again with the devices"),
         refs=(REF, _RUNTIME),
@@ -96,8 +96,8 @@ def container_driver(case: Case) -> Iterator[Finding]:
     if driver.path is not None:
         yield error(
             "The loader does not find the driver's libraries",
-            found=f"not found: {', '.join(lacking)}; {driver.path} exists",
-            wanted="driver/lib64, driver/lib64/common and driver/lib64/driver searched",
+            observed=f"not found: {', '.join(lacking)}; {driver.path} exists",
+            required="driver/lib64, driver/lib64/common and driver/lib64/driver searched",
             because="libascend_hal.so is what opens a device.",
             remedy=Remedy(
                 summary="Name the folders; if they are empty, mount them from the host",
@@ -111,8 +111,8 @@ def container_driver(case: Case) -> Iterator[Finding]:
         because += " With ASCEND_RUNTIME_OPTIONS=NODRV the runtime leaves it out."
     yield (error if driver.present else warning)(
         "The driver's libraries are not in the container",
-        found=f"not found: {', '.join(lacking)}",
-        wanted="/usr/local/Ascend/driver/lib64 of the host, mounted at the same place",
+        observed=f"not found: {', '.join(lacking)}",
+        required="/usr/local/Ascend/driver/lib64 of the host, mounted at the same place",
         because=because,
         remedy=mount_again(case, "Start the container again with the driver mounted"),
         refs=(_HAL,),
@@ -150,8 +150,8 @@ def container_files(case: Case) -> Iterator[Finding]:
     if driver.install_info is not None and driver.install_info.is_directory:
         yield warning(
             "/etc/ascend_install.info is a folder",
-            found="a folder",
-            wanted="the file that the driver's installer wrote",
+            observed="a folder",
+            required="the file that the driver's installer wrote",
             because="Docker made it because the host had no such file. Tools take the driver for "
             "incomplete.",
             remedy=Remedy(
@@ -164,9 +164,9 @@ def container_files(case: Case) -> Iterator[Finding]:
     if lacking:
         yield warning(
             f"The container lacks {', '.join(lacking)}",
-            found=f"not there: {', '.join(lacking)}"
+            observed=f"not there: {', '.join(lacking)}"
             + ("; Ascend Docker Runtime was used" if inside.ascend_docker_runtime else ""),
-            wanted="mounted from the host, read-only",
+            required="mounted from the host, read-only",
             because="Health, versions and the network of the NPUs cannot be told.",
             remedy=start_again(case, "Mount them when you start the container"),
             refs=(REF, _RUNTIME),
@@ -185,7 +185,7 @@ def container_privileges(case: Case) -> Iterator[Finding]:
     if inside.privileged and driver.devices:
         yield note(
             "The container is privileged and shares its NPUs with everybody",
-            found=f"it sees {quantity(len(driver.devices), 'device')}",
+            observed=f"it sees {quantity(len(driver.devices), 'device')}",
             refs=(REF,),
         )
 
@@ -204,7 +204,7 @@ def docker_runtime(case: Case) -> Iterator[Finding]:
         if environment.variables.get("ASCEND_RUNTIME_OPTIONS"):
             yield note(
                 "Ascend Docker Runtime was given options",
-                found=f"ASCEND_RUNTIME_OPTIONS={environment.variables['ASCEND_RUNTIME_OPTIONS']!r}",
+                observed=f"ASCEND_RUNTIME_OPTIONS={environment.variables['ASCEND_RUNTIME_OPTIONS']!r}",
                 refs=(_RUNTIME,),
             )
         return
@@ -214,8 +214,8 @@ def docker_runtime(case: Case) -> Iterator[Finding]:
     if driver.docker.path is None and driver.docker.mounts:
         yield warning(
             "Ascend Docker Runtime is installed, but docker does not know it",
-            found="base.list is there; /etc/docker/daemon.json has no runtime 'ascend'",
-            wanted="a runtime 'ascend' in /etc/docker/daemon.json",
+            observed="base.list is there; /etc/docker/daemon.json has no runtime 'ascend'",
+            required="a runtime 'ascend' in /etc/docker/daemon.json",
             because="`docker run --runtime=ascend` fails.",
             remedy=Remedy(
                 summary="Run its installer again, or add the runtime, then restart docker",
@@ -227,6 +227,6 @@ def docker_runtime(case: Case) -> Iterator[Finding]:
         use = "by default" if driver.docker.default else "with --runtime=ascend"
         yield note(
             f"Ascend Docker Runtime is set up and used {use}",
-            found=driver.docker.path,
+            observed=driver.docker.path,
             refs=(_RUNTIME,),
         )

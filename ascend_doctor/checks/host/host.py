@@ -37,8 +37,8 @@ def shared_memory(case: Case) -> Iterator[Finding]:
     if size < _SHM_LITTLE:
         yield warning(
             f"{_PLACE} has {_size(size)} only",
-            found=f"{_size(size)}" + ("" if free is None else f", {_size(free)} free"),
-            wanted="several GB",
+            observed=f"{_size(size)}" + ("" if free is None else f", {_size(free)} free"),
+            required="several GB",
             because="Data loader workers die of a bus error, and HCCL cannot share memory.",
             remedy=_larger(host),
             refs=(_SHM,),
@@ -46,8 +46,8 @@ def shared_memory(case: Case) -> Iterator[Finding]:
     elif free is not None and free < _GIB:
         yield warning(
             f"{_PLACE} is nearly full: {_size(free)} are free",
-            found=f"{_size(free)} of {_size(size)} free",
-            wanted="several GB free",
+            observed=f"{_size(free)} of {_size(size)} free",
+            required="several GB free",
             because="Files of jobs that were killed stay there until somebody removes them.",
             remedy=Remedy(
                 summary="See what lies there, and remove what no running job owns",
@@ -92,8 +92,8 @@ def resource_limits(case: Case) -> Iterator[Finding]:
     if files is not None and 0 <= files.soft < _FILES:
         yield warning(
             f"Only {files.soft} files may be open",
-            found=f"nofile: soft {files.soft}, hard {_limit(files.hard)}",
-            wanted=f"at least {_FILES}",
+            observed=f"nofile: soft {files.soft}, hard {_limit(files.hard)}",
+            required=f"at least {_FILES}",
             because="Many ranks and data loaders need more.",
             remedy=Remedy(
                 summary=f"Start the container again with --ulimit nofile={_FILES}:{_FILES}"
@@ -106,8 +106,8 @@ def resource_limits(case: Case) -> Iterator[Finding]:
     if memory is not None and memory.soft >= 0:
         yield warning(
             f"Locked memory is limited to {memory.soft // 1024} kB",
-            found=f"memlock: soft {memory.soft // 1024} kB, hard {_limit(memory.hard)}",
-            wanted="unlimited",
+            observed=f"memlock: soft {memory.soft // 1024} kB, hard {_limit(memory.hard)}",
+            required="unlimited",
             because="RDMA between nodes has to lock its buffers.",
             remedy=Remedy(
                 summary="Start the container again with --ulimit memlock=-1"

@@ -42,8 +42,8 @@ def host_memory(case: Case) -> Iterator[Finding]:
     yield warning(
         f"Only {free / _GIB:.0f} GB of the host's memory can be used, and an NPU has "
         f"{memory_bytes / _GIB:.0f} GB",
-        found=f"{inside} {limit / _GIB:.0f} GB, {free / _GIB:.0f} GB are available",
-        wanted="as much as one NPU has, better as much as all of them",
+        observed=f"{inside} {limit / _GIB:.0f} GB, {free / _GIB:.0f} GB are available",
+        required="as much as one NPU has, better as much as all of them",
         because="Ranks are killed while they load weights or write a checkpoint.",
         remedy=Remedy(
             summary="Start the container again with more memory (--memory, resources.limits.memory)"
@@ -77,8 +77,8 @@ def host_cpus(case: Case) -> Iterator[Finding]:
     if usable < count:
         yield warning(
             f"{usable} CPU{'s' if usable > 1 else ''} for {count} NPUs",
-            found=f"{usable} of {host.cpus or 'an unknown number of'} CPUs may be used here",
-            wanted=f"at least {count}, several for each NPU",
+            observed=f"{usable} of {host.cpus or 'an unknown number of'} CPUs may be used here",
+            required=f"at least {count}, several for each NPU",
             because="Ranks take turns on a CPU, and every collective waits for the slowest.",
             remedy=Remedy(
                 summary="Ask the scheduler for more CPUs (--cpus-per-task, resources.requests.cpu),"
@@ -119,8 +119,8 @@ def system_libraries(case: Case) -> Iterator[Finding]:
             yield error(
                 f"{'glibc' if name == 'GLIBC' else 'libstdc++'} is too old for torch_npu: "
                 f"{name}_{version} instead of {name}_{least}",
-                found=f"{what} has {name}_{version} at most",
-                wanted=f"{name}_{least} or newer",
+                observed=f"{what} has {name}_{version} at most",
+                required=f"{name}_{least} or newer",
                 because=f"The import ends with: version `{name}_{least}' not found.",
                 remedy=_newer(name),
                 refs=(_LOADER,),

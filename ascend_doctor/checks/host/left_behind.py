@@ -36,8 +36,8 @@ def launcher_variables(case: Case) -> Iterator[Finding]:
         "RANK is not below WORLD_SIZE"
         if together
         else f"{'RANK' if size is None else 'WORLD_SIZE'} is set without the other of the two",
-        found=show_values(values, "RANK", "WORLD_SIZE"),
-        wanted="both as a launcher sets them, or none",
+        observed=show_values(values, "RANK", "WORLD_SIZE"),
+        required="both as a launcher sets them, or none",
         because="A process that is started without torchrun waits for ranks that never come.",
         remedy=unset("RANK", "WORLD_SIZE", "LOCAL_RANK"),
         refs=(_RUN,),
@@ -58,8 +58,8 @@ def ld_preload(case: Case) -> Iterator[Finding]:
         yield warning(
             f"LD_PRELOAD names {', '.join(lost)}, which {'is' if len(lost) == 1 else 'are'} not "
             "there",
-            found=f"not found: {', '.join(lost)}",
-            wanted="libraries that exist, or no LD_PRELOAD",
+            observed=f"not found: {', '.join(lost)}",
+            required="libraries that exist, or no LD_PRELOAD",
             because="The loader skips them with a message in every process.",
             remedy=unset("LD_PRELOAD"),
             refs=(_LOADER,),
@@ -82,9 +82,9 @@ def python_home(case: Case) -> Iterator[Finding]:
         return
     yield warning(
         f"PYTHONHOME is set to {home}",
-        found=f"PYTHONHOME={home!r}"
+        observed=f"PYTHONHOME={home!r}"
         + (f"; the interpreter is of {python.base_prefix or python.prefix}" if python else ""),
-        wanted="unset",
+        required="unset",
         because="Python takes its standard library from there: another release, or none.",
         remedy=unset("PYTHONHOME"),
         refs=(_HOME,),

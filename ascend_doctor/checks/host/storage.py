@@ -50,8 +50,8 @@ def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
     if system.read_only:
         yield warning(
             f"The file system of {_name_file_system(system)} is read-only",
-            found=f"for {what}",
-            wanted="a folder that can be written",
+            observed=f"for {what}",
+            required="a folder that can be written",
             because="What cannot be written there is lost, or ends the job.",
             remedy=Remedy(
                 summary="Name folders that can be written in ASCEND_WORK_PATH, "
@@ -62,10 +62,10 @@ def _judge_file_system(system: FileSystem) -> Iterator[Finding]:
         yield (error if full and needed else warning)(
             f"The file system of {_name_file_system(system)} "
             f"is {'full' if full else 'nearly full'}",
-            found=f"{_size(system.free)} of {_size(system.size)} free"
+            observed=f"{_size(system.free)} of {_size(system.size)} free"
             + (f", {system.files_free} of {system.files} inodes free" if system.files else "")
             + f"; for {what}",
-            wanted="some GB and inodes free",
+            required="some GB and inodes free",
             because="Operators cannot be compiled, or logs and caches cannot be written."
             if needed
             else "Models cannot be downloaded; those that are there can be read.",

@@ -44,12 +44,12 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
     if early:
         yield error(
             f"{early[0].name} is imported before {adaptors[0].name}",
-            found=f"line {early[0].place.line} before line {first}",
-            wanted=f"import {adaptors[0].name} above it",
+            observed=f"line {early[0].place.line} before line {first}",
+            required=f"import {adaptors[0].name} above it",
             because="What megatron.core decides at its import cannot be patched afterwards.",
             remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
             refs=("Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py",),
-            place=early[0].place,
+            location=early[0].place,
         )
 
 
@@ -66,11 +66,11 @@ def entry_set_device(case: Case) -> Iterator[Finding]:
         if call.name in _SET_DEVICE and call.argument in {"0", "'npu:0'", "'cuda:0'"} and not own:
             yield warning(
                 f"{call.name}({call.argument}) is the same device for every rank",
-                found=call.argument,
-                wanted='int(os.environ["LOCAL_RANK"]), or one visible device for each rank',
+                observed=call.argument,
+                required='int(os.environ["LOCAL_RANK"]), or one visible device for each rank',
                 because="With several ranks HCCL fails to initialise, or hangs.",
                 refs=("Ascend/pytorch@master:torch_npu/npu/__init__.py",),
-                place=call.place,
+                location=call.place,
             )
 
 
@@ -92,11 +92,11 @@ def entry_optimizer_config(case: Case) -> Iterator[Finding]:
         if allowed and not satisfies("pep440", newest, allowed):
             yield error(
                 f"{call} of megatron-core {newest} takes no {name}",
-                found=spot.argument,
-                wanted=f"megatron-core {allowed}",
+                observed=spot.argument,
+                required=f"megatron-core {allowed}",
                 because="The call raises TypeError.",
                 refs=("NVIDIA/Megatron-LM@core_v0.12.1 to core_v0.19.0:megatron/core/optimizer",),
-                place=spot.place,
+                location=spot.place,
             )
 
 
@@ -128,8 +128,8 @@ def entry_gloo_bound_device(case: Case) -> Iterator[Finding]:
     if gloo and hccl and bound:
         yield warning(
             "A group that is bound to an NPU breaks the Gloo groups after it",
-            found="init_process_group(device_id=...), new_group(backend='gloo')",
-            wanted="init_process_group without device_id for hccl",
+            observed="init_process_group(device_id=...), new_group(backend='gloo')",
+            required="init_process_group without device_id for hccl",
             refs=("Ascend/pytorch@v2.7.1-7.3.0:torch_npu/distributed/distributed_c10d.py:429",),
-            place=bound[0].place,
+            location=bound[0].place,
         )

@@ -24,11 +24,11 @@ def variables_exported(case: Case) -> Iterator[Finding]:
     for name in launch.unexported:
         yield warning(
             f"{name} is set and not exported",
-            found=f"{name}=... on a line of its own",
-            wanted=f"export {name}=...",
+            observed=f"{name}=... on a line of its own",
+            required=f"export {name}=...",
             because="The training does not see it.",
             remedy=Remedy(summary="Export it"),
-            place=launch.places.get(name),
+            location=launch.places.get(name),
         )
 
 
@@ -48,10 +48,10 @@ def pythonpath_prepended(case: Case) -> Iterator[Finding]:
     if match and _MEGATRON.search(match.group(1)):
         yield warning(
             "A checkout is appended to PYTHONPATH",
-            found="PYTHONPATH=$PYTHONPATH:...",
-            wanted="PYTHONPATH=...:$PYTHONPATH",
+            observed="PYTHONPATH=$PYTHONPATH:...",
+            required="PYTHONPATH=...:$PYTHONPATH",
             because="Another copy that stands before it is imported instead, or half of it.",
             remedy=Remedy(summary="Put the checkout first"),
             refs=("modelscope/ms-swift@3602360a:docs/source_en/BestPractices/NPU-support.md",),
-            place=launch.places.get("PYTHONPATH"),
+            location=launch.places.get("PYTHONPATH"),
         )

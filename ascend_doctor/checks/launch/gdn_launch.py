@@ -83,12 +83,12 @@ def run_gdn_megatron(case: Case) -> Iterator[Finding]:
     if value != "0" and not is_in_range(newest, _FIRST):
         yield error(
             f"{gated_delta_only['model']} needs {NAME}=0 with Megatron-core {newest}",
-            found=f"{NAME} is {value or 'unset, which means 1'}",
-            wanted=f"{NAME}=0, or Megatron-core 0.16.0 or newer",
+            observed=f"{NAME} is {value or 'unset, which means 1'}",
+            required=f"{NAME}=0, or Megatron-core 0.16.0 or newer",
             because="No module named megatron.core.ssm.gated_delta_net: the launch never starts.",
             remedy=_REMEDY,
             refs=(_PARSER, *behaviour_refs(case, "megatron-core", "no-gdn")),
-            place=at(case, NAME, "use_mcore_gdn", "model"),
+            location=at(case, NAME, "use_mcore_gdn", "model"),
         )
 
 
@@ -112,15 +112,15 @@ def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
     has_own = bool(newest) and is_in_range(newest, _FIRST)
     yield error(
         f"USE_MCORE_GDN=0 and context parallel size {size} exclude each other",
-        found=f"{gated_delta_only['model']}, USE_MCORE_GDN=0, context_parallel_size {size}",
-        wanted="context_parallel_size 1"
+        observed=f"{gated_delta_only['model']}, USE_MCORE_GDN=0, context_parallel_size {size}",
+        required="context_parallel_size 1"
         + ("" if newest and not has_own else ", or USE_MCORE_GDN=1 with Megatron-core 0.16"),
         because="The layers of transformers know no context parallelism.",
         remedy=Remedy(summary="Take Megatron's own layers", commands=(f"export {NAME}=1",))
         if has_own
         else Remedy(summary="Set context_parallel_size to 1"),
         refs=behaviour_refs(case, "mcore-bridge", "gdn-zero-no-cp"),
-        place=at(case, "context_parallel_size"),
+        location=at(case, "context_parallel_size"),
     )
 
 
@@ -140,10 +140,10 @@ def run_gdn_packing(case: Case) -> Iterator[Finding]:
         newest = version(case)
         yield warning(
             "Packing with the gated delta nets of transformers",
-            found="USE_MCORE_GDN=0, packing true",
-            wanted="packing false"
+            observed="USE_MCORE_GDN=0, packing true",
+            required="packing false"
             + ("" if newest and not is_in_range(newest, _FIRST) else ", or USE_MCORE_GDN=1"),
             because="Samples in one pack can see each other, or mcore-bridge refuses.",
             refs=(_PACKED,),
-            place=at(case, "packing"),
+            location=at(case, "packing"),
         )

@@ -39,8 +39,8 @@ def variables_links(case: Case) -> Iterator[Finding]:
     if pair in {("1", "1"), ("0", None), (None, "0")}:
         yield error(
             "HCCL refuses this pair of link settings",
-            found=show_values(values, *names),
-            wanted="both unset, or exactly one of them on",
+            observed=show_values(values, *names),
+            required="both unset, or exactly one of them on",
             because="Creating a process group fails.",
             remedy=unset(*names),
             refs=(
@@ -53,8 +53,8 @@ def variables_links(case: Case) -> Iterator[Finding]:
         if family is not None and family.id in {"ascend910b", "ascend910_93"}:
             yield warning(
                 "HCCL_INTRA_ROCE_ENABLE=1 sends traffic inside a server over the network ports",
-                found=f"{show_values(values, *names)} on {family.title}",
-                wanted="unset, unless this is an Atlas 200T A2 Box16",
+                observed=f"{show_values(values, *names)} on {family.title}",
+                required="unset, unless this is an Atlas 200T A2 Box16",
                 because="Where the NPUs have HCCS between them, RoCE is slower, and a port that is "
                 "down then stops jobs of one server too.",
                 remedy=unset(*names),
@@ -81,9 +81,9 @@ def variables_timeouts(case: Case) -> Iterator[Finding]:
     if execute and event and event <= execute:
         yield warning(
             "HCCL_EVENT_TIMEOUT is not above HCCL_EXEC_TIMEOUT",
-            found=f"event {event:g} s, execution {execute:g} s "
+            observed=f"event {event:g} s, execution {execute:g} s "
             f"({show_values(values, 'HCCL_EVENT_TIMEOUT', 'HCCL_EXEC_TIMEOUT')})",
-            wanted=f"HCCL_EVENT_TIMEOUT above {execute:g}",
+            required=f"HCCL_EVENT_TIMEOUT above {execute:g}",
             because="torch_npu gives up first, and the message of HCCL that names ranks is lost.",
             remedy=Remedy(
                 summary="Raise it above the other",
@@ -95,7 +95,7 @@ def variables_timeouts(case: Case) -> Iterator[Finding]:
     if connect and connect + _HCCL_ADDS > _GROUP_SECONDS:
         yield note(
             f"HCCL waits up to {connect + _HCCL_ADDS:g} s for other ranks to connect",
-            found=show_values(values, "HCCL_CONNECT_TIMEOUT"),
+            observed=show_values(values, "HCCL_CONNECT_TIMEOUT"),
             because="A Megatron job whose --distributed-timeout-minutes is below that (10 minutes "
             "where not given) ends before HCCL says which rank is missing.",
             refs=(f"{_HCCL}/HCCL_CONNECT_TIMEOUT.md", _MEGATRON),
@@ -113,8 +113,8 @@ def variables_whitelist(case: Case) -> Iterator[Finding]:
     if values.get("HCCL_WHITELIST_DISABLE") == "0" and "HCCL_WHITELIST_FILE" not in present:
         yield error(
             "HCCL_WHITELIST_DISABLE=0 without HCCL_WHITELIST_FILE",
-            found=show_values(values, "HCCL_WHITELIST_DISABLE"),
-            wanted="unset, or a white list",
+            observed=show_values(values, "HCCL_WHITELIST_DISABLE"),
+            required="unset, or a white list",
             because="HCCL lets no address of another rank in.",
             remedy=unset("HCCL_WHITELIST_DISABLE"),
             refs=(f"{_HCCL}/HCCL_WHITELIST_DISABLE.md",),
@@ -133,16 +133,16 @@ def port_ranges(case: Case) -> Iterator[Finding]:
     if names[0] in values and names[1] not in values:
         yield note(
             f"{names[0]} is set without {names[1]}",
-            found=show_values(values, *names),
+            observed=show_values(values, *names),
             because="Several processes on one NPU need both.",
             refs=refs,
         )
     host, npu = (ports(values.get(name, "")) or [] for name in names)
-    if any(set(one) & set(two) for one in host for two in npu):
+    if any(set(span) & set(two) for span in host for two in npu):
         yield warning(
             "The port ranges of host and NPU overlap",
-            found=show_values(values, *names),
-            wanted="ranges apart, for example 60000-60050 and 61000-61050",
+            observed=show_values(values, *names),
+            required="ranges apart, for example 60000-60050 and 61000-61050",
             because="The two are meant to be planned apart.",
             remedy=Remedy(
                 summary="Set ranges apart, the same on all ranks",
@@ -176,7 +176,7 @@ def variables_memory(case: Case) -> Iterator[Finding]:
     if taken > min(totals) / 4:
         yield note(
             f"About {taken / 1024:.0f} GB of each device go to buffers of HCCL",
-            found=f"{show_values(values, 'HCCL_BUFFSIZE')}: "
+            observed=f"{show_values(values, 'HCCL_BUFFSIZE')}: "
             f"{size:g} MB x {_BUFFERS} x about {_GROUPS} "
             f"groups of {min(totals)} MB",
             refs=(f"{_HCCL}/HCCL_BUFFSIZE.md",),

@@ -127,12 +127,12 @@ def launch_resolved(case: Case) -> Iterator[Finding]:
         left = len(spots) - len(shown)
         yield unknown(
             "The launch takes values from elsewhere",
-            found="; ".join((*shown, *((f"and {left} more",) if left else ()))),
+            observed="; ".join((*shown, *((f"and {left} more",) if left else ()))),
             remedy=Remedy(
                 summary="Give them defaults in the script, such as ${TP:-8}, or accept with "
                 "--allow-unresolved that they are not judged"
             ),
-            place=spots[0].place,
+            location=spots[0].place,
         )
 
 
@@ -163,12 +163,12 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
         shown = ", ".join(f"--{name} {value}".rstrip() for name, value in asked.items())
         yield error(
             f"{chip.title} has no FP8",
-            found=shown,
-            wanted="BF16 on this chip, or Ascend 950",
+            observed=shown,
+            required="BF16 on this chip, or Ascend 950",
             because="The operator tables list FP8 types under Ascend 950 only.",
             remedy=Remedy(summary="Take the FP8 options out, and convert FP8 weights to BF16"),
             refs=matrix_fit.refs(chip.sources),
-            place=at(case, *asked),
+            location=at(case, *asked),
         )
 
 
@@ -186,12 +186,12 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
     if experts > _EXPERTS * size:
         yield warning(
             f"Each rank would hold {-(-experts // size)} experts, more than {_EXPERTS}",
-            found=f"num_experts {experts}, expert_model_parallel_size {size}",
-            wanted=f"expert_model_parallel_size {-(-experts // _EXPERTS)} or more",
+            observed=f"num_experts {experts}, expert_model_parallel_size {size}",
+            required=f"expert_model_parallel_size {-(-experts // _EXPERTS)} or more",
             because="The limit of MindSpeed for an expert parallel group.",
             remedy=Remedy(summary="Raise the expert parallel size"),
             refs=behaviour_refs(case, "mcore-bridge", "expert-cap"),
-            place=at(case, "expert_model_parallel_size", "num_experts"),
+            location=at(case, "expert_model_parallel_size", "num_experts"),
         )
 
 
@@ -211,10 +211,10 @@ def lora_etp(case: Case) -> Iterator[Finding]:
     if lora and size > 1:
         yield error(
             f"LoRA with expert tensor parallel size {size} is refused",
-            found=f"LoRA, expert_tensor_parallel_size {size}",
-            wanted="expert_tensor_parallel_size 1",
+            observed=f"LoRA, expert_tensor_parallel_size {size}",
+            required="expert_tensor_parallel_size 1",
             because="mcore-bridge raises for LoRA on expert layers when the size is above 1.",
             remedy=Remedy(summary="Set the size to 1; it defaults to the tensor parallel size"),
             refs=behaviour_refs(case, "mcore-bridge", "lora-etp"),
-            place=at(case, "expert_tensor_parallel_size"),
+            location=at(case, "expert_tensor_parallel_size"),
         )

@@ -55,12 +55,12 @@ def _must_divide(case: Case, name: str, size: int, what: str, option: str, ref: 
     whole = number(case, name)
     return error(
         f"{what} {size} does not divide {name.replace('_', ' ')} {whole}",
-        found=f"{name} {whole}, {option} {size}",
-        wanted=f"{name} as a multiple of {size}",
+        observed=f"{name} {whole}, {option} {size}",
+        required=f"{name} as a multiple of {size}",
         because="Megatron splits it evenly and stops otherwise.",
         remedy=Remedy(summary=f"Change {option}"),
         refs=(ref,),
-        place=at(case, option, name),
+        location=at(case, option, name),
     )
 
 
@@ -84,12 +84,12 @@ def run_world_size(case: Case) -> Iterator[Finding]:
     if size["EP"] > 1 and ranks % experts:
         yield error(
             f"ETP·EP·PP is {experts}, which does not divide {ranks} ranks",
-            found=f"EP {size['EP']}, PP {size['PP']}, ETP {experts // size['EP'] // size['PP']}",
-            wanted="sizes whose product divides the number of ranks",
+            observed=f"EP {size['EP']}, PP {size['PP']}, ETP {experts // size['EP'] // size['PP']}",
+            required="sizes whose product divides the number of ranks",
             because="Unset, the expert tensor parallel size is the tensor parallel size.",
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
             refs=(_STATE,),
-            place=at(case, "expert_model_parallel_size", "expert_tensor_parallel_size"),
+            location=at(case, "expert_model_parallel_size", "expert_tensor_parallel_size"),
         )
 
 
@@ -106,8 +106,8 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
         order = sorted(size, key=lambda short: (ranks % size[short] == 0, -size[short]))
         yield error(
             f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
-            found=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
-            wanted="sizes whose product divides the number of ranks",
+            observed=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
+            required="sizes whose product divides the number of ranks",
             because="Megatron stops when it builds its groups.",
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
             refs=(_STATE,),
@@ -126,11 +126,11 @@ def run_node_rank(case: Case) -> Iterator[Finding]:
     if rank >= nodes:
         yield error(
             f"Node rank {rank} of {nodes} nodes",
-            found=f"node_rank {rank}, nnodes {nodes}",
-            wanted=f"0 to {nodes - 1}",
+            observed=f"node_rank {rank}, nnodes {nodes}",
+            required=f"0 to {nodes - 1}",
             because="The rendezvous never completes.",
             remedy=Remedy(summary="Count node ranks from 0"),
-            place=at(case, "node_rank", "nnodes"),
+            location=at(case, "node_rank", "nnodes"),
         )
 
 
@@ -152,10 +152,10 @@ def run_visible_devices(case: Case) -> Iterator[Finding]:
     if each > count and count == len(listed.split(",")):
         yield error(
             f"{each} ranks on a node, and {count} visible devices",
-            found=f"ASCEND_RT_VISIBLE_DEVICES={listed}",
-            wanted=f"at least {each} devices, or fewer ranks",
+            observed=f"ASCEND_RT_VISIBLE_DEVICES={listed}",
+            required=f"at least {each} devices, or fewer ranks",
             because="A rank without a device stops at set_device (107001).",
-            place=at(case, "ASCEND_RT_VISIBLE_DEVICES", "nproc_per_node"),
+            location=at(case, "ASCEND_RT_VISIBLE_DEVICES", "nproc_per_node"),
         )
 
 
@@ -171,11 +171,11 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
     if size > 1 and not is_given(case, "num_experts") and case.need(Launch).program == "megatron":
         yield error(
             f"Expert parallel size {size} without experts",
-            found=f"expert_model_parallel_size {size}, no num_experts",
-            wanted="--num-experts",
+            observed=f"expert_model_parallel_size {size}, no num_experts",
+            required="--num-experts",
             because="Megatron asserts it.",
             refs=(f"{_ARGUMENTS}:1038",),
-            place=at(case, "expert_model_parallel_size"),
+            location=at(case, "expert_model_parallel_size"),
         )
     if not is_given(case, "num_experts"):
         return
@@ -187,9 +187,9 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
     if chosen > experts:
         yield error(
             f"The router chooses {chosen} of {experts} experts",
-            found=f"moe_router_topk {chosen}, num_experts {experts}",
-            wanted=f"at most {experts}",
-            place=at(case, "moe_router_topk"),
+            observed=f"moe_router_topk {chosen}, num_experts {experts}",
+            required=f"at most {experts}",
+            location=at(case, "moe_router_topk"),
         )
 
 
@@ -234,10 +234,10 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
     if size == 1 and number(case, virtual, 0, least=0):
         yield error(
             "Virtual pipeline stages without a pipeline",
-            found=f"{virtual} {launch_options[virtual]}, pipeline_model_parallel_size 1",
-            wanted="a pipeline parallel size of 2 or more",
+            observed=f"{virtual} {launch_options[virtual]}, pipeline_model_parallel_size 1",
+            required="a pipeline parallel size of 2 or more",
             refs=(f"{_ARGUMENTS}:604",),
-            place=at(case, virtual),
+            location=at(case, virtual),
         )
     if not is_given(case, "num_layers") or any(is_given(case, name) for name in _UNEVEN):
         return
@@ -269,10 +269,10 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
     ):
         yield error(
             f"Sequences of {length} are longer than the position embeddings",
-            found=f"max_position_embeddings {launch_options['max_position_embeddings']}",
-            wanted=f"at least {length}",
+            observed=f"max_position_embeddings {launch_options['max_position_embeddings']}",
+            required=f"at least {length}",
             refs=(f"{_ARGUMENTS}:856",),
-            place=at(case, "max_position_embeddings"),
+            location=at(case, "max_position_embeddings"),
         )
 
 
@@ -291,12 +291,12 @@ def run_batch_divides(case: Case) -> Iterator[Finding]:
     if ranks % plain == 0 and number(case, "global_batch_size") % each:
         yield error(
             f"The global batch is no multiple of {each}",
-            found=f"global_batch_size {launch_options['global_batch_size']}, micro_batch_size "
+            observed=f"global_batch_size {launch_options['global_batch_size']}, micro_batch_size "
             f"{launch_options['micro_batch_size']}, data parallel size {ranks // plain}",
-            wanted=f"a multiple of {each}",
+            required=f"a multiple of {each}",
             because="Megatron's calculator of micro-batches asserts it.",
             refs=("NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/num_microbatches_calculator.py",),
-            place=at(case, "global_batch_size", "micro_batch_size"),
+            location=at(case, "global_batch_size", "micro_batch_size"),
         )
 
 
@@ -316,11 +316,12 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
     if not flag(case, "sequence_parallel") and not is_given(case, "tp_2d"):
         yield error(
             "Experts with tensor parallelism need --sequence-parallel",
-            found=f"num_experts {launch_options['num_experts']}, tensor_model_parallel_size {size}",
-            wanted="--sequence-parallel",
+            observed=f"num_experts {launch_options['num_experts']}, "
+            f"tensor_model_parallel_size {size}",
+            required="--sequence-parallel",
             because="The layer raises ValueError in training.",
             refs=(_MOE,),
-            place=at(case, "num_experts", "tensor_model_parallel_size"),
+            location=at(case, "num_experts", "tensor_model_parallel_size"),
         )
 
 
@@ -331,18 +332,18 @@ def run_precision(case: Case) -> Iterator[Finding]:
     if flag(case, "fp16") and flag(case, "bf16"):
         yield error(
             "FP16 and BF16 exclude each other",
-            found="fp16 and bf16",
-            wanted="one of them; BF16 on Atlas A2 and later",
+            observed="fp16 and bf16",
+            required="one of them; BF16 on Atlas A2 and later",
             refs=(f"{_ARGUMENTS}:724",),
-            place=at(case, "fp16", "bf16"),
+            location=at(case, "fp16", "bf16"),
         )
     elif flag(case, "fp16") and _parts(case)["EP"] > 1:
         yield error(
             "Expert parallelism is refused in FP16",
-            found=f"fp16, expert_model_parallel_size {_parts(case)['EP']}",
-            wanted="bf16",
+            observed=f"fp16, expert_model_parallel_size {_parts(case)['EP']}",
+            required="bf16",
             refs=(f"{_ARGUMENTS}:1041",),
-            place=at(case, "fp16"),
+            location=at(case, "fp16"),
         )
 
 
@@ -364,26 +365,26 @@ def run_recompute(case: Case) -> Iterator[Finding]:
     if kind not in {"full", "selective", "none", "null"}:
         yield error(
             f"There is no recompute granularity {kind!r}",
-            found=f"recompute_granularity {kind}",
-            wanted="full or selective",
+            observed=f"recompute_granularity {kind}",
+            required="full or selective",
             refs=(_ARGUMENTS,),
-            place=at(case, "recompute_granularity"),
+            location=at(case, "recompute_granularity"),
         )
     elif kind == "full" and not is_given(case, "recompute_method"):
         yield error(
             "Full recomputation without a method",
-            found="recompute_granularity full",
-            wanted="recompute_method uniform or block, and recompute_num_layers",
+            observed="recompute_granularity full",
+            required="recompute_method uniform or block, and recompute_num_layers",
             refs=(_CONFIG,),
-            place=at(case, "recompute_granularity"),
+            location=at(case, "recompute_granularity"),
         )
     elif kind == "selective" and method not in {None, "none", "null"}:
         yield error(
             "Selective recomputation takes no method",
-            found=f"recompute_granularity selective, recompute_method {method}",
-            wanted="no recompute_method",
+            observed=f"recompute_granularity selective, recompute_method {method}",
+            required="no recompute_method",
             refs=(f"{_ARGUMENTS}:915",),
-            place=at(case, "recompute_method"),
+            location=at(case, "recompute_method"),
         )
 
 
@@ -394,7 +395,7 @@ def run_overlap(case: Case) -> Iterator[Finding]:
     if case.need(Launch).program != "megatron" or not flag(case, "overlap_param_gather"):
         return
     sharded = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
-    if any(is_given(case, one) for one in sharded):
+    if any(is_given(case, option) for option in sharded):
         return
     missing = [
         name
@@ -404,10 +405,10 @@ def run_overlap(case: Case) -> Iterator[Finding]:
     if missing:
         yield error(
             "--overlap-param-gather lacks what it needs",
-            found=f"no {', no '.join(missing)}",
-            wanted="--use-distributed-optimizer --overlap-grad-reduce",
+            observed=f"no {', no '.join(missing)}",
+            required="--use-distributed-optimizer --overlap-grad-reduce",
             refs=(f"{_ARGUMENTS}:626",),
-            place=at(case, "overlap_param_gather"),
+            location=at(case, "overlap_param_gather"),
         )
 
 
@@ -423,10 +424,10 @@ def run_swift_parallel(case: Case) -> Iterator[Finding]:
     if wrong:
         yield error(
             f"swift does not know {wrong[0]}",
-            found=", ".join(f"--{name}" for name in wrong),
-            wanted="`megatron sft` instead of `swift sft`",
+            observed=", ".join(f"--{name}" for name in wrong),
+            required="`megatron sft` instead of `swift sft`",
             refs=("modelscope/ms-swift@3602360a:swift/megatron/arguments/megatron_args.py",),
-            place=at(case, *wrong),
+            location=at(case, *wrong),
         )
 
 
@@ -443,29 +444,29 @@ def verl_on_npu(case: Case) -> Iterator[Finding]:
     if launch_options.get("checkpoint_engine.backend") == "hccl":
         yield error(
             "verl has no checkpoint engine that is called hccl",
-            found="checkpoint_engine.backend hccl",
-            wanted="nccl, under which name the HCCL engine is registered on NPUs",
+            observed="checkpoint_engine.backend hccl",
+            required="nccl, under which name the HCCL engine is registered on NPUs",
             refs=(
                 "verl-project/verl@1dda039b:verl/checkpoint_engine/hccl_checkpoint_engine.py:103",
             ),
-            place=at(case, "checkpoint_engine.backend"),
+            location=at(case, "checkpoint_engine.backend"),
         )
     if launch_options.get("trainer.device") in {"cuda", "gpu"}:
         yield warning(
             f"verl is told to train on {launch_options['trainer.device']}",
-            found=f"trainer.device {launch_options['trainer.device']}",
-            wanted="trainer.device=npu",
+            observed=f"trainer.device {launch_options['trainer.device']}",
+            required="trainer.device=npu",
             because="Newer releases take the NPU with a warning; older ones stop.",
             refs=("verl-project/verl@1dda039b:verl/utils/device.py:150",),
-            place=at(case, "trainer.device"),
+            location=at(case, "trainer.device"),
         )
     replay, newest = launch_options.get("router_replay.mode", ""), version(case)
     if replay in {"R2", "R3"} and newest and not satisfies("pep440", newest, ">=0.14"):
         yield error(
             f"Router replay needs megatron-core 0.14; this is {newest}",
-            found=f"router_replay.mode {replay}",
-            wanted="megatron-core 0.14 or newer, or no replay",
+            observed=f"router_replay.mode {replay}",
+            required="megatron-core 0.14 or newer, or no replay",
             because="verl prints that NPUs do not support it, and trains without.",
             refs=("verl-project/verl@main:verl/utils/megatron/router_replay_patch.py",),
-            place=at(case, "router_replay.mode"),
+            location=at(case, "router_replay.mode"),
         )

@@ -39,8 +39,8 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
     if expandable and clash:
         yield error(
             f"expandable_segments:True excludes {' and '.join(clash)}",
-            found=show_values(values, _ALLOC),
-            wanted="one or the other",
+            observed=show_values(values, _ALLOC),
+            required="one or the other",
             because="torch_npu stops at the first allocation.",
             remedy=Remedy(
                 summary="Keep expandable_segments, which training scripts use",
@@ -51,8 +51,8 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
     if values.get("TORCH_HCCL_ZERO_COPY") == "1" and not expandable:
         yield warning(
             "TORCH_HCCL_ZERO_COPY=1 needs expandable_segments:True",
-            found=show_values(values, "TORCH_HCCL_ZERO_COPY", _ALLOC),
-            wanted=f"{_ALLOC}=expandable_segments:True, or no zero copy",
+            observed=show_values(values, "TORCH_HCCL_ZERO_COPY", _ALLOC),
+            required=f"{_ALLOC}=expandable_segments:True, or no zero copy",
             because="Without expandable segments there is no zero copy.",
             remedy=unset("TORCH_HCCL_ZERO_COPY"),
             refs=(f"{_TORCH_NPU}/collective_communication/TORCH_HCCL_ZERO_COPY.md",),
@@ -60,8 +60,8 @@ def variables_allocator(case: Case) -> Iterator[Finding]:
     if _ALLOC in values and "PYTORCH_ALLOC_CONF" in case.need(Environment).withheld:
         yield warning(
             f"{_ALLOC} and PYTORCH_ALLOC_CONF are both set",
-            found="both are set",
-            wanted="one of them",
+            observed="both are set",
+            required="one of them",
             because="torch_npu 26.2.0 and newer refuse both; older ones read the first only.",
             remedy=Remedy(
                 summary="Keep the name that every torch_npu reads",
@@ -87,9 +87,9 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
     if off and not forced and (family is None or family.id in {"ascend910b", "ascend910_93"}):
         yield (warning if family is None else error)(
             "INF_NAN_MODE_ENABLE=0 is refused on A2 and A3",
-            found=f"{show_values(values, *names)} on "
+            observed=f"{show_values(values, *names)} on "
             f"{family.title if family else 'an unknown chip'}",
-            wanted="unset",
+            required="unset",
             because="torch_npu stops when it starts the device.",
             remedy=unset(*names),
             refs=refs,
@@ -97,8 +97,8 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
     elif forced and values.get("HCCL_DETERMINISTIC", "").lower() == "strict":
         yield warning(
             "HCCL_DETERMINISTIC=strict needs inf and nan, which are forced off",
-            found=show_values(values, "HCCL_DETERMINISTIC", *names),
-            wanted="INF_NAN_MODE_FORCE_DISABLE unset",
+            observed=show_values(values, "HCCL_DETERMINISTIC", *names),
+            required="INF_NAN_MODE_FORCE_DISABLE unset",
             because="Strict order of sums is not available in saturation mode.",
             remedy=unset(*names),
             refs=(f"{_HCCL}/HCCL_DETERMINISTIC.md",),
@@ -117,8 +117,8 @@ def variables_agree(case: Case) -> Iterator[Finding]:
     if all(name in values for name in names) and values[names[0]] != values[names[1]]:
         yield warning(
             "Two names of one setting have different values",
-            found=show_values(values, *names),
-            wanted=f"{names[0]} alone",
+            observed=show_values(values, *names),
+            required=f"{names[0]} alone",
             because="torch_npu reads the new name first; old versions know the old one only.",
             remedy=Remedy(summary="Drop the old name", commands=(f"unset {names[1]}",)),
             refs=(_OPTIONS,),
@@ -129,7 +129,7 @@ def variables_agree(case: Case) -> Iterator[Finding]:
     }:
         yield note(
             "TASK_QUEUE_ENABLE has no effect while ASCEND_LAUNCH_BLOCKING=1",
-            found=show_values(values, "ASCEND_LAUNCH_BLOCKING", "TASK_QUEUE_ENABLE"),
+            observed=show_values(values, "ASCEND_LAUNCH_BLOCKING", "TASK_QUEUE_ENABLE"),
             refs=(f"{_TORCH_NPU}/op_execution/TASK_QUEUE_ENABLE.md",),
         )
 
@@ -147,7 +147,7 @@ def max_connections(case: Case) -> Iterator[Finding]:
         fits = "tensor and sequence parallelism" if value == "1" else "FSDP"
         yield note(
             f"CUDA_DEVICE_MAX_CONNECTIONS={value!r} suits {fits}",
-            found="1 is wanted with tensor and sequence parallelism and refused with FSDP2, "
+            observed="1 is wanted with tensor and sequence parallelism and refused with FSDP2, "
             "Megatron FSDP and custom_fsdp",
             refs=(_MEGATRON, "Ascend/MindSpeed@028de58c:docs/zh/features/custom_fsdp.md"),
         )

@@ -65,8 +65,8 @@ def variables_valid(case: Case) -> Iterator[Finding]:
         elif keys:
             yield warning(
                 f"{variable.name} has keys that are not known: {', '.join(keys)}",
-                found=f"{variable.name}={value!r}",
-                wanted=f"keys of: {', '.join(variable.keys)}",
+                observed=f"{variable.name}={value!r}",
+                required=f"keys of: {', '.join(variable.keys)}",
                 because="A key that the installed release does not know may stop the job.",
                 refs=_refs(variable),
             )
@@ -82,8 +82,8 @@ def _invalid(variable: Variable, value: str, should: str, *, tidy: bool) -> Find
     documented = "What happens with another value is not documented."
     return (error if variable.invalid == "error" else warning)(
         f"{variable.name} has a value that is not allowed",
-        found=f"{variable.name}={value!r}",
-        wanted=f"{should} (default: {_default(variable)})",
+        observed=f"{variable.name}={value!r}",
+        required=f"{should} (default: {_default(variable)})",
         because=_CONSEQUENCES.get(variable.invalid, documented),
         remedy=remedy,
         refs=_refs(variable),
@@ -110,8 +110,8 @@ def variables_harmful(case: Case) -> Iterator[Finding]:
         if reason is not None:
             yield warning(
                 f"{variable.name}={value}: {reason}",
-                found=f"{variable.name}={value!r}",
-                wanted=variable.recommend or _default(variable),
+                observed=f"{variable.name}={value!r}",
+                required=variable.recommend or _default(variable),
                 because=variable.meaning,
                 remedy=unset(variable.name),
                 refs=_refs(variable),
@@ -131,7 +131,7 @@ def variables_effective(case: Case) -> Iterator[Finding]:
         if variable.products and chip.id not in variable.products and value != variable.default:
             yield note(
                 f"{variable.name} has no effect on {chip.title}",
-                found=f"{variable.name}={value!r}; it is read on {', '.join(variable.products)}",
+                observed=f"{variable.name}={value!r}; it is read on {', '.join(variable.products)}",
                 refs=_refs(variable),
             )
 
@@ -163,13 +163,13 @@ def _misspelt(miss: NearMiss, absent: list[str]) -> Finding:
     if not absent:
         return note(
             f"{miss.wrong} does nothing; {miss.right} is set and counts",
-            found=f"{miss.wrong} is set",
+            observed=f"{miss.wrong} is set",
             because=miss.note,
         )
     return warning(
         f"{miss.wrong} is set, which nothing on an NPU reads",
-        found=f"{miss.wrong} is set, {', '.join(absent)} is not",
-        wanted=" and ".join(absent),
+        observed=f"{miss.wrong} is set, {', '.join(absent)} is not",
+        required=" and ".join(absent),
         because=miss.note or "A name that nobody reads has no effect.",
         remedy=Remedy(
             summary=f"If you meant {' and '.join(absent)}, set that instead",

@@ -70,8 +70,8 @@ def visible_devices(case: Case) -> Iterator[Finding]:
     if value == "":
         yield error(
             f"{_NAME} is empty, which hides every device",
-            found=f"{_NAME}=''",
-            wanted="unset, or a list of ids",
+            observed=f"{_NAME}=''",
+            required="unset, or a list of ids",
             because="torch_npu counts 0 devices.",
             remedy=unset(_NAME),
             refs=(_REF,),
@@ -88,8 +88,8 @@ def _grammar(value: str, count: int) -> Iterator[Finding]:
         entry = value.split(",")[len(seen)]
         yield error(
             f"{_NAME} is cut at the entry {entry!r}",
-            found=f"{_NAME}={value!r}: the runtime takes {list(seen) or 'no device'}",
-            wanted=f"ids from 0 to {count - 1}" if count else "no list: there is no device here",
+            observed=f"{_NAME}={value!r}: the runtime takes {list(seen) or 'no device'}",
+            required=f"ids from 0 to {count - 1}" if count else "no list: there is no device here",
             because=_reason(entry, count),
             remedy=_set_to(meant),
             refs=(_REF, _OUT_OF_RANGE),
@@ -97,8 +97,8 @@ def _grammar(value: str, count: int) -> Iterator[Finding]:
     elif len(set(seen)) < len(seen):
         yield error(
             f"{_NAME} names a device twice",
-            found=f"{_NAME}={value!r}",
-            wanted="every id once",
+            observed=f"{_NAME}={value!r}",
+            required="every id once",
             because="The runtime refuses the list (EE2002).",
             remedy=_set_to(meant),
             refs=(_REF,),
@@ -106,8 +106,8 @@ def _grammar(value: str, count: int) -> Iterator[Finding]:
     elif list(seen) != sorted(seen):
         yield error(
             f"{_NAME} does not rise",
-            found=f"{_NAME}={value!r}",
-            wanted="ids in rising order",
+            observed=f"{_NAME}={value!r}",
+            required="ids in rising order",
             because="torch_npu counts 0 devices; choose the order of ranks in the launcher.",
             remedy=_set_to(meant),
             refs=(_REF, _NOT_ASCENDING),
@@ -149,8 +149,8 @@ def process_count(case: Case) -> Iterator[Finding]:
             of = "" if listed is None else f" of {count}, by {_NAME}={listed!r}"
             yield error(
                 f"{name} asks for {wish} processes, and {usable} devices are visible",
-                found=f"{usable} devices{of}",
-                wanted=f"at most {usable} processes on this node",
+                observed=f"{usable} devices{of}",
+                required=f"at most {usable} processes on this node",
                 because="A rank without a device stops at set_device (107001).",
                 remedy=_fewer(name, usable),
                 refs=(_OUT_OF_RANGE,),
@@ -158,7 +158,7 @@ def process_count(case: Case) -> Iterator[Finding]:
         elif name != "--nproc" and wish < usable:
             yield note(
                 f"{name}={wish} leaves {usable - wish} of {usable} devices idle",
-                found=show_values(values, name),
+                observed=show_values(values, name),
             )
 
 
@@ -192,8 +192,8 @@ def container_variable(case: Case) -> Iterator[Finding]:
     if container(case) is None:
         yield warning(
             "ASCEND_VISIBLE_DEVICES is set, which a process does not read",
-            found=show_values(values, "ASCEND_VISIBLE_DEVICES", _NAME),
-            wanted=f"{_NAME} to choose devices",
+            observed=show_values(values, "ASCEND_VISIBLE_DEVICES", _NAME),
+            required=f"{_NAME} to choose devices",
             because="All devices stay visible.",
             remedy=Remedy(
                 summary=f"To choose devices for a process, set {_NAME} to ids without ranges",
@@ -204,7 +204,7 @@ def container_variable(case: Case) -> Iterator[Finding]:
     else:
         yield note(
             "ASCEND_VISIBLE_DEVICES says what the container was created with",
-            found=show_values(values, "ASCEND_VISIBLE_DEVICES"),
+            observed=show_values(values, "ASCEND_VISIBLE_DEVICES"),
             because="Its numbers are those of the host.",
             refs=(_RUNTIME,),
         )

@@ -32,8 +32,8 @@ def port(case: Case) -> Iterator[Finding]:
     if values["error"]:
         yield warning(
             f"Port {values['port']} cannot be bound",
-            found=str(values["error"]),
-            wanted="a free port for rank 0",
+            observed=str(values["error"]),
+            required="a free port for rank 0",
             because="torchrun ends with 'Address already in use'.",
             remedy=Remedy(
                 summary="Choose another one, the same on all nodes",
@@ -43,5 +43,5 @@ def port(case: Case) -> Iterator[Finding]:
     else:
         yield note(
             "Rank 0 can listen where the other ranks look for it",
-            found=f"port {values['port']}; free as well: {spare}",
+            observed=f"port {values['port']}; free as well: {spare}",
         )

@@ -48,7 +48,7 @@ def untold(
     if silent:
         yield unknown(
             f"hccn_tool did not tell {what} of {_of(silent)}",
-            found=f"{len(silent)} of {len(devices)} devices",
+            observed=f"{len(silent)} of {len(devices)} devices",
             because="What was not told may be wrong.",
             remedy=Remedy(summary="Ask it by hand", commands=(each(question, tuple(silent)),)),
         )
@@ -109,7 +109,7 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
             if permission
             else f"hccn_tool does not answer ({hccn.error.kind})",
             needs="root" if permission and lacks_root(case) else "",
-            found=hccn.error.text,
+            observed=hccn.error.text,
             because="Addresses and links of the NPUs matter for jobs of several servers.",
             remedy=Remedy(
                 summary="Run the check as root, or let an administrator look",
@@ -120,7 +120,7 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
         if device.error is not None and device.error != hccn.error:
             yield unknown(
                 f"hccn_tool did not answer for device {device.device}",
-                found=device.error.text,
+                observed=device.error.text,
                 because="Its network could not be examined.",
             )
 
@@ -158,8 +158,8 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
                 continue
             yield warning(
                 f"/etc/hccn.conf has another {key} for device {device.device} than the device",
-                found=f"{key}_{device.device}={written}; hccn_tool: {active or 'not set'}",
-                wanted="the same in both",
+                observed=f"{key}_{device.device}={written}; hccn_tool: {active or 'not set'}",
+                required="the same in both",
                 because="Rank tables made from the file name an address that the device has not."
                 if key == "address"
                 else "It changes with the next restart.",
@@ -183,8 +183,8 @@ def _unwritten(conf: dict[str, str] | None, devices: tuple[HccnDevice, ...]) -> 
             "There is no /etc/hccn.conf, and the devices have addresses"
             if conf is None
             else f"/etc/hccn.conf has no address of {_of(device.device for device in lost)}",
-            found="; ".join(f"device {device.device}: {device.address}" for device in lost[:8]),
-            wanted="the address of every device in /etc/hccn.conf",
+            observed="; ".join(f"device {device.device}: {device.address}" for device in lost[:8]),
+            required="the address of every device in /etc/hccn.conf",
             because="The file is what is restored at the next start; then these are gone. Rank "
             "tables that are made from it lack the devices.",
             remedy=Remedy(
@@ -240,8 +240,8 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
         yield broken(
             f"{_of(lacking).capitalize()} {'has' if len(lacking) == 1 else 'have'} no network "
             "address, and others have",
-            found=f"no address: {numbers(lacking)}",
-            wanted="an address on every NPU",
+            observed=f"no address: {numbers(lacking)}",
+            required="an address on every NPU",
             because="Jobs of several servers cannot use these devices.",
             remedy=_give(lacking),
             refs=(_SOURCE,),
@@ -250,8 +250,8 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
     elif lacking and family is not None and family.id == _FIRST_GENERATION:
         yield warning(
             "The NPUs have no network addresses",
-            found="none is set",
-            wanted="an address on every NPU",
+            observed="none is set",
+            required="an address on every NPU",
             because="The first generation needs them even inside one server.",
             remedy=_give(lacking),
             refs=(_SOURCE,),
@@ -259,7 +259,7 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
     elif lacking:
         yield note(
             "The NPUs have no network addresses",
-            found="jobs of one server work; those of several need addresses, but for one A3 "
+            observed="jobs of one server work; those of several need addresses, but for one A3 "
             "SuperPoD",
             refs=(_SOURCE,),
         )
@@ -288,8 +288,8 @@ def _twice(devices: tuple[HccnDevice, ...], broken: Callable[..., Finding]) -> I
         if len(of) > 1:
             yield broken(
                 f"Devices {numbers(of)} have the same network address",
-                found=text,
-                wanted="every address once in the cluster",
+                observed=text,
+                required="every address once in the cluster",
                 because="Packets for one of them reach the other.",
                 remedy=_give(tuple(of)),
                 refs=(_SOURCE,),
@@ -309,8 +309,8 @@ def _planes(devices: tuple[HccnDevice, ...]) -> Iterator[Finding]:
             ):
                 yield warning(
                     f"The subnets of devices {plane} and {other} are not as this server wants them",
-                    found=f"{plane}: {net}; {other}: {far}",
-                    wanted="one subnet for 0/4, 1/5, 2/6 and 3/7 each",
+                    observed=f"{plane}: {net}; {other}: {far}",
+                    required="one subnet for 0/4, 1/5, 2/6 and 3/7 each",
                     because="Collectives inside the server run in four planes.",
                     refs=(_SOURCE,),
                     devices=(plane, other),
@@ -337,8 +337,8 @@ def hccn_gateway(case: Case) -> Iterator[Finding]:
             continue
         yield warning(
             f"The gateway of device {answer.device} is not in its subnet",
-            found=f"gateway {gateway}, subnet {net}",
-            wanted="a gateway inside the subnet",
+            observed=f"gateway {gateway}, subnet {net}",
+            required="a gateway inside the subnet",
             because="NPUs of servers in other subnets cannot be reached.",
             remedy=Remedy(
                 summary="Have the administrator set it: hccn_tool -i N -gateway -s gateway G",

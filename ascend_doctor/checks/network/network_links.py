@@ -53,8 +53,8 @@ def hccn_link(case: Case) -> Iterator[Finding]:
         )
         yield (error if wired else warning)(
             f"The network link of devices {numbers(down)} is down",
-            found="link status: DOWN" + (f"; {optics}" if optics else ""),
-            wanted="link status: UP",
+            observed="link status: DOWN" + (f"; {optics}" if optics else ""),
+            required="link status: UP",
             because="Jobs of several servers cannot use these devices; the others are wired."
             if wired
             else "Jobs of several servers cannot use these devices.",
@@ -72,14 +72,14 @@ def hccn_link(case: Case) -> Iterator[Finding]:
         if ports and len(ports) < len(hccn_device.ports):
             yield note(
                 f"Some ports of device {hccn_device.device} are not up",
-                found=f"die/port: {', '.join(ports)}",
+                observed=f"die/port: {', '.join(ports)}",
                 because="Ports that your server does not wire are never up.",
                 refs=(_SOURCE,),
             )
         if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
             yield note(
                 f"The link of device {hccn_device.device} was down before",
-                found=f"it came up {hccn_device.link_ups or 'several'} times since the start",
+                observed=f"it came up {hccn_device.link_ups or 'several'} times since the start",
                 because="A link that goes down again and again has a bad cable or module.",
                 refs=(_SOURCE,),
             )
@@ -87,7 +87,7 @@ def hccn_link(case: Case) -> Iterator[Finding]:
         if state not in {None, "UP", "DOWN"}:
             yield unknown(
                 f"The link of device {device} is neither up nor down",
-                found=f"link status: {state}",
+                observed=f"link status: {state}",
                 because="No document says what this status means.",
             )
     yield from untold(
@@ -116,13 +116,13 @@ def hccn_health(case: Case) -> Iterator[Finding]:
         if state not in _FAILED:
             yield unknown(
                 f"Network health of devices {numbers(of)} could not be told",
-                found=f"net health status: {state}",
+                observed=f"net health status: {state}",
             )
             continue
         yield warning(
             f"Network health of devices {numbers(of)}: {state}",
-            found=f"net health status: {state}",
-            wanted="Success, or Init where no address is probed",
+            observed=f"net health status: {state}",
+            required="Success, or Init where no address is probed",
             because="The address that they probe does not answer.",
             remedy=Remedy(
                 summary="See whether link and probed address are right",
@@ -150,8 +150,8 @@ def hccn_tls(case: Case) -> Iterator[Finding]:
     if on and off:
         yield error(
             "The TLS switch is on for some NPUs and off for others",
-            found=f"on: {numbers(on)}; off: {numbers(off)}",
-            wanted="the same on all NPUs of a job",
+            observed=f"on: {numbers(on)}; off: {numbers(off)}",
+            required="the same on all NPUs of a job",
             because="HCCL refuses to connect them (EI0016).",
             remedy=Remedy(
                 summary="Turn it off on all, as most guides do, or on",

@@ -57,8 +57,8 @@ def ports_free(case: Case) -> Iterator[Finding]:
     if taken:
         yield warning(
             f"Ports of HCCL are in use: {', '.join(map(str, taken[:8]))}",
-            found=f"listening: {', '.join(map(str, taken))}",
-            wanted=f"{_ranges(hccl_ports)} free",
+            observed=f"listening: {', '.join(map(str, taken))}",
+            required=f"{_ranges(hccl_ports)} free",
             because="A job that needs one of them ends with EJ0003.",
             remedy=Remedy(
                 summary="End what is left over, or give this job other ports, the same on all "
@@ -96,8 +96,8 @@ def _master(
     if port in listening:
         yield warning(
             f"{name} {port} is in use",
-            found=f"something listens on {port}",
-            wanted="a free port on the host of rank 0",
+            observed=f"something listens on {port}",
+            required="a free port on the host of rank 0",
             because="torchrun ends with 'Address already in use'.",
             remedy=Remedy(
                 summary="See who listens; choose another port, the same on all nodes",
@@ -108,8 +108,8 @@ def _master(
     if any(port in hccl_range for hccl_range in hccl_ranges):
         yield warning(
             f"MASTER_PORT {port} lies among the ports of HCCL",
-            found=f"{show_values(values, 'MASTER_PORT')}; HCCL: {_ranges(hccl_ranges)}",
-            wanted="a port outside",
+            observed=f"{show_values(values, 'MASTER_PORT')}; HCCL: {_ranges(hccl_ranges)}",
+            required="a port outside",
             because="HCCL and torchrun take it from each other.",
             remedy=Remedy(
                 summary="Choose another, the same on all nodes",
@@ -142,8 +142,8 @@ def ports_reserved(case: Case) -> Iterator[Finding]:
         value = ",".join(text for text in (reserved, _ranges(hccl_ports)) if text)
         yield warning(
             f"{len(loose)} ports of HCCL are not reserved",
-            found=f"ip_local_port_range {low}-{high}, reserved: {reserved or 'none'}",
-            wanted=f"{_ranges(hccl_ports)} in net.ipv4.ip_local_reserved_ports",
+            observed=f"ip_local_port_range {low}-{high}, reserved: {reserved or 'none'}",
+            required=f"{_ranges(hccl_ports)} in net.ipv4.ip_local_reserved_ports",
             because="Another program can take one of them by chance; then a job does not start.",
             remedy=Remedy(
                 summary="Reserve them on the host; a line in /etc/sysctl.d keeps it",

@@ -42,8 +42,8 @@ def rank_table(case: Case) -> Iterator[Finding]:
     if _NAME in {*environment.withheld, *environment.variables}:
         yield warning(
             f"{_NAME} is set",
-            found=f"{_NAME} is set",
-            wanted="unset for jobs that torchrun starts",
+            observed=f"{_NAME} is set",
+            required="unset for jobs that torchrun starts",
             because="HCCL takes ranks and addresses from that file and not from the launcher.",
             remedy=Remedy(
                 summary="Unset it, unless this job is described by that very file",
@@ -74,8 +74,8 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
     if stale:
         yield error(
             "The rank table names addresses that the devices here do not have",
-            found=stale,
-            wanted="the addresses of hccn_tool -ip -g",
+            observed=stale,
+            required="the addresses of hccn_tool -ip -g",
             because="HCCL compares them and stops with EI0014.",
             remedy=unset(_NAME),
             refs=(_VERIFY,),
@@ -85,8 +85,8 @@ def rank_table_content(case: Case) -> Iterator[Finding]:
 def _refusal(what: str, observed: str, required: str) -> Finding:
     return error(
         f"The rank table {what}",
-        found=observed,
-        wanted=required,
+        observed=observed,
+        required=required,
         because="HCCL stops with EI0004 when the first group is made.",
         remedy=unset(_NAME),
         refs=(_LOAD,),

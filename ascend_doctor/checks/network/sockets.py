@@ -54,7 +54,7 @@ def socket_interface(case: Case) -> Iterator[Finding]:
     """
     values = settings(case)
     names = ("HCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
-    if not any(one in values for one in names):
+    if not any(name in values for name in names):
         raise NotApplicable("no interface is chosen")
     interfaces = _interfaces(case)
     chosen: dict[str, set[str]] = {}
@@ -68,9 +68,9 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         if not matches:
             yield (warning if name == names[2] else error)(
                 f"{name} matches no interface of this machine",
-                found=f"{show_values(values, name)}; "
+                observed=f"{show_values(values, name)}; "
                 f"there: {_list_interfaces(interfaces) or 'none'}",
-                wanted="the interface that carries this node's address",
+                required="the interface that carries this node's address",
                 because="HCCL stops with EI0001." if name == names[0] else "It cannot connect.",
                 remedy=_choose(name),
                 refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md", _EI0001),
@@ -78,18 +78,18 @@ def socket_interface(case: Case) -> Iterator[Finding]:
         elif not any(interface.addresses and interface.up is not False for interface in matches):
             yield warning(
                 f"{name} chooses an interface that is down or has no address",
-                found=f"{show_values(values, name)}; {_list_interfaces(tuple(matches))}",
-                wanted="an interface that is up and has an address",
+                observed=f"{show_values(values, name)}; {_list_interfaces(tuple(matches))}",
+                required="an interface that is up and has an address",
                 because="Ranks cannot reach this node.",
                 remedy=_choose(name),
                 refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
             )
-    hccl, gloo = (chosen.get(one) for one in names[:2])
+    hccl, gloo = (chosen.get(name) for name in names[:2])
     if hccl and gloo and not hccl & gloo and "HCCL_IF_IP" not in values:
         yield warning(
             "HCCL and gloo are pointed at different interfaces",
-            found=show_values(values, *names[:2]),
-            wanted="the same interface",
+            observed=show_values(values, *names[:2]),
+            required="the same interface",
             because="One of them may have no way to the other nodes.",
             remedy=_choose(names[1]),
             refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
@@ -125,9 +125,9 @@ def socket_address(case: Case) -> Iterator[Finding]:
     if bind_address not in own:
         yield error(
             "HCCL_IF_IP is no address of this host",
-            found=f"{show_values(values, 'HCCL_IF_IP')}; "
+            observed=f"{show_values(values, 'HCCL_IF_IP')}; "
             f"there: {_list_interfaces(interfaces) or 'none'}",
-            wanted="an address of this host, different on every node",
+            required="an address of this host, different on every node",
             because="HCCL cannot listen there.",
             remedy=unset("HCCL_IF_IP"),
             refs=(f"{_HCCL}/HCCL_IF_IP.md",),
@@ -135,8 +135,8 @@ def socket_address(case: Case) -> Iterator[Finding]:
     elif own[bind_address] == "lo" or own[bind_address].startswith(("docker", "virbr")):
         yield warning(
             f"HCCL_IF_IP is the address of {own[bind_address]}, which other nodes cannot reach",
-            found=show_values(values, "HCCL_IF_IP"),
-            wanted="an address that the other nodes reach",
+            observed=show_values(values, "HCCL_IF_IP"),
+            required="an address that the other nodes reach",
             because="Jobs of several nodes cannot connect.",
             remedy=unset("HCCL_IF_IP"),
             refs=(f"{_HCCL}/HCCL_IF_IP.md",),
@@ -172,8 +172,8 @@ def socket_default(case: Case) -> Iterator[Finding]:
     if not usable:
         yield warning(
             "No network interface of this host can be used",
-            found=_list_interfaces(_interfaces(case)) or "none",
-            wanted="an interface that is up and has an address",
+            observed=_list_interfaces(_interfaces(case)) or "none",
+            required="an interface that is up and has an address",
             because="HCCL and torchrun of several nodes cannot connect; on a single node they "
             "take the loopback.",
             remedy=Remedy(summary="See which interface should be up", commands=("ip -br addr",)),
@@ -182,7 +182,7 @@ def socket_default(case: Case) -> Iterator[Finding]:
     if len(usable) > 1:
         yield note(
             f"HCCL takes {usable[0].name}, the first of {len(usable)} interfaces by name",
-            found=_list_interfaces(tuple(usable)),
+            observed=_list_interfaces(tuple(usable)),
             because="For jobs of several nodes set HCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME.",
             refs=(f"{_HCCL}/HCCL_SOCKET_IFNAME.md",),
         )

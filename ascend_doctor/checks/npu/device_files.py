@@ -29,7 +29,7 @@ def device_files(case: Case) -> Iterator[Finding]:
         if traces := [*_on_bus(case, present), *_numbering(case, present)]:
             yield unknown(
                 "Could not tell whether a device is missing, or was not given to this machine",
-                found="; ".join(traces),
+                observed="; ".join(traces),
                 because="It is not known whether this is a container or a virtual machine.",
             )
     elif container(case) is None:
@@ -71,7 +71,7 @@ def _numbering(case: Case, present: list[int]) -> Iterator[str]:
         for key, value in (conf or {}).items()
         if (number := key.removeprefix("address_")) != key and number.isdecimal() and value
     }
-    if beyond := {one for one in named if last < one < MOST_DEVICES}:
+    if beyond := {number for number in named if last < number < MOST_DEVICES}:
         yield (
             f"/etc/hccn.conf has addresses of devices {numbers(named)}, and {numbers(beyond)} "
             + ("is" if len(beyond) == 1 else "are")
@@ -95,8 +95,8 @@ def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
 def _lost_devices(observed: str, present: list[int]) -> Finding:
     return error(
         "A device is missing",
-        found=f"{observed}; there: {numbers(present) or 'none'}",
-        wanted="a /dev/davinciN for every NPU of the server",
+        observed=f"{observed}; there: {numbers(present) or 'none'}",
+        required="a /dev/davinciN for every NPU of the server",
         because="A card that the driver lost cannot be used until the host is restarted; if it "
         "stays away, it is broken.",
         remedy=Remedy(
@@ -124,8 +124,8 @@ def _against_table(case: Case, present: list[int]) -> Iterator[Finding]:
     has_subset = container(case) is not None or _virtual(case)
     yield (warning if has_subset and set(present) <= set(known) else error)(
         "npu-smi and /dev do not show the same devices",
-        found=f"npu-smi: {numbers(known)}; /dev: {numbers(present) or 'none'}",
-        wanted="the same numbers",
+        observed=f"npu-smi: {numbers(known)}; /dev: {numbers(present) or 'none'}",
+        required="the same numbers",
         because="Device "
         + numbers(only)
         + " is in one of them only. npu-smi shows all cards of the container or host.",

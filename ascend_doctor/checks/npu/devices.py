@@ -45,8 +45,8 @@ def device_managers(case: Case) -> Iterator[Finding]:
     if lacking and driver.devices:
         yield error(
             f"The driver's files {', '.join(lacking)} are missing",
-            found=f"there: {', '.join(sorted(present))}",
-            wanted=", ".join(managers(case)),
+            observed=f"there: {', '.join(sorted(present))}",
+            required=", ".join(managers(case)),
             because="Every process needs them to open a device.",
             remedy=Remedy(
                 summary="The driver is loaded in part only; restart the host, and read what the "
@@ -72,8 +72,8 @@ def device_access(case: Case) -> Iterator[Finding]:
     if strange:
         yield error(
             f"{', '.join(strange)}: not a device file",
-            found="a file or folder of that name",
-            wanted="the character device of the host",
+            observed="a file or folder of that name",
+            required="the character device of the host",
             because="It was created by hand or by a mount of something that was not there.",
             remedy=Remedy(
                 summary="Hand the devices in with --device, not with -v"
@@ -96,9 +96,9 @@ def device_access(case: Case) -> Iterator[Finding]:
         "This user may not open "
         + ", ".join(node.path for node in closed[:3])
         + (f" and {len(closed) - 3} more" if len(closed) > 3 else ""),  # noqa: PLR2004 - as cut
-        found=f"{first.path} belongs to {_owner(first)}, mode {first.mode or 'not known'}; this "
+        observed=f"{first.path} belongs to {_owner(first)}, mode {first.mode or 'not known'}; this "
         f"is uid {host.uid} in groups {', '.join(map(str, host.gids)) or 'not known'}",
-        wanted="read and write access",
+        required="read and write access",
         because="Without it npu-smi says -8005 and torch counts no device.",
         remedy=_access(case, host, first),
         refs=(_ACCESS, _CONTAINER_ACCESS),

@@ -43,8 +43,8 @@ def driver_installed(case: Case) -> Iterator[Finding]:
     cards = len(driver.pci or ())
     yield error(
         "The NPU driver is not installed",
-        found=f"{cards} NPUs on the PCI bus, no driver" if cards else "no driver/version.info",
-        wanted="the driver and firmware that go with your CANN",
+        observed=f"{cards} NPUs on the PCI bus, no driver" if cards else "no driver/version.info",
+        required="the driver and firmware that go with your CANN",
         because="Without it there are no device files and no libascend_hal.so.",
         remedy=Remedy(
             summary="Have the administrator install firmware and driver (Ascend-hdk-*.run, with "
@@ -67,8 +67,8 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
         if driver.modules == ():
             yield warning(
                 "There are device files, but no kernel module of the driver is loaded",
-                found="/proc/modules names none of the driver's modules",
-                wanted="modules whose names begin with drv_, asdrv_ or ascend_",
+                observed="/proc/modules names none of the driver's modules",
+                required="modules whose names begin with drv_, asdrv_ or ascend_",
                 because="Device files without a driver cannot be opened; they may be left over or "
                 "made by hand.",
                 remedy=Remedy(
@@ -84,9 +84,9 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
     modules = "not known" if loaded is None else ", ".join(loaded) or "none of the driver"
     yield error(
         "The NPU driver is installed, but it has made no device",
-        found=f"no /dev/davinciN; kernel modules: {modules}; NPUs on the PCI bus: "
+        observed=f"no /dev/davinciN; kernel modules: {modules}; NPUs on the PCI bus: "
         + ("not known" if driver.pci is None else str(len(driver.pci))),
-        wanted="a /dev/davinciN for every NPU",
+        required="a /dev/davinciN for every NPU",
         because="The driver is not loaded, was built for another kernel, or met a fault.",
         remedy=Remedy(
             summary="Read what the kernel says; after an update of driver, firmware or kernel "
@@ -131,8 +131,8 @@ def driver_complete(case: Case) -> Iterator[Finding]:
 def _incomplete(observed: str) -> Finding:
     return warning(
         "The driver's installation is not complete",
-        found=observed,
-        wanted="Driver_Install_Status=complete in /etc/ascend_install.info",
+        observed=observed,
+        required="Driver_Install_Status=complete in /etc/ascend_install.info",
         because="Parts of the driver may be missing or of another release.",
         remedy=Remedy(
             summary="Run the driver's installer again, and restart the host if it asks for it",
@@ -160,8 +160,8 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
     if refused:
         yield error(
             "npu-smi says that driver and firmware do not fit",
-            found=f"Compatibility: NOK on NPU {', '.join(map(str, refused))}",
-            wanted="Compatibility: OK",
+            observed=f"Compatibility: NOK on NPU {', '.join(map(str, refused))}",
+            required="Compatibility: OK",
             because="The driver itself refuses this firmware.",
             remedy=_pair(),
             refs=(_SOURCE,),
@@ -171,7 +171,10 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
     running = {board.firmware_version for board in boards if board.firmware_version}
     firmware = (driver.firmware_version,) if driver.firmware_version else tuple(sorted(running))
     for what, version, other, allowed in (
-        *(("firmware", one, driver.version, driver.compatible_firmware) for one in firmware),
+        *(
+            ("firmware", version, driver.version, driver.compatible_firmware)
+            for version in firmware
+        ),
         ("driver", driver.version, driver.firmware_version, driver.compatible_drivers),
     ):
         if version is None or allowed is None:
@@ -181,8 +184,8 @@ def driver_firmware(case: Case) -> Iterator[Finding]:
             partner = "driver" if what == "firmware" else "firmware"
             yield warning(
                 f"The {partner} does not name this {what} as one that it works with",
-                found=f"{what} {version}, {partner} {other or 'of unknown version'}",
-                wanted=f"{what} in {allowed}",
+                observed=f"{what} {version}, {partner} {other or 'of unknown version'}",
+                required=f"{what} in {allowed}",
                 because="Another pair than the released one may fail in any way.",
                 remedy=_pair(),
                 refs=(_SOURCE,),
@@ -207,7 +210,7 @@ def _cards_without_verdict(case: Case) -> Iterator[Finding]:
         if word not in {"OK", "NOK"} and (word or speaks):
             yield unknown(
                 f"npu-smi does not say whether driver and firmware fit on NPU {card}",
-                found=f"Compatibility: {word or 'not told'}",
+                observed=f"Compatibility: {word or 'not told'}",
                 because="A card with other firmware may fail in any way.",
             )
 
@@ -245,8 +248,8 @@ def driver_running(case: Case) -> Iterator[Finding]:
     inside = container(case) is not None
     yield warning(
         f"Driver {running} runs, and {versions[0]} is on disk",
-        found=f"npu-smi: {running}; {driver.path}/version.info: {', '.join(versions)}",
-        wanted="one release",
+        observed=f"npu-smi: {running}; {driver.path}/version.info: {', '.join(versions)}",
+        required="one release",
         because="The container has the driver folder of another host or its own."
         if inside
         else "The driver was changed and the host was not restarted.",

@@ -52,8 +52,8 @@ def npu_alike(case: Case) -> Iterator[Finding]:
     if len(families) > 1 or len(functions) > 1:
         yield error(
             "The NPUs of this server are chips of several families",
-            found=_describe_groups(chips if len(chips) > 1 else functions),
-            wanted="one kind of chip",
+            observed=_describe_groups(chips if len(chips) > 1 else functions),
+            required="one kind of chip",
             because="Operators are compiled for one family; ranks on the other cannot run them.",
             remedy=Remedy(
                 summary="See which card was replaced, and leave it out of jobs",
@@ -91,8 +91,8 @@ def _compare(npus: Npus) -> dict[str, dict[str, list[str]]]:
 def _differ(what: str, values: dict[str, list[str]]) -> Finding:
     return warning(
         f"The NPUs of this server have different {what}",
-        found=_describe_groups(values),
-        wanted="the same on all NPUs",
+        observed=_describe_groups(values),
+        required="the same on all NPUs",
         because="Ranks of one job differ in speed or memory, and all wait for the slowest."
         if what in {"chips", "memory sizes"}
         else "Cards of several releases were never tested together.",
@@ -118,8 +118,8 @@ def npu_temperature(case: Case) -> Iterator[Finding]:
         yield warning(
             f"{npu_names(hot).capitalize() if len(hot) > 1 else npu_name(hot[0])} "
             f"{'are' if len(hot) > 1 else 'is'} at {max(npu.temperature_c or 0 for npu in hot)} °C",
-            found="; ".join(f"{npu_name(one)}: {one.temperature_c} °C" for one in hot),
-            wanted=f"below {_HOT_C} °C",
+            observed="; ".join(f"{npu_name(npu)}: {npu.temperature_c} °C" for npu in hot),
+            required=f"below {_HOT_C} °C",
             because="A hot chip slows down or switches off; when, is not published.",
             remedy=Remedy(
                 summary="See whether fans, coolant and air flow are as they should be",

@@ -107,7 +107,7 @@ def npu_smi(case: Case) -> Iterator[Finding]:
     if npus.devices:
         yield warning(
             "npu-smi showed its table, but did not answer everything",
-            found=reason,
+            observed=reason,
             because="What it did not answer could not be checked.",
             remedy=Remedy(summary="Ask it by hand", commands=("npu-smi info",)),
             refs=(_SOURCE,),
@@ -117,7 +117,7 @@ def npu_smi(case: Case) -> Iterator[Finding]:
     if cause is None:
         yield unknown(
             _title(npus.error),
-            found=reason,
+            observed=reason,
             because="A driver that is ill can block or break every call."
             if npus.error.kind in {"timeout", "crashed"}
             else "This answer is not known to the doctor.",
@@ -129,8 +129,8 @@ def npu_smi(case: Case) -> Iterator[Finding]:
         return
     yield error(
         _title(npus.error),
-        found=reason,
-        wanted="the table of NPUs",
+        observed=reason,
+        required="the table of NPUs",
         because=cause.because,
         remedy=cause.remedy,
         refs=cause.refs,
@@ -162,8 +162,8 @@ def _missing(case: Case) -> Finding:
     inside = container(case) is not None
     return warning(
         "npu-smi is not there",
-        found="npu-smi is neither on PATH nor in /usr/local/bin or /usr/local/sbin",
-        wanted="npu-smi of the driver",
+        observed="npu-smi is neither on PATH nor in /usr/local/bin or /usr/local/sbin",
+        required="npu-smi of the driver",
         because="Health, processes and the chip itself cannot be told without it.",
         remedy=mount_again(case, "Mount npu-smi and /usr/local/dcmi when you start the container")
         if inside

@@ -57,8 +57,8 @@ def npu_table(case: Case) -> Iterator[Finding]:
     if counts > len(cards):
         yield (error if container(case) is None else warning)(
             f"npu-smi counts {counts} cards and shows {len(cards)}",
-            found=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
-            wanted=f"{counts} cards",
+            observed=f"shown: NPU {', '.join(map(str, sorted(cards)))}",
+            required=f"{counts} cards",
             because="A card that is not shown was lost, or does not answer.",
             remedy=Remedy(
                 summary="See which one is missing, then restart the host",
@@ -97,8 +97,8 @@ def npu_health(case: Case) -> Iterator[Finding]:
         if npu.health in {"Alarm", "Critical"}:
             yield error(
                 f"{npu_name(npu)} is in state {npu.health}",
-                found=observed,
-                wanted="OK",
+                observed=observed,
+                required="OK",
                 because="It may fail under load, or compute wrongly.",
                 remedy=remedy,
                 refs=(_SOURCE,),
@@ -107,8 +107,8 @@ def npu_health(case: Case) -> Iterator[Finding]:
         elif npu.health == "Warning":
             yield warning(
                 f"{npu_name(npu)} is in state Warning",
-                found=observed,
-                wanted="OK",
+                observed=observed,
+                required="OK",
                 because="It works, and something is not as it should be.",
                 remedy=remedy,
                 refs=(_SOURCE,),
@@ -117,7 +117,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
         else:
             yield unknown(
                 f"The health of {npu_name(npu)} could not be told",
-                found=observed,
+                observed=observed,
                 because="The card did not tell its state.",
                 remedy=remedy,
             )
@@ -146,8 +146,8 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
         if due:
             yield warning(
                 f"{npu_name(npu)} has memory errors that were not corrected",
-                found=observed,
-                wanted="no double-bit errors, no pages waiting for isolation",
+                observed=observed,
+                required="no double-bit errors, no pages waiting for isolation",
                 because="A job that meets such a page ends with an uncorrectable error.",
                 remedy=Remedy(
                     summary="Restart the host, which isolates the pages; a card whose count goes "
@@ -160,8 +160,8 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
         elif isolated:
             yield warning(
                 f"{npu_name(npu)} has isolated pages after memory errors that were not corrected",
-                found=observed,
-                wanted="no double-bit errors",
+                observed=observed,
+                required="no double-bit errors",
                 because="The pages are out of use and do no harm; a card whose count goes on "
                 "rising fails sooner or later.",
                 remedy=Remedy(
@@ -174,7 +174,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
             )
         elif counted:
             yield note(
-                f"{npu_name(npu)} has a history of memory errors", found=observed, refs=(_ECC,)
+                f"{npu_name(npu)} has a history of memory errors", observed=observed, refs=(_ECC,)
             )
     names = {name for row in npus.ecc for name in row.counters}
     complete = {(row.npu_id, row.chip_id) for row in npus.ecc if names <= row.counters.keys()}
@@ -205,8 +205,8 @@ def npu_topology(case: Case) -> Iterator[Finding]:
         inside = case.facts.host is not None and case.facts.host.virtual_machine is not None
         yield warning(
             f"{len(bad)} pairs of NPUs have no HCCS between them",
-            found=listed + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
-            wanted="SIO inside a card, HCCS or HCCS_SW to all others"
+            observed=listed + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
+            required="SIO inside a card, HCCS or HCCS_SW to all others"
             if family.id == "ascend910_93"
             else "HCCS between all cards of a group of 8",
             because="Their traffic takes the slow way"
@@ -235,7 +235,7 @@ def _pairs(topology: Topology, *, a3: bool) -> Iterator[tuple[str, str, str]]:
     """Pairs of NPUs that are not known to be linked fast, each once: a slow code before others."""
     fast = {"HCCS", "HCCS_SW", "SIO"} if a3 else {"HCCS"}
     groups = [_number(name) // _CARDS_OF_A_GROUP for name in topology.names]
-    for (row, one), (column, other) in itertools.combinations(enumerate(topology.names), 2):
+    for (row, left), (column, other) in itertools.combinations(enumerate(topology.names), 2):
         codes = (topology.links[row][column], topology.links[column][row])
         if not a3 and groups[row] != groups[column]:
             continue
@@ -243,7 +243,7 @@ def _pairs(topology: Topology, *, a3: bool) -> Iterator[tuple[str, str, str]]:
         if code is None:
             code = next((code for code in codes if code not in fast), None)
         if code is not None:
-            yield one, other, code
+            yield left, other, code
 
 
 def _number(name: str) -> int:

@@ -67,8 +67,8 @@ def _busy(npus: Npus, holders: Holders | None) -> list[Npu]:
 def _busy_alone(busy: list[Npu]) -> Finding:
     return warning(
         f"{len(busy)} NPU{'s are' if len(busy) > 1 else ' is'} busy, and no process shows",
-        found="; ".join(f"{npu_name(npu)}: {npu.utilisation} % busy" for npu in busy),
-        wanted="0 %, as idle chips show",
+        observed="; ".join(f"{npu_name(npu)}: {npu.utilisation} % busy" for npu in busy),
+        required="0 %, as idle chips show",
         because="It is a job in another container or of another user, or one that hangs on the "
         "device after its process was killed.",
         remedy=Remedy(
@@ -114,8 +114,8 @@ def _in_use(owners: list[Holder], rows: list[tuple[Npu, NpuProcess]]) -> Finding
     pids = [str(owner.pid) for owner in owners]
     return warning(
         f"NPUs are in use: {_devices(devices)}" if devices else "NPUs are in use",
-        found="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
-        wanted="no process on the devices that you mean to use",
+        observed="; ".join((*map(_owner, owners), *(_row(npu, row) for npu, row in rows))),
+        required="no process on the devices that you mean to use",
         because="Two jobs on one NPU run out of memory or stop with EJ0001.",
         remedy=Remedy(
             summary="Wait for them, choose other devices with ASCEND_RT_VISIBLE_DEVICES, or, "
@@ -177,17 +177,17 @@ def npu_memory(case: Case) -> Iterator[Finding]:
     ]
     if full:
         places = "; ".join(
-            f"{npu_name(one)}: {_memory_mb(one)} MB"
-            + (f", {one.utilisation} % busy" if (one.utilisation or 0) > _BUSY_PERCENT else "")
-            for one in full
+            f"{npu_name(npu)}: {_memory_mb(npu)} MB"
+            + (f", {npu.utilisation} % busy" if (npu.utilisation or 0) > _BUSY_PERCENT else "")
+            for npu in full
         )
-        devices = tuple(one.device for one in full if one.device is not None)
+        devices = tuple(npu.device for npu in full if npu.device is not None)
         inside = container(case) is not None
         yield warning(
             "Memory is held, and no process shows"
             + (f": {_devices(devices)}" if devices else f" on {len(full)} NPUs"),
-            found=places,
-            wanted=f"at most {family.idle_hbm_mb} MB, as idle chips of {family.title} use",
+            observed=places,
+            required=f"at most {family.idle_hbm_mb} MB, as idle chips of {family.title} use",
             because="It belongs to a job in another container, to another user, or to a process "
             "that was killed and has not ended.",
             remedy=Remedy(

@@ -42,15 +42,15 @@ def ray_visible_devices(case: Case) -> Iterator[Finding]:
     if _is_before(_RUNTIME, release):
         yield warning(
             f"Ray {release} does not choose the devices of its actors",
-            found=f"Ray {release} sets ASCEND_VISIBLE_DEVICES, which processes do not read",
-            wanted="Ray 2.10 or newer",
+            observed=f"Ray {release} sets ASCEND_VISIBLE_DEVICES, which processes do not read",
+            required="Ray 2.10 or newer",
             because=_ALL_DEVICES,
         )
     elif not value:
         if verl:
             yield note(
                 "Ray chooses the devices of each actor",
-                found=f"{_NAME} is not set",
+                observed=f"{_NAME} is not set",
                 because="verl works with that, and its documents for Ascend set it to 1.",
                 refs=(_ADVICE,),
             )
@@ -71,8 +71,8 @@ def _neither(value: str, release: str, *, verl: bool) -> Iterator[Finding]:
     counts = "does not count as set" if boolean else "counts as set"
     yield (error if boolean and verl else warning)(
         f"{_NAME}={value} {counts} in Ray {release}",
-        found=f"{_NAME}={value!r}, Ray {release}",
-        wanted="1, or unset, the same on every node",
+        observed=f"{_NAME}={value!r}, Ray {release}",
+        required="1, or unset, the same on every node",
         because=because,
         remedy=Remedy(
             summary="Set it to 1 where ranks choose their device, or unset it, on every node "

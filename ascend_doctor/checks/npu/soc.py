@@ -74,8 +74,8 @@ def soc_unknown(case: Case) -> Iterator[Finding]:
         if not known:
             yield error(
                 f"torch_npu {torch_npu.version} does not know the chip {name}",
-                found=f"torch_npu {torch_npu.version} is of TorchNPU {train}",
-                wanted=f"TorchNPU {first} or newer",
+                observed=f"torch_npu {torch_npu.version} is of TorchNPU {train}",
+                required=f"TorchNPU {first} or newer",
                 because="It raises an error for a chip that is not in its table.",
                 remedy=Remedy(summary=f"Install a torch_npu of TorchNPU {first} or newer"),
                 refs=tuple(source.url for source in chip.sources),
@@ -97,8 +97,8 @@ def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
     never = first == "none"
     yield (error if never else warning)(
         f"vllm-ascend {vllm.version} does not {'support' if never else 'list'} {chip.title}",
-        found=chip.title,
-        wanted="Atlas A2 or A3" if never else f"vllm-ascend {first} or newer for this chip",
+        observed=chip.title,
+        required="Atlas A2 or A3" if never else f"vllm-ascend {first} or newer for this chip",
         because="Its operators are not made for this chip.",
         refs=tuple(source.url for source in chip.sources if "vllm" in source.url),
     )
@@ -115,7 +115,7 @@ def soc_910b_confusion(case: Case) -> Iterator[Finding]:
     if family(case).id == "ascend910" and "Ascend910B" in names(case):
         yield note(
             "Ascend910B without a digit is a first-generation chip, not Atlas A2",
-            found="Ascend910B",
+            observed="Ascend910B",
             because="Guides for 910B mean Atlas A2, whose chips are called 910B1 to 910B4.",
             refs=(_ATC, _VARIABLES),
         )
@@ -132,8 +132,8 @@ def soc_training(case: Case) -> Iterator[Finding]:
     if not chip.training:
         yield warning(
             f"MindSpeed does not support {chip.title}",
-            found=chip.title,
-            wanted="Atlas A2, Atlas A3 or Ascend 950",
+            observed=chip.title,
+            required="Atlas A2, Atlas A3 or Ascend 950",
             because="Operators that training needs do not exist for this chip.",
             refs=(_SUPPORTED,),
         )
@@ -141,15 +141,15 @@ def soc_training(case: Case) -> Iterator[Finding]:
     if chip.id == "ascend910" and behaviour is not None:
         yield warning(
             "MindSpeed does not support the first generation of Ascend 910",
-            found=chip.title,
-            wanted="Atlas A2, Atlas A3 or Ascend 950",
+            observed=chip.title,
+            required="Atlas A2, Atlas A3 or Ascend 950",
             because=behaviour.text,
             refs=matrix_fit.refs(behaviour.sources),
         )
     if chip.bf16 is False:
         yield note(
             f"{chip.title} has no bfloat16",
-            found=chip.title,
+            observed=chip.title,
             because="Train with float16 and loss scaling; bf16 options fail.",
             refs=(_VARIABLES,),
         )

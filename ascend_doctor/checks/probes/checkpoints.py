@@ -50,33 +50,33 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     run = ran(case, "smoke-train")
     unsaved = [*_unsaved(run)]
     yield from unsaved
-    measured = [one for one in run.ranks if isinstance(one.values.get("resumed"), dict)]
+    measured = [result for result in run.ranks if isinstance(result.values.get("resumed"), dict)]
     if len(measured) < run.world_size:
         if unsaved:
             return
         raise Unknown("the probe smoke-train did not come as far")
     layouts = measured[0].values["layouts"].items()
-    names = [name for name, one in layouts if not (one.get("kind") or {}).get("bf16")]
+    names = [name for name, layout in layouts if not (layout.get("kind") or {}).get("bf16")]
     exact = run.device == "cpu" or run.simulated
     unloaded = [
-        found
+        finding
         for name in names
-        for one in measured
-        for found in _unloaded(one, name, exact, right=_right(run, name))
+        for result in measured
+        for finding in _unloaded(result, name, exact, right=_right(run, name))
     ]
     # Other bits on one rank give other numbers on all.
     findings = unloaded[:1] or [
-        *(found for one in measured for name in names for found in _bits(one, name)),
+        *(finding for result in measured for name in names for finding in _bits(result, name)),
         *(
-            found
-            for one in measured
+            finding
+            for result in measured
             for name in names
-            for found in _steps(one, name, exact=run.device == "cpu")
+            for finding in _steps(result, name, exact=run.device == "cpu")
         ),
     ]
     yield from findings[:1]
     if not findings and not unsaved:
-        yield note("A saved training goes on as before", found=_well(run, names))
+        yield note("A saved training goes on as before", observed=_well(run, names))
 
 
 def _well(run: ProbeRun, names: list[str]) -> str:
@@ -88,9 +88,9 @@ def _well(run: ProbeRun, names: list[str]) -> str:
     if ways:
         text += f"; Megatron's checkpoints with the optimizer as {', '.join(ways)}"
     others = sorted(
-        f"{name} as {one['layout']}"
+        f"{name} as {outcome['layout']}"
         for name in names
-        if (one := resumed.get(f"{name} elsewhere")) and one["loaded"]
+        if (outcome := resumed.get(f"{name} elsewhere")) and outcome["loaded"]
     )
     return text + (f"; {', '.join(others)}" if others else "")
 
@@ -101,14 +101,14 @@ def _well(run: ProbeRun, names: list[str]) -> str:
 def _unsaved(run: ProbeRun) -> Iterator[Finding]:
     """Ways that cannot be saved, with the first reason for each layout."""
     layouts = run.ranks[0].values.get("layouts") if run.ranks else None
-    for name, one in (layouts if isinstance(layouts, dict) else {}).items():
-        failed = (one.get("saved") or {}).get("failed") or {}
+    for name, layout in (layouts if isinstance(layouts, dict) else {}).items():
+        failed = (layout.get("saved") or {}).get("failed") or {}
         if failed:
             text = next(iter(failed.values()))
             yield error(
                 f"checkpoint: the distributed optimizer cannot be saved under {name}",
-                found=f"{text} ({', '.join(failed)})",
-                wanted="a checkpoint by megatron.core's dist_checkpointing",
+                observed=f"{text} ({', '.join(failed)})",
+                required="a checkpoint by megatron.core's dist_checkpointing",
                 because=_because(text),
                 remedy=_remedy(text),
                 refs=(_STEPS,) if _by_step(text) else (),
@@ -146,7 +146,7 @@ def _remedy(text: str) -> Remedy | None:
 
 def _right(run: ProbeRun, name: str) -> bool:
     """Whether what was trained is what the reference trained; else it is no measure."""
-    layouts = {one.rank: one.values["layouts"].get(name, {}) for one in run.ranks}
+    layouts = {result.rank: result.values["layouts"].get(name, {}) for result in run.ranks}
     return not any(against_reference(run, name, layouts))
 
 
@@ -154,14 +154,14 @@ def _unloaded(result: ProbeResult, name: str, exact: bool, *, right: bool) -> It
     """Ways that could be saved and do not give back what was trained."""
     resumed = result.values["resumed"]
     places = ((name, resumed.get(name)), (None, resumed.get(f"{name} elsewhere")))
-    for same, one in places:
-        where = name if same else f"{name}, loaded as {(one or {}).get('layout')}"
-        for way, loaded in ((one or {}).get("loaded") or {}).items():
+    for same, outcome in places:
+        where = name if same else f"{name}, loaded as {(outcome or {}).get('layout')}"
+        for way, loaded in ((outcome or {}).get("loaded") or {}).items():
             if "error" in loaded:
                 yield error(
                     f"checkpoint: what was saved cannot be loaded under {where}",
-                    found=f"{way}: {loaded['error']}",
-                    wanted="the training as it was",
+                    observed=f"{way}: {loaded['error']}",
+                    required="the training as it was",
                     because="A checkpoint that cannot be read is found out when it is needed.",
                 )
                 return
@@ -176,10 +176,10 @@ def _unloaded(result: ProbeResult, name: str, exact: bool, *, right: bool) -> It
             if off:
                 yield error(
                     f"checkpoint: what was loaded is not what was trained under {where}",
-                    found=f"{way}: "
+                    observed=f"{way}: "
                     + ", ".join(f"{_WHAT[what]} off by {value:.1%}" for what, value in off.items())
                     + f", on rank {result.rank}",
-                    wanted="the weights and moments of the same training in plain torch",
+                    required="the weights and moments of the same training in plain torch",
                     because="Something of it was dropped, or went to another place.",
                     ranks=(result.rank,),
                 )
@@ -209,8 +209,8 @@ def _bits(result: ProbeResult, name: str) -> Iterator[Finding]:
     if both and both[1]["digest"] != both[0]["saved"]["digest"]:
         yield error(
             f"checkpoint: what was loaded is not what was saved under {name}",
-            found=f"the weights of rank {result.rank} differ in at least one bit",
-            wanted="the same bits",
+            observed=f"the weights of rank {result.rank} differ in at least one bit",
+            required="the same bits",
             because="Something changed the file, or the weights on their way to the device.",
             ranks=(result.rank,),
         )
@@ -228,8 +228,8 @@ def _steps(result: ProbeResult, name: str, *, exact: bool) -> Iterator[Finding]:
         say = warning if not exact and abs(old - new) <= close else error
         yield say(
             f"checkpoint: {what} is another one after loading under {name}",
-            found=f"{new!r} on rank {result.rank}",
-            wanted=f"{old!r}, as in the process that saved",
+            observed=f"{new!r} on rank {result.rank}",
+            required=f"{old!r}, as in the process that saved",
             because="Training does not go on from where it was."
             if say is error
             else "Sums on this device depend on their order.",

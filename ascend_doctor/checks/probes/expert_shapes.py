@@ -40,25 +40,25 @@ def expert_shapes(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "expert-shapes")
     findings = [*failures(run)]
-    for one in run.ranks if not findings else ():
-        ways = one.values.get("ways")
+    for result in run.ranks if not findings else ():
+        ways = result.values.get("ways")
         if not isinstance(ways, dict) or set(ways) != set(_WANTED):
-            raise Unknown(f"rank {one.rank} did not build every expert")
+            raise Unknown(f"rank {result.rank} did not build every expert")
         for name, measured in ways.items():
-            findings += _otherwise(one.rank, name, measured)
+            findings += _otherwise(result.rank, name, measured)
     yield from findings[:1]
     if not findings:
         text = run.ranks[0].values["ways"]["configuration only"]["errors"].get("fc1", "")
         yield note(
             "Experts have the shapes that loaders cut",
-            found=f"megatron.core {run.ranks[0].values.get('megatron')}: given to both or to "
+            observed=f"megatron.core {run.ranks[0].values.get('megatron')}: given to both or to "
             f"neither, weights fit; given to one alone: {text}",
         )
 
 
 def _otherwise(rank: int, name: str, measured: Mapping[str, Any]) -> Iterator[Finding]:
     group, configuration = _WANTED[name]
-    wanted = {
+    expected = {
         "group": group,
         "configuration": configuration,
         "fc1": [2 * _FFN // group, _HIDDEN],
@@ -66,12 +66,12 @@ def _otherwise(rank: int, name: str, measured: Mapping[str, Any]) -> Iterator[Fi
         "fits": group == configuration,
     }
     got = {**measured, "fits": not measured.get("errors")}
-    differ = [key for key, value in wanted.items() if got.get(key) != value]
+    differ = [key for key, value in expected.items() if got.get(key) != value]
     if differ:
         yield error(
             f"expert-shapes: experts are cut otherwise with ETP given to {name}",
-            found="; ".join(f"{key}: {got.get(key)}" for key in differ) + f", on rank {rank}",
-            wanted="; ".join(f"{key}: {wanted[key]}" for key in differ),
+            observed="; ".join(f"{key}: {got.get(key)}" for key in differ) + f", on rank {rank}",
+            required="; ".join(f"{key}: {expected[key]}" for key in differ),
             because="Weights of experts do not fit, or, worse, other experts' slices do.",
             ranks=(rank,),
         )

@@ -48,13 +48,13 @@ def fp8(case: Case) -> Iterator[Finding]:
         return
     values = run.ranks[0].values
     asked = values.get("alignment") or {}
-    for recipe, wanted in ALIGNMENT.items():
+    for recipe, expected in ALIGNMENT.items():
         got = asked.get(recipe)
-        if got is not None and got != wanted:
+        if got is not None and got != expected:
             yield error(
                 f"fp8: megatron.core aligns tokens for {recipe} to {got}",
-                found=str(got),
-                wanted=str(wanted),
+                observed=str(got),
+                required=str(expected),
                 because="Token counts that were right for other releases are not for this one.",
             )
             return
@@ -64,7 +64,7 @@ def fp8(case: Case) -> Iterator[Finding]:
         raise NotApplicable(str(values["unable"]))
     yield note(
         "FP8 products are right",
-        found=f"e4m3 and e5m2 on {run.device}; token counts of a multiple of "
+        observed=f"e4m3 and e5m2 on {run.device}; token counts of a multiple of "
         f"{alignment(tp=1)}, with TP 12 of {alignment(tp=12)}, with mxfp8 of "
         f"{alignment(tp=1, recipe='mxfp8')}",
     )

@@ -76,16 +76,16 @@ def _all(
         ]
         return ", ".join(off) or ("" if "value" in outcome else "nothing was measured")
 
-    wanted = ", ".join(f"{key} within {limit:g}" for key, limit in limits.items())
+    bounds = ", ".join(f"{key} within {limit:g}" for key, limit in limits.items())
     run = ran(case, probe)
-    findings = [*failures(run), *_failed(run, problem, wanted, remedy)]
+    findings = [*failures(run), *_failed(run, problem, bounds, remedy)]
     yield from findings
     if not findings:
-        yield note(title, found=f"{', '.join(read_outcomes(run, broken=False))} on {run.device}")
+        yield note(title, observed=f"{', '.join(read_outcomes(run, broken=False))} on {run.device}")
 
 
 def _failed(
-    run: ProbeRun, problem: Callable[[Mapping[str, Any]], str], wanted: str, remedy: Remedy
+    run: ProbeRun, problem: Callable[[Mapping[str, Any]], str], required: str, remedy: Remedy
 ) -> Iterator[Finding]:
     """One finding for all cases that fail in the same way, the first of them told in full."""
     outcomes = read_outcomes(run, broken=any(not rank.ok for rank in run.ranks))
@@ -101,8 +101,8 @@ def _failed(
             verb = how if len(failed) == 1 else {"fails": "fail", "is wrong": "are wrong"}[how]
             yield error(
                 f"{run.probe}: {', '.join(failed)} {verb}",
-                found=f"{failed[0]}: {texts[failed[0]]}",
-                wanted=wanted,
+                observed=f"{failed[0]}: {texts[failed[0]]}",
+                required=required,
                 because="Training stops there, or runs on with wrong numbers.",
                 remedy=remedy if run.device == "npu" else None,
             )
@@ -133,9 +133,9 @@ def dtype(case: Case) -> Iterator[Finding]:
         findings.append(
             error(
                 f"dtype: {name} {'fails' if refused else 'is wrong'}",
-                found=problem,
-                wanted="conversions as on the CPU, exact sums of whole numbers, and products within"
-                f" {_PRODUCT.get(name, 0):g}",
+                observed=problem,
+                required="conversions as on the CPU, exact sums of whole numbers, and products "
+                f"within {_PRODUCT.get(name, 0):g}",
                 because="Training in this dtype stops, or runs on with wrong numbers.",
                 remedy=_PACKAGE if run.device == "npu" and refused else None,
             )
@@ -145,7 +145,7 @@ def dtype(case: Case) -> Iterator[Finding]:
         have = [name for name in outcomes if name not in absent]
         yield note(
             "The device has the dtypes that it should have",
-            found=", ".join(have) + (f"; not {', '.join(absent)}" if absent else ""),
+            observed=", ".join(have) + (f"; not {', '.join(absent)}" if absent else ""),
         )
 
 
@@ -165,12 +165,12 @@ def _optional(case: Case) -> set[str]:
         if (name := rank.values.get("name"))
     ]
     family = case.catalog.family_of(names[0]) if names else None
-    found = {"float64"}
+    dtypes = {"float64"}
     if family is None or family.fp8 is not True:
-        found |= {"float8_e4m3fn", "float8_e5m2"}
+        dtypes |= {"float8_e4m3fn", "float8_e5m2"}
     if family is not None and family.bf16 is False:
-        found.add("bfloat16")
-    return found
+        dtypes.add("bfloat16")
+    return dtypes
 
 
 def _off(name: str, outcome: Mapping[str, Any]) -> str:
@@ -205,16 +205,16 @@ def triton(case: Case) -> Iterator[Finding]:
     outcomes = read_outcomes(run, broken=bool(findings))
     values = run.ranks[0].values if run.ranks else {}
     listed = values.get("distributions")
-    owners = [str(one) for one in listed] if isinstance(listed, list) else []
+    owners = [str(owner) for owner in listed] if isinstance(listed, list) else []
     for name, outcome in outcomes.items():
         if outcome.get("error") or outcome.get("differ") != 0:
             findings.append(
                 error(
                     f"triton: the kernel {name} {'fails' if outcome.get('error') else 'is wrong'}",
-                    found=story(outcome)
+                    observed=story(outcome)
                     if outcome.get("error")
                     else f"{outcome.get('differ')} wrong elements",
-                    wanted="exact whole numbers",
+                    required="exact whole numbers",
                     because=f"The module triton comes from {', '.join(owners) or 'no package'}.",
                     remedy=Remedy(
                         summary="Uninstall triton and triton-ascend, then install triton-ascend "
@@ -227,4 +227,4 @@ def triton(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         how = "by its interpreter" if values.get("interpreted") else f"on {run.device}"
-        yield note("Triton kernels are right", found=f"{', '.join(owners)}, {how}")
+        yield note("Triton kernels are right", observed=f"{', '.join(owners)}, {how}")

@@ -48,8 +48,8 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
             findings.append(
                 error(
                     f"device-per-rank: {ranks_text(ranks)} drive one device",
-                    found=f"device {device}",
-                    wanted="a device of its own for every rank of a node",
+                    observed=f"device {device}",
+                    required="a device of its own for every rank of a node",
                     because="HCCL cannot build a group on it, and whoever owns the other devices "
                     "of the allocation pays for them.",
                     remedy=Remedy(
@@ -63,7 +63,7 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "Each rank drives a device of its own",
-            found=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items()),
+            observed=", ".join(f"rank {ranks[0]}: {name}" for (_, name), ranks in owners.items()),
         )
 
 
@@ -85,8 +85,8 @@ def _changed(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
         yield warning(
             f"device-per-rank: {_VARIABLES.get(run.device)} is changed while rank "
             f"{probe_result.rank} runs",
-            found=str(values["variable"]),
-            wanted=str(values.get("started_with")),
+            observed=str(values["variable"]),
+            required=str(values.get("started_with")),
             because="Once torch_npu is imported a change has no effect.",
             ranks=(probe_result.rank,),
         )
@@ -117,8 +117,8 @@ def object_collectives(case: Case) -> Iterator[Finding]:
         findings.append(
             error(
                 "object-collectives: Megatron's Gloo group is none",
-                found=f"its backend is {', '.join(sorted(backends))}",
-                wanted="gloo",
+                observed=f"its backend is {', '.join(sorted(backends))}",
+                required="gloo",
                 because="Objects then go through the device, where gathering them may hang.",
                 remedy=Remedy(summary="Leave --disable-gloo-group out"),
             )
@@ -128,7 +128,7 @@ def object_collectives(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "Python objects travel between ranks",
-            found=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
+            observed=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
             because=_unset(run),
         )
 
@@ -139,8 +139,8 @@ def _metrics(result: ProbeResult) -> bool:
 
 def _peer(result: ProbeResult, name: str) -> Mapping[str, Any]:
     peers = result.values.get("peers")
-    found = peers.get(name) if isinstance(peers, dict) else None
-    return found if isinstance(found, dict) else {}
+    peer = peers.get(name) if isinstance(peers, dict) else None
+    return peer if isinstance(peer, dict) else {}
 
 
 def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
@@ -152,23 +152,23 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     if not failed:
         return
     least = min(map(_innocence, failed.values()))
-    guilty = [rank for rank, found in failed.items() if _innocence(found) == least]
+    guilty = [rank for rank, outcome in failed.items() if _innocence(outcome) == least]
     earliest = min(guilty, key=lambda rank: _reached(failed[rank]))
     first = failed[earliest]
-    told = [
-        f"\nrank {rank}: {str(found['error']).partition(_LINE)[0]}"
-        for rank, found in failed.items()
-        if _innocence(found) == _SUFFERS > least
+    lines = [
+        f"\nrank {rank}: {str(outcome['error']).partition(_LINE)[0]}"
+        for rank, outcome in failed.items()
+        if _innocence(outcome) == _SUFFERS > least
     ]
     devices = {
         probe_result.rank: _peer(probe_result, name).get("device") for probe_result in run.ranks
     }
-    table = "\ncurrent devices: " + ", ".join(f"rank {one}: {at}" for one, at in devices.items())
+    table = "\ncurrent devices: " + ", ".join(f"rank {rank}: {at}" for rank, at in devices.items())
     yield warning(
         f"object-collectives: over the group of the device {_ends(first)}",
-        found=f"rank {earliest} in step {first.get('step')}: {story(first)}{''.join(told[:1])}"
+        observed=f"rank {earliest} in step {first.get('step')}: {story(first)}{''.join(lines[:1])}"
         + (table if any(at is not None for at in devices.values()) else ""),
-        wanted="the objects of all ranks, as over Gloo",
+        required="the objects of all ranks, as over Gloo",
         because="Jobs that gather metrics this way stand still. From 0.14.0 on Megatron's own "
         "optimizer gathers its parameter groups so, and no training starts.",
         remedy=Remedy(
@@ -200,8 +200,8 @@ def _innocence(outcome: Mapping[str, Any]) -> int:
     if _waited(outcome):
         return _WAITED
     error = str(outcome["error"])
-    told = outcome.get("output", "") if error.endswith("SIGABRT") else error
-    return _SUFFERS if suffers(str(told)) else _FAILED
+    message = outcome.get("output", "") if error.endswith("SIGABRT") else error
+    return _SUFFERS if suffers(str(message)) else _FAILED
 
 
 def _waited(outcome: Mapping[str, Any]) -> bool:
@@ -246,8 +246,8 @@ def bound_device_id(case: Case) -> Iterator[Finding]:
                 findings.append(
                     error(
                         f"bound-device-id: no Gloo group beside a default group {state}",
-                        found=f"rank {rank.rank}: {rank.values[key]}",
-                        wanted="a Gloo group of all ranks that adds up",
+                        observed=f"rank {rank.rank}: {rank.values[key]}",
+                        required="a Gloo group of all ranks that adds up",
                         because="Megatron makes such groups, and every framework gathers metrics "
                         "over them.",
                         ranks=(rank.rank,),
@@ -265,7 +265,7 @@ def bound_device_id(case: Case) -> Iterator[Finding]:
             "Gloo groups can be made unless the default group is bound"
             if refused
             else "Gloo groups can be made beside a bound default group",
-            found=bound + (f"torch refuses: {refused[0]}" if refused else "they work"),
+            observed=bound + (f"torch refuses: {refused[0]}" if refused else "they work"),
             because=_UNBIND if refused else "",
             refs=_BINDING if refused else (),
         )
@@ -293,7 +293,7 @@ def single_process(case: Case) -> Iterator[Finding]:
         values = run.ranks[0].values
         yield note(
             "Megatron's groups work in one process",
-            found=f"megatron.core {values.get('megatron')} on {run.device}, at a tcp:// address",
+            observed=f"megatron.core {values.get('megatron')} on {run.device}, at a tcp:// address",
         )
 
 
@@ -312,4 +312,4 @@ def large_groups(case: Case) -> Iterator[Finding]:
     if not findings:
         layouts = run.ranks[0].values.get("layouts")
         listed = ", ".join(str(layout) for layout in layouts) if isinstance(layouts, list) else ""
-        yield note("Megatron's groups are right in large worlds", found=f"{listed} ranks")
+        yield note("Megatron's groups are right in large worlds", observed=f"{listed} ranks")

@@ -58,7 +58,7 @@ def vocab_parallel_logprob(case: Case) -> Iterator[Finding]:
     costs = {chunk: sum(collectives(4096, chunk)) for chunk in (None, 16, 128, 256)}
     yield note(
         "Log-probabilities over a sharded vocabulary are right",
-        found=f"{run.where}; all-reduces of 4096 tokens: "
+        observed=f"{run.where}; all-reduces of 4096 tokens: "
         + ", ".join(f"{cost} {_label(str(chunk))}" for chunk, cost in costs.items())
         + f"; writing into saved tensors: {_refused(run)}",
     )
@@ -88,12 +88,12 @@ def _chunks(result: ProbeResult) -> Iterator[Finding]:
                 f"at most {_VALUE_OFF:g} and {_GRADIENT_OFF:g} from float64",
                 result,
             )
-        counted, wanted = (row["forward"], row["backward"]), collectives(_TOKENS, size)
-        if "log" in what and counted != wanted:
+        counted, expected = (row["forward"], row["backward"]), collectives(_TOKENS, size)
+        if "log" in what and counted != expected:
             yield _wrong(
                 f"{what} take other collectives",
                 f"{counted[0]} all-reduces forward and {counted[1]} backward",
-                f"{wanted[0]} and {wanted[1]}",
+                f"{expected[0]} and {expected[1]}",
                 result,
             )
 
@@ -125,18 +125,18 @@ def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str
 
 
 def _refused(run: ProbeRun) -> str:
-    rows = [one for one in _rows(run.ranks[0].values["in_place"]) if one[0] != "none"]
+    rows = [row for row in _rows(run.ranks[0].values["in_place"]) if row[0] != "none"]
     refused = sum("error" in row for *_, row in rows)
     return (
         f"refused by autograd in {refused} of {len(rows)} orders and chunks, harmless in the rest"
     )
 
 
-def _wrong(title: str, found: str, wanted: str, result: ProbeResult) -> Finding:
+def _wrong(title: str, observed: str, required: str, result: ProbeResult) -> Finding:
     return error(
         f"vocab-parallel-logprob: {title}",
-        found=f"{found}, on rank {result.rank}",
-        wanted=wanted,
+        observed=f"{observed}, on rank {result.rank}",
+        required=required,
         because="Ratios of policies are computed from these numbers.",
         ranks=(result.rank,),
     )
@@ -157,7 +157,8 @@ def sequence_gather(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         yield note(
-            "Gathered sequences are in order", found=f"{run.where}, {run.compared} results compared"
+            "Gathered sequences are in order",
+            observed=f"{run.where}, {run.compared} results compared",
         )
 
 
@@ -184,14 +185,14 @@ def attention_mask_rebuild(case: Case) -> Iterator[Finding]:
         findings = [
             error(
                 "attention-mask-rebuild: padding on the left is not refused",
-                found=f"{left['mask']} passes for padding on the right",
-                wanted="it is told apart",
+                observed=f"{left['mask']} passes for padding on the right",
+                required="it is told apart",
             )
         ]
     yield from findings
     if not findings and isinstance(left, dict):
         yield note(
             "Rebuilt padding masks are right",
-            found=f"{run.ranks[0].compared} masks on {run.device}; padding on the left, "
+            observed=f"{run.ranks[0].compared} masks on {run.device}; padding on the left, "
             f"{left['mask']}, would become {left['rebuilt']}, and is refused",
         )

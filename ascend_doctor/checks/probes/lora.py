@@ -51,7 +51,7 @@ def sequence_parallel(case: Case) -> Iterator[Finding]:
         text += "; without the mark they stay equal, too"
     else:
         text += f"; without the mark sequence_parallel they drift by {drift:.2g} in three steps"
-    yield note("LoRA is right under sequence parallelism", found=text)
+    yield note("LoRA is right under sequence parallelism", observed=text)
 
 
 @check("lora-experts", "LoRA on experts is right", level=3, probe="lora-experts")
@@ -83,7 +83,7 @@ def experts(case: Case) -> Iterator[Finding]:
         text += "; with ETP 2 they are equal here, too"
     else:
         text += f"; with ETP 2 they drift by {drift:.2g} in three steps: keep ETP at 1"
-    yield note("LoRA on experts is right", found=text)
+    yield note("LoRA on experts is right", observed=text)
 
 
 @check(
@@ -112,13 +112,13 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "LoRA works in a pipeline with tied embeddings",
-            found=f"{run.where}: the losses of plain torch, "
+            observed=f"{run.where}: the losses of plain torch, "
             f"megatron.core {run.ranks[0].values.get('megatron')}",
         )
 
 
 def _tied(run: ProbeRun) -> Iterator[Finding]:
-    text = next((one.values["error"] for one in run.ranks if one.values.get("error")), "")
+    text = next((result.values["error"] for result in run.ranks if result.values.get("error")), "")
     if not text:
         yield from _as_whole(run, "pipeline", "PP2 with tied embeddings")
         return
@@ -127,8 +127,8 @@ def _tied(run: ProbeRun) -> Iterator[Finding]:
     say = error if wrong else warning
     yield say(
         "LoRA in a pipeline with tied embeddings fails",
-        found=f"{text}, in the first step with megatron.core {version}",
-        wanted="a step",
+        observed=f"{text}, in the first step with megatron.core {version}",
+        required="a step",
         because="The sum of the shared weight's gradient is taken although the weight is frozen."
         + ("" if wrong else " Without that sum the losses are right."),
         remedy=Remedy(
@@ -145,17 +145,17 @@ def _tied(run: ProbeRun) -> Iterator[Finding]:
 
 def _as_whole(run: ProbeRun, name: str, what: str) -> Iterator[Finding]:
     """Whether losses are those of plain torch."""
-    wanted, got = _losses(run, "whole"), _losses(run, name)
-    if len(got) == len(wanted) and all(
+    expected, got = _losses(run, "whole"), _losses(run, name)
+    if len(got) == len(expected) and all(
         # Written so that a NaN is not close.
-        abs(one - other) <= _OFF
-        for one, other in zip(got, wanted, strict=True)
+        abs(loss - other) <= _OFF
+        for loss, other in zip(got, expected, strict=True)
     ):
         return
     yield error(
         f"{run.probe}: the losses are wrong under {what}",
-        found=", ".join(f"{one:.5f}" for one in got) or "none",
-        wanted=", ".join(f"{one:.5f}" for one in wanted) + ", as in plain torch",
+        observed=", ".join(f"{loss:.5f}" for loss in got) or "none",
+        required=", ".join(f"{loss:.5f}" for loss in expected) + ", as in plain torch",
         because="The same weights and data give other gradients.",
     )
 
@@ -165,29 +165,31 @@ def _apart(run: ProbeRun, name: str, group: str, what: str) -> Iterator[Finding]
     if not drift <= _EQUAL:
         yield error(
             f"{run.probe}: {what} parallel ranks hold different adapters",
-            found=f"they differ by {drift:.3g} after three steps",
-            wanted="equal adapters",
+            observed=f"they differ by {drift:.3g} after three steps",
+            required="equal adapters",
             because="Their gradients were not reduced over the group. The loss may even look "
             "better.",
         )
 
 
 def _measured(run: ProbeRun, name: str) -> list[Mapping[str, Any]]:
-    found = [one.values.get(name) for one in run.ranks]
-    if not found or not all(isinstance(one, dict) for one in found):
+    measurements = [result.values.get(name) for result in run.ranks]
+    if not measurements or not all(isinstance(measurement, dict) for measurement in measurements):
         raise Unknown(f"the probe {run.probe} recorded nothing of {name}")
-    return [one for one in found if isinstance(one, dict)]
+    return [measurement for measurement in measurements if isinstance(measurement, dict)]
 
 
 def _losses(run: ProbeRun, name: str) -> list[float]:
     """Of the first rank that has them: of the last stage of a pipeline."""
-    for one in _measured(run, name):
-        if None not in one["losses"]:
-            return [float(loss) for loss in one["losses"]]
+    for measurement in _measured(run, name):
+        if None not in measurement["losses"]:
+            return [float(loss) for loss in measurement["losses"]]
     return []
 
 
 def _difference(run: ProbeRun, name: str, group: str) -> float:
     """The largest of all ranks; a NaN is larger than any."""
-    found = [float(one["differences"][group]) for one in _measured(run, name)]
-    return math.nan if any(math.isnan(one) for one in found) else max(found)
+    differences = [float(measurement["differences"][group]) for measurement in _measured(run, name)]
+    return (
+        math.nan if any(math.isnan(difference) for difference in differences) else max(differences)
+    )

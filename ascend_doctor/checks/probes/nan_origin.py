@@ -39,15 +39,16 @@ def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> NanOrigin | N
         for rank, layout in layouts.items()
         if len(layout.get("not_finite", ())) >= step
     }
-    met = {rank: one for rank, one in seen.items() if one}
+    met = {rank: event for rank, event in seen.items() if event}
     if not met:
         complete = len(seen) == len(layouts)
         text = "the forward passes were finite: it began in the backward pass"
         return NanOrigin((), text, "") if complete else None
-    place = {
-        rank: (one["forward"], layouts[rank]["stage"], one["event"]) for rank, one in met.items()
+    origins = {
+        rank: (event["forward"], layouts[rank]["stage"], event["event"])
+        for rank, event in met.items()
     }
-    ranks = tuple(rank for rank in met if place[rank] == min(place.values()))
+    ranks = tuple(rank for rank in met if origins[rank] == min(origins.values()))
     first = met[ranks[0]]
     text = _HOW[first["how"]].format(who=_who(ranks, layouts), module=first["module"])
     return NanOrigin(ranks, f"{text}, in forward pass {first['forward']}", _because(ranks, first))

@@ -46,42 +46,42 @@ _REFERENCE = "The reference is the same model in plain torch, on the CPU, withou
 def against_reference(run: ProbeRun, name: str, ranks: Ranks) -> Iterator[Finding]:
     """The first thing that is wrong under a layout: what comes after it is wrong by it."""
     close = _EXACT if run.device == "cpu" or run.simulated else _ROUNDED
-    if any((one.get("kind") or {}).get("bf16") for one in ranks.values()):
+    if any((layout.get("kind") or {}).get("bf16") for layout in ranks.values()):
         close = _BF16
     for judge in (_forward, _gradients, _norm, _steps):
-        found = judge(name, ranks, close)
-        if found:
-            yield found
+        finding = judge(name, ranks, close)
+        if finding:
+            yield finding
             return
 
 
 def _reference(ranks: Ranks) -> Mapping[str, list[float]]:
-    return next((one["reference"] for one in ranks.values() if one.get("reference")), {})
+    return next((layout["reference"] for layout in ranks.values() if layout.get("reference")), {})
 
 
 def _losses(ranks: Ranks) -> list[float]:
     """Of the last stage; a NaN has been told already."""
-    for one in ranks.values():
-        losses = one.get("losses") or [None]
+    for layout in ranks.values():
+        losses = layout.get("losses") or [None]
         if None not in losses:
             return [float(value) for value in losses]
     return []
 
 
-def _off(got: float, wanted: float) -> float:
-    return abs(got - wanted) / abs(wanted)
+def _off(got: float, expected: float) -> float:
+    return abs(got - expected) / abs(expected)
 
 
 # ------------------------------------------------------------------ forward
 
 
 def _forward(name: str, ranks: Ranks, close: Close) -> Finding | None:
-    losses, wanted = _losses(ranks), _reference(ranks).get("losses", [])
-    wrong = bool(losses and wanted) and _off(losses[0], wanted[0]) > close.first
+    losses, expected = _losses(ranks), _reference(ranks).get("losses", [])
+    wrong = bool(losses and expected) and _off(losses[0], expected[0]) > close.first
     turns = [
         (turn, off, module, rank)
-        for rank, one in ranks.items()
-        for module, (turn, off) in (one.get("modules") or {}).items()
+        for rank, layout in ranks.items()
+        for module, (turn, off) in (layout.get("modules") or {}).items()
         if float(off) > close.module or math.isnan(float(off))
     ]
     if not wrong and not turns:
@@ -90,7 +90,7 @@ def _forward(name: str, ranks: Ranks, close: Close) -> Finding | None:
     guilty: tuple[int, ...] = ()
     if turns:
         turn, off, module, rank = min(turns)
-        guilty = tuple(sorted(rank for one, _, _, rank in turns if one == turn))
+        guilty = tuple(sorted(rank for other, _, _, rank in turns if other == turn))
         parts.append(
             f"the first to part is {module}, off by {float(off):.1%} on {ranks_text(guilty)}"
         )
@@ -102,16 +102,16 @@ def _forward(name: str, ranks: Ranks, close: Close) -> Finding | None:
     title = "the loss is wrong" if wrong else f"{min(turns)[2]} gives something else"
     return error(
         f"smoke-train: {title} under {name} from step 1 on",
-        found="; ".join(parts),
-        wanted=f"{wanted[0]:.5f}" if wrong else "what the reference gives",
+        observed="; ".join(parts),
+        required=f"{expected[0]:.5f}" if wrong else "what the reference gives",
         because=f"{_REFERENCE} The mathematics of the model are wrong, or an operator.",
         ranks=guilty if len(guilty) < len(ranks) else (),
     )
 
 
-def _mistaken(one: Mapping[str, Any], close: Close) -> list[str]:
+def _mistaken(layout: Mapping[str, Any], close: Close) -> list[str]:
     """The mistakes with which the first module that parts gives what it gives."""
-    alike = one.get("alike") or {}
+    alike = layout.get("alike") or {}
     fits = [mistake for mistake, off in alike.items() if 0 <= float(off) <= close.module]
     return [f"it gives what it does in a model {' or '.join(fits)}"] if fits else []
 
@@ -119,12 +119,12 @@ def _mistaken(one: Mapping[str, Any], close: Close) -> list[str]:
 def _fits(ranks: Ranks, losses: list[float], close: float, text: str) -> list[str]:
     """The mistakes that give these losses."""
     tried: Mapping[str, list[float]] = next(
-        (one["mistakes"] for one in ranks.values() if one.get("mistakes")), {}
+        (layout["mistakes"] for layout in ranks.values() if layout.get("mistakes")), {}
     )
     fits = [
         mistake
-        for mistake, given in tried.items()
-        if all(_off(got, one) <= close for got, one in zip(losses, given, strict=False))
+        for mistake, mistaken in tried.items()
+        if all(_off(got, loss) <= close for got, loss in zip(losses, mistaken, strict=False))
     ]
     return [text.format(" or ".join(fits))] if fits else []
 
@@ -141,19 +141,19 @@ class Weight(NamedTuple):
 
 def _gradients(name: str, ranks: Ranks, close: Close) -> Finding | None:
     weights = _weights(ranks)
-    wrong = {one: weight for one, weight in weights.items() if weight.off > close.gradient}
+    wrong = {name: weight for name, weight in weights.items() if weight.off > close.gradient}
     if not wrong:
         return None
-    worst = max(wrong, key=lambda one: wrong[one].off)
+    worst = max(wrong, key=lambda name: wrong[name].off)
     some = next(iter(ranks.values()))
     # At the start half of each adapter has none.
-    count = sum(any(one["size"] for one in weight.parts) for weight in weights.values())
+    count = sum(any(part["size"] for part in weight.parts) for weight in weights.values())
     why = _why(wrong, count, some, close.like)
     which = f"{len(wrong)} of {count} weights, {worst} the most, off by {wrong[worst].off:.1%}"
     return error(
         f"smoke-train: gradients are wrong under {name}",
-        found=f"{why}; {which}" if why else which,
-        wanted="the gradients of the reference, averaged over all micro-batches of all ranks",
+        observed=f"{why}; {which}" if why else which,
+        required="the gradients of the reference, averaged over all micro-batches of all ranks",
         because=f"{_REFERENCE} The forward pass agrees. Adam hides a wrong size for some steps, "
         "and the loss may fall all the same.",
     )
@@ -161,14 +161,14 @@ def _gradients(name: str, ranks: Ranks, close: Close) -> Finding | None:
 
 def _weights(ranks: Ranks) -> dict[str, Weight]:
     parts: dict[str, list[Mapping[str, Any]]] = {}
-    for one in ranks.values():
-        for weight, measured in (one.get("gradients") or {}).items():
+    for layout in ranks.values():
+        for weight, measured in (layout.get("gradients") or {}).items():
             parts.setdefault(weight, []).append(measured)
-    total = sum(one["size"] ** 2 for several in parts.values() for one in several) ** 0.5
+    total = sum(part["size"] ** 2 for several in parts.values() for part in several) ** 0.5
     return {
         weight: Weight(
-            (sum(float(one["off"]) ** 2 for one in several)) ** 0.5
-            / max(sum(one["size"] ** 2 for one in several) ** 0.5, _NOISE * total, 1e-30),
+            (sum(float(part["off"]) ** 2 for part in several)) ** 0.5
+            / max(sum(part["size"] ** 2 for part in several) ** 0.5, _NOISE * total, 1e-30),
             several,
         )
         for weight, several in parts.items()
@@ -184,24 +184,24 @@ _WHOSE = {
 
 def _why(wrong: Mapping[str, Weight], count: int, some: Mapping[str, Any], close: float) -> str:
     """What makes gradients of this kind, or nothing."""
-    parts = [one for weight in wrong.values() for one in weight.parts if one["size"]]
-    factors = [one["factor"] for one in parts]
+    parts = [part for weight in wrong.values() for part in weight.parts if part["size"]]
+    factors = [part["factor"] for part in parts]
     whose = "all gradients" if len(wrong) == count else "they"
     if not any(factors):
         return f"{whose} are zero"
     alike = max(factors) - min(factors) <= close * max(map(abs, factors))
-    if alike and all(_like(one, "rest", close) for one in parts):
+    if alike and all(_like(part, "rest", close) for part in parts):
         return f"{whose} are {_times(factors[0], some, close)}"
-    if all(_like(one, "half", close) for one in parts):
+    if all(_like(part, "half", close) for part in parts):
         return (
             "the tied embedding has on the first and on the last stage only the gradient of its "
             "own use: the two are not added up"
         )
     for key, text in _WHOSE.items():
-        known = [one for one in parts if key in one]
-        if known and all(_like(one, key, close) for one in known):
+        known = [part for part in parts if key in part]
+        if known and all(_like(part, key, close) for part in known):
             return text
-    if some.get("tensor", 1) > 1 and not any(one["sharded"] for one in parts):
+    if some.get("tensor", 1) > 1 and not any(part["sharded"] for part in parts):
         return (
             "only what tensor parallel ranks hold in common: each has the gradient of its part of "
             "the sequence, and they are not added up"
@@ -209,8 +209,8 @@ def _why(wrong: Mapping[str, Weight], count: int, some: Mapping[str, Any], close
     return ""
 
 
-def _like(one: Mapping[str, Any], key: str, close: float) -> bool:
-    return 0 <= float(one.get(key, -1)) <= close
+def _like(part: Mapping[str, Any], key: str, close: float) -> bool:
+    return 0 <= float(part.get(key, -1)) <= close
 
 
 def _times(factor: float, some: Mapping[str, Any], close: float) -> str:
@@ -232,30 +232,30 @@ def _times(factor: float, some: Mapping[str, Any], close: float) -> str:
 def _norm(name: str, ranks: Ranks, close: Close) -> Finding | None:
     """Clipping goes by this number."""
     norms: list[Any] = next(
-        (one["grad_norms"] for one in ranks.values() if one.get("grad_norms")), []
+        (layout["grad_norms"] for layout in ranks.values() if layout.get("grad_norms")), []
     )
-    wanted = _reference(ranks).get("grad_norms", [])
-    if not norms or not wanted or _off(float(norms[0]), wanted[0]) <= close.gradient:
+    expected = _reference(ranks).get("grad_norms", [])
+    if not norms or not expected or _off(float(norms[0]), expected[0]) <= close.gradient:
         return None
     return error(
         f"smoke-train: the gradient norm is wrong under {name}",
-        found=f"{float(norms[0]):.5f} in the first step, "
-        f"{float(norms[0]) / wanted[0]:.4g} times what it should be",
-        wanted=f"{wanted[0]:.5f}",
+        observed=f"{float(norms[0]):.5f} in the first step, "
+        f"{float(norms[0]) / expected[0]:.4g} times what it should be",
+        required=f"{expected[0]:.5f}",
         because=f"{_REFERENCE} The gradients themselves agree, so some are counted twice, or by "
         "no rank, and clipping scales all of them by a wrong number.",
     )
 
 
 def _steps(name: str, ranks: Ranks, close: Close) -> Finding | None:
-    losses, wanted = _losses(ranks), _reference(ranks).get("losses", [])
-    for step, (got, one) in enumerate(zip(losses, wanted, strict=False), 1):
-        if _off(got, one) > close.later:
+    losses, expected = _losses(ranks), _reference(ranks).get("losses", [])
+    for step, (got, loss) in enumerate(zip(losses, expected, strict=False), 1):
+        if _off(got, loss) > close.later:
             fits = _fits(ranks, losses, close.later, "it trains as if {}")
             return error(
                 f"smoke-train: the loss is wrong under {name} from step {step} on",
-                found="; ".join([", ".join(f"{value:.5f}" for value in losses), *fits]),
-                wanted=", ".join(f"{value:.5f}" for value in wanted),
+                observed="; ".join([", ".join(f"{value:.5f}" for value in losses), *fits]),
+                required=", ".join(f"{value:.5f}" for value in expected),
                 because=f"{_REFERENCE} The first loss and its gradients agree, so what is wrong "
                 "is the optimizer: clipping, the moments, the decay, the rate, or where it writes.",
             )

@@ -74,10 +74,10 @@ def pair_rounds(case: Case) -> Iterator[Finding]:
     started then, nor where two nodes do not reach each other, for they would only hang.
     """
     run = ran(case, PROBE)
-    found = recorded(run)
+    table = recorded(run)
     yield from failures(run)
-    if found is not None:
-        yield from verdicts(found.table, found.names, device=run.device, simulated=run.simulated)
+    if table is not None:
+        yield from verdicts(table.table, table.names, device=run.device, simulated=run.simulated)
 
 
 class Recorded(NamedTuple):
@@ -142,11 +142,11 @@ def verdicts(
     table: PairTable, names: Sequence[str], *, device: str, simulated: bool = False
 ) -> Iterator[Finding]:
     """Findings about nodes and links; ``names`` are the nodes by number."""
-    found = judge_pairs(table.pairs, device=device, simulated=simulated)
-    for accused in found.accused:
-        yield _accusation(accused, found, table.pairs, names, device)
-    yield from _untold(table, found, names)
-    if not found.accused and not found.doubts and table.pairs:
+    judged = judge_pairs(table.pairs, device=device, simulated=simulated)
+    for accused in judged.accused:
+        yield _accusation(accused, judged, table.pairs, names, device)
+    yield from _untold(table, judged, names)
+    if not judged.accused and not judged.doubts and table.pairs:
         measured = matrix(table, names, device=device, simulated=simulated).pairs
         rates = [pair.gbps for pair in measured if pair.gbps is not None]
         times = [pair.us for pair in measured if pair.us is not None]
@@ -154,25 +154,25 @@ def verdicts(
             where = f"a simulated {device}; these figures say nothing" if simulated else device
             yield note(
                 "All pairs of nodes that were measured do well",
-                found=f"{quantity(len(measured), 'pair')} on {where}, "
+                observed=f"{quantity(len(measured), 'pair')} on {where}, "
                 f"{min(rates):.3g} to {max(rates):.3g} GB/s, "
                 f"{min(times):.0f} to {max(times):.0f} us",
             )
 
 
 def _accusation(
-    accused: Accused, found: Judged, rows: Sequence[PairRow], names: Sequence[str], device: str
+    accused: Accused, judged: Judged, rows: Sequence[PairRow], names: Sequence[str], device: str
 ) -> Finding:
     guilty = tuple(names[node] for node in accused.guilty)
     who = " and ".join(guilty)
-    told = [
+    lines = [
         _told(row, names) for row in rows if row.pair in accused.pairs and row.outcome != "untold"
     ]
     node = len(guilty) == 1
     return error(
         f"{PROBE}: {who} {(_DOES if node else _LINK)[accused.kind]}",
-        found="\n".join(told[:_TOLD]),
-        wanted=_WANTED[accused.kind].format(gbps=found.gbps, us=found.us),
+        observed="\n".join(lines[:_TOLD]),
+        required=_WANTED[accused.kind].format(gbps=judged.gbps, us=judged.us),
         because="Its partners do well with other nodes."
         if node
         else "Both do well with other nodes, so it is what lies between them.",
@@ -204,24 +204,26 @@ def _look(device: str, *, node: bool) -> Remedy:
     return Remedy(summary=f"Look at {what}: errors, drops and speed of the interface that is used")
 
 
-def _untold(table: PairTable, found: Judged, names: Sequence[str]) -> Iterator[Finding]:
+def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[Finding]:
     if table.missing:
-        who = ", ".join(names[one] for one in table.missing)
+        who = ", ".join(names[node] for node in table.missing)
         yield unknown(
             f"{PROBE}: {who} did not come to the meeting point",
             because="A node that does not come may be down, busy, or cut off from it; its links "
             "were not tried, and it is not accused.",
             remedy=Remedy(summary="See what its own report says"),
             # Of who came alone nothing is known, either.
-            nodes=tuple(names[one] for one in table.missing) if table.pairs else tuple(names),
+            nodes=tuple(names[node] for node in table.missing) if table.pairs else tuple(names),
         )
-    if found.doubts:
-        some = [f"{names[one]} with {names[two]}" for one, two in found.doubts]
-        alone = len(found.doubts) == len({row.pair for row in table.pairs})
+    if judged.doubts:
+        some = [f"{names[node]} with {names[two]}" for node, two in judged.doubts]
+        alone = len(judged.doubts) == len({row.pair for row in table.pairs})
         yield unknown(
             f"{PROBE}: {quantity(len(some), 'pair')} did badly, and whose fault that is cannot be "
             "told",
-            found="\n".join(_told(row, names) for row in table.pairs if row.pair in found.doubts),
+            observed="\n".join(
+                _told(row, names) for row in table.pairs if row.pair in judged.doubts
+            ),
             because="No pair does well, so that there is nobody to compare with."
             if alone
             else "Measurements disagree, or there are too few nodes that do well.",
@@ -229,14 +231,14 @@ def _untold(table: PairTable, found: Judged, names: Sequence[str]) -> Iterator[F
                 summary="See that GLOO_SOCKET_IFNAME or HCCL_SOCKET_IFNAME names the interface "
                 "that all nodes share, and add nodes that are known to do well"
             ),
-            nodes=_named(found.doubts, names),
+            nodes=_named(judged.doubts, names),
         )
     lost = [row for row in table.pairs if row.outcome == "untold"]
     if lost:
         met = _named((row.pair for row in table.pairs if row.outcome != "untold"), names)
         yield unknown(
             f"{PROBE}: {quantity(len(lost), 'pair')} could not be measured",
-            found="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
+            observed="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
             because="An agent or a rank did not start or ended early, which says nothing about "
             "links.",
             nodes=tuple(
@@ -245,9 +247,9 @@ def _untold(table: PairTable, found: Judged, names: Sequence[str]) -> Iterator[F
         )
     if table.unfinished:
         yield unknown(
-            f"{PROBE}: not all rounds were run", found=table.unfinished, nodes=tuple(names)
+            f"{PROBE}: not all rounds were run", observed=table.unfinished, nodes=tuple(names)
         )
 
 
 def _named(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(names[one] for one in sorted({one for pair in pairs for one in pair}))
+    return tuple(names[node] for node in sorted({node for pair in pairs for node in pair}))

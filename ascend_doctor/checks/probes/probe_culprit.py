@@ -43,11 +43,11 @@ class Blame:
 
 def blame(run: ProbeRun) -> Blame | None:
     """The first cause of a run that did not end well, None where every rank has its result."""
-    if not run.missing and all(one.ok for one in run.ranks):
+    if not run.missing and all(result.ok for result in run.ranks):
         return None
     for look in (_crashed, _exited, _missing, _raised, _stuck):
-        if found := look(run):
-            return found
+        if blamed := look(run):
+            return blamed
     return _lost(run)
 
 
@@ -56,17 +56,19 @@ def _blamed(kind: str, ranks: Iterable[ProbeResult], text: str = "") -> Blame | 
     if not guilty:
         return None
     return Blame(
-        kind=kind, ranks=tuple(one.rank for one in guilty), stage=guilty[0].stage, text=text
+        kind=kind, ranks=tuple(result.rank for result in guilty), stage=guilty[0].stage, text=text
     )
 
 
 def _crashed(run: ProbeRun) -> Blame | None:
     dead = [
-        one
-        for one in run.ranks
-        if one.exit_code is not None and one.exit_code < 0 and one.exit_code != _ENDED_BY_LAUNCHER
+        result
+        for result in run.ranks
+        if result.exit_code is not None
+        and result.exit_code < 0
+        and result.exit_code != _ENDED_BY_LAUNCHER
     ]
-    hard = [one for one in dead if one.exit_code != -signal.SIGABRT] or dead
+    hard = [result for result in dead if result.exit_code != -signal.SIGABRT] or dead
     if not hard:
         return None
     return _blamed("crash", hard, signal_name(hard[0].exit_code or 0))
@@ -82,11 +84,15 @@ def signal_name(code: int) -> str:
 
 def _exited(run: ProbeRun) -> Blame | None:
     """Ranks that ended by themselves before they had a result."""
-    gone = [one for one in run.ranks if one.ok is None and (one.exit_code or 0) > 0]
+    gone = [result for result in run.ranks if result.ok is None and (result.exit_code or 0) > 0]
     if gone:
         return _blamed("exit", gone, f"exit code {gone[0].exit_code}")
     # A rank that was told to end writes its stacks first.
-    quiet = [one for one in run.ranks if one.ok is None and not one.exit_code and not one.stack]
+    quiet = [
+        result
+        for result in run.ranks
+        if result.ok is None and not result.exit_code and not result.stack
+    ]
     return None if run.timed_out else _blamed("exit", quiet, "exit code 0")
 
 
@@ -100,7 +106,7 @@ def by_torchrun(run: ProbeRun) -> bool:
 
 
 def _raised(run: ProbeRun) -> Blame | None:
-    own = [one for one in run.ranks if one.error and not suffers(one.error)]
+    own = [result for result in run.ranks if result.error and not suffers(result.error)]
     return _blamed("exception", own, own[0].error) if own else None
 
 
@@ -111,18 +117,18 @@ def suffers(error: str) -> bool:
 
 def _stuck(run: ProbeRun) -> Blame | None:
     """Who stands elsewhere: outside the collective that others wait in, or in another stage."""
-    stuck = [one for one in run.ranks if one.ok is None]
+    stuck = [result for result in run.ranks if result.ok is None]
     if not stuck:
         return None
-    others = [one for one in run.ranks if one.error]
-    astray = [one for one in stuck if not waits(one)]
+    others = [result for result in run.ranks if result.error]
+    astray = [result for result in stuck if not waits(result)]
     if astray and (others or len(astray) < len(stuck)):
         return _blamed("hang", astray)
-    progress = Counter(len(one.stages) for one in run.ranks)
+    progress = Counter(len(result.stages) for result in run.ranks)
     if len(progress) > 1:
         earliest = min(progress)
-        behind = [one for one in stuck if len(one.stages) == earliest]
-        ahead = [one for one in stuck if len(one.stages) != earliest]
+        behind = [result for result in stuck if len(result.stages) == earliest]
+        ahead = [result for result in stuck if len(result.stages) != earliest]
         few = ahead if ahead and len(ahead) < len(behind) else behind
         return _blamed("hang", few or stuck)
     if others:
@@ -144,5 +150,5 @@ def frames(stack: str) -> list[str]:
 
 def _lost(run: ProbeRun) -> Blame:
     """No rank is left but those that say that they lost the others."""
-    first = next(one for one in run.ranks if not one.ok)
+    first = next(result for result in run.ranks if not result.ok)
     return Blame(kind="lost", stage=first.stage, text=first.error)

@@ -32,20 +32,22 @@ def device(case: Case) -> Iterator[Finding]:
         if isinstance(products, dict):
             absent = _lacking(case, result)
             findings += [
-                one
+                finding
                 for name in products
                 if name not in absent
-                for one in _product(name, products[name])
+                for finding in _product(name, products[name])
             ]
         leaked = result.values.get("leaked_bytes")
         if isinstance(leaked, int) and leaked > 0:
             findings.append(
-                warning("Device memory is not given back", found=f"{leaked} bytes still allocated")
+                warning(
+                    "Device memory is not given back", observed=f"{leaked} bytes still allocated"
+                )
             )
     yield from findings
     if not findings and run.ranks:
         name = run.ranks[0].values.get("name") or case.device
-        yield note("A device computes and copies correctly", found=str(name))
+        yield note("A device computes and copies correctly", observed=str(name))
 
 
 def _lacking(case: Case, result: ProbeResult) -> set[str]:
@@ -60,8 +62,8 @@ def _product(dtype: str, measured: object) -> Iterator[Finding]:
     if measured.get("error"):
         yield error(
             f"device: a {dtype} matrix product fails",
-            found=str(measured["error"]),
-            wanted="a result",
+            observed=str(measured["error"]),
+            required="a result",
         )
         return
     off = measured.get("error_relative")
@@ -69,8 +71,8 @@ def _product(dtype: str, measured: object) -> Iterator[Finding]:
     if measured.get("finite") is not True or not isinstance(off, float) or off > tolerance:
         yield error(
             f"device: a {dtype} matrix product is wrong",
-            found=f"relative difference {off}, all finite: {measured.get('finite')}",
-            wanted=f"at most {tolerance:g} from the float64 product on the CPU",
+            observed=f"relative difference {off}, all finite: {measured.get('finite')}",
+            required=f"at most {tolerance:g} from the float64 product on the CPU",
             because="Training runs on with wrong numbers, and nothing says so.",
         )
 
@@ -89,19 +91,21 @@ def allreduce(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "allreduce")
     findings = [*failures(run)]
-    first = max((_seconds(one, "first_call_s") for one in run.ranks), default=0.0)
-    steady = max((_seconds(one, "steady_s") for one in run.ranks), default=0.0)
+    first = max((_seconds(result, "first_call_s") for result in run.ranks), default=0.0)
+    steady = max((_seconds(result, "steady_s") for result in run.ranks), default=0.0)
     if first > _SLOW_FIRST or steady > _SLOW_STEADY:
         findings.append(
             warning(
                 "allreduce: adding up one element is slow",
-                found=f"first call {first:.1f} s, then {steady:.3f} s",
-                wanted=f"at most {_SLOW_FIRST:.0f} s and {_SLOW_STEADY:.0f} s",
+                observed=f"first call {first:.1f} s, then {steady:.3f} s",
+                required=f"at most {_SLOW_FIRST:.0f} s and {_SLOW_STEADY:.0f} s",
             )
         )
     yield from findings
     if not findings:
-        yield note("All ranks add up correctly", found=f"{run.where}, {run.compared} sums compared")
+        yield note(
+            "All ranks add up correctly", observed=f"{run.where}, {run.compared} sums compared"
+        )
 
 
 @check("collectives", "Every collective moves the right values", level=3, probe="collectives")
@@ -122,7 +126,7 @@ def collectives(case: Case) -> Iterator[Finding]:
     if not findings:
         yield note(
             "Every collective moves the right values",
-            found=f"{run.where}, {run.compared} results compared",
+            observed=f"{run.where}, {run.compared} results compared",
         )
 
 

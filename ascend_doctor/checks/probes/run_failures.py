@@ -78,7 +78,7 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
     if cause is None and run.timed_out:
         yield warning(
             f"{run.probe}: hangs when it ends, after good results",
-            found=_places(run),
+            observed=_places(run),
             because="Jobs then hold their devices until they are killed.",
         )
     if cause is None and not run.timed_out:
@@ -86,15 +86,15 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
     if run.failed_after:
         yield warning(
             f"{run.probe}: fails in processes that other probes have used",
-            found=run.failed_after,
-            wanted="the same as in processes of its own, where it does well",
+            observed=run.failed_after,
+            required="the same as in processes of its own, where it does well",
             because="What ran before leaves a state behind, as it does in a training job.",
         )
     if run.left_behind:
-        pids = ", ".join(str(one) for one in run.left_behind)
+        pids = ", ".join(str(pid) for pid in run.left_behind)
         yield warning(
             f"{run.probe}: processes that cannot be killed",
-            found=f"process {pids} survived SIGKILL",
+            observed=f"process {pids} survived SIGKILL",
             because="They stand in the kernel, usually in the driver, and hold their device.",
         )
 
@@ -110,7 +110,7 @@ def _take_down(run: ProbeRun) -> Iterator[Finding]:
         rank, text = next(iter(failed.items()))
         yield warning(
             f"{run.probe}: {ranks_text(failed)} cannot leave the group, after good results",
-            found=f"rank {rank}: {text}",
+            observed=f"rank {rank}: {text}",
             because="Usually a peer left first. Jobs may end with an error although all went well.",
             ranks=tuple(failed),
         )
@@ -139,8 +139,8 @@ def _blamed(run: ProbeRun, cause: Blame) -> Finding:
     }[cause.kind]
     return error(
         f"{run.probe}: {verb}",
-        found=_found(run, guilty, cause.text if cause.kind in {"exception", "lost"} else ""),
-        wanted="every rank ends with a result",
+        observed=_found(run, guilty, cause.text if cause.kind in {"exception", "lost"} else ""),
+        required="every rank ends with a result",
         because=_BECAUSE.get(cause.text, ""),
         remedy=_again(run),
         ranks=cause.ranks,
@@ -177,8 +177,8 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
         )
     return error(
         f"{run.probe}: {who} {'hang' if len(cause.ranks) > 1 else 'hangs'} in stage {cause.stage}",
-        found=_found(run, guilty, _places(run)),
-        wanted=f"an end within {run.deadline:.0f} s",
+        observed=_found(run, guilty, _places(run)),
+        required=f"an end within {run.deadline:.0f} s",
         because="The other ranks wait for it in a collective; a time-out there names only them."
         if cause.ranks
         else "All ranks wait at the same place, for each other or for the link between them.",
@@ -198,9 +198,9 @@ def _slow(run: ProbeRun, who: str, cause: Blame) -> Finding:
     after = run.deadline if run.timed_out else run.seconds
     return warning(
         f"{run.probe}: not done after {after:.0f} s, and still advancing{given_up}",
-        found=f"{who} in stage {cause.stage}; longest: "
+        observed=f"{who} in stage {cause.stage}; longest: "
         + ", ".join(f"{stage} {longest[stage]:.0f} s" for stage in slowest),
-        wanted=f"an end within {run.deadline:.0f} s",
+        required=f"an end within {run.deadline:.0f} s",
         because="The machine is busy, or first calls compile for long; nothing stood still.",
         remedy=_again(run),
         ranks=cause.ranks,
@@ -212,8 +212,8 @@ def _wrong(run: ProbeRun, wrong: list[ProbeResult]) -> Finding:
     ranks = tuple(probe_result.rank for probe_result in wrong)
     return error(
         f"{run.probe}: wrong values on {ranks_text(ranks)}",
-        found=f"rank {ranks[0]}: {first.what}: {first.got}",
-        wanted=first.wanted,
+        observed=f"rank {ranks[0]}: {first.what}: {first.got}",
+        required=first.wanted,
         because="Training runs on with wrong numbers, and nothing says so.",
         remedy=_again(run),
         ranks=ranks,

@@ -53,10 +53,10 @@ def bandwidth(case: Case) -> Iterator[Finding]:
         name: max(_busses(sizes).values(), default=0.0)
         for name, sizes in (rates.items() if isinstance(rates, dict) else ())
     }
-    shown = ", ".join(f"{name} {one:.3g}" for name, one in best.items())
+    shown = ", ".join(f"{name} {rate:.3g}" for name, rate in best.items())
     yield note(
         "Collectives were measured",
-        found=f"bus bandwidth in GB/s at best, {run.world_size} ranks on {_where(run)}: {shown}",
+        observed=f"bus bandwidth in GB/s at best, {run.world_size} ranks on {_where(run)}: {shown}",
         because=_hint_bus(case, run, rates),
     )
 
@@ -66,9 +66,9 @@ def _busses(sizes: Any) -> dict[int, float]:
     if not isinstance(sizes, dict):
         return {}
     return {
-        int(size): float(one["busbw"])
-        for size, one in sizes.items()
-        if isinstance(one, dict) and isinstance(one.get("busbw"), float) and size.isdecimal()
+        int(size): float(rate["busbw"])
+        for size, rate in sizes.items()
+        if isinstance(rate, dict) and isinstance(rate.get("busbw"), float) and size.isdecimal()
     }
 
 
@@ -118,30 +118,34 @@ def _compared(case: Case, probe: str, unit: str) -> Iterator[Finding]:
     """Rates of all ranks against their median."""
     run = ran(case, probe)
     findings = [*failures(run)]
-    rates = {one.rank: _rates(one) for one in run.ranks}
-    names = list(dict.fromkeys(name for one in rates.values() for name in one))
+    rates = {result.rank: _rates(result) for result in run.ranks}
+    names = list(dict.fromkeys(name for rank_rates in rates.values() for name in rank_rates))
     for name in names:
-        series = {rank: one[name] for rank, one in rates.items() if name in one}
+        series = {
+            rank: rank_rates[name] for rank, rank_rates in rates.items() if name in rank_rates
+        }
         findings += _slow(run, name, unit, series)
     yield from findings
     if findings:
         return
     parts = []
     for name in names:
-        series = {rank: one[name] for rank, one in rates.items() if name in one}
+        series = {
+            rank: rank_rates[name] for rank, rank_rates in rates.items() if name in rank_rates
+        }
         low, high = min(series.values()), max(series.values())
         parts.append(f"{name} {low:.4g} to {high:.4g} {unit}")
     yield note(
         f"{probe} was measured",
-        found=f"{len(rates)} ranks on {_where(run)}: {'; '.join(parts)}",
+        observed=f"{len(rates)} ranks on {_where(run)}: {'; '.join(parts)}",
         because=_hint(case, run, rates),
     )
 
 
 def _rates(result: ProbeResult) -> dict[str, float]:
     rates = result.values.get("rates")
-    found = rates if isinstance(rates, dict) else {}
-    return {str(name): one for name, one in found.items() if isinstance(one, float)}
+    numbers = rates if isinstance(rates, dict) else {}
+    return {str(name): number for name, number in numbers.items() if isinstance(number, float)}
 
 
 def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> Iterator[Finding]:
@@ -149,19 +153,19 @@ def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> I
     if run.device == "cpu" or run.simulated:
         return
     hosts: defaultdict[str, list[int]] = defaultdict(list)
-    for one in run.ranks:
-        if one.rank in series:
-            hosts[one.host].append(one.rank)
+    for result in run.ranks:
+        if result.rank in series:
+            hosts[result.host].append(result.rank)
     for ranks in hosts.values():
-        median = _median(series[one] for one in ranks)
+        median = _median(series[rank] for rank in ranks)
         for rank in ranks:
             if series[rank] >= _SLOW * median:
                 continue
             kind = error if series[rank] < _BROKEN * median else warning
             yield kind(
                 f"{run.probe}: rank {rank} is slower than the others in {name}",
-                found=f"{series[rank]:.4g} {unit}",
-                wanted=f"at least {_SLOW:.0%} of the median of this host, {median:.4g} {unit}",
+                observed=f"{series[rank]:.4g} {unit}",
+                required=f"at least {_SLOW:.0%} of the median of this host, {median:.4g} {unit}",
                 because="All ranks of a job wait for the slowest one.",
                 remedy=_BUSY if run.device == "npu" else None,
                 ranks=(rank,),
@@ -173,8 +177,8 @@ def _where(run: ProbeRun) -> str:
 
 
 def _family(case: Case, run: ProbeRun) -> Family | None:
-    for one in (run, *case.facts.probes):
-        for rank in one.ranks:
+    for probe_run in (run, *case.facts.probes):
+        for rank in probe_run.ranks:
             if rank.values.get("name"):
                 return case.catalog.family_of(str(rank.values["name"]))
     return None
@@ -186,14 +190,14 @@ def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -
     if family is None or run.simulated or not rates:
         return ""
     lowest = {
-        name: min(one[name] for one in rates.values() if name in one)
-        for name in {name for one in rates.values() for name in one}
+        name: min(rank_rates[name] for rank_rates in rates.values() if name in rank_rates)
+        for name in {name for rank_rates in rates.values() for name in rank_rates}
     }
     if run.probe == "hbm" and family.id in _COPY and lowest.get("copy", 0.0) < _COPY[family.id]:
         return f"Hint: copies are expected above {_COPY[family.id]:.0f} GB/s on {family.id}."
     name = str(run.ranks[0].values.get("name"))
-    peak = next((one.peak_tflops for one in family.socs if one.soc == name), None)
-    half = [lowest[one] for one in ("bfloat16", "float16") if one in lowest]
+    peak = next((soc.peak_tflops for soc in family.socs if soc.soc == name), None)
+    half = [lowest[dtype] for dtype in ("bfloat16", "float16") if dtype in lowest]
     if run.probe == "gemm" and peak and half and min(half) < _PEAK_SHARE * peak:
         return f"Hint: 16-bit products are expected above half of {name}'s peak, {peak:.0f} TFLOPS."
     return ""
@@ -210,21 +214,21 @@ def soak(case: Case) -> Iterator[Finding]:
     run = ran(case, "soak")
     findings = [*failures(run)]
     last: dict[int, float] = {}
-    for one in run.ranks:
-        rates = one.values.get("rates")
+    for result in run.ranks:
+        rates = result.values.get("rates")
         if not isinstance(rates, list) or not rates:
             continue
         series = [float(rate) for rate in rates]
-        last[one.rank] = _mean(series[-_TENTHS:])
-        findings += _throttled(run, one.rank, series)
+        last[result.rank] = _mean(series[-_TENTHS:])
+        findings += _throttled(run, result.rank, series)
     findings += _slow(run, "the last third of the time", "TFLOPS", last)
     yield from findings
     if not findings and run.ranks:
-        rounds = max(int(one.values.get("rounds", 0)) for one in run.ranks)
+        rounds = max(int(result.values.get("rounds", 0)) for result in run.ranks)
         shown = f"{min(last.values()):.4g} to {max(last.values()):.4g} TFLOPS" if last else "none"
         yield note(
             "Devices stay right and fast for minutes",
-            found=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}",
+            observed=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}",
         )
 
 
@@ -235,8 +239,8 @@ def _throttled(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Findin
     if end < _THROTTLED * best:
         yield warning(
             f"soak: rank {rank} gets slower while it works",
-            found=f"{end:.4g} TFLOPS at the end",
-            wanted=f"at least {_THROTTLED:.0%} of its best tenth, {best:.4g} TFLOPS",
+            observed=f"{end:.4g} TFLOPS at the end",
+            required=f"at least {_THROTTLED:.0%} of its best tenth, {best:.4g} TFLOPS",
             because="A device that is too hot, or that may draw less power, lowers its clock.",
             remedy=_BUSY if run.device == "npu" else None,
             ranks=(rank,),

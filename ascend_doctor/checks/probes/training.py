@@ -37,16 +37,16 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
     if findings:
         return
     layouts = _layouts(run.ranks[0])
-    several = sum(one.get("groups", 0) for one in layouts.values())
+    several = sum(layout.get("groups", 0) for layout in layouts.values())
     text = f"{run.where}: {', '.join(layouts)}; {_stack(run)}"
-    used = sum(one.get("bytes", 0) for one in layouts.values())
+    used = sum(layout.get("bytes", 0) for layout in layouts.values())
     if used > 0 and several:
         text += f"; {used / several / _MIB:.0f} MiB of device memory for a group"
     further = run.ranks[0].values.get("group_bytes")
     if isinstance(further, list) and further:
-        taken = ", ".join(f"{one / _MIB:.0f}" for one in further)
+        taken = ", ".join(f"{size / _MIB:.0f}" for size in further)
         text += f"; {taken} MiB for each further group of all ranks (HCCL_BUFFSIZE)"
-    yield note("Megatron's parallel groups are right", found=text)
+    yield note("Megatron's parallel groups are right", observed=text)
 
 
 @check("float64-allreduce", "Sums of float64 reach all ranks", level=3, probe="parallel-groups")
@@ -59,16 +59,17 @@ def float64_allreduce(case: Case) -> Iterator[Finding]:
     summed as float64 are then wrong. float32 and integers are not touched.
     """
     run = ran(case, "parallel-groups")
-    sums = {one.rank: one.values.get("float64_sum") for one in run.ranks}
+    sums = {result.rank: result.values.get("float64_sum") for result in run.ranks}
     if not sums or None in sums.values():
         raise Unknown("the probe parallel-groups did not come as far")
-    wanted = sum(range(1, run.world_size + 1))
-    lost = tuple(rank for rank, value in sums.items() if value != wanted)
+    expected = sum(range(1, run.world_size + 1))
+    lost = tuple(rank for rank, value in sums.items() if value != expected)
     if lost:
         yield warning(
             "An all-reduce of float64 is lost",
-            found=f"sum of rank + 1: {', '.join(f'{sums[one]:g} on rank {one}' for one in lost)}",
-            wanted=f"{wanted} on every rank",
+            observed="sum of rank + 1: "
+            + ", ".join(f"{sums[rank]:g} on rank {rank}" for rank in lost),
+            required=f"{expected} on every rank",
             because="Metrics and counts that are summed as float64 stay what each rank had, and "
             "nothing says so.",
             remedy=Remedy(summary="Sum float32 or int64 tensors instead of float64 ones"),
@@ -112,7 +113,7 @@ def smoke_train(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "smoke-train")
     findings = [*failures(run), *_left_out(run)]
-    for name in dict.fromkeys(name for one in run.ranks for name in _layouts(one)):
+    for name in dict.fromkeys(name for result in run.ranks for name in _layouts(result)):
         findings += _judged(run, name)
     yield from findings
     if findings:
@@ -122,29 +123,29 @@ def smoke_train(case: Case) -> Iterator[Finding]:
         raise Unknown("the probe recorded no layout")
     yield note(
         "A tiny model trains as it should",
-        found=f"{run.where}: {', '.join(layouts)}; losses, modules and gradients as in plain "
+        observed=f"{run.where}: {', '.join(layouts)}; losses, modules and gradients as in plain "
         f"torch in every step; {_kernels(run)}{_stack(run)}",
     )
 
 
 def _kernels(run: ProbeRun) -> str:
     """What computed in bfloat16, and what has not been run."""
-    found: dict[str, str] = {}
-    for one in _layouts(run.ranks[0]).values():
-        found |= one.get("kernels") or {}
+    kernels_used: dict[str, str] = {}
+    for layout in _layouts(run.ranks[0]).values():
+        kernels_used |= layout.get("kernels") or {}
     if missing := run.ranks[0].values.get("not_run"):
         return "".join(f"not run: {name}, {reason}; " for name, reason in missing.items())
-    if not found:
+    if not kernels_used:
         return ""
-    text = ", ".join(f"{what} by {kernel}" for what, kernel in found.items())
-    if "context parallelism" not in found:
+    text = ", ".join(f"{what} by {kernel}" for what, kernel in kernels_used.items())
+    if "context parallelism" not in kernels_used:
         text += "; no context parallelism, which takes an even number of ranks"
     return f"in bfloat16 {text}; "
 
 
 def _layouts(result: ProbeResult) -> Mapping[str, Mapping[str, Any]]:
-    found = result.values.get("layouts")
-    return found if isinstance(found, dict) else {}
+    layouts = result.values.get("layouts")
+    return layouts if isinstance(layouts, dict) else {}
 
 
 def _stack(run: ProbeRun) -> str:
@@ -154,12 +155,12 @@ def _stack(run: ProbeRun) -> str:
 
 def _series(run: ProbeRun, name: str, key: str) -> dict[int, list[float]]:
     """A series of each rank that has one; a NaN or an infinity was recorded as text."""
-    found: dict[int, list[float]] = {}
-    for one in run.ranks:
-        values = _layouts(one).get(name, {}).get(key)
+    series: dict[int, list[float]] = {}
+    for result in run.ranks:
+        values = _layouts(result).get(name, {}).get(key)
         if isinstance(values, list) and values and None not in values:
-            found[one.rank] = [float(value) for value in values]
-    return found
+            series[result.rank] = [float(value) for value in values]
+    return series
 
 
 def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
@@ -169,41 +170,42 @@ def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
     yield from _silent(run, name)
     yield from _narrow(run, name)
     yield from against_reference(
-        run, name, {one.rank: _layouts(one).get(name, {}) for one in run.ranks}
+        run, name, {result.rank: _layouts(result).get(name, {}) for result in run.ranks}
     )
     yield from _unequal(run, name, "losses", "mean loss")
     yield from _unequal(run, name, "grad_norms", "gradient norm")
     yield from _apart(run, name)
     slowest = max(
-        (max(one[1:], default=0.0) for one in _series(run, name, "seconds").values()), default=0
+        (max(seconds[1:], default=0.0) for seconds in _series(run, name, "seconds").values()),
+        default=0,
     )
     if slowest > _SLOW_STEP:
         yield warning(
             f"smoke-train: a step of a tiny model under {name} takes {slowest:.1f} s",
-            found=f"slowest step after the first: {slowest:.1f} s",
-            wanted=f"at most {_SLOW_STEP:.0f} s",
+            observed=f"slowest step after the first: {slowest:.1f} s",
+            required=f"at most {_SLOW_STEP:.0f} s",
         )
 
 
 def _not_finite(run: ProbeRun, name: str) -> Finding | None:
     """The first step in which a loss or a gradient norm is no number, and where it began."""
-    found: dict[tuple[int, str], list[int]] = {}
+    first_steps: dict[tuple[int, str], list[int]] = {}
     for key, what in (("losses", "loss"), ("grad_norms", "gradient norm")):
         for rank, values in _series(run, name, key).items():
-            steps = [number for number, one in enumerate(values, 1) if not math.isfinite(one)]
+            steps = [number for number, value in enumerate(values, 1) if not math.isfinite(value)]
             if steps:
-                found.setdefault((steps[0], what), []).append(rank)
-    if not found:
+                first_steps.setdefault((steps[0], what), []).append(rank)
+    if not first_steps:
         return None
-    (step, what), ranks = min(found.items(), key=lambda item: item[0][0])
-    began = origin({one.rank: _layouts(one).get(name, {}) for one in run.ranks}, step)
+    (step, what), ranks = min(first_steps.items(), key=lambda item: item[0][0])
+    began = origin({result.rank: _layouts(result).get(name, {}) for result in run.ranks}, step)
     where = [] if began and began.ranks else [ranks_text(ranks)]
     where += [began.text] if began else []
     reason = "The same operators and collectives turn a real training into NaN."
     return error(
         f"smoke-train: the {what} is not finite under {name}",
-        found=f"from step {step} on, {'; '.join(where)}",
-        wanted="a finite loss and gradient norm in every step",
+        observed=f"from step {step} on, {'; '.join(where)}",
+        required="a finite loss and gradient norm in every step",
         because=f"{began.because} {reason}".strip() if began else reason,
         ranks=(began and began.ranks) or tuple(ranks),
     )
@@ -214,22 +216,22 @@ def _left_out(run: ProbeRun) -> Iterator[Finding]:
     for name, reason in (run.ranks[0].values.get("left_out") or {}).items() if run.ranks else ():
         yield warning(
             f"smoke-train: {name} was asked for and not trained",
-            found=str(reason),
-            wanted="a layout that can be trained here",
+            observed=str(reason),
+            required="a layout that can be trained here",
         )
 
 
 def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
     """Ranks that ended well and have no metrics for some step."""
-    for one in run.ranks:
-        layout = _layouts(one).get(name, {})
-        steps, wanted = len(layout.get("grad_norms", [])), layout.get("steps", _STEPS)
-        if one.ok and steps < wanted:
+    for result in run.ranks:
+        layout = _layouts(result).get(name, {})
+        steps, expected = len(layout.get("grad_norms", [])), layout.get("steps", _STEPS)
+        if result.ok and steps < expected:
             yield error(
-                f"smoke-train: {steps} of {wanted} steps have metrics under {name}",
-                found=f"loss and gradient norm of {steps} steps on rank {one.rank}",
-                wanted=f"a loss and a gradient norm in each of {wanted} steps",
-                ranks=(one.rank,),
+                f"smoke-train: {steps} of {expected} steps have metrics under {name}",
+                observed=f"loss and gradient norm of {steps} steps on rank {result.rank}",
+                required=f"a loss and a gradient norm in each of {expected} steps",
+                ranks=(result.rank,),
             )
             return
 
@@ -240,17 +242,18 @@ def _narrow(run: ProbeRun, name: str) -> Iterator[Finding]:
         "gradients": "gradients are added up and reduced in",
         "optimizer": "the optimizer updates weights of",
     }
-    for one in run.ranks:
-        dtypes = _layouts(one).get(name, {}).get("dtypes") or {}
+    for result in run.ranks:
+        dtypes = _layouts(result).get(name, {}).get("dtypes") or {}
         for what, text in texts.items():
             other = [dtype for dtype in dtypes.get(what, []) if dtype != "float32"]
             if other:
                 yield error(
                     f"smoke-train: {text} {', '.join(other)} under {name}",
-                    found=f"{', '.join(other)} on rank {one.rank}",
-                    wanted="float32, as grad_reduce_in_fp32 and the distributed optimizer give it",
+                    observed=f"{', '.join(other)} on rank {result.rank}",
+                    required="float32, as grad_reduce_in_fp32 and the distributed optimizer "
+                    "give it",
                     because="Additions that are smaller than a 256th of what is there are lost.",
-                    ranks=(one.rank,),
+                    ranks=(result.rank,),
                 )
                 return
 
@@ -261,30 +264,30 @@ def _unequal(run: ProbeRun, name: str, key: str, what: str) -> Iterator[Finding]
     for number, values in enumerate(zip(*series.values(), strict=False), 1):
         if max(values) - min(values) > _UNEQUAL * max(values):
             by_rank = ", ".join(
-                f"rank {one} {value:.5f}" for one, value in zip(series, values, strict=True)
+                f"rank {rank} {value:.5f}" for rank, value in zip(series, values, strict=True)
             )
             yield error(
                 f"smoke-train: ranks disagree about the {what} of step {number} under {name}",
-                found=by_rank,
-                wanted="the same number on every rank",
+                observed=by_rank,
+                required="the same number on every rank",
                 because="Ranks that should train one model train different ones.",
             )
             return
 
 
 def _apart(run: ProbeRun, name: str) -> Iterator[Finding]:
-    for one in run.ranks:
-        found = _layouts(one).get(name, {}).get("differences") or {}
-        worst = {group: value for group, value in found.items() if float(value) > _UNEQUAL}
+    for result in run.ranks:
+        differences = _layouts(result).get(name, {}).get("differences") or {}
+        worst = {group: value for group, value in differences.items() if float(value) > _UNEQUAL}
         if worst:
             group, value = max(worst.items(), key=lambda item: float(item[1]))
             yield error(
                 f"smoke-train: {group} parallel ranks hold different weights under {name}",
-                found=f"they differ by {float(value):.3g}, seen on rank {one.rank}",
-                wanted="equal weights: what is not sharded over tensor parallel ranks, and all "
+                observed=f"they differ by {float(value):.3g}, seen on rank {result.rank}",
+                required="equal weights: what is not sharded over tensor parallel ranks, and all "
                 "over data parallel ranks",
                 because="Their gradients were not reduced over the group. The loss may even look "
                 "better.",
-                ranks=(one.rank,),
+                ranks=(result.rank,),
             )
             return

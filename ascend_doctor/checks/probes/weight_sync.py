@@ -39,6 +39,6 @@ def weight_sync(case: Case) -> Iterator[Finding]:
         through = _THROUGH.get(str(run.ranks[0].values.get("through")), "an unknown way")
         yield note(
             "Weights reach the rollouts",
-            found=f"{run.world_size - 1} receivers on {run.device}, through {through}, with "
+            observed=f"{run.world_size - 1} receivers on {run.device}, through {through}, with "
             "either side first",
         )

@@ -45,19 +45,19 @@ def cuda_major(case: Case) -> Iterator[Finding]:
     torch = distribution(case, "torch")
     python = case.need(Python)
     major = _major(python, torch)
-    for one in python.distributions:
-        match = _SUFFIX.match(one.name)
+    for package in python.distributions:
+        match = _SUFFIX.match(package.name)
         if match and match["major"] != major:
-            right = one.name.replace(match["major"], major)
+            right = package.name.replace(match["major"], major)
             yield error(
-                f"{one.name} is for CUDA {match['major']}, torch is for CUDA {major}",
-                found=f"{one.name} {one.version}, torch {torch.version}",
-                wanted=right,
+                f"{package.name} is for CUDA {match['major']}, torch is for CUDA {major}",
+                observed=f"{package.name} {package.version}, torch {torch.version}",
+                required=right,
                 because="Libraries of two releases of CUDA in one process end in missing symbols.",
                 remedy=Remedy(
                     summary="Install the package for the CUDA of torch",
                     commands=(
-                        pip(case, "uninstall", "-y", one.name),
+                        pip(case, "uninstall", "-y", package.name),
                         pip(case, "install", right),
                     ),
                 ),

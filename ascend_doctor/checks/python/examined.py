@@ -35,10 +35,10 @@ def name_python(case: Case) -> Iterator[Finding]:
     own = shlex.quote(python.doctor.executable)
     yield (warning if chosen else error)(
         f"{python.executable} has no training package, and the doctor's own environment has",
-        found=f"examined {python.executable}, which "
+        observed=f"examined {python.executable}, which "
         + (f"{python.by} names" if chosen else "PATH has first, for no environment is active")
         + f"; {', '.join(python.doctor.packages)} in the environment of {python.doctor.executable}",
-        wanted="the interpreter that starts the training",
+        required="the interpreter that starts the training",
         because="A verdict on a Python that trains nothing says nothing about the training.",
         remedy=Remedy(
             summary="Name the interpreter that trains",

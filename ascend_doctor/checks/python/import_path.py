@@ -38,8 +38,8 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
     if empty:
         yield warning(
             "PYTHONPATH has an empty entry, which stands for the current folder",
-            found=f"{empty} empty of {len(path.pythonpath)} entries",
-            wanted="no colon at the ends, no two in a row",
+            observed=f"{empty} empty of {len(path.pythonpath)} entries",
+            required="no colon at the ends, no two in a row",
             because="Packages in the folder where the program starts hide installed ones.",
             remedy=remedy,
             refs=(_ENV,),
@@ -48,8 +48,8 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
     if relative:
         yield warning(
             f"PYTHONPATH has relative entries: {', '.join(relative)}",
-            found=", ".join(relative),
-            wanted="full paths",
+            observed=", ".join(relative),
+            required="full paths",
             because="What they name changes with the folder in which the program starts.",
             remedy=remedy,
         )
@@ -57,8 +57,8 @@ def pythonpath_entries(case: Case) -> Iterator[Finding]:
     if absent:
         yield warning(
             f"PYTHONPATH names folders that do not exist: {', '.join(absent)}",
-            found=", ".join(absent),
-            wanted="folders that exist",
+            observed=", ".join(absent),
+            required="folders that exist",
             because="A package that should come from there is taken from elsewhere, or is missing.",
             remedy=remedy,
         )
@@ -82,8 +82,8 @@ def pythonpath_order(case: Case) -> Iterator[Finding]:
             winner = name.copies[0]
             yield warning(
                 f"`import {name.name}` does not take the copy that PYTHONPATH names",
-                found=f"imported: {winner.path}; on PYTHONPATH: {hidden.path}",
-                wanted=f"{hidden.path}",
+                observed=f"imported: {winner.path}; on PYTHONPATH: {hidden.path}",
+                required=f"{hidden.path}",
                 because="The code that runs is not the code that was meant.",
                 remedy=Remedy(summary=f"Uninstall or move away the copy in {winner.path}"),
             )
@@ -115,8 +115,8 @@ def torch_npu_copy(case: Case) -> Iterator[Finding]:
         ):
             yield warning(
                 f"`import {name}` does not take the installed package",
-                found=f"imported: {copies[0].path}; installed in {npu_distribution.location}",
-                wanted=f"the package in {npu_distribution.location}",
+                observed=f"imported: {copies[0].path}; installed in {npu_distribution.location}",
+                required=f"the package in {npu_distribution.location}",
                 because="A source tree has no compiled part: No module named torch_npu._C.",
                 remedy=Remedy(summary=f"Take {copies[0].entry} off the path, or start elsewhere"),
                 refs=("https://github.com/Ascend/pytorch/issues/24",),
@@ -142,13 +142,13 @@ def checkouts(case: Case) -> Iterator[Finding]:
         if git.dirty:
             yield note(
                 f"The checkout of {name.name} has local changes",
-                found=f"{git.root} at {commit}, with changes that are not committed",
+                observed=f"{git.root} at {commit}, with changes that are not committed",
                 because="Another node does not have them.",
             )
         elif git.branch:
             yield note(
                 f"The checkout of {name.name} is on the branch {git.branch}",
-                found=f"{git.root} at {commit}",
+                observed=f"{git.root} at {commit}",
                 because="A branch moves; compare the commit between nodes.",
             )
     if not seen:

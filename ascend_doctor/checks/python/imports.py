@@ -54,7 +54,7 @@ def inspect_env(case: Case) -> Iterator[Finding]:
         versions = [
             f"{name} {module.get('version') or ''}".strip() for name, module in modules.items()
         ]
-        yield note("The packages of the stack can be imported", found=", ".join(versions))
+        yield note("The packages of the stack can be imported", observed=", ".join(versions))
 
 
 def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
@@ -65,8 +65,8 @@ def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     elif torch is not None and without is None:
         yield error(
             f"`import torch` fails, because torch loads its extension and {_reason(torch)}",
-            found=f"{torch.get('outermost')}\ncaused by {torch.get('error')}",
-            wanted="import torch succeeds with the extension it loads",
+            observed=f"{torch.get('outermost')}\ncaused by {torch.get('error')}",
+            required="import torch succeeds with the extension it loads",
             because="Everything that imports torch fails with it, torchrun included. With "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch imports, but there is no NPU.",
             remedy=_remedy(case, torch),
@@ -92,8 +92,8 @@ def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding
     if case.device == "npu" and outcome.get("ok") is True and outcome.get("devices") == 0:
         yield error(
             "torch_npu sees no device",
-            found="torch.npu.device_count() is 0",
-            wanted="the devices of this machine",
+            observed="torch.npu.device_count() is 0",
+            required="the devices of this machine",
             because="The driver is absent or not mounted here, or ASCEND_RT_VISIBLE_DEVICES is "
             "empty or not ascending.",
         )
@@ -104,8 +104,8 @@ def _failure(case: Case, name: str, outcome: dict[str, Any]) -> Finding:
         return _slow_import(name, outcome)
     return error(
         f"`import {name}` fails: {_reason(outcome)}",
-        found="\n".join(str(outcome[key]) for key in ("error", "output") if outcome.get(key)),
-        wanted=f"import {name} succeeds",
+        observed="\n".join(str(outcome[key]) for key in ("error", "output") if outcome.get(key)),
+        required=f"import {name} succeeds",
         because="What is installed but cannot be imported stops a job, or silently switches off "
         "what depends on it.",
         remedy=_remedy(case, outcome),
@@ -120,7 +120,7 @@ def _slow_import(name: str, outcome: dict[str, Any]) -> Finding:
     """An import that took too long: of a busy machine or a slow file system it says nothing bad."""
     return unknown(
         f"Could not tell whether `import {name}` succeeds: it did not end in time",
-        found=str(outcome.get("error")),
+        observed=str(outcome.get("error")),
         because="A busy machine, a slow file system and a hanging import look alike.",
         remedy=Remedy(
             summary="Try again with longer deadlines; if it hangs still, see where",

@@ -137,7 +137,7 @@ def known_warnings(case: Case) -> Iterator[Finding]:
     if not symptoms:
         yield note(
             "Known harmless warnings are folded" if harmless else "Nothing known is warned of",
-            found=", ".join(f"{name} {count}x" for name, count in harmless.most_common()),
+            observed=", ".join(f"{name} {count}x" for name, count in harmless.most_common()),
             because=_list_strange(strange),
         )
 
@@ -149,8 +149,8 @@ def _is_patched(rank: ProbeResult) -> bool:
 def _late(run: ProbeRun, line: str) -> Finding:
     return warning(
         "MindSpeed is at work, and Megatron warns as if it were not",
-        found=f"{run.probe}: {line}",
-        wanted="MindSpeed's stand-ins for apex and Transformer Engine",
+        observed=f"{run.probe}: {line}",
+        required="MindSpeed's stand-ins for apex and Transformer Engine",
         because="megatron.core was imported before MindSpeed could replace these.",
         remedy=Remedy(
             summary="Import mindspeed.megatron_adaptor right after torch_npu, before anything of "

@@ -34,8 +34,8 @@ def torch_importable(case: Case) -> Iterator[Finding]:
         ascend(case)
         yield error(
             "MindSpeed is installed, and torch_npu is not",
-            found="no torch-npu among the installed packages",
-            wanted="the torch_npu that the CANN of this machine is published for",
+            observed="no torch-npu among the installed packages",
+            required="the torch_npu that the CANN of this machine is published for",
             because="MindSpeed imports torch_npu; without it nothing runs on an NPU.",
             remedy=Remedy(
                 summary="Install the torch_npu for your torch and CANN; the matrix lists the pairs",
@@ -47,8 +47,8 @@ def torch_importable(case: Case) -> Iterator[Finding]:
         is_wanted = torch_wanted(python, torch_npu)
         yield error(
             "torch_npu is installed, and torch is not",
-            found=f"torch_npu {torch_npu.version}, no torch",
-            wanted=is_wanted,
+            observed=f"torch_npu {torch_npu.version}, no torch",
+            required=is_wanted,
             because="`import torch_npu` ends with: No module named 'torch'.",
             remedy=Remedy(
                 summary="Install the torch of the same number",
@@ -71,10 +71,10 @@ def _missing_files(case: Case, distribution: Distribution) -> Iterator[Finding]:
         yield error(
             f"{distribution.name} {distribution.version} is listed as installed, and "
             f"`import {module}` cannot work",
-            found=f"{distribution.location}/{module} has no __init__.py"
+            observed=f"{distribution.location}/{module} has no __init__.py"
             if kinds
             else f"no module {module} on the path of {case.need(Python).executable}",
-            wanted=f"the package {module}",
+            required=f"the package {module}",
             because="Its metadata are there and its files are not.",
             remedy=_install_again(case, distribution),
         )
@@ -103,9 +103,9 @@ def package_files(case: Case) -> Iterator[Finding]:
         more = len(distribution.files_missing) - _SHOWN
         yield error(
             f"Files of {distribution.name} {distribution.version} are missing",
-            found=f"gone from {distribution.location}: {shown}"
+            observed=f"gone from {distribution.location}: {shown}"
             + (f" and {more} more" if more > 0 else ""),
-            wanted=f"the {distribution.files_listed} modules and libraries of its RECORD",
+            required=f"the {distribution.files_listed} modules and libraries of its RECORD",
             because="An import or a call ends with ModuleNotFoundError or an attribute error.",
             remedy=_install_again(case, distribution),
             refs=(_RECORD,),

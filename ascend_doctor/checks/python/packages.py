@@ -55,8 +55,8 @@ def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
         if hazard.name in _MINDSPEED:
             yield error(
                 f"{distribution.name} {distribution.version} is a placeholder without the code",
-                found=f"{distribution.name} {distribution.version} in {distribution.location}",
-                wanted="an installation from the git repository",
+                observed=f"{distribution.name} {distribution.version} in {distribution.location}",
+                required="an installation from the git repository",
                 because="pip takes it for the real one, and there is nothing in it to import.",
                 remedy=Remedy(
                     summary=f"Remove it, then install {hazard.want or 'the checkout'} at the "
@@ -79,8 +79,8 @@ def package_namesakes(case: Case) -> Iterator[Finding]:
             want = f"; what you need is {hazard.want}" if hazard.want else ""
             yield warning(
                 f"{distribution.name} {distribution.version} is not what its name suggests",
-                found=f"{distribution.name} {distribution.version}: {hazard.what}{want}",
-                wanted=hazard.want or "not installed",
+                observed=f"{distribution.name} {distribution.version}: {hazard.what}{want}",
+                required=hazard.want or "not installed",
                 because="It can hide the module that is meant, and it does not do its work.",
                 remedy=Remedy(
                     summary="Remove it", commands=(pip(case, "uninstall", "-y", distribution.name),)
@@ -120,11 +120,11 @@ def nvidia_te_present(case: Case) -> Iterator[Finding]:
         f"NVIDIA's Transformer Engine is installed: {titled}"
         if certain
         else f"A Transformer Engine is installed, and whose it is could not be told: {titled}",
-        found="; ".join(
+        observed="; ".join(
             f"{distribution.name} {distribution.version} in {distribution.location}"
             for distribution in distributions
         ),
-        wanted="not installed, or TransformerEngineNPU alone",
+        required="not installed, or TransformerEngineNPU alone",
         because="Importing MindSpeed fails while it looks for CUDA libraries.",
         remedy=Remedy(
             summary="Remove it" if certain else "Remove it if it is NVIDIA's",
@@ -152,8 +152,8 @@ def cuda_packages(case: Case) -> Iterator[Finding]:
         if name != "apex" or distribution.version.startswith("0.1"):
             yield warning(
                 f"{name} {distribution.version} is a package for CUDA",
-                found=f"{name} {distribution.version} in {distribution.location}",
-                wanted="not installed",
+                observed=f"{name} {distribution.version} in {distribution.location}",
+                required="not installed",
                 because="Programs that find it call CUDA code, which an NPU does not run.",
                 remedy=Remedy(summary="Remove it", commands=(pip(case, "uninstall", "-y", name),)),
                 refs=("https://github.com/modelscope/ms-swift/issues/6968",),
@@ -199,8 +199,8 @@ def declared_requirements(case: Case) -> Iterator[Finding]:
             here = ", ".join(_here(python, asked) for asked in broken)
             yield warning(
                 f"{name.name} {name.version} declares other versions than those installed: {here}",
-                found=here,
-                wanted="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
+                observed=here,
+                required="; ".join(f"{asked.name}{asked.specifier}" for asked in broken),
                 because=f"{name.name} was not made for these versions.",
                 remedy=Remedy(
                     summary="Choose versions that both sides allow; pip shows all conflicts",
@@ -249,7 +249,7 @@ def python_requires(case: Case) -> Iterator[Finding]:
         if not taken:
             yield warning(
                 f"{distribution.name} {distribution.version} does not take Python {python.version}",
-                found=f"Python {python.version}",
-                wanted=f"Python {distribution.requires_python}",
+                observed=f"Python {python.version}",
+                required=f"Python {distribution.requires_python}",
                 because="It was not made for this Python and may fail at import.",
             )

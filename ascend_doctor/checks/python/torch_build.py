@@ -29,8 +29,8 @@ def torch_npu_base_mismatch(case: Case) -> Iterator[Finding]:
     if not same:
         yield error(
             f"torch {torch.version} does not go with torch_npu {torch_npu.version}",
-            found=f"torch {torch.version}, torch_npu {torch_npu.version}",
-            wanted="the same first three numbers",
+            observed=f"torch {torch.version}, torch_npu {torch_npu.version}",
+            required="the same first three numbers",
             because="Importing torch_npu ends with undefined symbols, or crashes.",
             remedy=torch_pair(case),
             refs=(_SETUP, "https://github.com/Ascend/pytorch/issues/35"),
@@ -54,8 +54,8 @@ def torch_x86_not_cpu(case: Case) -> Iterator[Finding]:
     if base and not is_in_range(torch.version, is_wanted.removeprefix("torch")):
         yield error(
             f"torch {torch.version} is not the +cpu build that torch_npu {torch_npu.version} needs",
-            found=f"torch {torch.version}",
-            wanted=is_wanted,
+            observed=f"torch {torch.version}",
+            required=is_wanted,
             because="On x86_64 the plain wheel of this number is a CUDA build.",
             remedy=torch_pair(case),
             refs=(_SETUP,),
@@ -77,8 +77,8 @@ def torch_cuda_build(case: Case) -> Iterator[Finding]:
         return
     yield (warning if case.device == "cpu" else error)(
         f"torch {torch.version} is built for {built_for}, beside torch_npu",
-        found=f"torch {torch.version}, built for {built_for}",
-        wanted="a CPU build of torch",
+        observed=f"torch {torch.version}, built for {built_for}",
+        required="a CPU build of torch",
         because="torch_npu refuses to share a process with another accelerator.",
         remedy=torch_pair(case),
         refs=("Ascend/pytorch@v26.1.0-pytorch2.7.1:setup.py",),
@@ -117,7 +117,8 @@ def torch_python(case: Case) -> Iterator[Finding]:
         have = unfit[0].have
         yield (note if allowed else warning)(
             f"Python {have} is not in the table of torch_npu {torch_npu.version}",
-            found=f"Python {have}; the table has {'; '.join(one.wanted for one in unfit)}",
+            observed=f"Python {have}; the table has "
+            + "; ".join(relation.wanted for relation in unfit),
             because=" ".join(relation.need.because for relation in unfit),
             refs=tuple(ref for relation in unfit for ref in relation.refs),
         )
@@ -137,8 +138,8 @@ def torch_npu_arch(case: Case) -> Iterator[Finding]:
     if native.machine != host.arch:
         yield error(
             f"torch_npu is built for {native.machine}, this machine is {host.arch}",
-            found=f"{native.torch_npu}: {native.machine}",
-            wanted=host.arch,
+            observed=f"{native.torch_npu}: {native.machine}",
+            required=host.arch,
             because="Its files cannot be loaded.",
             remedy=Remedy(summary=f"Make the environment anew on {host.arch}"),
         )

@@ -131,8 +131,8 @@ def torch_npu_libraries(case: Case) -> Iterator[Finding]:
         yield error(
             f"`{statement(case)}` will fail: {len(missing)} "
             f"{of}librar{'y is' if len(missing) == 1 else 'ies are'} not found",
-            found=f"not found: {names}",
-            wanted="the loader finds each of them",
+            observed=f"not found: {names}",
+            required="the loader finds each of them",
             because="The message names only one of them, as in: "
             f"{missing[0].name}: cannot open shared object file.",
             remedy=_bring(case, [needed.name for needed in missing]),
@@ -183,8 +183,8 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
         )
         yield error(
             "`import torch` itself will fail, because it imports torch_npu automatically",
-            found=f"{_AUTOLOAD} is {variable(case, _AUTOLOAD) or 'unset'}; torch_npu {lacks}",
-            wanted="torch_npu can be imported, or its automatic import is off",
+            observed=f"{_AUTOLOAD} is {variable(case, _AUTOLOAD) or 'unset'}; torch_npu {lacks}",
+            required="torch_npu can be imported, or its automatic import is off",
             because="The message will be: Failed to load the backend extension: torch_npu. "
             "The real reason stands above it in the traceback.",
             remedy=Remedy(
@@ -217,8 +217,8 @@ def driver_library(case: Case) -> Iterator[Finding]:
             raise NotApplicable("container-driver looks for it in a container")
         yield error(
             "The driver's library libascend_hal.so is not on the loader's path",
-            found="libascend_hal.so: not found",
-            wanted=f"found in a folder below {_lib64(driver)}",
+            observed="libascend_hal.so: not found",
+            required=f"found in a folder below {_lib64(driver)}",
             because="Without it CANN cannot start and no NPU can be used.",
             remedy=_driver_folders(case),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),
@@ -228,8 +228,8 @@ def driver_library(case: Case) -> Iterator[Finding]:
     if any(library.name == _C_SEC and library.path is None for library in libraries):
         yield warning(
             f"The driver's library {_C_SEC} is not on the loader's path",
-            found=f"{_C_SEC}: not found; libascend_hal.so: {native.hal.path}",
-            wanted=f"found in {_lib64(case.facts.driver)}/common",
+            observed=f"{_C_SEC}: not found; libascend_hal.so: {native.hal.path}",
+            required=f"found in {_lib64(case.facts.driver)}/common",
             because="npu-smi and other tools of the driver cannot start without it.",
             remedy=_driver_folders(case),
             refs=("https://github.com/vllm-project/vllm-ascend/issues/1440",),

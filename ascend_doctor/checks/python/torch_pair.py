@@ -38,8 +38,8 @@ def torch_pair(case: Case) -> Iterator[Finding]:
     if leading(ours, _THREE) != leading(other, _THREE):
         yield error(
             f"torch {ours} was imported with torch_npu {other}",
-            found=f"torch {torch.get('file')}; torch_npu {modules['torch_npu'].get('file')}",
-            wanted="the same three numbers",
+            observed=f"torch {torch.get('file')}; torch_npu {modules['torch_npu'].get('file')}",
+            required="the same three numbers",
             because="torch_npu is compiled against one torch: missing symbols, or wrong behaviour.",
             remedy=remedy(case) if case.facts.python else None,
         )

@@ -46,8 +46,8 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
         yield error(
             f"`{statement(case)}` will fail: {cann} is too old for torch_npu "
             f"{torch_npu.version}, or two releases are mixed",
-            found=_list_symbols(missing),
-            wanted="no undefined symbols",
+            observed=_list_symbols(missing),
+            required="no undefined symbols",
             because="torch_npu was built against a CANN that has these functions.",
             remedy=Remedy(
                 summary="Install the CANN release that belongs to this torch_npu, or the torch_npu "
@@ -60,7 +60,7 @@ def torch_npu_cann_symbols(case: Case) -> Iterator[Finding]:
         yield warning(
             f"torch_npu needs {quantity(len(unowned), 'function')} that no library on the loader's "
             "path has",
-            found=_list_symbols(unowned),
+            observed=_list_symbols(unowned),
             because="Whose they are could not be told; the import may end with undefined symbol.",
         )
 
@@ -86,8 +86,8 @@ def torch_npu_torch_symbols(case: Case) -> Iterator[Finding]:
         yield error(
             f"`{statement(case)}` will fail: torch_npu {torch_npu.version} was not built for "
             f"torch {torch.version}",
-            found=_list_symbols(missing),
-            wanted="no undefined symbols",
+            observed=_list_symbols(missing),
+            required="no undefined symbols",
             because="The libraries of torch lack functions that torch_npu calls.",
             remedy=torch_pair(case),
             refs=("https://github.com/Ascend/pytorch/issues/35",),

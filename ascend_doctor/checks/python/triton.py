@@ -38,8 +38,8 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
     if ascend is None:
         yield warning(
             f"triton {triton.version} is installed without triton-ascend",
-            found=f"triton {triton.version}",
-            wanted="triton-ascend, or no triton",
+            observed=f"triton {triton.version}",
+            required="triton-ascend, or no triton",
             because="It has no driver for NPUs: kernels fail with 0 active drivers.",
             remedy=Remedy(
                 summary="Remove it, or put triton-ascend in its place",
@@ -62,8 +62,8 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
             f"triton {triton.version} is installed beside triton-ascend {ascend.version}"
             if alone
             else f"triton {triton.version} has overwritten triton-ascend {ascend.version}",
-            found=f"both; the folder triton says {seen or 'no version'}",
-            wanted="triton-ascend alone" if alone else "triton-ascend installed after triton",
+            observed=f"both; the folder triton says {seen or 'no version'}",
+            required="triton-ascend alone" if alone else "triton-ascend installed after triton",
             because="Both write into the folder triton; kernels fail with 0 active drivers.",
             remedy=repair,
             refs=(_FAQ, "https://github.com/triton-lang/triton-ascend/issues/306"),
@@ -72,7 +72,7 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
         yield note(
             f"triton {triton.version} and triton-ascend {ascend.version} share a folder; "
             "the last one installed wins",
-            found="which one was last could not be told from the files",
+            observed="which one was last could not be told from the files",
             refs=(_FAQ,),
         )
 
@@ -99,8 +99,8 @@ def triton_cann(case: Case) -> Iterator[Finding]:
         if relation.fit in ("doubt", "bad"):
             yield warning(
                 f"triton-ascend {triton.version} is for CANN {relation.wanted}, in use is {cann}",
-                found=f"CANN {cann}",
-                wanted=f"CANN {relation.wanted}",
+                observed=f"CANN {cann}",
+                required=f"CANN {relation.wanted}",
                 because=relation.need.because
                 or "Kernels are compiled by CANN; another release may refuse them.",
                 refs=relation.refs,
@@ -120,8 +120,8 @@ def triton_two_drivers(case: Case) -> Iterator[Finding]:
     if value == "1":
         yield warning(
             "TORCH_TRANSFER_TO_NPU=1 makes Triton see two drivers",
-            found="TORCH_TRANSFER_TO_NPU=1, and triton-ascend is installed",
-            wanted="unset where Triton is used",
+            observed="TORCH_TRANSFER_TO_NPU=1, and triton-ascend is installed",
+            required="unset where Triton is used",
             because="Triton stops with: 2 active drivers. There should only be one.",
             remedy=Remedy(summary="Unset it", commands=("unset TORCH_TRANSFER_TO_NPU",)),
             refs=("https://github.com/flagos-ai/FlagTree/issues/1022",),
@@ -141,8 +141,8 @@ def triton_machine(case: Case) -> Iterator[Finding]:
             yield warning(
                 f"triton-ascend {triton.version} is made for {relation.need.component} "
                 f"{relation.wanted}, here is {relation.have}",
-                found=f"{relation.need.component} {relation.have}",
-                wanted=f"{relation.need.component} {relation.wanted}",
+                observed=f"{relation.need.component} {relation.have}",
+                required=f"{relation.need.component} {relation.wanted}",
                 because=relation.need.because,
                 refs=relation.refs,
             )

@@ -48,15 +48,15 @@ def framework_imports(case: Case) -> Iterator[Finding]:
         if outcome.get("error"):
             finding = error(
                 f"{name} cannot import its Megatron side",
-                found=story(outcome),
-                wanted="an import without an error",
+                observed=story(outcome),
+                required="an import without an error",
                 because="A training with it ends at its start.",
             )
             yield finding if case.device != "cpu" else _weaker(finding)
         else:
             good.append(str(outcome.get("version") or name))
     if good:
-        yield note("The frameworks import their Megatron side", found=", ".join(good))
+        yield note("The frameworks import their Megatron side", observed=", ".join(good))
 
 
 def _weaker(finding: Finding) -> Finding:
@@ -79,8 +79,8 @@ def framework_order(case: Case) -> Iterator[Finding]:
             if wrong:
                 yield error(
                     f"{name} imports Megatron before MindSpeed",
-                    found=wrong,
-                    wanted="MindSpeed first",
+                    observed=wrong,
+                    required="MindSpeed first",
                     because=LATE,
                     remedy=ORDER,
                 )
@@ -103,8 +103,9 @@ def registry(case: Case) -> Iterator[Finding]:
     if case_of_registry.get("order"):
         yield warning(
             "twinkle imports Megatron where it only names a model type",
-            found=f"megatron.core was imported first at {case_of_registry['order']['stack'][-1]}",
-            wanted="no import of megatron.core",
+            observed="megatron.core was imported first at "
+            f"{case_of_registry['order']['stack'][-1]}",
+            required="no import of megatron.core",
             because="MindSpeed then comes too late.",
         )
 
@@ -126,8 +127,8 @@ def fla_owner(case: Case) -> Iterator[Finding]:
     if len(set(owners.values())) > 1:
         yield warning(
             "MindSpeed replaces chunk_gated_delta_rule of flash-linear-attention",
-            found="; ".join(f"{when}: {owner}" for when, owner in owners.items()),
-            wanted="the same function all the time",
+            observed="; ".join(f"{when}: {owner}" for when, owner in owners.items()),
+            required="the same function all the time",
             because="Which kernels run depends on who was imported first.",
             refs=(_TRITON_ASCEND,),
         )

@@ -33,18 +33,18 @@ def _judge_expectation(
         except Unknown as reason:
             yield unknown(
                 f"Could not tell whether {expectation.text}",
-                found=str(reason),
+                observed=str(reason),
                 because=_CONTRACT,
                 needs="root" if isinstance(reason, NeedsRoot) else "",
             )
             continue
         if met:
-            yield note(f"As expected, {expectation.text}", found=observed)
+            yield note(f"As expected, {expectation.text}", observed=observed)
         else:
             yield error(
                 f"Expected {expectation.text}, found {observed}",
-                found=observed,
-                wanted=expectation.text,
+                observed=observed,
+                required=expectation.text,
                 because=_CONTRACT,
                 remedy=remedy,
             )
@@ -131,7 +131,7 @@ def _soc(case: Case, expectation: Expectation) -> _Seen:
     value = "ascend" + expectation.value.lower().removeprefix("ascend")
     try:
         chips = family(case)
-        if value in {one.id for one in case.catalog.families}:
+        if value in {family.id for family in case.catalog.families}:
             return chips.title, (chips.id == value) == positive
         names = soc.names(case)
     except NotApplicable as reason:
@@ -228,10 +228,10 @@ def _present(case: Case, key: str) -> str:
         driver = case.need(Driver)
         if driver.firmware_version is None:
             npus = case.facts.npus
-            told = {board.firmware_version for board in npus.boards} - {None} if npus else set()
-            if len(told) != 1:
+            firmware = {board.firmware_version for board in npus.boards} - {None} if npus else set()
+            if len(firmware) != 1:
                 raise Unknown("the firmware's version could not be told")
-            return str(told.pop())
+            return str(firmware.pop())
         return driver.firmware_version
     if key == "nnal":
         versions = {nnal.version for nnal in case.need(Cann).nnal}

@@ -41,19 +41,21 @@ def framework_stack(case: Case) -> Iterator[Finding]:
         if row is None:
             yield unknown(
                 f"No table has {name} {distribution.version}",
-                found=f"{name} {distribution.version}",
+                observed=f"{name} {distribution.version}",
                 because="What its documents name is not known.",
             )
             continue
         found_out = [_difference(case, need) for need in row.requires]
-        other = [one for one in found_out if isinstance(one, matrix_fit.Relation)]
+        other = [relation for relation in found_out if isinstance(relation, matrix_fit.Relation)]
         untold = dict.fromkeys(text for text in found_out if isinstance(text, str))
         if other:
             yield warning(
                 f"{name} {distribution.version} is documented with other versions: "
                 + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
-                found=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
-                wanted=", ".join(
+                observed=", ".join(
+                    f"{relation.need.component} {relation.have}" for relation in other
+                ),
+                required=", ".join(
                     f"{relation.need.component} {relation.wanted}" for relation in other
                 ),
                 because="This set is not the one of its documents; that it works is not reported.",
@@ -67,7 +69,7 @@ def framework_stack(case: Case) -> Iterator[Finding]:
             yield unknown(
                 f"Whether this is the stack that {name} {distribution.version} documents could "
                 "not be told in full",
-                found="; ".join(untold),
+                observed="; ".join(untold),
             )
     if not there:
         raise NotApplicable("no framework of the matrix is installed")
@@ -99,8 +101,8 @@ def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
     numpy = find_distribution(case, "numpy")
     yield warning(
         f"twinkle-kit {twinkle.version} and MindSpeed require different releases of NumPy",
-        found=f"numpy {numpy.version if numpy else 'not installed'}",
-        wanted="numpy >=2.0.0,<2.3.0 for twinkle-kit, <=1.26.0 for MindSpeed",
+        observed=f"numpy {numpy.version if numpy else 'not installed'}",
+        required="numpy >=2.0.0,<2.3.0 for twinkle-kit, <=1.26.0 for MindSpeed",
         because="No release satisfies both; one of the two runs outside of what it declares.",
         refs=(
             "Ascend/MindSpeed@core_r0.15.3:requirements.txt",

@@ -49,9 +49,9 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
     if row is not None and _of_megatron(case):
         yield warning(
             f"Megatron-core {version} has no gated delta net, and {_NAME} is not 0",
-            found=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
+            observed=f"{_NAME} is {variable(case, _NAME) or 'unset, which means 1'}; "
             f"mcore-bridge {bridge.version}",
-            wanted=f"{_NAME}=0, or Megatron-core 0.16.0 or newer",
+            required=f"{_NAME}=0, or Megatron-core 0.16.0 or newer",
             because=f"No module named megatron.core.ssm.gated_delta_net. {_ONLY}",
             remedy=Remedy(
                 summary="For such a model, choose the implementation of transformers",
@@ -76,8 +76,8 @@ def gdn_env_old_name(case: Case) -> Iterator[Finding]:
     if _is_set(case, ignored) and not _is_set(case, read):
         yield warning(
             f"{ignored} is set, but ms-swift {swift.version} reads {read}",
-            found=f"{ignored} is set, {read} is not",
-            wanted=read,
+            observed=f"{ignored} is set, {read} is not",
+            required=read,
             because=f"The value is ignored. ms-swift: {reads.text}",
             remedy=Remedy(
                 summary="Use the other name",
@@ -114,9 +114,9 @@ def gdn_one_on_npu_old_bridge(case: Case) -> Iterator[Finding]:
         bridge = distribution(case, "mcore-bridge")
         yield warning(
             f"mcore-bridge {bridge.version} cannot load Megatron's gated delta net on NPUs",
-            found=f"mcore-bridge {bridge.version}, "
+            observed=f"mcore-bridge {bridge.version}, "
             f"{_NAME} {variable(case, _NAME) or 'unset, which means 1'}",
-            wanted=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
+            required=f"mcore-bridge 1.4.2 or newer, or {_NAME}=0",
             because=f"{row.text} {_ONLY}",
             remedy=Remedy(
                 summary="Upgrade it",
@@ -134,8 +134,8 @@ def qwen3_next_bridge_bug(case: Case) -> Iterator[Finding]:
         bridge = distribution(case, "mcore-bridge")
         yield warning(
             f"mcore-bridge {bridge.version} fails on Qwen3-Next without packing",
-            found=f"mcore-bridge {bridge.version}",
-            wanted="mcore-bridge 1.2.3, or 1.3.0 and newer",
+            observed=f"mcore-bridge {bridge.version}",
+            required="mcore-bridge 1.2.3, or 1.3.0 and newer",
             because=f"{row.text} This concerns Qwen3-Next only.",
             remedy=Remedy(
                 summary="Upgrade it",
@@ -164,8 +164,8 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
     npu_only(case)
     swift = distribution(case, "ms-swift")
     for identity, (module, attribute) in _PATCHES.items():
-        found = _of(case, "ms-swift", identity)
-        if found is not None:
+        affected = _of(case, "ms-swift", identity)
+        if affected is not None:
             row = mindspeed(case)
             if attribute not in row.attributes:
                 raise Unknown(f"whether MindSpeed {row.version} has {module} is not known")
@@ -173,15 +173,15 @@ def swift_fla_patch_missing(case: Case) -> Iterator[Finding]:
                 yield warning(
                     f"ms-swift {swift.version} looks for {module}, which MindSpeed {row.version} "
                     "does not have",
-                    found=f"MindSpeed {row.version}",
-                    wanted=f"a branch with {module}, or ms-swift 4.4.2 or newer",
+                    observed=f"MindSpeed {row.version}",
+                    required=f"a branch with {module}, or ms-swift 4.4.2 or newer",
                     because=f"The kernels are not patched in. {_ONLY}",
                     remedy=Remedy(
                         summary="For such a model take ms-swift 4.4.2 or newer, with the stack "
                         "that belongs to it",
                         commands=("ascend-doctor matrix show ms-swift",),
                     ),
-                    refs=(*matrix_fit.refs(found.sources), *matrix_fit.refs(row.sources)),
+                    refs=(*matrix_fit.refs(affected.sources), *matrix_fit.refs(row.sources)),
                 )
             return
     raise NotApplicable(f"ms-swift {swift.version} does not look there")

@@ -51,8 +51,8 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
         yield (error if known else warning)(
             f"Two Megatrons are mixed: megatron.core is {_number(taken)}, "
             f"megatron.{part} is {_number(other)}",
-            found=f"megatron.core from {taken.path}; megatron.{part} from {other.path}",
-            wanted="both from one tree",
+            observed=f"megatron.core from {taken.path}; megatron.{part} from {other.path}",
+            required="both from one tree",
             because="Functions of one release are called with the arguments of another.",
             remedy=_one_tree(case, other),
             refs=(_TWO,),
@@ -66,8 +66,8 @@ def megatron_two_copies(case: Case) -> Iterator[Finding]:
                 if len(versions) > 1
                 else "both are of one release"
             ),
-            found="; ".join(_title(tree) for tree in trees),
-            wanted="one",
+            observed="; ".join(_title(tree) for tree in trees),
+            required="one",
             because="Which one is imported depends on the order of the path, and tools that read "
             "package metadata see the other.",
             remedy=_one_tree(case, taken),
@@ -113,8 +113,8 @@ def megatron_path(case: Case) -> Iterator[Finding]:
     except NotApplicable:
         yield warning(
             "MEGATRON_LM_PATH is set, and no Megatron can be imported",
-            found=f"MEGATRON_LM_PATH={value}; no folder of Python's path has megatron/core",
-            wanted="that tree, on PYTHONPATH",
+            observed=f"MEGATRON_LM_PATH={value}; no folder of Python's path has megatron/core",
+            required="that tree, on PYTHONPATH",
             because="The framework looks for megatron.core there.",
             remedy=_clone(case),
             refs=(_SWIFT_DOC,),
@@ -123,8 +123,8 @@ def megatron_path(case: Case) -> Iterator[Finding]:
     if not f"{taken.path}/".startswith(f"{value.rstrip('/')}/"):
         yield warning(
             "MEGATRON_LM_PATH names another Megatron than the one that is imported",
-            found=f"MEGATRON_LM_PATH={value}; megatron.core comes from {taken.path}",
-            wanted="the same tree",
+            observed=f"MEGATRON_LM_PATH={value}; megatron.core comes from {taken.path}",
+            required="the same tree",
             because="The framework and MindSpeed work on different trees.",
             remedy=Remedy(
                 summary="Put that tree in front of PYTHONPATH, or set the variable to the tree "
@@ -152,8 +152,8 @@ def megatron_training(case: Case) -> Iterator[Finding]:
     ):
         yield warning(
             "megatron.training is missing: only megatron.core is installed",
-            found="; ".join(f"{copy.path}: {', '.join(copy.parts)}" for copy in package_copies),
-            wanted="a Megatron-LM checkout on PYTHONPATH",
+            observed="; ".join(f"{copy.path}: {', '.join(copy.parts)}" for copy in package_copies),
+            required="a Megatron-LM checkout on PYTHONPATH",
             because="MindSpeed-LLM and scripts that use megatron.training fail at import.",
             remedy=_clone(case),
             refs=("https://github.com/NVIDIA/Megatron-LM/issues/870",),
@@ -187,8 +187,8 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
         release = taken.versions.get("core")
         yield warning(
             "MindSpeed is not installed",
-            found="Megatron without mindspeed and megatron_adaptor",
-            wanted="MindSpeed at the branch that fits this Megatron",
+            observed="Megatron without mindspeed and megatron_adaptor",
+            required="MindSpeed at the branch that fits this Megatron",
             because="Without it Megatron asks for CUDA.",
             remedy=Remedy(
                 summary="Install MindSpeed from its git repository, not from PyPI; setup builds "

@@ -52,7 +52,7 @@ def schedule(case: Case) -> Iterator[Finding]:
         refused = [name for name, taken in plans.items() if taken is False]
         yield note(
             "Megatron's scheduler takes the plans that it should",
-            found=f"{len(plans)} plans tried; refused: {', '.join(refused)}",
+            observed=f"{len(plans)} plans tried; refused: {', '.join(refused)}",
         )
 
 
@@ -74,7 +74,7 @@ def sample_collection(case: Case) -> Iterator[Finding]:
             for name, value in values.items()
             if isinstance(value, dict) and "samples" in value
         ]
-        yield note("Results of a batch are collected once", found=", ".join(missing))
+        yield note("Results of a batch are collected once", observed=", ".join(missing))
 
 
 @check("peft-on-megatron", "LoRA from peft on a layer of Megatron runs", level=1, probe=_PROBE)
@@ -91,21 +91,21 @@ def peft_on_megatron(case: Case) -> Iterator[Finding]:
     if peft.get("broken"):
         raise Unknown(f"peft cannot be imported: {peft['broken']}")
     if not peft["error"]:
-        yield note("peft's own layers for Megatron work", found=f"peft {peft['version']}")
+        yield note("peft's own layers for Megatron work", observed=f"peft {peft['version']}")
         return
     bridged = case.facts.python is not None and find_distribution(case, "mcore-bridge") is not None
     observed = f"peft {peft['version']}: {peft['error']}"
     if bridged:
         yield note(
             "peft's own layers for Megatron do not work; mcore-bridge has its own",
-            found=observed,
+            observed=observed,
             refs=_DISPATCH,
         )
     else:
         yield warning(
             "peft's own layers for Megatron do not work",
-            found=observed,
-            wanted="layers that take the pair which a parallel linear layer returns",
+            observed=observed,
+            required="layers that take the pair which a parallel linear layer returns",
             because="Only programs that give LoraConfig a megatron_config use them.",
             remedy=Remedy(summary="Use the LoraParallelLinear of mcore-bridge"),
             refs=_DISPATCH,

@@ -56,8 +56,8 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
     if other != core:
         yield error(
             "megatron.core and megatron.training come from two trees",
-            found=f"megatron.core from {core}; megatron.training from {other}",
-            wanted="both from one tree",
+            observed=f"megatron.core from {core}; megatron.training from {other}",
+            required="both from one tree",
             because="Functions of one release are called with the arguments of another.",
             remedy=_prepend(other),
             refs=(_TWO,),
@@ -65,24 +65,24 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
     elif len(values["copies"]) > 1:
         yield warning(
             f"{len(values['copies'])} copies of megatron.core are on the path",
-            found="; ".join(f"{copy['version']} in {copy['path']}" for copy in values["copies"]),
-            wanted="one",
+            observed="; ".join(f"{copy['version']} in {copy['path']}" for copy in values["copies"]),
+            required="one",
             because="Which one is imported depends on the order of the path.",
             refs=(_TWO,),
         )
     if values["distributions"] and version not in values["distributions"]:
         yield warning(
             f"pip knows megatron-core {', '.join(values['distributions'])}; imported is {version}",
-            found=f"megatron.core {version} in {core}",
-            wanted="one version",
+            observed=f"megatron.core {version} in {core}",
+            required="one version",
             because="Tools that read package metadata take another release for the one that runs.",
         )
     named = str(values["named"]).rstrip("/")
     if named and core != named:
         yield warning(
             "MEGATRON_LM_PATH names another tree than the one that is imported",
-            found=f"MEGATRON_LM_PATH={named}; megatron.core comes from {core}",
-            wanted="the same tree",
+            observed=f"MEGATRON_LM_PATH={named}; megatron.core comes from {core}",
+            required="the same tree",
             because="The framework and MindSpeed work on different trees.",
             remedy=_prepend(named),
         )
@@ -129,10 +129,10 @@ def api_drift(case: Case) -> Iterator[Finding]:
             yield error(
                 f"{_last(function.name)} of this Megatron-core {version} does not take "
                 + ", ".join(missing),
-                found=f"{function.name}({', '.join(has)})"
+                observed=f"{function.name}({', '.join(has)})"
                 if has
                 else f"there is no {function.name}",
-                wanted=f"as in release {version}",
+                required=f"as in release {version}",
                 because="Frameworks that are made for this release call it so: TypeError.",
                 remedy=Remedy(summary="Check the tree out again at its release"),
             )
@@ -141,8 +141,8 @@ def api_drift(case: Case) -> Iterator[Finding]:
             clean = False
             yield warning(
                 f"{_last(function.name)} takes more than release {version}: {', '.join(new)}",
-                found=", ".join(new),
-                wanted=f"as in release {version}",
+                observed=", ".join(new),
+                required=f"as in release {version}",
                 because="The tree was changed, or is between two releases.",
             )
     calls = values["callers"]
@@ -152,7 +152,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
     if clean:
         yield note(
             "Megatron's functions take what its release takes",
-            found=f"{len(values['api'])} functions of megatron.core {version}; "
+            observed=f"{len(values['api'])} functions of megatron.core {version}; "
             f"calls read in: {', '.join(values['searched']) or 'no framework'}",
             because=f"Other releases take {', '.join(unused)} as well." if unused else "",
         )
@@ -174,8 +174,8 @@ def _refusal(version: str, calls: list[dict[str, Any]]) -> Finding:
     more = len(calls) - len(shown)
     return warning(
         f"Frameworks call Megatron-core {version} with keywords that it does not take",
-        found="\n".join([*shown, *([f"and {more} more"] if more else [])]),
-        wanted="keywords that are parameters",
+        observed="\n".join([*shown, *([f"and {more} more"] if more else [])]),
+        required="keywords that are parameters",
         because="TypeError: unexpected keyword argument, unless the call is guarded by a version.",
         remedy=Remedy(summary="Move the framework or Megatron-LM to releases that fit"),
     )
@@ -198,9 +198,9 @@ def gdn(case: Case) -> Iterator[Finding]:
     if native and not row["megatron"]:
         yield (warning if value is None else error)(
             "USE_MCORE_GDN asks for Megatron's gated delta net, and there is none",
-            found=f"USE_MCORE_GDN is {'unset, which means 1' if value is None else value}; no "
+            observed=f"USE_MCORE_GDN is {'unset, which means 1' if value is None else value}; no "
             "megatron.core.ssm.gated_delta_net",
-            wanted="USE_MCORE_GDN=0, or Megatron-core 0.16.0 or newer",
+            required="USE_MCORE_GDN=0, or Megatron-core 0.16.0 or newer",
             because="Such models fail at import. Others do not care.",
             remedy=Remedy(
                 summary="Choose the implementation of transformers",
@@ -210,14 +210,14 @@ def gdn(case: Case) -> Iterator[Finding]:
     elif native and not row["fla"]:
         yield warning(
             "Megatron's gated delta net needs flash-linear-attention",
-            found="no module fla",
-            wanted="flash-linear-attention",
+            observed="no module fla",
+            required="flash-linear-attention",
             because="FLA is not installed: ImportError for such models.",
         )
     elif not native and whole and row["fla"]:
         yield note(
             "Megatron's own gated delta net is there and not asked for",
-            found=f"USE_MCORE_GDN={value}",
+            observed=f"USE_MCORE_GDN={value}",
             because="That of transformers runs whole on every tensor parallel rank.",
         )
 
@@ -237,8 +237,8 @@ def gdn_mask(case: Case) -> Iterator[Finding]:
     if not row["bridge_masks"]:
         yield warning(
             "mcore-bridge derives the padding of gated delta nets from the attention mask",
-            found="no attention_mask_2d in its source",
-            wanted="mcore-bridge 1.2.1 or newer",
+            observed="no attention_mask_2d in its source",
+            required="mcore-bridge 1.2.1 or newer",
             because="On NPUs the attention mask does not hold the padding. Models such as Qwen3.5 "
             "fail without padding_free.",
             remedy=Remedy(summary="Upgrade mcore-bridge, or train with padding_free=True"),

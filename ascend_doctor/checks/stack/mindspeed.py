@@ -47,8 +47,8 @@ def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
         branch = next(names(git), "this branch")
         yield error(
             f"MindSpeed {branch} is for Megatron-core {required_line}, imported is {version}",
-            found=f"megatron.core {version} in {core(case).path}",
-            wanted=f"Megatron-core {required_line}",
+            observed=f"megatron.core {version} in {core(case).path}",
+            required=f"Megatron-core {required_line}",
             because="MindSpeed patches functions by name and does not check whose they are.",
             remedy=_checkout(case, required_line),
             refs=(_NO_GUARD,),
@@ -86,7 +86,7 @@ def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
         bridge = find_distribution(case, "mcore-bridge") is not None
         yield (warning if bridge else note)(
             f"MindSpeed {row.version} reports version {reported}, but is for Megatron {line}",
-            found=f"mindspeed {reported}, branch {row.version}",
+            observed=f"mindspeed {reported}, branch {row.version}",
             because="mcore-bridge takes it for a MindSpeed before 0.15 and makes LoRA layers of "
             "plain linear layers."
             if bridge
@@ -112,7 +112,7 @@ def megatron_tag_selfreport(case: Case) -> Iterator[Finding]:
         if row is not None and row.reports == version:
             yield note(
                 f"Megatron-LM at {name} reports {version}",
-                found=f"{name}, megatron.core.__version__ {version}",
+                observed=f"{name}, megatron.core.__version__ {version}",
                 because=row.note,
                 refs=matrix_fit.refs(row.sources),
             )
@@ -135,8 +135,8 @@ def python_megatron(case: Case) -> Iterator[Finding]:
             fails = is_in_range(version, ">=0.18.0.dev0")
             yield (error if fails else warning)(
                 f"Megatron-core {version} needs Python {relation.wanted}, this is {relation.have}",
-                found=f"Python {relation.have}",
-                wanted=f"Python {relation.wanted}",
+                observed=f"Python {relation.have}",
+                required=f"Python {relation.wanted}",
                 because="megatron.training imports typing.override, which this Python lacks."
                 if fails
                 else "The release declares it; whether a checkout runs all the same is not "
@@ -157,8 +157,8 @@ def numpy_bound(case: Case) -> Iterator[Finding]:
         if relation.fit == "bad":
             yield warning(
                 f"numpy {relation.have} is newer than MindSpeed allows",
-                found=f"numpy {relation.have}",
-                wanted=f"numpy {relation.wanted}",
+                observed=f"numpy {relation.have}",
+                required=f"numpy {relation.wanted}",
                 because=relation.need.because,
                 remedy=Remedy(
                     summary="Install one that it takes",
@@ -185,7 +185,7 @@ def mindspeed_stack(case: Case) -> Iterator[Finding]:
         yield note(
             f"MindSpeed {row.version} is documented with other versions: "
             + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
-            found=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
+            observed=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
             because="Other sets are in use as well; this one has fewer reports behind it.",
             refs=matrix_fit.refs(row.sources),
         )
@@ -208,8 +208,8 @@ def megatron_adaptor(case: Case) -> Iterator[Finding]:
     if absent:
         yield warning(
             f"MindSpeed of this line needs {' and '.join(absent)}, which cannot be imported",
-            found=f"missing: {', '.join(absent)}",
-            wanted="MegatronAdaptor and TransformerEngineNPU installed before MindSpeed",
+            observed=f"missing: {', '.join(absent)}",
+            required="MegatronAdaptor and TransformerEngineNPU installed before MindSpeed",
             because="The base adaptation moved there.",
             remedy=Remedy(summary="Install them from their git repositories, in this order"),
             refs=(_LAYERS,),
@@ -232,8 +232,8 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
         fitting = _bridges_for(case, version)
         yield error(
             f"mcore-bridge {bridge.version} does not take Megatron-core {version}",
-            found=f"megatron.core {version} in {core(case).path}",
-            wanted=f"megatron-core {asked}",
+            observed=f"megatron.core {version} in {core(case).path}",
+            required=f"megatron-core {asked}",
             because="The bridge uses functions that this Megatron-core does not have.",
             remedy=Remedy(
                 summary="Install the newest mcore-bridge for it",
@@ -247,8 +247,8 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     if case.device == "npu" and unsupported and is_in_range(version, ">=0.18.0.dev0"):
         yield warning(
             f"mcore-bridge {bridge.version} does not support Megatron-core {version} on NPUs yet",
-            found=f"megatron.core {version}",
-            wanted="Megatron-core below 0.18 on NPUs",
+            observed=f"megatron.core {version}",
+            required="Megatron-core below 0.18 on NPUs",
             because=unsupported.text,
             refs=matrix_fit.refs(unsupported.sources),
         )

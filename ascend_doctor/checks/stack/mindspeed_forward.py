@@ -34,7 +34,7 @@ def _outcome(case: Case, name: str) -> Mapping[str, Any]:
 
 def _failures(outcome: Mapping[str, Any], title: str, remedy: str) -> Iterator[Finding]:
     if outcome.get("error"):
-        yield error(title, found=str(outcome["error"]), remedy=Remedy(summary=remedy))
+        yield error(title, observed=str(outcome["error"]), remedy=Remedy(summary=remedy))
 
 
 @check("type-strings", "Tensors on NPUs call themselves CUDA tensors", level=2, probe=_PROBE)
@@ -56,8 +56,8 @@ def type_strings(case: Case) -> Iterator[Finding]:
     if wrong:
         yield error(
             "Tensors on NPUs do not call themselves CUDA tensors",
-            found=", ".join(f"{name}: {text}" for name, text in wrong.items()),
-            wanted="torch.cuda.FloatTensor and the like",
+            observed=", ".join(f"{name}: {text}" for name, text in wrong.items()),
+            required="torch.cuda.FloatTensor and the like",
             because="Megatron's optimizers refuse such parameters.",
             remedy=Remedy(summary="Import mindspeed.megatron_adaptor before megatron.core"),
         )
@@ -82,8 +82,8 @@ def use_flash(case: Case) -> Iterator[Finding]:
         if not isinstance(off, float) or not off <= _TOLERANCE:
             yield error(
                 f"Attention without a mask is wrong with {argument}",
-                found=f"off by {off}; {outcome.get('forward')}",
-                wanted=f"at most {_TOLERANCE:g} from an exact causal attention",
+                observed=f"off by {off}; {outcome.get('forward')}",
+                required=f"at most {_TOLERANCE:g} from an exact causal attention",
                 because="The model sees what it should predict, or nothing of what it should see.",
                 refs=_MASK,
             )
@@ -91,7 +91,7 @@ def use_flash(case: Case) -> Iterator[Finding]:
     if refused:
         yield note(
             "Causal attention works without a mask",
-            found=f"with neither use_flash_attn nor micro_batch_size: {refused}",
+            observed=f"with neither use_flash_attn nor micro_batch_size: {refused}",
             refs=_MASK,
         )
 
@@ -114,7 +114,7 @@ def cp_ring(case: Case) -> Iterator[Finding]:
     if not outcome.get("error") and not set(outcome["ring"]) <= set(outcome["group"]):
         yield warning(
             "MindSpeed's ring has ranks of another group",
-            found=f"ring {outcome['ring']}, group {outcome['group']}",
-            wanted="ranks of the context parallel group",
+            observed=f"ring {outcome['ring']}, group {outcome['group']}",
+            required="ranks of the context parallel group",
             refs=_RING,
         )

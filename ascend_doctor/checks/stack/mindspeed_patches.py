@@ -76,7 +76,7 @@ def _outcome(case: Case, name: str) -> Outcome:
 def _failures(outcome: Outcome, title: str) -> Iterator[Finding]:
     """The error of a case, as a finding."""
     if outcome.get("error"):
-        yield error(title, found=story(outcome))
+        yield error(title, observed=story(outcome))
 
 
 def _real(names: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def stack_pair(case: Case) -> Iterator[Finding]:
     if here < required_line or (here != required_line and not newest):
         yield error(
             f"MindSpeed's source is for Megatron-core {line}, imported is {version}",
-            found=f"megatron.core {version}; {outcome.get('applied')} patches were applied",
-            wanted=f"Megatron-core {line}",
+            observed=f"megatron.core {version}; {outcome.get('applied')} patches were applied",
+            required=f"Megatron-core {line}",
             because="Functions of one release run inside another; nothing says so.",
             remedy=Remedy(summary=_FIT),
             refs=(_PATCH_UTILS,),
@@ -123,14 +123,14 @@ def stack_pair(case: Case) -> Iterator[Finding]:
     elif outcome.get("applied") != outcome.get("patches"):
         yield error(
             "Patches of MindSpeed were not applied",
-            found=f"{outcome.get('applied')} of {outcome.get('patches')}",
-            wanted="all",
+            observed=f"{outcome.get('applied')} of {outcome.get('patches')}",
+            required="all",
         )
     else:
         whole = "" if outcome.get("training") else ", without megatron.training"
         yield note(
             "MindSpeed patches this Megatron without an error",
-            found=f"{outcome.get('patches')} patches on megatron.core {version}{whole}",
+            observed=f"{outcome.get('patches')} patches on megatron.core {version}{whole}",
         )
 
 
@@ -140,8 +140,8 @@ def _unfit(text: str) -> Finding:
     return error(
         "MindSpeed cannot be imported"
         + (f": {because[0].lower()}{because[1:]}" if because else ""),
-        found=text,
-        wanted="import mindspeed.megatron_adaptor succeeds",
+        observed=text,
+        required="import mindspeed.megatron_adaptor succeeds",
         because="Without its patches Megatron asks for CUDA.",
         remedy=Remedy(summary=remedy) if remedy else None,
     )
@@ -188,8 +188,8 @@ def import_order(case: Case) -> Iterator[Finding]:
     if wrong:
         yield error(
             "Megatron was imported before MindSpeed",
-            found=wrong,
-            wanted="MindSpeed first",
+            observed=wrong,
+            required="MindSpeed first",
             because=LATE,
             remedy=ORDER,
         )
@@ -217,16 +217,16 @@ def mindspeed_args(case: Case) -> Iterator[Finding]:
     if off:
         yield error(
             "MindSpeed does not see the arguments that were set",
-            found=", ".join(f"{key} {value}" for key, value in off.items()),
-            wanted="the values of the plan, with their types",
+            observed=", ".join(f"{key} {value}" for key, value in off.items()),
+            required="the values of the plan, with their types",
             because="Features are patched in by these values.",
             refs=(_ARGS_UTILS,),
         )
     if base.get("optimization_level") != 2:  # noqa: PLR2004 - MindSpeed's own default
         yield warning(
             f"MindSpeed's optimization level is {base.get('optimization_level')}",
-            found=f"optimization_level {base.get('optimization_level')}",
-            wanted="2",
+            observed=f"optimization_level {base.get('optimization_level')}",
+            required="2",
             because="Below 2, vocabulary-parallel layers index with boolean masks.",
             remedy=Remedy(summary="Leave --optimization-level at its default, 2"),
         )
@@ -262,8 +262,8 @@ def first_repatch(case: Case) -> Iterator[Finding]:
     if missing:
         yield error(
             "MindSpeed's first repatch does not apply the plan",
-            found=_list_bindings({name: differ[name] for name in missing}),
-            wanted="what is bound where the arguments are there before the import",
+            observed=_list_bindings({name: differ[name] for name in missing}),
+            required="what is bound where the arguments are there before the import",
             because="The features that the run asks for are those of plain Megatron.",
             remedy=Remedy(
                 summary="Call mindspeed.megatron_adaptor.repatch whenever arguments were set, the "
@@ -275,7 +275,7 @@ def first_repatch(case: Case) -> Iterator[Finding]:
         needed = sorted(set(_real(dict.fromkeys(late.get("changed") or ()))) - lost)
         yield note(
             "MindSpeed's first repatch applies the plan",
-            found=f"{len(needed)} names are bound by it: {', '.join(map(_short, needed))}",
+            observed=f"{len(needed)} names are bound by it: {', '.join(map(_short, needed))}",
             because="A framework that skips the call has those of the import.",
         )
 
@@ -301,8 +301,8 @@ def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
     if lost:
         yield error(
             f"A repatch of MindSpeed loses {len(lost)} patches",
-            found=_list_bindings(lost),
-            wanted="the same functions before and after",
+            observed=_list_bindings(lost),
+            required="the same functions before and after",
             because="Megatron's own methods run on NPUs, and nothing says so.",
             remedy=Remedy(
                 summary="Move to MindSpeed 26.0.0_core_r0.12.1 or newer, or core_r0.15.3; or have "
@@ -341,14 +341,14 @@ def argv_leak(case: Case) -> Iterator[Finding]:
     if leaked:
         yield error(
             "Arguments of the doctor reached MindSpeed",
-            found=", ".join(leaked),
-            wanted="none",
+            observed=", ".join(leaked),
+            required="none",
             because="What MindSpeed patched is not what a training has.",
         )
     elif taken.get("taken"):
         shown = ", ".join(f"{name}={value}" for name, value in taken["taken"].items())
         yield note(
             "The doctor's arguments do not reach MindSpeed",
-            found=f"those of a program that imports it do: {shown}",
+            observed=f"those of a program that imports it do: {shown}",
             refs=(_ARGS_UTILS,),
         )

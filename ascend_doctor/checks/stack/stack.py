@@ -40,7 +40,7 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
     if install is not None and install.simulated:
         yield note(
             f"The stand-in for CANN was built for torch_npu {torch_npu.version}",
-            found=f"simulated; it claims to be {cann}, which says nothing about a real CANN",
+            observed=f"simulated; it claims to be {cann}, which says nothing about a real CANN",
         )
         return
     row = matrix_fit.release(case, "torch-npu", torch_npu.version)
@@ -48,15 +48,15 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
         yield unknown(
             f"No table has torch_npu {torch_npu.version}: whether it fits CANN {cann} could not be "
             "told",
-            found=f"torch_npu {torch_npu.version}, CANN {cann}",
+            observed=f"torch_npu {torch_npu.version}, CANN {cann}",
             because=_neighbours(case, torch_npu.version),
         )
         return
     for conflict in matrix_fit.conflicts(case, row, "cann"):
         yield error(
             f"torch_npu {torch_npu.version} fails on CANN {cann}",
-            found=f"CANN {cann}",
-            wanted=_cann_of(row),
+            observed=f"CANN {cann}",
+            required=_cann_of(row),
             because=conflict.need.because,
             remedy=_pair(case, row, cann),
             refs=conflict.refs,
@@ -66,22 +66,22 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
     if not relations:
         yield unknown(
             f"It is not known for which CANN torch_npu {torch_npu.version} was published",
-            found=f"CANN {cann}",
+            observed=f"CANN {cann}",
             because=f"{row.note} {_neighbours(case, torch_npu.version)}",
         )
     for relation in relations:
         if relation.fit == "near":
             yield note(
                 f"CANN {cann} is of the line that torch_npu {torch_npu.version} is published for",
-                found=f"CANN {cann}; published for {relation.wanted}",
+                observed=f"CANN {cann}; published for {relation.wanted}",
                 refs=relation.refs,
             )
         elif relation.fit != "fits":
             yield warning(
                 f"torch_npu {torch_npu.version} is published for CANN {relation.wanted}, "
                 f"in use is {cann}",
-                found=f"CANN {cann}",
-                wanted=f"CANN {relation.wanted}",
+                observed=f"CANN {cann}",
+                required=f"CANN {relation.wanted}",
                 because=relation.need.because
                 if relation.allowed
                 else f"No table names this pair. {relation.need.because}",
@@ -164,8 +164,8 @@ def cann_hdk(case: Case) -> Iterator[Finding]:
         yield (error if bad else warning)(
             f"The driver {driver} is {'too old for' if bad else 'named by no table beside'} "
             f"CANN {cann}",
-            found=f"driver {driver}",
-            wanted=f"driver {relation.wanted}"
+            observed=f"driver {driver}",
+            required=f"driver {relation.wanted}"
             + (f" (also {matrix_fit.spoken(relation.need.also)})" if relation.need.also else ""),
             because=relation.need.because,
             remedy=Remedy(
@@ -194,8 +194,8 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
             yield error(
                 f"vllm-ascend {vllm.version} pins {name} {matrix_fit.spoken(asked)}, "
                 f"installed is {have}",
-                found=f"{name} {have}",
-                wanted=f"{name}{asked}",
+                observed=f"{name} {have}",
+                required=f"{name}{asked}",
                 because="It calls operators of that release.",
                 remedy=Remedy(
                     summary="Install what it pins, and the CANN of that torch_npu",
@@ -214,8 +214,8 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
             yield warning(
                 f"vllm-ascend {vllm.version} is documented with {relation.need.component} "
                 f"{relation.wanted}, here is {relation.have}",
-                found=f"{relation.need.component} {relation.have}",
-                wanted=f"{relation.need.component} {relation.wanted}",
+                observed=f"{relation.need.component} {relation.have}",
+                required=f"{relation.need.component} {relation.wanted}",
                 because=relation.need.because,
                 refs=relation.refs,
             )

@@ -36,8 +36,8 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     if lock.proof_failed:
         yield error(
             "The stack did not stand its proof",
-            found=lock.proof,
-            wanted="a stack that imports and steps",
+            observed=lock.proof,
+            required="a stack that imports and steps",
             because="setup built it and does not put it in use.",
             remedy=_repair(lock),
         )
@@ -50,8 +50,8 @@ def stack_lock(case: Case) -> Iterator[Finding]:
         drifted = True
         yield error(
             f"{len(wrong)} of {len(lock.wheels)} packages are not those of the lock",
-            found="; ".join(_describe_wheel(wheel) for wheel in wrong),
-            wanted="; ".join(f"{wheel.name} {wheel.version}" for wheel in wrong),
+            observed="; ".join(_describe_wheel(wheel) for wheel in wrong),
+            required="; ".join(f"{wheel.name} {wheel.version}" for wheel in wrong),
             because=f"They were changed in {lock.environment} after setup built it.",
             remedy=_repair(lock),
         )
@@ -59,7 +59,8 @@ def stack_lock(case: Case) -> Iterator[Finding]:
         parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
             "The stack is what its lock says",
-            found=f"{parts}, {quantity(len(lock.wheels), 'wheel')}; run: {lock.proof or 'never'}",
+            observed=f"{parts}, {quantity(len(lock.wheels), 'wheel')}; "
+            f"run: {lock.proof or 'never'}",
         )
 
 
@@ -76,15 +77,15 @@ def _repair(lock: StackLock) -> Remedy:
 def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
     required = f"{checkout.ref} at {checkout.commit}"
     if not checkout.exists:
-        yield error(f"The checkout of {checkout.name} is missing", wanted=required, remedy=repair)
+        yield error(f"The checkout of {checkout.name} is missing", required=required, remedy=repair)
         return
     if checkout.found is None:
-        yield unknown(f"The commit of {checkout.name} could not be told", found=checkout.path)
+        yield unknown(f"The commit of {checkout.name} could not be told", observed=checkout.path)
     elif checkout.found != checkout.commit:
         yield error(
             f"{checkout.name} is at another commit than the lock's",
-            found=checkout.found,
-            wanted=required,
+            observed=checkout.found,
+            required=required,
             because="Other nodes with the same lock run other code.",
             remedy=repair,
         )
@@ -92,8 +93,8 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
         where = shlex.quote(checkout.path)
         yield error(
             f"{checkout.name} has local changes",
-            found=checkout.path,
-            wanted=f"the files of {checkout.commit}",
+            observed=checkout.path,
+            required=f"the files of {checkout.commit}",
             because="The lock does not have them, so no other node has them either.",
             remedy=Remedy(
                 summary="Keep them elsewhere",
@@ -102,7 +103,7 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
         )
     elif checkout.found is not None and checkout.dirty is None:
         yield unknown(
-            f"Whether {checkout.name} has local changes could not be told", found=checkout.path
+            f"Whether {checkout.name} has local changes could not be told", observed=checkout.path
         )
 
 
