@@ -77,15 +77,15 @@ class Against:
         turns = {
             name: turn for turn, name in enumerate(whole.seen) if ".local_experts." not in name
         }
-        found: dict[str, Any] = {}
+        errors: dict[str, Any] = {}
         alike: dict[str, float] = {}
         undo: list[Any] = []
         look = LOOK_BF16 if self.kind.bf16 else LOOK
 
         def note(name: str, value: Any) -> None:
-            if name in turns and name not in found:
+            if name in turns and name not in errors:
                 off = distance(value, whole.seen[name])
-                found[name] = (turns[name], off)
+                errors[name] = (turns[name], off)
                 if off > look and not alike:
                     alike.update(self._alike(name, value, text))
 
@@ -94,28 +94,28 @@ class Against:
             undo += [
                 module.register_forward_pre_hook(given_to(name, note), with_kwargs=True),
                 module.register_forward_hook(
-                    lambda _module, _given, output, name=name: note(name, leading(output))
+                    lambda _module, _arguments, output, name=name: note(name, leading(output))
                 ),
             ]
         try:
-            yield {"modules": found, "alike": alike}
+            yield {"modules": errors, "alike": alike}
         finally:
-            for one in undo:
-                one.remove()
+            for handle in undo:
+                handle.remove()
 
     def _alike(self, name: str, value: Any, text: Any) -> dict[str, float]:
-        found = {}
+        outputs_off = {}
         for fault in reference.FORWARD_FAULTS:
             model = reference.Model(self.kind, fault)
             model.loss([text])
-            found[fault] = distance(value, model.seen[name])
-        return found
+            outputs_off[fault] = distance(value, model.seen[name])
+        return outputs_off
 
     def mistakes_of(self, losses: list[Any], trace: Any) -> dict[str, list[float]]:
         """Where losses are off, those of the mistakes that could make them so."""
         off = [
-            abs(got - wanted) > LOOK * wanted
-            for got, wanted in zip(losses, trace.losses, strict=True)
+            abs(got - expected) > LOOK * expected
+            for got, expected in zip(losses, trace.losses, strict=True)
             if got is not None
         ]
         if not any(off):
@@ -146,26 +146,26 @@ class Against:
         """
         # Around a model in bfloat16 there is another module.
         inner = getattr(model.module, "module", model.module)
-        name_of = {one: name for name, one in inner.named_parameters()}
+        name_of = {weight: name for name, weight in inner.named_parameters()}
         parts = list(reduced(model))
-        found = self._compared(parts, name_of, config, self._whole(self.share.texts))
-        off = [name for name, one in found.items() if one["off"] > LOOK * one["size"]]
+        errors = self._compared(parts, name_of, config, self._whole(self.share.texts))
+        off = [name for name, error in errors.items() if error["off"] > LOOK * error["size"]]
         if off and parallel_state.get_data_parallel_world_size() > 1:
             own = self._compared(parts, name_of, config, self._whole(self.share.mine))
             for name in off:
-                found[name]["own"] = own[name]["rest"]
+                errors[name]["own"] = own[name]["rest"]
         if off and self.share.count > 1:
             last = self._compared(parts, name_of, config, self._whole(self.share.last))
             for name in off:
-                found[name]["last"] = last[name]["rest"]
+                errors[name]["last"] = last[name]["rest"]
         if any("word_embeddings" in name or "output_layer" in name for name in off):
-            self._halves(found, parts, name_of, config)
-        return found
+            self._halves(errors, parts, name_of, config)
+        return errors
 
     def _whole(self, texts: list[Any]) -> dict[str, Any]:
         return dict(reference.Model(self.kind).gradients(texts)[1])
 
-    def _halves(self, found: dict[str, Any], parts: list[Any], name_of: Any, config: Any) -> None:
+    def _halves(self, errors: dict[str, Any], parts: list[Any], name_of: Any, config: Any) -> None:
         """The two uses of a tied weight, each by itself."""
         if not self.kind.tied:
             return
@@ -175,32 +175,35 @@ class Against:
         halves = {**self._whole(self.share.texts), embedding: None}
         halves[embedding] = model.gradients(self.share.texts)[1][embedding]
         half = self._compared(parts, name_of, config, halves)
-        for name, one in found.items():
+        for name, error in errors.items():
             if "word_embeddings" in name or "output_layer" in name:
-                one["half"] = half[name]["rest"]
+                error["half"] = half[name]["rest"]
 
     def _compared(
         self, parts: list[Any], name_of: Any, config: Any, whole: dict[str, Any]
     ) -> dict[str, Any]:
-        found = {}
+        errors = {}
         for weight, first, values in parts:
             name = name_of[weight]
-            wanted = tiny_gpt.held(whole, name, weight, config, self.kind).reshape(-1)
-            wanted = wanted[first : first + len(values)]
+            expected = tiny_gpt.held(whole, name, weight, config, self.kind).reshape(-1)
+            expected = expected[first : first + len(values)]
             got = values.detach().cpu().double()
             sharded = bool(getattr(weight, "tensor_model_parallel", False))
-            found[tiny_gpt.globally(name, config)] = {**measured(got, wanted), "sharded": sharded}
-        return found
+            errors[tiny_gpt.globally(name, config)] = {
+                **measured(got, expected),
+                "sharded": sharded,
+            }
+        return errors
 
 
-def measured(got: Any, wanted: Any) -> dict[str, float]:
+def measured(got: Any, expected: Any) -> dict[str, float]:
     """Size, error, factor, and the relative error that the factor leaves."""
-    size = float(wanted.norm())
-    factor = float(got @ wanted) / size**2 if size else 0.0
-    rest = float((got - factor * wanted).norm()) / (size * abs(factor)) if factor else -1.0
+    size = float(expected.norm())
+    factor = float(got @ expected) / size**2 if size else 0.0
+    rest = float((got - factor * expected).norm()) / (size * abs(factor)) if factor else -1.0
     return {
         "size": size,
-        "off": float((got - wanted).norm()),
+        "off": float((got - expected).norm()),
         "factor": factor,
         "rest": rest,
     }
@@ -234,9 +237,9 @@ def distance(value: Any, whole: Any) -> float:
     """
     parts = parallel_state.get_context_parallel_world_size()
     if parts > 1 and value.shape[0] < len(whole):
-        place = parallel_state.get_context_parallel_rank()
+        cp_rank = parallel_state.get_context_parallel_rank()
         pieces = whole.chunk(2 * parts)
-        whole = torch.cat([pieces[place], pieces[2 * parts - 1 - place]])
+        whole = torch.cat([pieces[cp_rank], pieces[2 * parts - 1 - cp_rank]])
     value = value.detach()
     if value.dim() > whole.dim():
         value = value.flatten(2)
@@ -259,8 +262,8 @@ def given_to(name: str, note: Any) -> Any:
 
     def hook(_: Any, arguments: Any, options: Any) -> None:
         if name.endswith("core_attention"):
-            for place, what in enumerate(CORE):
-                value = arguments[place] if len(arguments) > place else options.get(what)
+            for position, what in enumerate(CORE):
+                value = arguments[position] if len(arguments) > position else options.get(what)
                 if value is not None:
                     note(f"{name}, {what}", value)
         elif name.endswith("mlp.linear_fc2") and arguments:

@@ -43,12 +43,12 @@ def run(
     pending = list(names)
     while pending:
         together = pending[:1] if apart else pending
-        for place, (name, outcome) in enumerate(_child(probe, script, together, limit)):
+        for position, (name, outcome) in enumerate(_child(probe, script, together, limit)):
             outcomes[name] = outcome
             probe.measure("cases", outcomes)
             if "error" in outcome:
                 # Only the first case of a process had the device as it should be.
-                pending = pending[place or 1 :]
+                pending = pending[position or 1 :]
                 break
         else:
             pending = pending[len(together) :]
@@ -162,7 +162,7 @@ def _answer(
     fault = _probe.fault_of(0)
     try:
         torch = None if bare else _probe.import_torch(device)
-        place = "cpu" if device == "cpu" else f"{device}:0"
+        device_name = "cpu" if device == "cpu" else f"{device}:0"
         accelerator = None if bare or device == "cpu" else getattr(torch, device)
         if accelerator:
             accelerator.set_device(0)
@@ -170,7 +170,7 @@ def _answer(
         for name in names:
             _probe.fail_on_purpose(fault, f"inside {name}")
             start = time.monotonic()
-            outcome = cases[name](torch, place)
+            outcome = cases[name](torch, device_name)
             # Calls only enqueue: what fails on the device shows up here.
             if accelerator:
                 accelerator.synchronize()

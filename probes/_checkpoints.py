@@ -44,17 +44,17 @@ def types() -> list[str]:
     source = inspect.getsource(DistributedOptimizer.sharded_state_dict)
     pipeline = parallel_state.get_pipeline_model_parallel_world_size() > 1
     return [
-        one
-        for one, any_layout in TYPES.items()
-        if (f"'{one}'" in source or f'"{one}"' in source) and (any_layout or not pipeline)
+        kind
+        for kind, any_layout in TYPES.items()
+        if (f"'{kind}'" in source or f'"{kind}"' in source) and (any_layout or not pipeline)
     ]
 
 
 def shared_folder(folder: str) -> str | None:
     """That of rank 0, for all ranks; None where they are on several hosts."""
-    found: list[Any] = [None] * torch.distributed.get_world_size()
-    torch.distributed.all_gather_object(found, (socket.gethostname(), folder), group=world())
-    return str(found[0][1]) if len({host for host, _ in found}) == 1 else None
+    folders: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(folders, (socket.gethostname(), folder), group=world())
+    return str(folders[0][1]) if len({host for host, _ in folders}) == 1 else None
 
 
 def save(run: Any, folder: str) -> dict[str, str]:
@@ -97,10 +97,10 @@ def without_main() -> Iterator[None]:
 
 def sharded(run: Any, kind: str, *, loading: bool) -> dict[str, Any]:
     weights = run.bare.sharded_state_dict()
-    given = inspect.signature(DistributedOptimizer.sharded_state_dict).parameters
+    parameters = inspect.signature(DistributedOptimizer.sharded_state_dict).parameters
     how = (
         {"metadata": {"distrib_optim_sharding_type": kind}}
-        if "metadata" in given
+        if "metadata" in parameters
         else {"sharding_type": kind}
     )
     optimizer = run.optimizer.sharded_state_dict(weights, is_loading=loading, **how)
@@ -144,10 +144,10 @@ def in_turn(*actions: Any) -> str:
             raise
         except BaseException as raised:  # noqa: BLE001 - torch's CheckpointException is no Exception
             error = _probe.innermost(raised)[:600]
-        found: list[Any] = [None] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(found, error, group=world())
-        if any(found):
-            return next(str(one) for one in found if one)
+        errors: list[Any] = [None] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(errors, error, group=world())
+        if any(errors):
+            return next(str(error) for error in errors if error)
     return ""
 
 
@@ -179,22 +179,22 @@ def forget(run: Any) -> None:
 
 def state_of(run: Any) -> Iterator[tuple[Any, dict[str, Any], int, int]]:
     """Of each weight that this rank optimizes: it, its state, and the part of it that is here."""
-    for one in run.optimizers():
+    for optimizer in run.optimizers():
         # Looking for the state of a weight that has none makes one.
-        for weight in one.model_param_group_index_map if one.optimizer.state else ():
-            part = one._get_model_param_range_map(weight)["param"]  # noqa: SLF001
-            tensors = one._get_main_param_and_optimizer_states(weight)  # noqa: SLF001
+        for weight in optimizer.model_param_group_index_map if optimizer.optimizer.state else ():
+            part = optimizer._get_model_param_range_map(weight)["param"]  # noqa: SLF001
+            tensors = optimizer._get_main_param_and_optimizer_states(weight)  # noqa: SLF001
             yield weight, tensors, part.start, part.end
 
 
 def compared(run: Any, steps: int) -> dict[str, float]:
     """The relative error of the worst tensor of each kind, against the reference."""
-    wanted = run.against.state(steps)
-    names = {one: name for name, one in run.bare.named_parameters()}
+    expected = run.against.state(steps)
+    names = {weight: name for name, weight in run.bare.named_parameters()}
     worst = dict.fromkeys(("weights", *STATE.values()), 0.0)
 
     def whole(kind: str, name: str, weight: Any) -> Any:
-        return tiny_gpt.held(wanted[kind], name, weight, run.config, run.kind)
+        return tiny_gpt.held(expected[kind], name, weight, run.config, run.kind)
 
     for weight, name in names.items():
         off = error_of(weight, whole("weights", name, weight))
@@ -208,8 +208,8 @@ def compared(run: Any, steps: int) -> dict[str, float]:
     return {**worst, "tensors": seen + len(names)}
 
 
-def error_of(got: Any, wanted: Any) -> float:
+def error_of(got: Any, expected: Any) -> float:
     """Relative; a part that is nothing but zeros must be so."""
-    size = float(wanted.norm())
-    off = float((got.detach().cpu().double().reshape(-1) - wanted.detach().reshape(-1)).norm())
+    size = float(expected.norm())
+    off = float((got.detach().cpu().double().reshape(-1) - expected.detach().reshape(-1)).norm())
     return off / size if size else off

@@ -37,8 +37,8 @@ def install(device: str, torch: Any) -> None:
 
 def _answer_calls(torch: Any) -> None:
     cuda = torch.cuda
-    place = torch.device("cpu")
-    cuda.current_device = lambda: place
+    cpu = torch.device("cpu")
+    cuda.current_device = lambda: cpu
     for name in ("synchronize", "empty_cache", "set_device"):
         setattr(cuda, name, _done())
     cuda.Stream = cuda.Event = Nothing
@@ -72,7 +72,7 @@ def _redirect(torch: Any) -> None:
     """device="cuda" means the CPU, in this thread."""
     from torch.overrides import TorchFunctionMode
 
-    def place(value: Any) -> Any:
+    def on_cpu(value: Any) -> Any:
         if isinstance(value, torch.device):
             return torch.device("cpu") if value.type == "cuda" else value
         return "cpu" if isinstance(value, str) and value.startswith("cuda") else value
@@ -84,9 +84,9 @@ def _redirect(torch: Any) -> None:
             options = dict(options or {})
             options.pop("pin_memory", None)  # there is nothing to copy to
             if "device" in options:
-                options["device"] = place(options["device"])
+                options["device"] = on_cpu(options["device"])
             if function is torch.Tensor.to:
-                arguments = tuple(place(one) for one in arguments)
+                arguments = tuple(on_cpu(argument) for argument in arguments)
             return function(*arguments, **options)
 
     OnCpu().__enter__()

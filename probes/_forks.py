@@ -62,8 +62,8 @@ class Forks:
         if b"\n" not in self._rest:
             return None
         line, self._rest = self._rest.split(b"\n", 1)
-        found: list[dict[str, Any]] = json.loads(line)
-        return found
+        answers: list[dict[str, Any]] = json.loads(line)
+        return answers
 
 
 def _serve(orders: int, answers: int) -> NoReturn:
@@ -84,7 +84,7 @@ def _serve(orders: int, answers: int) -> NoReturn:
 
 def _ranks(job: Job, orders: int) -> list[dict[str, Any]]:
     """Run the ranks of this node to their ends or the deadline; the last they told, by rank."""
-    told: list[dict[str, Any]] = [{"stage": "start"} for _ in range(job["local"])]
+    answers: list[dict[str, Any]] = [{"stage": "start"} for _ in range(job["local"])]
     rests = [b""] * job["local"]
     poller = selectors.DefaultSelector()
     poller.register(orders, selectors.EVENT_READ, -1)
@@ -113,15 +113,15 @@ def _ranks(job: Job, orders: int) -> list[dict[str, Any]]:
             else:
                 *lines, rests[key.data] = (rests[key.data] + data).split(b"\n")
                 for line in lines:
-                    told[key.data].update(json.loads(line))
-    for one in [key.fd for key in poller.get_map().values() if key.data >= 0]:
-        os.close(one)
+                    answers[key.data].update(json.loads(line))
+    for descriptor in [key.fd for key in poller.get_map().values() if key.data >= 0]:
+        os.close(descriptor)
     poller.close()
     for rank, pid in enumerate(pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        told[rank]["code"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return told
+        answers[rank]["code"] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return answers
 
 
 def _rank(job: Job, local_rank: int, writer: int) -> NoReturn:

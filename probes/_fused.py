@@ -43,15 +43,15 @@ def on_npu(tensor: Any) -> bool:
 def kernels(config: Any, device: str) -> dict[str, str]:
     """What computes, by what it computes."""
     npu = device == "npu"
-    found = {"attention": "npu_fusion_attention" if npu else "torch's flash attention"}
+    kernels_used = {"attention": "npu_fusion_attention" if npu else "torch's flash attention"}
     if config.num_moe_experts:
         theirs = grouped_gemm_util.ops.gmm
         ours = "npu_grouped_matmul" if npu else "torch's grouped_mm"
-        found["experts"] = ours if theirs is gmm else str(theirs.__module__)
+        kernels_used["experts"] = ours if theirs is gmm else str(theirs.__module__)
     if config.context_parallel_size > 1:
         gathered = "keys and values gathered by the probe"
-        found["context parallelism"] = "MindSpeed's ring" if ring() else gathered
-    return found
+        kernels_used["context parallelism"] = "MindSpeed's ring" if ring() else gathered
+    return kernels_used
 
 
 # ------------------------------------------------------------------ attention
@@ -68,13 +68,13 @@ class FlashAttention(torch.nn.Module):
     def forward(self, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
         mine = seen = torch.arange(len(query))
         if self.parts > 1 and (attention := ring()):
-            given = [one.flatten(2) for one in (query, key, value)]
-            return attention(*given, query.shape[2], ring_of(), self.scale)
+            tensors = [tensor.flatten(2) for tensor in (query, key, value)]
+            return attention(*tensors, query.shape[2], ring_of(), self.scale)
         if self.parts > 1:
             group = parallel_state.get_context_parallel_group()
             key, value = (
-                gather_from_sequence_parallel_region(one.contiguous(), group=group)
-                for one in (key, value)
+                gather_from_sequence_parallel_region(tensor.contiguous(), group=group)
+                for tensor in (key, value)
             )
             places = [positions(rank, self.parts, len(key)) for rank in range(self.parts)]
             mine, seen = places[group.rank()], torch.cat(places)
@@ -117,19 +117,19 @@ def fused(query: Any, key: Any, value: Any, later: Any, scale: float) -> Any:
     import torch_npu
 
     heads = query.shape[2]
-    given = [one.flatten(2) for one in (query, key, value)]
+    tensors = [tensor.flatten(2) for tensor in (query, key, value)]
     return torch_npu.npu_fusion_attention(
-        *given, heads, "SBH", atten_mask=later, scale=scale, keep_prob=1.0
+        *tensors, heads, "SBH", atten_mask=later, scale=scale, keep_prob=1.0
     )[0]
 
 
 def flash(query: Any, key: Any, value: Any, later: Any, scale: float) -> Any:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    given = [one.permute(1, 2, 0, 3) for one in (query, key, value)]
+    tensors = [tensor.permute(1, 2, 0, 3) for tensor in (query, key, value)]
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         output = torch.nn.functional.scaled_dot_product_attention(
-            *given, attn_mask=~later, scale=scale, enable_gqa=True
+            *tensors, attn_mask=~later, scale=scale, enable_gqa=True
         )
     return output.permute(2, 0, 1, 3).flatten(2)
 

@@ -71,7 +71,7 @@ class Layout(NamedTuple):
 def layouts(world_size: int) -> tuple[Layout, ...]:
     """The layouts to try with this many ranks: what people train with, as far as it fits."""
     experts = min(max(world_size // 2, 1), MOST_EXPERT_RANKS)
-    wanted = (
+    candidates = (
         Layout(tp=2),
         Layout(tp=2, pp=2),
         Layout(tp=2, ep=experts),
@@ -83,13 +83,13 @@ def layouts(world_size: int) -> tuple[Layout, ...]:
         Layout(cp=2),
         Layout(tp=world_size),
     )
-    found: list[Layout] = []
-    for one in wanted:
+    fitting: list[Layout] = []
+    for candidate in candidates:
         # Where one of two says 1 and the other nothing, they are the same layout without experts.
-        plain = one._replace(etp=None) if one.ep == 1 else one
-        if plain.fits(world_size) and plain not in found:
-            found.append(plain)
-    return tuple(found[:MOST_LAYOUTS])
+        plain = candidate._replace(etp=None) if candidate.ep == 1 else candidate
+        if plain.fits(world_size) and plain not in fitting:
+            fitting.append(plain)
+    return tuple(fitting[:MOST_LAYOUTS])
 
 
 def asked_for(sizes: Mapping[str, int], world_size: int) -> Layout:
@@ -102,7 +102,7 @@ def asked_for(sizes: Mapping[str, int], world_size: int) -> Layout:
 
 def groups(layout: Layout, world_size: int) -> dict[str, list[list[int]]]:
     """The lists of ranks of every kind of group, each sorted."""
-    dense, expert = (layout.sizes(world_size, expert=one) for one in (False, True))
+    dense, expert = (layout.sizes(world_size, expert=is_expert) for is_expert in (False, True))
     return {
         **{name: _lists(dense, along) for name, along in DENSE.items()},
         **{name: _lists(expert, along) for name, along in EXPERT.items()},
@@ -114,12 +114,12 @@ def _lists(sizes: dict[str, int], along: Iterable[str]) -> list[list[int]]:
     world_size = 1
     for size in sizes.values():
         world_size *= size
-    found: dict[tuple[int, ...], list[int]] = {}
+    lists: dict[tuple[int, ...], list[int]] = {}
     for rank in range(world_size):
         rest, key = rank, []
         for name, size in sizes.items():
             if name not in along:
                 key.append(rest % size)
             rest //= size
-        found.setdefault(tuple(key), []).append(rank)
-    return sorted(found.values())
+        lists.setdefault(tuple(key), []).append(rank)
+    return sorted(lists.values())

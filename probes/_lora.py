@@ -69,8 +69,8 @@ class Lora(torch.nn.Module):
         if self.expert:
             # Ranks of one tensor parallel group have different experts, so none is a duplicate.
             whole.tensor_model_parallel = config.expert_tensor_parallel_size == 1
-            for one in self.trained():
-                one.allreduce = False
+            for weight in self.trained():
+                weight.allreduce = False
         else:
             # Each rank has seen a part of the sequence.
             whole.sequence_parallel = config.sequence_parallel and kind.marked
@@ -102,16 +102,16 @@ def adapted(model: Any, config: Any, kind: Any) -> Any:
 
 def differences(model: Any) -> dict[str, float]:
     """By how much weights differ that ranks must have in common, in this rank's groups."""
-    weights = [one for one in model.parameters() if one.requires_grad]
-    found = {}
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    spreads = {}
     for expert, getters in GROUPS.items():
-        tensor, data = (getattr(parallel_state, one)() for one in getters)
-        every = [one for one in weights if getattr(one, "allreduce", True) != expert]
-        whole = [one for one in every if in_common(one)]
+        tensor, data = (getattr(parallel_state, getter)() for getter in getters)
+        every = [weight for weight in weights if getattr(weight, "allreduce", True) != expert]
+        whole = [weight for weight in every if in_common(weight)]
         kind = "expert" if expert else "dense"
-        found[f"{kind} tensor"] = spread(whole, tensor)
-        found[f"{kind} data"] = spread(every, data)
-    return found
+        spreads[f"{kind} tensor"] = spread(whole, tensor)
+        spreads[f"{kind} data"] = spread(every, data)
+    return spreads
 
 
 def in_common(weight: Any) -> bool:
@@ -127,7 +127,7 @@ def spread(weights: list[Any], group: Any) -> float:
     """The largest difference of an element between the ranks of a group."""
     if not weights:
         return 0.0
-    least = torch.cat([one.detach().float().reshape(-1) for one in weights])
+    least = torch.cat([weight.detach().float().reshape(-1) for weight in weights])
     most = least.clone()
     torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN, group=group)
     torch.distributed.all_reduce(most, op=torch.distributed.ReduceOp.MAX, group=group)

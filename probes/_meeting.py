@@ -48,9 +48,9 @@ class Meeting:
         """Another program may hold the port for a while, such as a launch that ends there."""
         why = "nothing listens there"
         while (left := end - time.monotonic()) > 0:
-            place = (self.nodes.address, self.nodes.port)
+            address = (self.nodes.address, self.nodes.port)
             try:
-                socket.create_connection(place, timeout=min(left, CONNECT_SECONDS)).close()
+                socket.create_connection(address, timeout=min(left, CONNECT_SECONDS)).close()
                 store = self._open(is_master=False)
                 while time.monotonic() < end:
                     with self._guard.within(ANSWER_SECONDS):
@@ -80,7 +80,7 @@ class Meeting:
         with self._guard.within(ANSWER_SECONDS):
             self._store.set(f"{PREFIX}/{key}", json.dumps(value))
 
-    def told(self, key: str) -> Any:
+    def look_up(self, key: str) -> Any:
         """The value, None where it is not there yet."""
         with self._guard.within(ANSWER_SECONDS):
             if not self._store.check([f"{PREFIX}/{key}"]):
@@ -89,7 +89,7 @@ class Meeting:
 
     def wait(self, key: str, *, end: float) -> Any:
         """The value, as soon as it is there. Raises NoMeeting at ``end``."""
-        while (value := self.told(key)) is None:
+        while (value := self.look_up(key)) is None:
             if time.monotonic() > end:
                 raise NoMeeting(f"node 0 did not go on with {key} in time")
             time.sleep(LOOK_SECONDS)
@@ -123,7 +123,7 @@ class Guard:
         while True:
             time.sleep(LOOK_SECONDS)
             if time.monotonic() > self._end:
-                for one in tcp_sockets():
-                    with one, contextlib.suppress(OSError):
-                        if one.getpeername()[1] == self._port:
-                            one.shutdown(socket.SHUT_RDWR)
+                for tcp_socket in tcp_sockets():
+                    with tcp_socket, contextlib.suppress(OSError):
+                        if tcp_socket.getpeername()[1] == self._port:
+                            tcp_socket.shutdown(socket.SHUT_RDWR)

@@ -108,7 +108,7 @@ def forgetting(*modules: Any) -> Iterator[None]:
     experts' losses, which has as many rows as the first model had layers.
     """
     before = [
-        (module, {name: _copied(one) for name, one in vars(module).items() if _GLOBAL(name)})
+        (module, {name: _copied(value) for name, value in vars(module).items() if _GLOBAL(name)})
         for module in modules
     ]
     try:
@@ -161,10 +161,10 @@ def _keep_step_apart() -> list[str]:
     put = owner._set_main_param_and_optimizer_states  # noqa: SLF001
 
     def got(self: Any, weight: Any) -> Any:
-        return {key: one for key, one in get(self, weight).items() if key != "step"}
+        return {key: value for key, value in get(self, weight).items() if key != "step"}
 
     def set_(self: Any, weight: Any, tensors: Any) -> None:
-        step = {key: one for key, one in get(self, weight).items() if key == "step"}
+        step = {key: value for key, value in get(self, weight).items() if key == "step"}
         put(self, weight, {**step, **tensors})
 
     state_dict = owner.state_dict
@@ -178,8 +178,8 @@ def _keep_step_apart() -> list[str]:
 
     def loaded(self: Any, state: Any) -> None:
         load_state_dict(self, state)
-        for one in self.optimizer.state.values():
-            one["step"] = one["step"].clone()
+        for moments in self.optimizer.state.values():
+            moments["step"] = moments["step"].clone()
 
     owner.state_dict = stated
     owner.load_state_dict = loaded

@@ -65,9 +65,9 @@ class Watch:
         for module in self._names:
             begins = module.register_forward_pre_hook(self._begins, with_kwargs=True)
             self._undo += [begins.remove, module.register_forward_hook(self._ends).remove]
-        for name, place in MIXING.items():
+        for name, position in MIXING.items():
             if name in vars(ProcessGroup):
-                self._undo.append(self._replace(name, place))
+                self._undo.append(self._replace(name, position))
 
     def __exit__(self, *_: object) -> None:
         while self._undo:
@@ -101,29 +101,29 @@ class Watch:
             self._event += 1
             self._note("result", self._inside.pop(), output)
 
-    def _replace(self, name: str, place: int) -> Callable[[], None]:
+    def _replace(self, name: str, position: int) -> Callable[[], None]:
         """Look at what this rank gives before the collective; the answer takes it back."""
         # Of a class, getattr gives a function that no object would bind.
-        kept, original = vars(ProcessGroup)[name], getattr(ProcessGroup, name)
+        attribute, original = vars(ProcessGroup)[name], getattr(ProcessGroup, name)
 
         def noted(group: Any, *arguments: Any, **options: Any) -> Any:
             if self._inside:
                 self._event += 1
-                self._note("sent", self._inside[-1], arguments[place : place + 1])
+                self._note("sent", self._inside[-1], arguments[position : position + 1])
             return original(group, *arguments, **options)
 
         setattr(ProcessGroup, name, noted)
-        return lambda: setattr(ProcessGroup, name, kept)
+        return lambda: setattr(ProcessGroup, name, attribute)
 
     def _note(self, how: str, module: str, values: Any) -> None:
         seen = Seen(self._forward, self._event, module, how)
-        for one in floating(values):
-            known, version = self._known.get(id(one), (None, 0))
-            if known is not one or version != one._version:  # noqa: SLF001 - in-place operators
-                self._seen.append((one.detach().sum(dtype=torch.float32), seen))
+        for tensor in floating(values):
+            known, version = self._known.get(id(tensor), (None, 0))
+            if known is not tensor or version != tensor._version:  # noqa: SLF001 - in-place operators
+                self._seen.append((tensor.detach().sum(dtype=torch.float32), seen))
             # Collectives write into what they are given.
             if how != "sent":
-                self._known[id(one)] = (one, one._version)  # noqa: SLF001
+                self._known[id(tensor)] = (tensor, tensor._version)  # noqa: SLF001
 
 
 def floating(values: Any) -> Iterator[Any]:
@@ -134,5 +134,5 @@ def floating(values: Any) -> Iterator[Any]:
     elif isinstance(values, dict):
         yield from floating(tuple(values.values()))
     elif isinstance(values, (list, tuple)):
-        for one in values:
-            yield from floating(one)
+        for value in values:
+            yield from floating(value)

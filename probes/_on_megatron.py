@@ -47,12 +47,12 @@ def under(probe: Probe, layout: Layout) -> Iterator[None]:
             parallel_state.destroy_model_parallel()
 
 
-def record(probe: Probe, key: str, found: dict[str, Any], run: Any, steps: int) -> None:
+def record(probe: Probe, key: str, values: dict[str, Any], run: Any, steps: int) -> None:
     """Take steps; losses and gradient norms are recorded after each as part of ``key``."""
-    losses, norms = found.setdefault("losses", []), found.setdefault("grad_norms", [])
+    losses, norms = values.setdefault("losses", []), values.setdefault("grad_norms", [])
     for _ in range(steps):
         step = run.step()
         losses.append(step.loss)
         norms.append(step.grad_norm)
-    found["differences"] = run.differences()
-    probe.measure(key, found)
+    values["differences"] = run.differences()
+    probe.measure(key, values)

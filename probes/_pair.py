@@ -45,10 +45,10 @@ def measure(job: Job, local_rank: int, tell: Tell) -> None:
     rank = job["side"] * job["local"] + local_rank
     _environment(job, rank, local_rank)
     tell(stage="device")
-    place = "cpu"
+    device_name = "cpu"
     if device != "cpu":
         getattr(torch, device).set_device(local_rank)
-        place = f"{device}:{local_rank}"
+        device_name = f"{device}:{local_rank}"
     wait = getattr(torch, device).synchronize if device != "cpu" else _nothing
     tell(stage="store")
     patience = timedelta(seconds=job["setup"])
@@ -66,20 +66,20 @@ def measure(job: Job, local_rank: int, tell: Tell) -> None:
         timeout=patience,
     )
     pattern = torch.arange(1024) % 7 + 1
-    tensor = (pattern * (rank + 1)).to(place, torch.float32)
+    tensor = (pattern * (rank + 1)).to(device_name, torch.float32)
     dist.all_reduce(tensor)
     wait()
     tell(link_s=time.monotonic() - start, stage="small")
-    wanted = pattern * (ranks * (ranks + 1) // 2)
-    tell(wrong=int((tensor.cpu() != wanted).sum()))
+    expected = pattern * (ranks * (ranks + 1) // 2)
+    tell(wrong=int((tensor.cpu() != expected).sum()))
     before = tcp_counters(job["port"])
-    tell(**small(torch, dist, place, wait, SMALL_SECONDS[device]))
+    tell(**small(torch, dist, device_name, wait, SMALL_SECONDS[device]))
     after = tcp_counters(job["port"])
     tell(
         stage="large",
         **{key: after[key] - before[key] for key in after},
     )
-    tell(rates=large(torch, dist, place, wait, device))
+    tell(rates=large(torch, dist, device_name, wait, device))
     tell(ok=True)
     with contextlib.suppress(Exception):
         # Who leaves first takes the connection away from what the other has not read yet.
@@ -107,7 +107,7 @@ def _nothing() -> None: ...
 
 
 def small(
-    torch: Any, dist: Any, place: str, wait: Callable[[], None], seconds: float
+    torch: Any, dist: Any, device_name: str, wait: Callable[[], None], seconds: float
 ) -> dict[str, Any]:
     """Times of all-reduces of one element: the lower quartile, the worst, and how many stalled.
 
@@ -117,24 +117,24 @@ def small(
     times: list[float] = []
     end = time.monotonic() + seconds
     while len(times) < MESSAGES + WARM:
-        flag = torch.full((1,), float(time.monotonic() > end), device=place)
+        flag = torch.full((1,), float(time.monotonic() > end), device=device_name)
         start = time.perf_counter()
         dist.all_reduce(flag)
         wait()
         times.append(time.perf_counter() - start)
         if flag.item():
             break
-    kept = sorted(times[WARM:] or times)
+    measured = sorted(times[WARM:] or times)
     return {
-        "messages": len(kept),
-        "us": kept[len(kept) // 4] * 1e6,
-        "worst_us": kept[-1] * 1e6,
-        "stalls": sum(one > STALL_SECONDS for one in kept),
+        "messages": len(measured),
+        "us": measured[len(measured) // 4] * 1e6,
+        "worst_us": measured[-1] * 1e6,
+        "stalls": sum(seconds_each > STALL_SECONDS for seconds_each in measured),
     }
 
 
 def large(
-    torch: Any, dist: Any, place: str, wait: Callable[[], None], device: str
+    torch: Any, dist: Any, device_name: str, wait: Callable[[], None], device: str
 ) -> dict[str, float]:
     """Bus bandwidth in GB/s by size in bytes, of the best of up to ten all-reduces each.
 
@@ -145,7 +145,7 @@ def large(
     sizes = SIZES[device]
     left = LARGE_SECONDS[device]
     for place_of, size in enumerate(sizes):
-        tensor = torch.zeros(size // 4, dtype=torch.float32, device=place)
+        tensor = torch.zeros(size // 4, dtype=torch.float32, device=device_name)
 
         def once(tensor: Any = tensor) -> float:
             start = time.perf_counter()
@@ -153,7 +153,7 @@ def large(
             wait()
             return time.perf_counter() - start
 
-        longest = torch.tensor([once()], device=place)
+        longest = torch.tensor([once()], device=device_name)
         dist.all_reduce(longest, op=dist.ReduceOp.MAX)
         first = float(longest.item())
         repeats = max(min(int(left / 2 / first), LARGE_MOST), 1)
@@ -171,28 +171,28 @@ def tcp_counters(store: int) -> dict[str, int]:
     A kernel counts them by connection, so that neither other programs nor a busy machine come in.
     ``store`` is the port of the store.
     """
-    found = {"sent": 0, "retransmitted": 0}
-    for one in tcp_sockets():
-        with one, contextlib.suppress(OSError):
-            if one.getpeername()[1] != store:
-                info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-                found["retransmitted"] += struct.unpack_from("=I", info, RETRANSMITTED_AT)[0]
-                found["sent"] += struct.unpack_from("=I", info, SENT_AT)[0]
-    return found
+    counters = {"sent": 0, "retransmitted": 0}
+    for tcp_socket in tcp_sockets():
+        with tcp_socket, contextlib.suppress(OSError):
+            if tcp_socket.getpeername()[1] != store:
+                info = tcp_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+                counters["retransmitted"] += struct.unpack_from("=I", info, RETRANSMITTED_AT)[0]
+                counters["sent"] += struct.unpack_from("=I", info, SENT_AT)[0]
+    return counters
 
 
 def tcp_sockets() -> list[socket.socket]:
     """Duplicates of the connections of this process, to be closed by the caller."""
-    found = []
+    sockets = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
             number = int(name)
             if stat.S_ISSOCK(os.fstat(number).st_mode):
-                one = socket.socket(fileno=os.dup(number))
-                if one.family in {socket.AF_INET, socket.AF_INET6} and one.type is (
+                tcp_socket = socket.socket(fileno=os.dup(number))
+                if tcp_socket.family in {socket.AF_INET, socket.AF_INET6} and tcp_socket.type is (
                     socket.SOCK_STREAM
                 ):
-                    found.append(one)
+                    sockets.append(tcp_socket)
                 else:
-                    one.close()
-    return found
+                    tcp_socket.close()
+    return sockets

@@ -31,9 +31,9 @@ class Order:
             self.began = True
         if name == "megatron.core" and not self.first:
             frames = [
-                f"{one.filename}:{one.lineno} {one.name}"
-                for one in traceback.extract_stack()
-                if "importlib" not in one.filename and one.filename != __file__
+                f"{frame.filename}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_stack()
+                if "importlib" not in frame.filename and frame.filename != __file__
             ]
             self.first = {"after_adaptor": self.began, "stack": frames[-FRAMES:]}
 
@@ -47,7 +47,7 @@ def patched() -> Any:
 
 def decisions() -> dict[str, Any]:
     """What megatron.core decided when it was imported, by how the decisions are called."""
-    specs, te, optimizer, jit = (imported(one) for one in MODULES)
+    specs, te, optimizer, jit = (imported(module) for module in MODULES)
     return {
         "gpt_layer_specs.HAVE_TE": getattr(specs, "HAVE_TE", None),
         "extensions.transformer_engine.HAVE_TE": getattr(te, "HAVE_TE", None),
@@ -75,11 +75,11 @@ def resolved(path: str) -> Any:
     """The object at a dotted path: an attribute of the longest part that is a module."""
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
-        found = sys.modules.get(".".join(parts[:end]))
-        if found is not None:
+        module = sys.modules.get(".".join(parts[:end]))
+        if module is not None:
             for part in parts[end:]:
-                found = getattr(found, part, None)
-            return found
+                module = getattr(module, part, None)
+            return module
     return None
 
 
@@ -100,5 +100,5 @@ def name_of(thing: Any) -> str:
 
 def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, list[str]]:
     """Names whose binding differs, with both."""
-    names = [one for one in after if before.get(one) != after[one]]
-    return {one: [before.get(one, ""), after[one]] for one in names}
+    names = [name for name in after if before.get(name) != after[name]]
+    return {name: [before.get(name, ""), after[name]] for name in names}

@@ -33,7 +33,7 @@ PATIENCE = float(os.environ.get("ASCEND_DOCTOR_PATIENCE") or 1)
 
 def patient(**seconds: float) -> dict[str, float]:
     """Limits by device, as long as they are to be here."""
-    return {device: one * PATIENCE for device, one in seconds.items()}
+    return {device: limit * PATIENCE for device, limit in seconds.items()}
 
 
 BACKENDS = {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}
@@ -84,7 +84,7 @@ class Probe:
         self.name = name
         self.device = options.device
         self.asked: dict[str, int] = {
-            one: size for one in SIZES if (size := getattr(options, one, None)) is not None
+            name: size for name in SIZES if (size := getattr(options, name, None)) is not None
         }
         self.minutes: float = getattr(options, "minutes", 0.0)
         # By which sizes are chosen: a simulated device is a CPU.
@@ -146,13 +146,14 @@ class Probe:
         self.values[key] = value
         self._event("value", key=key, value=value)
 
-    def expect(self, what: str, got: Any, wanted: Any) -> None:
+    def expect(self, what: str, got: Any, expected: Any) -> None:
         """Compare exactly; a difference is recorded, not raised."""
         self._compared += 1
-        if got != wanted:
+        if got != expected:
             self.wrong.append(what)
             if len(self.wrong) <= WRONG_KEPT:
-                self._event("wrong", what=what, got=str(got)[:200], wanted=str(wanted)[:200])
+                difference = {"what": what, "got": str(got)[:200], "wanted": str(expected)[:200]}
+                self._event("wrong", **difference)
 
     def skip(self, reason: str) -> NoReturn:
         """End the probe: a precondition is absent."""
@@ -181,7 +182,7 @@ class Probe:
                 accelerator.set_device(self.local_rank)
         return torch
 
-    def place(self) -> str:
+    def torch_device(self) -> str:
         """The device string for tensors of this rank."""
         return "cpu" if self.device == "cpu" else f"{self.device}:{self.local_rank}"
 
@@ -335,18 +336,18 @@ def lacking(device: str) -> set[str]:
     from torch_npu.npu.utils import get_soc_version
 
     number = get_soc_version()
-    return {one for numbers, names in LACKING if number in numbers for one in names}
+    return {lacked for numbers, names in LACKING if number in numbers for lacked in names}
 
 
 def fault_of(rank: int) -> dict[str, str]:
     """What tests ask for: ASCEND_DOCTOR_PROBE_FAULT="rank=1,stage=sum,do=hang"."""
     text = os.environ.get("ASCEND_DOCTOR_PROBE_FAULT", "")
-    found = dict(one.split("=", 1) for one in text.split(",") if "=" in one)
-    if found.get("rank") != str(rank):
+    fields = dict(word.split("=", 1) for word in text.split(",") if "=" in word)
+    if fields.get("rank") != str(rank):
         return {}
-    if found.get("do") == "absent":
+    if fields.get("do") == "absent":
         time.sleep(1 << 20)
-    return {"stage": "", **found}
+    return {"stage": "", **fields}
 
 
 def die_with_parent() -> None:
@@ -385,9 +386,9 @@ def _beat() -> None:
 def plain(value: Any) -> Any:
     """JSON has no NaN and no infinity."""
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
@@ -414,7 +415,7 @@ def leave_folder() -> None:
     A probe that carries the name of a package would hide it.
     """
     here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [one for one in sys.path if os.path.abspath(one or os.curdir) != here]
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != here]
 
 
 def neighbour(name: str) -> Any:
@@ -458,8 +459,8 @@ def parser_of(name: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=name, description=description)
     parser.add_argument("--device", choices=sorted(BACKENDS), default="npu")
     parser.add_argument("--records", metavar="DIR", help="write one record a rank into this folder")
-    for one in SIZES:
-        parser.add_argument(f"--{one}", type=int, metavar="N", help="of the layout to try")
+    for size in SIZES:
+        parser.add_argument(f"--{size}", type=int, metavar="N", help="of the layout to try")
     parser.add_argument("--small", action="store_true", help="small sizes, as on the CPU")
     parser.add_argument("--minutes", type=float, default=0.0, help="how long to soak")
     # Of probes that run once on every node; they are called as torchrun calls them.

@@ -125,7 +125,7 @@ class Model:
     def _draw(self) -> None:
         kind = self.kind
         self._matrix("embedding.word_embeddings", VOCABULARY, HIDDEN)
-        for layer in (f"decoder.layers.{one}" for one in range(kind.layers)):
+        for layer in (f"decoder.layers.{number}" for number in range(kind.layers)):
             self._norm(f"{layer}.input_layernorm")
             attention = f"{layer}.self_attention"
             self._layer(f"{attention}.linear_qkv", (self.heads + 2 * kind.groups) * self.wide)
@@ -167,7 +167,10 @@ class Model:
         """The experts of a layer, or its only MLP, and how wide they are inside."""
         if not self.kind.experts:
             return [(name, 2 * HIDDEN)]
-        return [(f"{name}.experts.local_experts.{one}", HIDDEN) for one in range(self.kind.experts)]
+        return [
+            (f"{name}.experts.local_experts.{expert}", HIDDEN)
+            for expert in range(self.kind.experts)
+        ]
 
     def _norm(self, name: str) -> None:
         self.weights[f"{name}.weight"] = torch.ones(HIDDEN, dtype=torch.float64)
@@ -187,7 +190,7 @@ class Model:
             )
 
     def trained(self) -> dict[str, Any]:
-        return {name: one for name, one in self.weights.items() if one.requires_grad}
+        return {name: weight for name, weight in self.weights.items() if weight.requires_grad}
 
     # ------------------------------------------------------------ forward
 
@@ -198,16 +201,16 @@ class Model:
         embedding = self.weights["embedding.word_embeddings.weight"]
         hidden = (embedding.detach() if self.use == "output" else embedding)[tokens.T]
         hidden = self._note("embedding", hidden)
-        for layer in (f"decoder.layers.{one}" for one in range(self.kind.layers)):
+        for layer in (f"decoder.layers.{number}" for number in range(self.kind.layers)):
             normal = self._normal(f"{layer}.input_layernorm", hidden)
             hidden = hidden + self._attention(f"{layer}.self_attention", normal)
             normal = self._normal(f"{layer}.pre_mlp_layernorm", hidden)
             if self.kind.experts:
-                given, added = self._experts(f"{layer}.mlp", normal)
+                expert_output, added = self._experts(f"{layer}.mlp", normal)
                 balance = balance + added
             else:
-                given = self._mlp(f"{layer}.mlp", normal)
-            hidden = self._note(layer, hidden + given)
+                expert_output = self._mlp(f"{layer}.mlp", normal)
+            hidden = self._note(layer, hidden + expert_output)
         hidden = self._normal("decoder.final_layernorm", hidden)
         weight = embedding if self.kind.tied else self.weights["output_layer.weight"]
         weight = weight.detach() if self.use == "embedding" else weight
@@ -224,13 +227,13 @@ class Model:
         return self._note(name, value * root * self.weights[f"{name}.weight"])
 
     def _apply(self, name: str, value: Any) -> Any:
-        given = value @ self.weights[f"{name}.weight"].T
+        output = value @ self.weights[f"{name}.weight"].T
         if self.kind.adapters:
             inner = value @ self.weights[f"{name}.first.weight"].T
-            given = given + LORA_ALPHA / LORA_RANK * (
+            output = output + LORA_ALPHA / LORA_RANK * (
                 inner @ self.weights[f"{name}.second.weight"].T
             )
-        return given
+        return output
 
     def _attention(self, name: str, value: Any) -> Any:
         length, batch = value.shape[:2]
@@ -240,8 +243,8 @@ class Model:
         query = self._rotated(query, "queries")
         key = self._rotated(key, "keys")
         core = f"{name}.core_attention"
-        for what, one in (("query", query), ("key", key), ("value", values)):
-            self._note(f"{core}, {what}", one.flatten(2))
+        for what, tensor in (("query", query), ("key", key), ("value", values)):
+            self._note(f"{core}, {what}", tensor.flatten(2))
         scores = torch.einsum("sbgqd,tbgkd->bgqst", query, key)
         if self.fault != "without the scale of attention":
             scores = scores / self.wide**0.5
@@ -290,17 +293,17 @@ class Model:
         self._note(f"{name}.router", shares)
         if self.fault == "without the routing weights of the experts":
             shares = taken
-        given = torch.zeros_like(tokens)
+        output = torch.zeros_like(tokens)
         for number, (expert, _) in enumerate(self._mlps(name)):
             other = min(number ^ 1, self.kind.experts - 1)
             to = other if self.fault == NEIGHBOURS else number
             rows = taken[:, to].nonzero().flatten()
             part = self._mlp(expert, tokens[rows]) * shares[rows, to : to + 1]
-            given = given.index_add(0, rows, part)
+            output = output.index_add(0, rows, part)
         count = len(tokens)
         liked = (logits.softmax(-1).sum(0) * taken.sum(0)).sum()
         balance = BALANCE * self.kind.experts / (TOP * count * count) * liked
-        return self._note(name, given.reshape(value.shape)), balance
+        return self._note(name, output.reshape(value.shape)), balance
 
     # ------------------------------------------------------------ training
 
@@ -313,12 +316,12 @@ class Model:
             loss, balance = self.losses(text[:, :-1], text[:, 1:])
             total = total + (loss + balance) / len(texts)
             shown += loss.item() / len(texts)
-        found = torch.autograd.grad(total, list(weights.values()))
-        return shown, dict(zip(weights, found, strict=True))
+        gradients = torch.autograd.grad(total, list(weights.values()))
+        return shown, dict(zip(weights, gradients, strict=True))
 
     @torch.no_grad()
     def loss(self, texts: Sequence[Any]) -> float:
-        return sum(self.losses(one[:, :-1], one[:, 1:])[0].item() for one in texts) / len(texts)
+        return sum(self.losses(text[:, :-1], text[:, 1:])[0].item() for text in texts) / len(texts)
 
 
 class Moments(NamedTuple):
@@ -331,7 +334,7 @@ class Moments(NamedTuple):
 def fresh(model: Model) -> Moments:
     """Before the first step."""
     names = model.trained().items()
-    return Moments(*({name: torch.zeros_like(one) for name, one in names} for _ in range(2)))
+    return Moments(*({name: torch.zeros_like(weight) for name, weight in names} for _ in range(2)))
 
 
 def train(
@@ -342,7 +345,7 @@ def train(
     first, second = moments or fresh(model)
     for step in range(1, steps + 1):
         loss, gradients = model.gradients(texts)
-        norm = sum(one.square().sum().item() for one in gradients.values()) ** 0.5
+        norm = sum(gradient.square().sum().item() for gradient in gradients.values()) ** 0.5
         trace.losses.append(loss)
         trace.grad_norms.append(norm)
         scale = min(recipe.clip / (norm + 1e-6), 1.0)

@@ -67,8 +67,8 @@ def read(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
             events = [json.loads(line) for line in file]
     except FileNotFoundError:
         events = []
-    values = {one["key"]: one["value"] for one in events if one["event"] == "value"}
-    return values, next((one for one in events if one["event"] == "end"), {})
+    values = {event["key"]: event["value"] for event in events if event["event"] == "value"}
+    return values, next((event for event in events if event["event"] == "end"), {})
 
 
 def body(probe: Probe) -> None:
@@ -80,25 +80,25 @@ def body(probe: Probe) -> None:
     for name, (sizes, kind, path, failed) in wish["layouts"].items():
         layout = Layout(*sizes)
         with _on_megatron.under(probe, layout), probe.stage(f"resumed {name}"):
-            run = tiny.Training(layout, probe.place(), **kind)
+            run = tiny.Training(layout, probe.torch_device(), **kind)
             loaded = {}
             if failed is False:
                 run.load(path)
             else:
                 loaded = every(checkpoints, run, path, wish["done"], failed)
-            found = {"loaded": loaded}
+            resumed = {"loaded": loaded}
             # Without anything to load it would train from the start.
-            if failed is False or (loaded and all("off" in one for one in loaded.values())):
-                found |= {"digest": run.digest(), "evaluated": run.evaluate()}
-                _on_megatron.record(probe, name, found, run, wish["steps"])
-            probe.measure(name, found)
+            if failed is False or (loaded and all("off" in outcome for outcome in loaded.values())):
+                resumed |= {"digest": run.digest(), "evaluated": run.evaluate()}
+                _on_megatron.record(probe, name, resumed, run, wish["steps"])
+            probe.measure(name, resumed)
         if failed is not False:
             elsewhere(probe, tiny, checkpoints, name, wish, run.against)
 
 
 def every(checkpoints: Any, run: Any, path: str, done: int, failed: list[str]) -> dict[str, Any]:
     """What each way to shard gives when it is loaded, but for those that could not be saved."""
-    kinds = [one for one in checkpoints.types() if one not in failed]
+    kinds = [kind for kind in checkpoints.types() if kind not in failed]
     return {kind: checkpoints.load(run, path, kind, done) for kind in kinds}
 
 
@@ -108,13 +108,16 @@ def elsewhere(
     """Load what another layout can read into another layout; ``trained`` is what was saved."""
     sizes, kind, path, failed = wish["layouts"][name]
     other = other_layout(Layout(*sizes), probe.world_size)
-    kept = [*failed, *(one for one, any_layout in checkpoints.TYPES.items() if not any_layout)]
+    left_out = [
+        *failed,
+        *(kind for kind, any_layout in checkpoints.TYPES.items() if not any_layout),
+    ]
     if other is None:
         return
     with _on_megatron.under(probe, other), probe.stage(f"{name} as {other.name}"):
-        run = tiny.Training(other, probe.place(), **kind)
+        run = tiny.Training(other, probe.torch_device(), **kind)
         run.against = trained
-        loaded = every(checkpoints, run, path, wish["done"], kept)
+        loaded = every(checkpoints, run, path, wish["done"], left_out)
         probe.measure(f"{name} elsewhere", {"layout": other.name, "loaded": loaded})
 
 

@@ -49,29 +49,29 @@ def tournament(nodes: Sequence[int], number: int) -> list[Pair]:
     ring = [ring[0], *ring[len(ring) - turn :], *ring[1 : len(ring) - turn]]
     half = len(ring) // 2
     return [
-        (min(one, two), max(one, two))
-        for one, two in zip(ring[:half], reversed(ring[half:]), strict=True)
-        if one is not None and two is not None
+        (min(left, right), max(left, right))
+        for left, right in zip(ring[:half], reversed(ring[half:]), strict=True)
+        if left is not None and right is not None
     ]
 
 
 def next_pairs(nodes: Sequence[int], number: int, table: Iterable[Row], device: str) -> list[Pair]:
     """The pairs of round ``number``, from 0; none where nothing is left to be measured."""
-    seen = Seen(table, enough(len(nodes)), RATE_SHARE[device])
+    graphs = PairGraphs(table, enough(len(nodes)), RATE_SHARE[device])
     if number < _base(len(nodes)):
-        return [one for one in tournament(nodes, number) if not seen.told(one)]
+        return [pair for pair in tournament(nodes, number) if not graphs.is_decided(pair)]
     if number >= most_rounds(len(nodes)):
         return []
     chosen: list[Pair] = []
     busy: set[int] = set()
-    for one, two in seen.wanted(nodes):
-        if one not in busy and two not in busy:
-            chosen.append((min(one, two), max(one, two)))
-            busy |= {one, two}
+    for node, other in graphs.choose(nodes):
+        if node not in busy and other not in busy:
+            chosen.append((min(node, other), max(node, other)))
+            busy |= {node, other}
     return chosen
 
 
-class Seen:
+class PairGraphs:
     """What was measured, as graphs of pairs that do well and pairs that do not, by kind."""
 
     def __init__(self, table: Iterable[Row], partners: int, share: float) -> None:
@@ -82,43 +82,46 @@ class Seen:
         self.bad: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
         self.fine: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(_links)
         for row, kinds in zip(rows, odd(rows, share), strict=True):
-            one, two = row["pair"]
-            self.times[one, two] += 1
-            self.met[one].add(two)
-            self.met[two].add(one)
+            node, other = row["pair"]
+            self.times[node, other] += 1
+            self.met[node].add(other)
+            self.met[other].add(node)
             for kind, bad in kinds.items():
                 graph = (self.bad if bad else self.fine)[kind]
-                graph[one].add(two)
-                graph[two].add(one)
+                graph[node].add(other)
+                graph[other].add(node)
 
-    def told(self, pair: Pair) -> bool:
+    def is_decided(self, pair: Pair) -> bool:
         """Whether the link of one of both has failed with enough others that do well."""
-        return any(self.settled("failed", one) for one in pair)
+        return any(self.settled("failed", node) for node in pair)
 
     def settled(self, kind: str, node: int) -> bool:
         """Whether a node does badly with enough partners that do well with others."""
         if self.fine[kind][node]:
             return False
-        return len([one for one in self.bad[kind][node] if self.fine[kind][one]]) >= self.partners
+        return (
+            len([partner for partner in self.bad[kind][node] if self.fine[kind][partner]])
+            >= self.partners
+        )
 
-    def wanted(self, nodes: Sequence[int]) -> Iterable[Pair]:
+    def choose(self, nodes: Sequence[int]) -> Iterable[Pair]:
         """Pairs worth measuring, the most telling first."""
         for kind, links in self.bad.items():
-            doubtful = [one for one in sorted(links) if not self.settled(kind, one)]
+            doubtful = [node for node in sorted(links) if not self.settled(kind, node)]
             # Nodes that do well with many come first, as partners of those in doubt.
             good = sorted(
-                (one for one in nodes if self.fine[kind][one]),
-                key=lambda one: (len(self.bad[kind][one]), -len(self.fine[kind][one]), one),
+                (node for node in nodes if self.fine[kind][node]),
+                key=lambda node: (len(self.bad[kind][node]), -len(self.fine[kind][node]), node),
             )
-            for one in doubtful:
+            for node in doubtful:
                 # Whose partners were all guilty, of that one nothing is known yet.
-                if len(self.fine[kind][one]) < ENOUGH:
-                    tried = self.met[one] | {one}
-                    yield from ((one, other) for other in good if other not in tried)
-            for one in doubtful:
-                for two in sorted(links[one].intersection(doubtful)):
-                    if one < two and self.times[one, two] < ENOUGH:
-                        yield one, two
+                if len(self.fine[kind][node]) < ENOUGH:
+                    tried = self.met[node] | {node}
+                    yield from ((node, other) for other in good if other not in tried)
+            for node in doubtful:
+                for other in sorted(links[node].intersection(doubtful)):
+                    if node < other and self.times[node, other] < ENOUGH:
+                        yield node, other
 
 
 def _links() -> defaultdict[int, set[int]]:
@@ -131,15 +134,15 @@ def odd(rows: Sequence[Row], share: float) -> list[Kinds]:
     best: dict[int, float] = {}
     soonest: dict[int, float] = {}
     for row in sound:
-        for one in row["pair"]:
-            best[one] = max(best.get(one, 0.0), row["gbps"])
-            soonest[one] = min(soonest.get(one, row["us"]), row["us"])
+        for node in row["pair"]:
+            best[node] = max(best.get(node, 0.0), row["gbps"])
+            soonest[node] = min(soonest.get(node, row["us"]), row["us"])
     if not sound:
         return [_odd(row, 0.0, 0.0) for row in rows]
     # What half of the nodes reach, or a quarter of many; see the check.
-    place = len(best) // (2 if len(best) <= ALL_PAIRS else 4)
-    rate = share * sorted(best.values(), reverse=True)[place]
-    us = sorted(soonest.values())[place]
+    position = len(best) // (2 if len(best) <= ALL_PAIRS else 4)
+    rate = share * sorted(best.values(), reverse=True)[position]
+    us = sorted(soonest.values())[position]
     return [_odd(row, rate, us) for row in rows]
 
 
@@ -164,24 +167,24 @@ def _odd(row: Row, rate: float, us: float) -> Kinds:
 
 def summary(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """One node's side of a pair: of its worst rank, or why it has none."""
-    short = [one for one in ranks if not one.get("ok")]
+    short = [rank for rank in ranks if not rank.get("ok")]
     if short:
         # Who failed by itself says more than who waited for it.
-        first = next((one for one in short if one["stage"] in INFRASTRUCTURE), short[0])
-        first = next((one for one in short if "error" in one), first)
+        first = next((rank for rank in short if rank["stage"] in INFRASTRUCTURE), short[0])
+        first = next((rank for rank in short if "error" in rank), first)
         ending = {0: "", -9: "no end in time"}.get(first["code"], f"exit code {first['code']}")
         return {"stage": first["stage"], "why": first.get("error") or ending or "no result"}
     return {
         "why": "",
-        "wrong": sum(one["wrong"] for one in ranks),
-        "link_s": max(one["link_s"] for one in ranks),
-        "us": max(one["us"] for one in ranks),
-        "worst_us": max(one["worst_us"] for one in ranks),
-        "messages": min(one["messages"] for one in ranks),
-        "stalls": max(one["stalls"] for one in ranks),
-        "sent": sum(one["sent"] for one in ranks),
-        "retransmitted": sum(one["retransmitted"] for one in ranks),
-        "gbps": min(max(one["rates"].values()) for one in ranks),
+        "wrong": sum(rank["wrong"] for rank in ranks),
+        "link_s": max(rank["link_s"] for rank in ranks),
+        "us": max(rank["us"] for rank in ranks),
+        "worst_us": max(rank["worst_us"] for rank in ranks),
+        "messages": min(rank["messages"] for rank in ranks),
+        "stalls": max(rank["stalls"] for rank in ranks),
+        "sent": sum(rank["sent"] for rank in ranks),
+        "retransmitted": sum(rank["retransmitted"] for rank in ranks),
+        "gbps": min(max(rank["rates"].values()) for rank in ranks),
     }
 
 
@@ -193,8 +196,12 @@ def joined(pair: Pair, sides: Sequence[dict[str, Any] | None]) -> dict[str, Any]
         if side["why"] and side["stage"] in INFRASTRUCTURE:
             why = f"node {node} in stage {side['stage']}: {side['why']}"
             return {"pair": pair, "outcome": "untold", "why": why}
-    one, two = (side for side in sides if side is not None)
-    failed = [(node, side) for node, side in zip(pair, (one, two), strict=True) if side["why"]]
+    first_side, second_side = (side for side in sides if side is not None)
+    failed = [
+        (node, side)
+        for node, side in zip(pair, (first_side, second_side), strict=True)
+        if side["why"]
+    ]
     if failed:
         node, side = next(
             (each for each in failed if each[1]["why"] != "no end in time"), failed[0]
@@ -203,9 +210,12 @@ def joined(pair: Pair, sides: Sequence[dict[str, Any] | None]) -> dict[str, Any]
         return {"pair": pair, "outcome": "failed", "why": why}
     return {
         "pair": pair,
-        "outcome": "wrong" if one["wrong"] or two["wrong"] else "ok",
-        "wrong": one["wrong"] + two["wrong"],
-        **{key: max(one[key], two[key]) for key in ("link_s", "us", "worst_us", "stalls")},
-        **{key: min(one[key], two[key]) for key in ("gbps", "messages")},
-        **{key: one[key] + two[key] for key in ("sent", "retransmitted")},
+        "outcome": "wrong" if first_side["wrong"] or second_side["wrong"] else "ok",
+        "wrong": first_side["wrong"] + second_side["wrong"],
+        **{
+            key: max(first_side[key], second_side[key])
+            for key in ("link_s", "us", "worst_us", "stalls")
+        },
+        **{key: min(first_side[key], second_side[key]) for key in ("gbps", "messages")},
+        **{key: first_side[key] + second_side[key] for key in ("sent", "retransmitted")},
     }

@@ -121,10 +121,10 @@ def held(whole: dict[str, Any], name: str, weight: Any, config: Any, kind: Any) 
     count = config.num_moe_experts // config.expert_model_parallel_size
     first = count * parallel_state.get_expert_model_parallel_rank()
     names = (
-        f"{path}.experts.local_experts.{one}.linear_fc{grouped[1]}.weight"
-        for one in range(first, first + count)
+        f"{path}.experts.local_experts.{number}.linear_fc{grouped[1]}.weight"
+        for number in range(first, first + count)
     )
-    return torch.stack([whole[one].T for one in names]).reshape(weight.shape)
+    return torch.stack([whole[name].T for name in names]).reshape(weight.shape)
 
 
 def in_reference(name: str, config: Any, kind: Any) -> str:
@@ -144,7 +144,7 @@ def globally(name: str, config: Any) -> str:
     for kind, first in (("layers", layers), ("local_experts", experts)):
         name = re.sub(
             rf"\b({kind})\.(\d+)",
-            lambda found, first=first: f"{found[1]}.{int(found[2]) + first}",
+            lambda match, first=first: f"{match[1]}.{int(match[2]) + first}",
             name,
         )
     return name
@@ -164,4 +164,4 @@ def shard(whole: Any, name: str, weight: Any) -> Any:
     # Of a gated layer each rank holds its rows of the gate, then its rows of the other half.
     halves = 2 if "linear_fc1" in name and weight.partition_dim == 0 else 1
     along = weight.partition_dim
-    return torch.cat([one.chunk(size, along)[rank] for one in whole.chunk(halves, along)], along)
+    return torch.cat([half.chunk(size, along)[rank] for half in whole.chunk(halves, along)], along)

@@ -56,10 +56,10 @@ class Step(NamedTuple):
 class Training:
     """Model, optimizer and data of this rank under one layout. ``kind`` are fields of a Kind."""
 
-    def __init__(self, layout: Layout, place: str, **kind: Any) -> None:
+    def __init__(self, layout: Layout, device: str, **kind: Any) -> None:
         self.kind = reference.Kind(**kind)
         self.config = tiny_gpt.configuration(layout, self.kind)
-        self.place = place
+        self.device = device
         self.share = share(SEED)
         self.against = against.Against(self.kind, self.share, reference.Recipe())
         model_parallel_cuda_manual_seed(SEED)
@@ -72,7 +72,7 @@ class Training:
             DistributedDataParallelConfig(
                 grad_reduce_in_fp32=True, overlap_grad_reduce=False, use_distributed_optimizer=True
             ),
-            (Float16Module(self.config, self.bare) if self.kind.bf16 else self.bare).to(place),
+            (Float16Module(self.config, self.bare) if self.kind.bf16 else self.bare).to(device),
         )
         self.watch = not_finite.Watch(self.bare, lambda name: tiny_gpt.globally(name, self.config))
         self.config.finalize_model_grads_func = finalize_model_grads
@@ -89,8 +89,8 @@ class Training:
             watching.enter_context(self.watch)
             if measure:
                 seen = watching.enter_context(self.against.modules(self.bare, self.config))
-                for key, one in seen.items():
-                    measure(key, one)
+                for key, value in seen.items():
+                    measure(key, value)
             loss = self._through(self.share.mine, forward_only=False)
         if measure:
             measure("gradients", self.against.gradients(self.model, self.config))
@@ -114,7 +114,7 @@ class Training:
             decoder_seq_length=tiny_gpt.SEQUENCE,
             forward_only=forward_only,
         )
-        return self._average([float(one["loss"]) for one in reduced])
+        return self._average([float(batch["loss"]) for batch in reduced])
 
     def _average(self, losses: list[float]) -> float | None:
         """The mean of all data parallel ranks, over gloo, as trainers gather what they print.
@@ -129,11 +129,11 @@ class Training:
         return total.item() / parallel_state.get_data_parallel_world_size()
 
     def _forward(self, texts: Iterator[Any], model: Any) -> Any:
-        text = next(texts).to(self.place)
+        text = next(texts).to(self.device)
         tokens, labels = text[:, :-1].contiguous(), text[:, 1:].contiguous()
         length = tiny_gpt.SEQUENCE
-        positions = torch.arange(length, device=self.place).expand_as(tokens)
-        mask = torch.ones(1, 1, length, length, dtype=torch.bool).triu(1).to(self.place)
+        positions = torch.arange(length, device=self.device).expand_as(tokens)
+        mask = torch.ones(1, 1, length, length, dtype=torch.bool).triu(1).to(self.device)
         batch = {"tokens": tokens, "labels": labels, "positions": positions}
         mine = get_batch_on_this_cp_rank(batch)
         output = model(mine["tokens"], mine["positions"], mask, labels=mine["labels"])
@@ -160,15 +160,17 @@ class Training:
     @property
     def dtypes(self) -> dict[str, list[str]]:
         """Of the weights, of what their gradients are added up in, and of what is optimized."""
-        groups = [group for one in self.optimizers() for group in one.optimizer.param_groups]
-        found = {
-            "weights": [one for _, one in self._trained()],
-            "gradients": [one.main_grad for _, one in self._trained()],
-            "optimizer": [one for group in groups for one in group["params"]],
+        groups = [
+            group for optimizer in self.optimizers() for group in optimizer.optimizer.param_groups
+        ]
+        tensors = {
+            "weights": [weight for _, weight in self._trained()],
+            "gradients": [weight.main_grad for _, weight in self._trained()],
+            "optimizer": [weight for group in groups for weight in group["params"]],
         }
         return {
-            what: sorted({str(one.dtype).removeprefix("torch.") for one in several})
-            for what, several in found.items()
+            what: sorted({str(tensor.dtype).removeprefix("torch.") for tensor in several})
+            for what, several in tensors.items()
         }
 
     @property
@@ -186,27 +188,27 @@ class Training:
 
     def poison(self) -> None:
         """For tests: one weight of this rank is no number any more."""
-        next(one for _, one in self._trained()).data[0] = math.nan
+        next(weight for _, weight in self._trained()).data[0] = math.nan
 
     def flip(self) -> None:
         """For tests: one bit of one weight of this rank is another one."""
-        weight = next(one for _, one in self._trained()).data.view(-1)
-        weight[:1] = (weight[:1].cpu().view(torch.int32) ^ 1).view(torch.float32).to(self.place)
+        weight = next(weight for _, weight in self._trained()).data.view(-1)
+        weight[:1] = (weight[:1].cpu().view(torch.int32) ^ 1).view(torch.float32).to(self.device)
 
     # ------------------------------------------------------------ checkpoints
 
     def digest(self) -> str:
         """A hash of every bit of the trained weights."""
-        found = hashlib.sha256()
+        hash_ = hashlib.sha256()
         for name, weight in self._trained():
-            found.update(name.encode())
-            found.update(bytes(weight.detach().cpu().contiguous().view(torch.uint8).numpy()))
-        return found.hexdigest()
+            hash_.update(name.encode())
+            hash_.update(bytes(weight.detach().cpu().contiguous().view(torch.uint8).numpy()))
+        return hash_.hexdigest()
 
     def save(self, path: str) -> None:
         """Write this rank's adapters and its shards of the optimizer's moments."""
         adapters = {name: weight.detach().cpu() for name, weight in self._trained()}
-        moments = [one.optimizer.state_dict() for one in self.optimizers()]
+        moments = [optimizer.optimizer.state_dict() for optimizer in self.optimizers()]
         schedule = self.scheduler.state_dict()
         torch.save({"adapters": adapters, "moments": moments, "schedule": schedule}, path)
 
@@ -217,8 +219,8 @@ class Training:
         # The optimizer's shards are views of these weights.
         for name, weight in self._trained():
             weight.copy_(saved["adapters"][name])
-        for one, moments in zip(self.optimizers(), saved["moments"], strict=True):
-            one.optimizer.load_state_dict(moments)
+        for optimizer, moments in zip(self.optimizers(), saved["moments"], strict=True):
+            optimizer.optimizer.load_state_dict(moments)
         self.schedule(saved["schedule"])
 
     def schedule(self, state: dict[str, Any]) -> None:
@@ -231,7 +233,9 @@ class Training:
         return list(getattr(self.optimizer, "chained_optimizers", [self.optimizer]))
 
     def _trained(self) -> Iterator[tuple[str, Any]]:
-        return ((name, one) for name, one in self.model.named_parameters() if one.requires_grad)
+        return (
+            (name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad
+        )
 
 
 def share(seed: int) -> Any:
@@ -244,7 +248,7 @@ def share(seed: int) -> Any:
         torch.tensor([source.randrange(reference.VOCABULARY) for _ in range(math.prod(size))])
         for _ in range(each * ranks)
     ]
-    texts = [one.reshape(size) for one in texts]
+    texts = [text.reshape(size) for text in texts]
     return against.Share(texts, parallel_state.get_data_parallel_rank() * each, each)
 
 

@@ -44,21 +44,21 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--part", nargs=3, action="append", metavar=("NAME", "SCRIPT", "SECONDS"), required=True
     )
-    found = parser.parse_args()
+    arguments = parser.parse_args()
     sys.argv[1:] = []
-    return found
+    return arguments
 
 
 def main() -> None:
     _probe.leave_folder()
-    given = options()
-    folder, rank = given.records, _probe.rank_of()
+    arguments = options()
+    folder, rank = arguments.records, _probe.rank_of()
     _probe.attach(folder, rank)
     before: Probe | None = None
-    for name, script, seconds in given.part:
+    for name, script, seconds in arguments.part:
         tell(name)
-        given.records, given.deadline = os.path.join(folder, name), float(seconds)
-        probe = Probe(name, given)
+        arguments.records, arguments.deadline = os.path.join(folder, name), float(seconds)
+        probe = Probe(name, arguments)
         if before is not None:
             before.hand_on(probe)
         if not probe.run(body_of(name, script)):

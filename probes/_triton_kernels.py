@@ -11,19 +11,19 @@ import triton.language as tl
 @triton.jit
 def scale_and_add(left, right, result, count, FACTOR: tl.constexpr, BLOCK: tl.constexpr):  # noqa: ANN001, ANN202, N803 - a kernel
     """``left * FACTOR + right``, with a last block that is not full."""
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    first = tl.load(left + place, mask=inside, other=0.0)
-    second = tl.load(right + place, mask=inside, other=0.0)
-    tl.store(result + place, first * FACTOR + second, mask=inside)
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < count
+    first = tl.load(left + offsets, mask=inside, other=0.0)
+    second = tl.load(right + offsets, mask=inside, other=0.0)
+    tl.store(result + offsets, first * FACTOR + second, mask=inside)
 
 
 @triton.jit
 def row_sums(matrix, result, columns, BLOCK: tl.constexpr):  # noqa: ANN001, ANN202, N803 - a kernel
     """The sum of each row."""
     row = tl.program_id(0)
-    place = tl.arange(0, BLOCK)
-    values = tl.load(matrix + row * columns + place, mask=place < columns, other=0.0)
+    offsets = tl.arange(0, BLOCK)
+    values = tl.load(matrix + row * columns + offsets, mask=offsets < columns, other=0.0)
     tl.store(result + row, tl.sum(values, axis=0))
 
 

@@ -25,24 +25,24 @@ class LogProbability(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Any, labels: Any, first: int, chunk: int | None, in_place: bool
     ) -> Any:
-        here, place = owned(labels, first, logits.shape[-1])
-        found = []
+        here, index = owned(labels, first, logits.shape[-1])
+        losses = []
         for part in parts(logits.shape[1], chunk):
             softmax, shift, total = shares(logits[:, part])
-            mine = torch.where(here[:, part], picked(logits[:, part] - shift, place[:, part]), 0.0)
+            mine = torch.where(here[:, part], picked(logits[:, part] - shift, index[:, part]), 0.0)
             dist.all_reduce(mine)
-            found.append(mine - total.log().squeeze(-1))
+            losses.append(mine - total.log().squeeze(-1))
         ctx.chunk, ctx.in_place = chunk, in_place
-        ctx.save_for_backward(softmax if chunk is None else logits, here, place)
-        return torch.cat(found, 1)
+        ctx.save_for_backward(softmax if chunk is None else logits, here, index)
+        return torch.cat(losses, 1)
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        kept, here, place = ctx.saved_tensors
-        into = kept if ctx.in_place and ctx.chunk is not None else torch.empty_like(kept)
-        for part in parts(kept.shape[1], ctx.chunk):
-            softmax = kept if ctx.chunk is None else shares(kept[:, part])[0]
-            hot = torch.zeros_like(softmax).scatter(-1, place[:, part, None], 1.0)
+        saved, here, index = ctx.saved_tensors
+        into = saved if ctx.in_place and ctx.chunk is not None else torch.empty_like(saved)
+        for part in parts(saved.shape[1], ctx.chunk):
+            softmax = saved if ctx.chunk is None else shares(saved[:, part])[0]
+            hot = torch.zeros_like(softmax).scatter(-1, index[:, part, None], 1.0)
             hot = hot * here[:, part, None]
             into[:, part] = (hot - softmax) * grad[:, part, None]
         return into, None, None, None, None
@@ -65,9 +65,9 @@ class Entropy(torch.autograd.Function):
         logits, softmax, mean = ctx.saved_tensors
         if ctx.in_place:
             logits.sub_(mean)
-            found = -softmax * logits * grad[..., None]
+            gradient = -softmax * logits * grad[..., None]
             logits.add_(mean)
-            return found, None
+            return gradient, None
         return softmax * (mean - logits) * grad[..., None], None
 
 
@@ -87,8 +87,8 @@ def owned(labels: Any, first: int, size: int) -> tuple[Any, Any]:
     return here, torch.where(here, labels - first, torch.zeros_like(labels))
 
 
-def picked(logits: Any, place: Any) -> Any:
-    return logits.gather(-1, place[..., None]).squeeze(-1)
+def picked(logits: Any, index: Any) -> Any:
+    return logits.gather(-1, index[..., None]).squeeze(-1)
 
 
 def parts(length: int, chunk: int | None) -> list[slice]:

@@ -51,7 +51,7 @@ def body(probe: Probe) -> None:
         probe.measure("first_call_s", timed(probe, torch, dist, repeats=1))
     absent = _probe.lacking(probe.device)
     probe.measure("left_out", sorted(absent))
-    for dtype in (one for one in EXACT if one not in absent):
+    for dtype in (name for name in EXACT if name not in absent):
         with probe.stage(f"sum {dtype}"):
             check(probe, torch, dist, dtype)
     with probe.stage("several at once"):
@@ -73,7 +73,7 @@ def timed(probe: Probe, torch: Any, dist: Any, *, repeats: int) -> float:
     """Mean seconds of an all-reduce of one element."""
     start = time.monotonic()
     for _ in range(repeats):
-        dist.all_reduce(torch.ones(1, device=probe.place()))
+        dist.all_reduce(torch.ones(1, device=probe.torch_device()))
         probe.synchronise(torch)
     return (time.monotonic() - start) / repeats
 
@@ -90,9 +90,9 @@ def check(probe: Probe, torch: Any, dist: Any, dtype: str) -> None:
     kind = getattr(torch, dtype)
     for size in sizes_of(probe, dtype):
         count = max(size // kind.itemsize, 1) + (3 if size > MIB else 0)
-        tensor, wanted = addend(probe, torch, dtype, count)
+        tensor, expected = addend(probe, torch, dtype, count)
         dist.all_reduce(tensor)
-        compare(probe, f"sum of {count} {dtype}", tensor, wanted)
+        compare(probe, f"sum of {count} {dtype}", tensor, expected)
 
 
 def addend(probe: Probe, torch: Any, dtype: str, count: int, turn: int = 0) -> tuple[Any, Any]:
@@ -103,15 +103,17 @@ def addend(probe: Probe, torch: Any, dtype: str, count: int, turn: int = 0) -> t
     mine = (pattern * values[probe.rank]).to(kind)
     if probe.tampers(f"sum {dtype}"):
         mine[-1] += 1
-    return mine.to(probe.place()), (pattern * sum(values)).to(kind)
+    return mine.to(probe.torch_device()), (pattern * sum(values)).to(kind)
 
 
-def compare(probe: Probe, what: str, tensor: Any, wanted: Any) -> None:
+def compare(probe: Probe, what: str, tensor: Any, expected: Any) -> None:
     got = tensor.cpu()
-    differs = (got != wanted).nonzero().flatten()
-    place = int(differs[0]) if len(differs) else 0
+    differs = (got != expected).nonzero().flatten()
+    position = int(differs[0]) if len(differs) else 0
     probe.expect(
-        f"{what}, element {place} ({len(differs)} differ)", got[place].item(), wanted[place].item()
+        f"{what}, element {position} ({len(differs)} differ)",
+        got[position].item(),
+        expected[position].item(),
     )
 
 
@@ -134,7 +136,7 @@ def means(probe: Probe, torch: Any, dist: Any) -> None:
     # The mean of a whole number of times the ranks is a whole number.
     count = MIB // 4 + 3
     pattern = (torch.arange(count) % 7 + 1).float()
-    tensor = (pattern * (2 * probe.rank + 1)).to(probe.place())
+    tensor = (pattern * (2 * probe.rank + 1)).to(probe.torch_device())
     dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
     compare(probe, "mean of all ranks", tensor, pattern * probe.world_size)
 
@@ -143,7 +145,7 @@ def further_group(probe: Probe, torch: Any, dist: Any) -> None:
     """A second group of all ranks: made, used and taken down."""
     start = time.monotonic()
     group = dist.new_group(list(range(probe.world_size)))
-    tensor = torch.full((1,), float(probe.rank + 1), device=probe.place())
+    tensor = torch.full((1,), float(probe.rank + 1), device=probe.torch_device())
     dist.all_reduce(tensor, group=group)
     probe.expect("sum in a further group", tensor.item(), sum(range(1, probe.world_size + 1)))
     probe.measure("group_s", time.monotonic() - start)

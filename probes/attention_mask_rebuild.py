@@ -34,8 +34,11 @@ def body(probe: Probe) -> None:
                 got = rebuilt(probe, torch, lengths, part * ranks)
                 if probe.tampers(probe.stage_name):
                     got[0][0] = 1 - got[0][0]
-                wanted = [[int(one < length) for one in range(part * ranks)] for length in lengths]
-                probe.expect(f"mask of lengths {lengths}, {ranks} ranks", got, wanted)
+                expected = [
+                    [int(position < length) for position in range(part * ranks)]
+                    for length in lengths
+                ]
+                probe.expect(f"mask of lengths {lengths}, {ranks} ranks", got, expected)
     with probe.stage("padding on the left"):
         (got,) = rebuilt(probe, torch, [sum(LEFT)], len(LEFT))
         probe.measure("left", {"mask": LEFT, "rebuilt": got, "right_padded": right_padded(LEFT)})
@@ -44,9 +47,9 @@ def body(probe: Probe) -> None:
 
 def rebuilt(probe: Probe, torch: Any, lengths: list[int], longest: int) -> list[list[int]]:
     """The vectorised form, as rows of 0 and 1."""
-    places = torch.arange(longest, device=probe.place())
-    mask = places[None] < torch.tensor(lengths, device=probe.place())[:, None]
-    return [[int(one) for one in row] for row in mask.tolist()]
+    places = torch.arange(longest, device=probe.torch_device())
+    mask = places[None] < torch.tensor(lengths, device=probe.torch_device())[:, None]
+    return [[int(flag) for flag in row] for row in mask.tolist()]
 
 
 def right_padded(mask: list[int]) -> bool:

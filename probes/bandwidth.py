@@ -32,7 +32,7 @@ def body(probe: Probe) -> None:
     rates: dict[str, dict[str, Any]] = {}
     for name, prepare in COLLECTIVES.items():
         with probe.stage(name):
-            found = rates[name] = {}
+            rates_of_type = rates[name] = {}
             size = SMALLEST
             while size <= LARGEST[probe.strength]:
                 # A number of elements that all ranks share evenly.
@@ -42,7 +42,9 @@ def body(probe: Probe) -> None:
                 seconds = mean_seconds(
                     work, lambda: probe.synchronise(torch), repeats=repeats, warm=WARM
                 )
-                found[str(count * ITEM)] = bandwidths(name, count * ITEM, seconds, probe.world_size)
+                rates_of_type[str(count * ITEM)] = bandwidths(
+                    name, count * ITEM, seconds, probe.world_size
+                )
                 found_right = "right" if compare() else "wrong"
                 probe.expect(f"elements of {name} of {count * ITEM} bytes", found_right, "right")
                 size *= FACTOR
@@ -63,13 +65,13 @@ class Values:
         self.share = count // probe.world_size
 
     def zeros(self, count: int) -> Any:
-        return self.torch.zeros(count, dtype=self.torch.float32, device=self.probe.place())
+        return self.torch.zeros(count, dtype=self.torch.float32, device=self.probe.torch_device())
 
     def marked(self, count: int, shift: int = 0) -> Any:
         marks = self.torch.arange(PERIOD, dtype=self.torch.float32) + shift + 1
-        return marks.repeat(count // PERIOD + 1)[:count].to(self.probe.place())
+        return marks.repeat(count // PERIOD + 1)[:count].to(self.probe.torch_device())
 
-    def given(self, value: Any) -> Any:
+    def tamper(self, value: Any) -> Any:
         if self.probe.tampers(self.probe.stage_name):
             value[-1] += 1
         return value
@@ -79,13 +81,13 @@ class Values:
 
     @property
     def factors(self) -> int:
-        return sum(self.factor(one) for one in self.ranks)
+        return sum(self.factor(rank) for rank in self.ranks)
 
     def cat(self, pieces: Any) -> Any:
         return self.torch.cat(list(pieces))
 
-    def same(self, got: Any, wanted: Any) -> bool:
-        return bool(self.torch.equal(got, wanted))
+    def same(self, got: Any, expected: Any) -> bool:
+        return bool(self.torch.equal(got, expected))
 
 
 def all_reduce(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
@@ -94,7 +96,7 @@ def all_reduce(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
     tensor = values.zeros(count)
 
     def right() -> bool:
-        mine = values.given(values.marked(count) * values.factor(values.rank))
+        mine = values.tamper(values.marked(count) * values.factor(values.rank))
         dist.all_reduce(mine)
         return values.same(mine, values.marked(count) * values.factors)
 
@@ -103,7 +105,7 @@ def all_reduce(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
 
 def all_gather(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
     values = Values(probe, torch, count)
-    mine, got = values.given(values.marked(values.share, values.rank)), values.zeros(count)
+    mine, got = values.tamper(values.marked(values.share, values.rank)), values.zeros(count)
 
     def right() -> bool:
         got.zero_()
@@ -116,7 +118,7 @@ def all_gather(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
 def reduce_scatter(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
     values = Values(probe, torch, count)
     pieces = values.cat(values.marked(values.share, to) for to in values.ranks)
-    mine, got = values.given(pieces * values.factor(values.rank)), values.zeros(values.share)
+    mine, got = values.tamper(pieces * values.factor(values.rank)), values.zeros(values.share)
 
     def right() -> bool:
         got.zero_()
@@ -130,13 +132,13 @@ def all_to_all(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
     values = Values(probe, torch, count)
     got = values.zeros(count)
     mine = values.cat(values.marked(values.share, values.rank + 3 * to) for to in values.ranks)
-    values.given(mine)
+    values.tamper(mine)
 
     def right() -> bool:
         got.zero_()
         dist.all_to_all_single(got, mine)
-        wanted = (values.marked(values.share, one + 3 * values.rank) for one in values.ranks)
-        return values.same(got, values.cat(wanted))
+        expected = (values.marked(values.share, rank + 3 * values.rank) for rank in values.ranks)
+        return values.same(got, values.cat(expected))
 
     return lambda: dist.all_to_all_single(got, mine), right
 
@@ -146,7 +148,7 @@ def broadcast(probe: Probe, torch: Any, dist: Any, count: int) -> Work:
     tensor = values.zeros(count)
 
     def right() -> bool:
-        tensor.copy_(values.given(values.marked(count)) if values.rank == 0 else tensor)
+        tensor.copy_(values.tamper(values.marked(count)) if values.rank == 0 else tensor)
         dist.broadcast(tensor, src=0)
         return values.same(tensor, values.marked(count))
 

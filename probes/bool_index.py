@@ -31,9 +31,9 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 def body(probe: Probe) -> None:
     """Boolean indexing on one device, by value, each case apart."""
     outcomes = _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS[probe.device])
-    for name, one in outcomes.items():
-        if "differ" in one:
-            probe.expect(f"{name}: {one['first']}", f"{one['differ']} wrong", "0 wrong")
+    for name, outcome in outcomes.items():
+        if "differ" in outcome:
+            probe.expect(f"{name}: {outcome['first']}", f"{outcome['differ']} wrong", "0 wrong")
 
 
 class Comparison:
@@ -43,12 +43,12 @@ class Comparison:
         self.differ = 0
         self.first = "all elements"
 
-    def add(self, what: str, got: Any, wanted: list[Any]) -> None:
+    def add(self, what: str, got: Any, expected: list[Any]) -> None:
         values = got.detach().cpu().reshape(-1).tolist()
-        wrong = abs(len(values) - len(wanted))
-        wrong += sum(one != other for one, other in zip(values, wanted, strict=False))
+        wrong = abs(len(values) - len(expected))
+        wrong += sum(value != other for value, other in zip(values, expected, strict=False))
         if wrong and not self.differ:
-            self.first = f"{what} begins {values[:5]} instead of {wanted[:5]}"
+            self.first = f"{what} begins {values[:5]} instead of {expected[:5]}"
         self.differ += wrong
 
     def result(self) -> dict[str, Any]:
@@ -59,83 +59,83 @@ class Indexing:
     """A tensor and a mask on the device, and the same as lists."""
 
     def __init__(
-        self, torch: Any, place: str, shape: tuple[int, int], mask: str, view: str
+        self, torch: Any, device: str, shape: tuple[int, int], mask: str, view: str
     ) -> None:
         rows, columns = shape
         every, chosen = MASKS[mask]
         flat = torch.arange(rows * columns).reshape(shape)
         flags = flat % every < chosen
         self.what = f"{mask} mask, {rows} x {columns}, {view}"
-        self.tensor = VIEWS[view](flat.to(place))
-        self.mask = VIEWS[view](flags.to(place))
+        self.tensor = VIEWS[view](flat.to(device))
+        self.mask = VIEWS[view](flags.to(device))
         self.values: list[int] = VIEWS[view](flat).reshape(-1).tolist()
         self.flags: list[bool] = VIEWS[view](flags).reshape(-1).tolist()
         self.pairs = list(zip(self.values, self.flags, strict=True))
 
 
-def subjects(torch: Any, place: str) -> Iterator[Indexing]:
+def subjects(torch: Any, device: str) -> Iterator[Indexing]:
     for shape in SHAPES:
         for mask in MASKS:
             for view in VIEWS:
-                yield Indexing(torch, place, shape, mask, view)
+                yield Indexing(torch, device, shape, mask, view)
 
 
-def read(torch: Any, place: str) -> dict[str, Any]:
-    found = Comparison()
-    for one in subjects(torch, place):
-        wanted = [value for value, flag in one.pairs if flag]
-        found.add(f"x[mask], {one.what}", one.tensor[one.mask], wanted)
-    return found.result()
+def read(torch: Any, device: str) -> dict[str, Any]:
+    comparison = Comparison()
+    for subject in subjects(torch, device):
+        expected = [value for value, flag in subject.pairs if flag]
+        comparison.add(f"x[mask], {subject.what}", subject.tensor[subject.mask], expected)
+    return comparison.result()
 
 
-def write(torch: Any, place: str) -> dict[str, Any]:
+def write(torch: Any, device: str) -> dict[str, Any]:
     """A scalar into what the mask leaves out, as Megatron's vocabulary-parallel code does."""
-    found = Comparison()
-    for one in subjects(torch, place):
-        one.tensor[~one.mask] = -7
-        found.add(f"x[~mask] = -7, {one.what}", one.tensor, filled(one))
-    return found.result()
+    comparison = Comparison()
+    for subject in subjects(torch, device):
+        subject.tensor[~subject.mask] = -7
+        comparison.add(f"x[~mask] = -7, {subject.what}", subject.tensor, filled(subject))
+    return comparison.result()
 
 
-def filled(one: Indexing) -> list[int]:
-    return [value if flag else -7 for value, flag in one.pairs]
+def filled(subject: Indexing) -> list[int]:
+    return [value if flag else -7 for value, flag in subject.pairs]
 
 
-def vector(torch: Any, place: str) -> dict[str, Any]:
+def vector(torch: Any, device: str) -> dict[str, Any]:
     """A value of its own into each chosen element: by assignment and by index_put_."""
-    found = Comparison()
-    for one in subjects(torch, place):
-        count = sum(one.flags)
+    comparison = Comparison()
+    for subject in subjects(torch, device):
+        count = sum(subject.flags)
         fresh = iter(range(1000, 1000 + count))
-        wanted = [next(fresh) if flag else value for value, flag in one.pairs]
-        values = torch.arange(1000, 1000 + count).to(place)
-        one.tensor[one.mask] = values
-        found.add(f"x[mask] = vector, {one.what}", one.tensor, wanted)
-        one.tensor.index_put_((one.mask,), values, accumulate=True)
-        twice = [value * (1 + flag) for value, flag in zip(wanted, one.flags, strict=True)]
-        found.add(f"index_put_ with accumulate, {one.what}", one.tensor, twice)
-    return found.result()
+        expected = [next(fresh) if flag else value for value, flag in subject.pairs]
+        values = torch.arange(1000, 1000 + count).to(device)
+        subject.tensor[subject.mask] = values
+        comparison.add(f"x[mask] = vector, {subject.what}", subject.tensor, expected)
+        subject.tensor.index_put_((subject.mask,), values, accumulate=True)
+        twice = [value * (1 + flag) for value, flag in zip(expected, subject.flags, strict=True)]
+        comparison.add(f"index_put_ with accumulate, {subject.what}", subject.tensor, twice)
+    return comparison.result()
 
 
-def rows(torch: Any, place: str) -> dict[str, Any]:
+def rows(torch: Any, device: str) -> dict[str, Any]:
     """Whole rows of a float tensor, chosen by a mask of the leading dimensions."""
-    found = Comparison()
+    comparison = Comparison()
     for mask, (every, chosen) in MASKS.items():
         tensor = torch.arange(4 * 16 * 32.0).reshape(4, 16, 32)
         flags = torch.arange(4 * 16).reshape(4, 16) % every < chosen
-        there, flags_there = tensor.to(place), flags.to(place)
+        there, flags_there = tensor.to(device), flags.to(device)
         flat = flags.reshape(-1).tolist()
         values = tensor.reshape(64, 32).tolist()
         pairs = list(zip(values, flat, strict=True))
-        kept = [value for row, flag in pairs if flag for value in row]
-        found.add(f"rows of a {mask} mask", there[flags_there], kept)
+        left = [value for row, flag in pairs if flag for value in row]
+        comparison.add(f"rows of a {mask} mask", there[flags_there], left)
         there[flags_there, :] = 0.0
         zeroed = [0.0 if flag else value for row, flag in pairs for value in row]
-        found.add(f"rows set to 0, {mask} mask", there, zeroed)
-    return found.result()
+        comparison.add(f"rows set to 0, {mask} mask", there, zeroed)
+    return comparison.result()
 
 
-def backward(torch: Any, place: str) -> dict[str, Any]:
+def backward(torch: Any, device: str) -> dict[str, Any]:
     """The gradient of a masked read, and a masked write while gradients are computed."""
 
     class Masked(torch.autograd.Function):
@@ -151,40 +151,48 @@ def backward(torch: Any, place: str) -> dict[str, Any]:
             gradient[mask] = 0.0
             return gradient, None
 
-    found = Comparison()
-    for one in subjects(torch, place):
-        leaf = one.tensor.float().requires_grad_()
-        (leaf[one.mask] ** 2).sum().backward()
-        wanted = [2.0 * value * flag for value, flag in one.pairs]
-        found.add(f"gradient of x[mask], {one.what}", leaf.grad, wanted)
+    comparison = Comparison()
+    for subject in subjects(torch, device):
+        leaf = subject.tensor.float().requires_grad_()
+        (leaf[subject.mask] ** 2).sum().backward()
+        expected = [2.0 * value * flag for value, flag in subject.pairs]
+        comparison.add(f"gradient of x[mask], {subject.what}", leaf.grad, expected)
         leaf.grad = None
-        Masked.apply(leaf, one.mask).sum().backward()
-        wanted = [0.0 if flag else 1.0 for flag in one.flags]
-        found.add(f"x[mask] = 0 in a backward, {one.what}", leaf.grad, wanted)
-    return found.result()
+        Masked.apply(leaf, subject.mask).sum().backward()
+        expected = [0.0 if flag else 1.0 for flag in subject.flags]
+        comparison.add(f"x[mask] = 0 in a backward, {subject.what}", leaf.grad, expected)
+    return comparison.result()
 
 
-def repeated(torch: Any, place: str) -> dict[str, Any]:
+def repeated(torch: Any, device: str) -> dict[str, Any]:
     """Between matrix products, often: what only fails end to end."""
-    found = Comparison()
-    one = Indexing(torch, place, (4, 4096), "mixed", "contiguous")
-    matrix = torch.eye(64, device=place)
+    comparison = Comparison()
+    subject = Indexing(torch, device, (4, 4096), "mixed", "contiguous")
+    matrix = torch.eye(64, device=device)
     for _ in range(REPEATS):
         matrix = matrix @ matrix
-        one.tensor[~one.mask] = -7
-    found.add("repeated writes", one.tensor, filled(one))
-    found.add("products of identities", matrix.sum(), [64.0])
-    return found.result()
+        subject.tensor[~subject.mask] = -7
+    comparison.add("repeated writes", subject.tensor, filled(subject))
+    comparison.add("products of identities", matrix.sum(), [64.0])
+    return comparison.result()
 
 
-def where(torch: Any, place: str) -> dict[str, Any]:
+def where(torch: Any, device: str) -> dict[str, Any]:
     """The same writes without an index: torch.where and masked_fill."""
-    found = Comparison()
-    for one in subjects(torch, place):
-        other = torch.full_like(one.tensor, -7)
-        found.add(f"where, {one.what}", torch.where(one.mask, one.tensor, other), filled(one))
-        found.add(f"masked_fill, {one.what}", one.tensor.masked_fill(~one.mask, -7), filled(one))
-    return found.result()
+    comparison = Comparison()
+    for subject in subjects(torch, device):
+        other = torch.full_like(subject.tensor, -7)
+        comparison.add(
+            f"where, {subject.what}",
+            torch.where(subject.mask, subject.tensor, other),
+            filled(subject),
+        )
+        comparison.add(
+            f"masked_fill, {subject.what}",
+            subject.tensor.masked_fill(~subject.mask, -7),
+            filled(subject),
+        )
+    return comparison.result()
 
 
 CASES: dict[str, _cases.Case] = {

@@ -23,10 +23,14 @@ def body(probe: Probe) -> None:
     default = dist.distributed_c10d._get_default_group()  # noqa: SLF001 - torch has no other
     before = getattr(default, "bound_device_id", None)
     probe.measure("binding", str(before or ""))
-    place = "xpu:0" if probe.device == "cpu" else probe.place()
-    probe.measure("bound_to", place)
+    device_name = "xpu:0" if probe.device == "cpu" else probe.torch_device()
+    probe.measure("bound_to", device_name)
     try:
-        for name, binding in (("unbound", None), ("bound", torch.device(place)), ("cleared", None)):
+        for name, binding in (
+            ("unbound", None),
+            ("bound", torch.device(device_name)),
+            ("cleared", None),
+        ):
             default.bound_device_id = binding
             with probe.stage(name):
                 probe.measure(name, outcome(probe, torch, dist))
@@ -44,8 +48,8 @@ def outcome(probe: Probe, torch: Any, dist: Any) -> str:
         dist.all_reduce(tensor, group=group)
     except RuntimeError as error:
         return _probe.innermost(error)
-    wanted = float(sum(range(1, probe.world_size + 1)))
-    probe.expect(f"sum in a Gloo group, {probe.stage_name}", tensor.item(), wanted)
+    expected = float(sum(range(1, probe.world_size + 1)))
+    probe.expect(f"sum in a Gloo group, {probe.stage_name}", tensor.item(), expected)
     return ""
 
 

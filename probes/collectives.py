@@ -57,11 +57,11 @@ class Ranks:
     def there(self, piece: Any) -> Any:
         if self.probe.tampers(self.probe.stage_name) and len(piece):
             piece[-1] = STALE
-        return piece.to(self.probe.place())
+        return piece.to(self.probe.torch_device())
 
     def empty(self, kind: Any, length: int) -> Any:
         """Memory to receive in; what is not overwritten shows."""
-        return self.torch.full((length,), STALE, dtype=kind, device=self.probe.place())
+        return self.torch.full((length,), STALE, dtype=kind, device=self.probe.torch_device())
 
     def lengths(self, dtype: str) -> tuple[int, ...]:
         """How many elements a piece has."""
@@ -73,15 +73,15 @@ class Ranks:
         return (*LENGTHS, large + 3)
 
     def compare(self, what: str, got: Any, pieces: Iterable[Any]) -> None:
-        wanted = self.torch.cat(list(pieces))
-        found = got.reshape(-1).cpu()
-        differs = (found != wanted).nonzero().flatten()
-        place = int(differs[0]) if len(differs) else 0
-        name = str(wanted.dtype).removeprefix("torch.")
+        expected = self.torch.cat(list(pieces))
+        received = got.reshape(-1).cpu()
+        differs = (received != expected).nonzero().flatten()
+        position = int(differs[0]) if len(differs) else 0
+        name = str(expected.dtype).removeprefix("torch.")
         self.probe.expect(
-            f"{what} of {len(wanted)} {name}, element {place} ({len(differs)} differ)",
-            found[place].item() if len(found) else None,
-            wanted[place].item() if len(wanted) else None,
+            f"{what} of {len(expected)} {name}, element {position} ({len(differs)} differ)",
+            received[position].item() if len(received) else None,
+            expected[position].item() if len(expected) else None,
         )
 
 
@@ -92,7 +92,7 @@ def body(probe: Probe) -> None:
     ranks = Ranks(probe, torch, dist)
     absent = _probe.lacking(probe.device)
     probe.measure("left_out", sorted(absent & set(DTYPES)))
-    for dtype in (one for one in DTYPES if one not in absent):
+    for dtype in (name for name in DTYPES if name not in absent):
         kind = getattr(torch, dtype)
         for name, run in COLLECTIVES.items():
             with probe.stage(f"{name} {dtype}"):
@@ -108,11 +108,11 @@ def body(probe: Probe) -> None:
 def all_gather(ranks: Ranks, kind: Any, length: int) -> None:
     got = ranks.empty(kind, length * ranks.size)
     ranks.dist.all_gather_into_tensor(got, ranks.mine(kind, length))
-    wanted = [ranks.piece(kind, length, one) for one in range(ranks.size)]
-    ranks.compare("all-gather", got, wanted)
+    expected = [ranks.piece(kind, length, rank) for rank in range(ranks.size)]
+    ranks.compare("all-gather", got, expected)
     several = [ranks.empty(kind, length) for _ in range(ranks.size)]
     ranks.dist.all_gather(several, ranks.mine(kind, length))
-    ranks.compare("all-gather into a list", ranks.torch.cat(several), wanted)
+    ranks.compare("all-gather into a list", ranks.torch.cat(several), expected)
 
 
 def reduce_scatter(ranks: Ranks, kind: Any, length: int) -> None:
@@ -121,16 +121,16 @@ def reduce_scatter(ranks: Ranks, kind: Any, length: int) -> None:
     sent = [ranks.there(ranks.addend(kind, length, ranks.rank, to)) for to in everyone]
     got = ranks.empty(kind, length)
     ranks.dist.reduce_scatter_tensor(got, ranks.torch.cat(sent))
-    given = [ranks.addend(kind, length, source, ranks.rank) for source in everyone]
-    ranks.compare("reduce-scatter", got, [sum(given[1:], given[0])])
+    addends = [ranks.addend(kind, length, source, ranks.rank) for source in everyone]
+    ranks.compare("reduce-scatter", got, [sum(addends[1:], addends[0])])
 
 
 def extremes(ranks: Ranks, kind: Any, length: int) -> None:
-    given = [ranks.piece(kind, length, one) for one in range(ranks.size)]
+    pieces = [ranks.piece(kind, length, rank) for rank in range(ranks.size)]
     for name, index in (("MIN", 0), ("MAX", -1)):
         tensor = ranks.mine(kind, length)
         ranks.dist.all_reduce(tensor, op=getattr(ranks.dist.ReduceOp, name))
-        ranks.compare(f"all-reduce {name}", tensor, [ranks.torch.stack(given).sort(0)[0][index]])
+        ranks.compare(f"all-reduce {name}", tensor, [ranks.torch.stack(pieces).sort(0)[0][index]])
 
 
 def broadcast(ranks: Ranks, kind: Any, length: int) -> None:
@@ -144,8 +144,8 @@ def all_to_all(ranks: Ranks, kind: Any, length: int) -> None:
     sent = ranks.torch.cat([ranks.mine(kind, length, to) for to in range(ranks.size)])
     got = ranks.empty(kind, len(sent))
     ranks.dist.all_to_all_single(got, sent)
-    given = [ranks.piece(kind, length, one, ranks.rank) for one in range(ranks.size)]
-    ranks.compare("all-to-all", got, given)
+    pieces = [ranks.piece(kind, length, rank, ranks.rank) for rank in range(ranks.size)]
+    ranks.compare("all-to-all", got, pieces)
 
 
 def uneven(ranks: Ranks, kind: Any, length: int) -> None:
@@ -159,8 +159,8 @@ def uneven(ranks: Ranks, kind: Any, length: int) -> None:
     sent = ranks.torch.cat([ranks.mine(kind, count, to) for to, count in enumerate(give)])
     got = ranks.empty(kind, sum(take))
     ranks.dist.all_to_all_single(got, sent, output_split_sizes=take, input_split_sizes=give)
-    given = [ranks.piece(kind, count, source, ranks.rank) for source, count in enumerate(take)]
-    ranks.compare("uneven all-to-all", got, given)
+    pieces = [ranks.piece(kind, count, source, ranks.rank) for source, count in enumerate(take)]
+    ranks.compare("uneven all-to-all", got, pieces)
 
 
 def ring(ranks: Ranks, kind: Any, length: int) -> None:
@@ -200,8 +200,8 @@ def lists(ranks: Ranks, kind: Any, length: int) -> None:
     everyone = range(ranks.size)
     got = [ranks.empty(kind, length) for _ in everyone]
     ranks.dist.all_to_all(got, [ranks.mine(kind, length, to) for to in everyone])
-    given = [ranks.piece(kind, length, one, ranks.rank) for one in everyone]
-    ranks.compare("all-to-all of lists", ranks.torch.cat(got), given)
+    addends = [ranks.piece(kind, length, source, ranks.rank) for source in everyone]
+    ranks.compare("all-to-all of lists", ranks.torch.cat(got), addends)
 
 
 def at_once(ranks: Ranks) -> None:
@@ -219,7 +219,7 @@ def at_once(ranks: Ranks) -> None:
     for work in reversed(works):
         work.wait()
     ranks.probe.synchronise(ranks.torch)
-    added = [ranks.addend(kind, length, one, ranks.rank) for one in everyone]
+    added = [ranks.addend(kind, length, source, ranks.rank) for source in everyone]
     ranks.compare("all-gather at once", gathered, [ranks.piece(kind, length, i) for i in everyone])
     ranks.compare("reduce-scatter at once", scattered, [sum(added[1:], added[0])])
     ranks.compare("broadcast at once", spread, [ranks.piece(kind, length, 0)])

@@ -53,7 +53,7 @@ def copy(probe: Probe, torch: Any) -> None:
     """Host to device to device to host, by value."""
     host = torch.arange(COPY // 4, dtype=torch.int32)
     start = time.monotonic()
-    there = host.to(probe.place())
+    there = host.to(probe.torch_device())
     back = there.clone().cpu()
     probe.measure("copy_s", time.monotonic() - start)
     probe.measure("copy_bytes", COPY)
@@ -65,15 +65,15 @@ def copy(probe: Probe, torch: Any) -> None:
 def multiply(probe: Probe, torch: Any, kind: Any) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(1234)
     left, right = (torch.randn(SIDE, SIDE, generator=generator).to(kind) for _ in range(2))
-    wanted = left.double() @ right.double()
+    expected = left.double() @ right.double()
     start = time.monotonic()
     try:
-        got = (left.to(probe.place()) @ right.to(probe.place())).cpu().double()
+        got = (left.to(probe.torch_device()) @ right.to(probe.torch_device())).cpu().double()
     except Exception as error:  # noqa: BLE001 - a dtype that this device lacks is a measurement
         return {"error": _probe.innermost(error)}
     if probe.tampers(probe.stage_name):
         got[3, 4] += 100.0
-    difference = (got - wanted).abs().max() / wanted.abs().max()
+    difference = (got - expected).abs().max() / expected.abs().max()
     return {
         "finite": bool(torch.isfinite(got).all()),
         "error_relative": difference.item(),

@@ -48,8 +48,8 @@ def initial(name: str) -> str | None:
 
 def identity(accelerator: Any) -> str:
     """The identifier of the current device, "" where there is none or only zeros."""
-    found = getattr(accelerator.get_device_properties(accelerator.current_device()), "uuid", None)
-    text = str(found or "")
+    uuid = getattr(accelerator.get_device_properties(accelerator.current_device()), "uuid", None)
+    text = str(uuid or "")
     return text if text.strip("0-") else ""
 
 

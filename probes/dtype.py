@@ -25,35 +25,35 @@ def body(probe: Probe) -> None:
     _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
 
 
-def case(torch: Any, place: str, dtype: str) -> dict[str, Any]:
+def case(torch: Any, device: str, dtype: str) -> dict[str, Any]:
     """One dtype. Whole numbers up to 8 are exact in all of them, and so are their sums."""
     kind = getattr(torch, dtype)
     generator = torch.Generator().manual_seed(1234)
     drawn = torch.randn(SIDE, SIDE, generator=generator) * 4
-    wanted = drawn.to(kind).float()
-    got = drawn.to(place).to(kind).float().cpu()
-    found: dict[str, Any] = {"differ": int((got != wanted).sum())}
+    expected = drawn.to(kind).float()
+    got = drawn.to(device).to(kind).float().cpu()
+    outcome: dict[str, Any] = {"differ": int((got != expected).sum())}
     if not dtype.startswith("float8"):
         # Nothing is computed in these but scaled matrix products.
         whole = (torch.arange(SIDE) % 8).to(kind)
-        total = (whole.to(place) + whole.to(place)).cpu()
-        found["sum"] = bool((total == whole + whole).all())
-        found |= product(place, drawn.to(kind))
-    return found
+        total = (whole.to(device) + whole.to(device)).cpu()
+        outcome["sum"] = bool((total == whole + whole).all())
+        outcome |= product(device, drawn.to(kind))
+    return outcome
 
 
-def product(place: str, matrix: Any) -> dict[str, Any]:
+def product(device: str, matrix: Any) -> dict[str, Any]:
     """The relative error of a matrix times itself; that it is refused is a measurement, too."""
-    wanted = matrix.double() @ matrix.double()
-    there = matrix.to(place)
+    expected = matrix.double() @ matrix.double()
+    there = matrix.to(device)
     try:
         got = (there @ there).cpu().double()
     except RuntimeError as error:
         return {"product_error": _probe.innermost(error)}
-    return {"product": ((got - wanted).abs().max() / wanted.abs().max()).item()}
+    return {"product": ((got - expected).abs().max() / expected.abs().max()).item()}
 
 
-CASES: dict[str, _cases.Case] = {one: partial(case, dtype=one) for one in DTYPES}
+CASES: dict[str, _cases.Case] = {name: partial(case, dtype=name) for name in DTYPES}
 
 
 if __name__ == "__main__":

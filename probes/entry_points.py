@@ -46,9 +46,9 @@ def body(probe: Probe) -> None:
     with probe.stage("find"):
         absent = {name: missing(name, probe.device) for name in ENTRIES}
         there = [name for name in ENTRIES if not absent[name]]
-        if found("twinkle") and "twinkle" in there:
+        if package_folder("twinkle") and "twinkle" in there:
             there.append("registry")
-        if probe.device == "npu" and found("fla") and found("mindspeed"):
+        if probe.device == "npu" and package_folder("fla") and package_folder("mindspeed"):
             there.append("fla")
         probe.measure("absent", {name: why for name, why in absent.items() if why})
         if not there:
@@ -56,7 +56,7 @@ def body(probe: Probe) -> None:
     _cases.run(probe, __file__, there, limit=CASE_SECONDS, apart=True)
 
 
-def found(name: str) -> str | None:
+def package_folder(name: str) -> str | None:
     """The folder of a top-level package, None where it is not there."""
     try:
         spec = importlib.util.find_spec(name)
@@ -71,10 +71,10 @@ def missing(name: str, device: str) -> str:
     if device not in ONLY.get(name, (device,)):
         return f"not for {device}"
     top, *parts = ENTRIES[name][-1].split(".")
-    place = found(top)
-    if place is None:
+    folder = package_folder(top)
+    if folder is None:
         return f"{top} is not installed"
-    path = os.path.join(place, *parts)
+    path = os.path.join(folder, *parts)
     if os.path.isfile(f"{path}.py") or os.path.isfile(os.path.join(path, "__init__.py")):
         return ""
     return f"this {top} has no {ENTRIES[name][-1]}"
@@ -83,9 +83,9 @@ def missing(name: str, device: str) -> str:
 def entered(name: str, device: str) -> dict[str, Any]:
     order = Order()
     started(device)
-    for one in ENTRIES[name]:
-        if one != ADAPTOR or (device == "npu" and found("mindspeed")):
-            importlib.import_module(one)
+    for module in ENTRIES[name]:
+        if module != ADAPTOR or (device == "npu" and package_folder("mindspeed")):
+            importlib.import_module(module)
     engine = sys.modules.get("transformer_engine")
     return {
         "order": order.first,
@@ -105,35 +105,36 @@ def started(device: str) -> None:
 
 def versions(name: str) -> str:
     top = ENTRIES[name][-1].partition(".")[0]
-    for one in importlib.metadata.packages_distributions().get(top, ()):
-        return f"{one} {importlib.metadata.version(one)}"
+    for package in importlib.metadata.packages_distributions().get(top, ()):
+        return f"{package} {importlib.metadata.version(package)}"
     return top
 
 
-def registry(_: Any, place: str) -> dict[str, Any]:
+def registry(_: Any, device: str) -> dict[str, Any]:
     """Asking twinkle for a model type must not import megatron.core."""
     order = Order()
-    started(place.partition(":")[0])
+    started(device.partition(":")[0])
     importlib.import_module(REGISTRY)
     return {"order": order.first}
 
 
-def fla(_: Any, place: str) -> dict[str, Any]:
+def fla(_: Any, device: str) -> dict[str, Any]:
     """Whose chunk_gated_delta_rule is bound, at three times."""
-    started(place.partition(":")[0])
+    started(device.partition(":")[0])
     rule = importlib.import_module(RULE)
     owners = {"before": name_of(rule.chunk_gated_delta_rule)}
     adaptor = importlib.import_module(ADAPTOR)
     owners["after the import of MindSpeed"] = name_of(rule.chunk_gated_delta_rule)
-    given = importlib.import_module("mindspeed.args_utils").get_full_args()
-    adaptor.repatch(dict(vars(given)))
+    arguments = importlib.import_module("mindspeed.args_utils").get_full_args()
+    adaptor.repatch(dict(vars(arguments)))
     owners["after its repatch"] = name_of(rule.chunk_gated_delta_rule)
     return {"owners": owners}
 
 
 CASES: dict[str, _cases.Case] = {
     **{
-        name: lambda _, place, name=name: entered(name, place.partition(":")[0]) for name in ENTRIES
+        name: lambda _, device, name=name: entered(name, device.partition(":")[0])
+        for name in ENTRIES
     },
     "registry": registry,
     "fla": fla,

@@ -34,23 +34,23 @@ def body(probe: Probe) -> None:
     if probe.world_size % TP:
         probe.skip("expert tensors sharded over two ranks need an even number of ranks")
     torch = _on_megatron.begin(probe)
-    found: dict[str, Any] = {}
-    for name, (group, given) in WAYS.items():
+    ways: dict[str, Any] = {}
+    for name, (group, expert_size) in WAYS.items():
         with (
             _on_megatron.under(probe, Layout(tp=TP, etp=group)),
             probe.stage(f"expert of {name}"),
         ):
-            found[name] = measured(torch, given)
+            ways[name] = measured(torch, expert_size)
             if probe.tampers(probe.stage_name):
-                found[name]["group"] += 1
-            probe.measure("ways", found)
+                ways[name]["group"] += 1
+            probe.measure("ways", ways)
 
 
-def measured(torch: Any, given: int | None) -> dict[str, Any]:
+def measured(torch: Any, expert_size: int | None) -> dict[str, Any]:
     """The sizes, the shapes of the first expert of this rank, and what a loader says."""
     from megatron.core import parallel_state
 
-    config = configuration(torch, given)
+    config = configuration(torch, expert_size)
     expert = first_expert(config)
     # The configuration alone decides how a loader cuts; it holds no more than that number.
     size = config.expert_tensor_parallel_size

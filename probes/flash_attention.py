@@ -34,7 +34,7 @@ Attention = Callable[[Any, Any, Any], Any]
 
 def body(probe: Probe) -> None:
     """Fused attention by value and gradient, for the masks of training."""
-    names = [one for one in CASES if probe.device == "npu" or one.startswith("sdpa")]
+    names = [name for name in CASES if probe.device == "npu" or name.startswith("sdpa")]
     _cases.run(probe, __file__, names, limit=CASE_SECONDS)
 
 
@@ -53,13 +53,13 @@ def blocks(torch: Any) -> Any:
     """The mask of packed sequences: each sees what came before in itself."""
     whole = torch.ones(sum(LENGTHS), sum(LENGTHS), dtype=torch.bool)
     start = 0
-    for one in LENGTHS:
-        whole[start : start + one, start : start + one] = False
-        start += one
+    for length in LENGTHS:
+        whole[start : start + length, start : start + length] = False
+        start += length
     return whole | torch.ones_like(whole).triu(1)
 
 
-def compare(torch: Any, place: str, attention: Attention, mask: Any, packed: bool) -> Any:
+def compare(torch: Any, device: str, attention: Attention, mask: Any, packed: bool) -> Any:
     """The largest errors of values and gradients against float64 on the CPU.
 
     Tensors are [batch, heads, length, width]; packed ones are one sample of all lengths.
@@ -67,79 +67,79 @@ def compare(torch: Any, place: str, attention: Attention, mask: Any, packed: boo
     batch, length = (1, sum(LENGTHS)) if packed else (BATCH, LENGTH)
     generator = torch.Generator().manual_seed(1234)
     shapes = [(batch, heads, length, WIDTH) for heads in (HEADS, GROUPS, GROUPS, HEADS)]
-    drawn = [torch.randn(one, generator=generator).to(torch.bfloat16) for one in shapes]
+    drawn = [torch.randn(shape, generator=generator).to(torch.bfloat16) for shape in shapes]
     *inputs, weight = drawn
-    leaves = [one.to(place, copy=True).requires_grad_() for one in inputs]
+    leaves = [tensor.to(device, copy=True).requires_grad_() for tensor in inputs]
     output = attention(*leaves)
-    (output.float() * weight.to(place).float()).sum().backward()
-    exact = [one.double().requires_grad_() for one in inputs]
-    wanted = plain(torch, *exact, mask)
-    (wanted * weight.double()).sum().backward()
+    (output.float() * weight.to(device).float()).sum().backward()
+    exact = [tensor.double().requires_grad_() for tensor in inputs]
+    expected = plain(torch, *exact, mask)
+    (expected * weight.double()).sum().backward()
     errors = [
-        ((got.grad.cpu().double() - one.grad).abs().max() / one.grad.abs().max()).item()
-        for got, one in zip(leaves, exact, strict=True)
+        ((got.grad.cpu().double() - leaf.grad).abs().max() / leaf.grad.abs().max()).item()
+        for got, leaf in zip(leaves, exact, strict=True)
     ]
     return {
-        "value": (output.detach().cpu().double() - wanted).abs().max().item(),
+        "value": (output.detach().cpu().double() - expected).abs().max().item(),
         "gradient": max(errors),
     }
 
 
 def plain(torch: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
     """Attention as it is defined."""
-    key, value = (one.repeat_interleave(HEADS // GROUPS, 1) for one in (key, value))
+    key, value = (tensor.repeat_interleave(HEADS // GROUPS, 1) for tensor in (key, value))
     scores = query @ key.transpose(-1, -2) * SCALE
     if mask is not None:
         scores = scores.masked_fill(mask, float("-inf"))
     return torch.softmax(scores, -1) @ value
 
 
-def sdpa(torch: Any, place: str, kind: str) -> Any:
+def sdpa(torch: Any, device: str, kind: str) -> Any:
     """Torch's own, which torch_npu answers on NPUs."""
     function = torch.nn.functional.scaled_dot_product_attention
     mask = {"causal": causal, "padding": padded}[kind](torch)
-    given = {"is_causal": True} if kind == "causal" else {"attn_mask": ~mask.to(place)}
+    mask_options = {"is_causal": True} if kind == "causal" else {"attn_mask": ~mask.to(device)}
 
     def attention(query: Any, key: Any, value: Any) -> Any:
-        several = (one.repeat_interleave(HEADS // GROUPS, 1) for one in (key, value))
-        return function(query, *several, **given)
+        several = (tensor.repeat_interleave(HEADS // GROUPS, 1) for tensor in (key, value))
+        return function(query, *several, **mask_options)
 
-    return compare(torch, place, attention, mask, packed=False)
+    return compare(torch, device, attention, mask, packed=False)
 
 
-def fusion(torch: Any, place: str, kind: str) -> Any:
+def fusion(torch: Any, device: str, kind: str) -> Any:
     """npu_fusion_attention with one of the masks of ``MASKS``."""
     import torch_npu
 
-    layout, wanted, given, mode = MASKS[kind](torch)
+    layout, mask_wanted, mask_given, mode = MASKS[kind](torch)
     options: dict[str, Any] = {"sparse_mode": mode} if mode else {}
     if kind == "packed":
-        ends = [sum(LENGTHS[: place + 1]) for place in range(len(LENGTHS))]
+        ends = [sum(LENGTHS[: number + 1]) for number in range(len(LENGTHS))]
         options |= {"actual_seq_qlen": ends, "actual_seq_kvlen": ends}
 
     def attention(query: Any, key: Any, value: Any) -> Any:
-        inputs = [INTO[layout](one) for one in (query, key, value)]
-        mask = None if given is None else given.to(place)
+        inputs = [INTO[layout](tensor) for tensor in (query, key, value)]
+        mask = None if mask_given is None else mask_given.to(device)
         output = torch_npu.npu_fusion_attention(
             *inputs, HEADS, layout, atten_mask=mask, scale=SCALE, keep_prob=1.0, **options
         )[0]
         return BACK[layout](output)
 
-    return compare(torch, place, attention, wanted, packed=kind == "packed")
+    return compare(torch, device, attention, mask_wanted, packed=kind == "packed")
 
 
 # To a layout from [batch, heads, length, width], and back.
 INTO: dict[str, Callable[[Any], Any]] = {
-    "BNSD": lambda one: one,
-    "SBH": lambda one: one.permute(2, 0, 1, 3).flatten(2).contiguous(),
-    "BSND": lambda one: one.transpose(1, 2).contiguous(),
-    "TND": lambda one: one[0].transpose(0, 1).contiguous(),
+    "BNSD": lambda tensor: tensor,
+    "SBH": lambda tensor: tensor.permute(2, 0, 1, 3).flatten(2).contiguous(),
+    "BSND": lambda tensor: tensor.transpose(1, 2).contiguous(),
+    "TND": lambda tensor: tensor[0].transpose(0, 1).contiguous(),
 }
 BACK: dict[str, Callable[[Any], Any]] = {
-    "BNSD": lambda one: one,
-    "SBH": lambda one: one.unflatten(2, (HEADS, WIDTH)).permute(1, 2, 0, 3),
-    "BSND": lambda one: one.transpose(1, 2),
-    "TND": lambda one: one.transpose(0, 1)[None],
+    "BNSD": lambda tensor: tensor,
+    "SBH": lambda tensor: tensor.unflatten(2, (HEADS, WIDTH)).permute(1, 2, 0, 3),
+    "BSND": lambda tensor: tensor.transpose(1, 2),
+    "TND": lambda tensor: tensor.transpose(0, 1)[None],
 }
 
 
@@ -165,8 +165,8 @@ MASKS: dict[str, Callable[[Any], tuple[str, Any, Any, int]]] = {
 }
 
 CASES: dict[str, _cases.Case] = {
-    **{f"sdpa {one}": partial(sdpa, kind=one) for one in ("causal", "padding")},
-    **{one: partial(fusion, kind=one) for one in MASKS},
+    **{f"sdpa {kind}": partial(sdpa, kind=kind) for kind in ("causal", "padding")},
+    **{kind: partial(fusion, kind=kind) for kind in MASKS},
 }
 
 

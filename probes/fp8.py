@@ -40,19 +40,19 @@ def body(probe: Probe) -> None:
             got = product(probe, torch, getattr(torch, name))
             if probe.tampers(probe.stage_name):
                 got[0, 0] += 1
-            wanted = whole(torch, 0) @ whole(torch, 1)
+            expected = whole(torch, 0) @ whole(torch, 1)
             if probe.device != "npu":
-                wanted = wanted * SCALES[0] * SCALES[1]
-            differ = int((got != wanted).sum())
+                expected = expected * SCALES[0] * SCALES[1]
+            differ = int((got != expected).sum())
             probe.expect(f"{name}: elements that differ of {got.numel()}", differ, 0)
 
 
 def unable(probe: Probe, torch: Any) -> str:
     """Why this device has no FP8, "" where it has."""
     if probe.device == "cuda":
-        found = torch.cuda.get_device_capability()
-        if found < LEAST_CAPABILITY:
-            return f"compute capability {found[0]}.{found[1]}, and FP8 needs 8.9"
+        capability = torch.cuda.get_device_capability()
+        if capability < LEAST_CAPABILITY:
+            return f"compute capability {capability[0]}.{capability[1]}, and FP8 needs 8.9"
     if probe.device == "npu":
         from torch_npu.npu.utils import get_soc_version
 
@@ -71,30 +71,30 @@ def whole(torch: Any, side: int) -> Any:
 
 def product(probe: Probe, torch: Any, kind: Any) -> Any:
     """The product as float32, on the CPU. The second factor is e4m3, as weights are."""
-    one = whole(torch, 0).to(kind).to(probe.place())
-    other = whole(torch, 1).to(torch.float8_e4m3fn).to(probe.place())
+    left = whole(torch, 0).to(kind).to(probe.torch_device())
+    other = whole(torch, 1).to(torch.float8_e4m3fn).to(probe.torch_device())
     if probe.device == "npu":
-        return on_npu(probe, torch, one, other).cpu()
-    scales = [torch.tensor(scale, device=probe.place()) for scale in SCALES]
+        return on_npu(probe, torch, left, other).cpu()
+    scales = [torch.tensor(scale, device=probe.torch_device()) for scale in SCALES]
     # It must lie column by column.
     other = other.t().contiguous().t()
     return torch._scaled_mm(  # noqa: SLF001 - torch has no public name for it in all releases
-        one, other, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.float32
+        left, other, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.float32
     ).cpu()
 
 
-def on_npu(probe: Probe, torch: Any, one: Any, other: Any) -> Any:
+def on_npu(probe: Probe, torch: Any, left: Any, other: Any) -> Any:
     """As in the example of the operator's documentation, with scales of one for blocks of 32."""
     import torch_npu
 
     def ones(length: int) -> Any:
         shape = (DEPTH // PAIRS_OF, length, 2)
-        return torch.full(shape, ONE_E8M0, dtype=torch.int8, device=probe.place())
+        return torch.full(shape, ONE_E8M0, dtype=torch.int8, device=probe.torch_device())
 
-    total = torch.zeros(ROWS, COLUMNS, device=probe.place())
+    total = torch.zeros(ROWS, COLUMNS, device=probe.torch_device())
     return torch_npu.npu_add_quant_matmul_(
         total,
-        one.t().contiguous().t(),
+        left.t().contiguous().t(),
         other,
         ones(COLUMNS),
         x1_scale=ones(ROWS).transpose(0, 1),
@@ -106,16 +106,16 @@ def on_npu(probe: Probe, torch: Any, one: Any, other: Any) -> Any:
 
 def alignment(probe: Probe, torch: Any) -> dict[str, int | None]:
     """How many tokens megatron.core wants a multiple of, by recipe; None where it does not say."""
-    found: dict[str, int | None] = {"delayed": None, "mxfp8": None}
+    sizes: dict[str, int | None] = {"delayed": None, "mxfp8": None}
     if not _megatron.installed():
-        return found
+        return sizes
     _megatron.load(probe, torch)
     try:
         from megatron.core.enums import Fp8Recipe
         from megatron.core.fp8_utils import get_fp8_align_size
     except ImportError:
-        return found
-    return {name: int(get_fp8_align_size(Fp8Recipe(name))) for name in found}
+        return sizes
+    return {name: int(get_fp8_align_size(Fp8Recipe(name))) for name in sizes}
 
 
 if __name__ == "__main__":

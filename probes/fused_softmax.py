@@ -45,40 +45,40 @@ def installed(name: str) -> bool:
         return False
 
 
-def fused(torch: Any, place: str, dtype: str) -> dict[str, Any]:
+def fused(torch: Any, device: str, dtype: str) -> dict[str, Any]:
     import torch_npu
 
     def softmax(scores: Any, mask: Any) -> Any:
         # Only fixed_triu_mask=False is documented.
         return torch_npu.npu_scaled_masked_softmax(scores, mask, SCALE, False)  # noqa: FBT003
 
-    return compare(torch, place, dtype, softmax)
+    return compare(torch, device, dtype, softmax)
 
 
-def plain(torch: Any, place: str) -> dict[str, Any]:
+def plain(torch: Any, device: str) -> dict[str, Any]:
     """As Megatron computes without the fusion."""
 
     def softmax(scores: Any, mask: Any) -> Any:
         return torch.softmax((scores * SCALE).masked_fill(mask, MASKED), dim=-1)
 
-    return compare(torch, place, "float32", softmax)
+    return compare(torch, device, "float32", softmax)
 
 
-def compare(torch: Any, place: str, dtype: str, softmax: Softmax) -> dict[str, Any]:
+def compare(torch: Any, device: str, dtype: str, softmax: Softmax) -> dict[str, Any]:
     """The largest errors of values, row sums, masked entries and gradients."""
     generator = torch.Generator().manual_seed(1234)
     scores = torch.randn(SHAPE, generator=generator).to(getattr(torch, dtype))
     weight = torch.randn(SHAPE, generator=generator)
     mask = torch.ones(1, 1, *SHAPE[2:], dtype=torch.bool).triu(1)
-    leaf = scores.to(place, copy=True).requires_grad_()
-    output = softmax(leaf, mask.to(place))
-    (output.float() * weight.to(place)).sum().backward()
+    leaf = scores.to(device, copy=True).requires_grad_()
+    output = softmax(leaf, mask.to(device))
+    (output.float() * weight.to(device)).sum().backward()
     exact = scores.double().requires_grad_()
-    wanted = torch.softmax((exact * SCALE).masked_fill(mask, float("-inf")), dim=-1)
-    (wanted * weight.double()).sum().backward()
+    expected = torch.softmax((exact * SCALE).masked_fill(mask, float("-inf")), dim=-1)
+    (expected * weight.double()).sum().backward()
     got, gradient = output.detach().cpu().double(), leaf.grad.cpu().double()
     return {
-        "value": (got - wanted).abs().max().item(),
+        "value": (got - expected).abs().max().item(),
         "row_sum": (got.sum(-1) - 1).abs().max().item(),
         "masked": got.masked_select(mask).abs().max().item(),
         "gradient": (gradient - exact.grad).abs().max().item(),
@@ -88,7 +88,8 @@ def compare(torch: Any, place: str, dtype: str, softmax: Softmax) -> dict[str, A
 CASES: dict[str, _cases.Case] = {
     "plain": plain,
     **{
-        f"fused {one}": lambda torch, place, dtype=one: fused(torch, place, dtype) for one in DTYPES
+        f"fused {name}": lambda torch, device, dtype=name: fused(torch, device, dtype)
+        for name in DTYPES
     },
 }
 

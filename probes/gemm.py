@@ -27,13 +27,15 @@ def body(probe: Probe) -> None:
     probe.measure("name", name_of(probe, torch))
     absent = _probe.lacking(probe.device)
     rates: dict[str, float] = {}
-    for dtype in (one for one in DTYPES if one not in absent):
+    for dtype in (name for name in DTYPES if name not in absent):
         with probe.stage(f"product {dtype}"):
             kind = getattr(torch, dtype)
             exact(probe, torch, kind, side)
-            left, right = (torch.randn(side, side, device=probe.place()).to(kind) for _ in range(2))
+            left, right = (
+                torch.randn(side, side, device=probe.torch_device()).to(kind) for _ in range(2)
+            )
             seconds = mean_seconds(
-                lambda one=left, other=right: one @ other,
+                lambda first=left, other=right: first @ other,
                 lambda: probe.synchronise(torch),
                 repeats=REPEATS,
                 warm=WARM,
@@ -44,8 +46,10 @@ def body(probe: Probe) -> None:
 
 def exact(probe: Probe, torch: Any, kind: Any, side: int) -> None:
     """Every element of this product is the number of terms that are not 0, at most 128."""
-    there = (torch.arange(side) < min(side, 128)).to(kind).to(probe.place())
-    product = there.expand(side, side) @ torch.ones(side, side, dtype=kind, device=probe.place())
+    there = (torch.arange(side) < min(side, 128)).to(kind).to(probe.torch_device())
+    product = there.expand(side, side) @ torch.ones(
+        side, side, dtype=kind, device=probe.torch_device()
+    )
     if probe.tampers(probe.stage_name):
         product[3, 4] += 1
     wrong = int((product != min(side, 128)).sum())

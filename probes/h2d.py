@@ -32,7 +32,7 @@ def body(probe: Probe) -> None:
         host, pinned = pin(torch.arange(size // ITEM, dtype=torch.int32))
         back, _ = pin(torch.zeros(size // ITEM, dtype=torch.int32))
         probe.measure("pinned", pinned)
-        there = torch.zeros(size // ITEM, dtype=torch.int32, device=probe.place())
+        there = torch.zeros(size // ITEM, dtype=torch.int32, device=probe.torch_device())
         rates = {}
         for name, target, source in (("h2d", there, host), ("d2h", back, there)):
             seconds = mean_seconds(

@@ -27,7 +27,7 @@ def body(probe: Probe) -> None:
     probe.measure("bytes", size)
     probe.measure("name", name_of(probe, torch))
     with probe.stage("copy"):
-        source = torch.arange(size // ITEM, dtype=torch.int32, device=probe.place())
+        source = torch.arange(size // ITEM, dtype=torch.int32, device=probe.torch_device())
         target = torch.zeros_like(source)
         seconds = mean_seconds(
             lambda: target.copy_(source),
@@ -42,8 +42,8 @@ def body(probe: Probe) -> None:
 def compare(probe: Probe, torch: Any, target: Any) -> None:
     if probe.tampers("copy"):
         target[5] += 1
-    wanted = torch.arange(len(target), dtype=torch.int32, device=target.device)
-    probe.expect("elements that a copy changed", int((target != wanted).sum()), 0)
+    expected = torch.arange(len(target), dtype=torch.int32, device=target.device)
+    probe.expect("elements that a copy changed", int((target != expected).sum()), 0)
 
 
 if __name__ == "__main__":

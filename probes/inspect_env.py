@@ -122,7 +122,7 @@ def body(probe: Probe) -> None:
     trapped = import_torch(probe, modules)
     if trapped or modules["torch"]["ok"]:
         for name in STACK:
-            needs = [modules.get(one, {}).get("ok") for one in NEEDS.get(name, ())]
+            needs = [modules.get(name, {}).get("ok") for name in NEEDS.get(name, ())]
             if name in installed and all(needs):
                 attempt(probe, modules, name, autoload=not trapped)
     probe.measure("autoload_trap", trapped)

@@ -41,7 +41,7 @@ def body(probe: Probe) -> None:
     except ImportError:
         probe.skip("this torch has no fake backend")
     done = []
-    for size, layout in wanted(probe.asked):
+    for size, layout in layouts_to_try(probe.asked):
         with probe.stage(f"{layout.name} on {size}"), _megatron.forgetting(parallel_state):
             for rank in sorted({0, size // 2 + 1, size - 1}):
                 dist.init_process_group("fake", rank=rank, world_size=size, store=FakeStore())
@@ -53,7 +53,7 @@ def body(probe: Probe) -> None:
         probe.measure("layouts", done)
 
 
-def wanted(sizes: dict[str, int]) -> Iterable[tuple[int, Layout]]:
+def layouts_to_try(sizes: dict[str, int]) -> Iterable[tuple[int, Layout]]:
     """Numbers of ranks, and layouts."""
     if not sizes:
         return LAYOUTS
@@ -70,7 +70,7 @@ def compare(
     for name, getter in GETTERS.items():
         options = {"with_context_parallel": True} if name == "dp_cp" else {}
         group = getattr(parallel_state, getter)(**options)
-        (mine,) = [one for one in lists[name] if rank in one]
+        (mine,) = [ranks for ranks in lists[name] if rank in ranks]
         got = sorted(dist.get_process_group_ranks(group))
         if probe.tampers(probe.stage_name):
             got = got[1:]

@@ -28,7 +28,7 @@ def body(probe: Probe) -> None:
     for name, layout in LAYOUTS.items():
         with _on_megatron.under(probe, layout), probe.stage(f"steps with {name}"):
             # alltoall gathers pieces of different lengths where ETP is 2, which gloo cannot.
-            run = tiny.Training(layout, probe.place(), dispatcher="allgather")
+            run = tiny.Training(layout, probe.torch_device(), dispatcher="allgather")
             _on_megatron.record(probe, name, {}, run, STEPS)
 
 

@@ -25,7 +25,7 @@ def body(probe: Probe) -> None:
     tiny = _on_megatron.training(probe)
     for name, marked in (("marked", True), ("unmarked", False)):
         with _on_megatron.under(probe, LAYOUT), probe.stage(f"steps {name}"):
-            run = tiny.Training(LAYOUT, probe.place(), experts=0, marked=marked)
+            run = tiny.Training(LAYOUT, probe.torch_device(), experts=0, marked=marked)
             if marked:
                 probe.measure("whole", run.against.trace(STEPS)._asdict())
             _on_megatron.record(probe, name, {}, run, STEPS)

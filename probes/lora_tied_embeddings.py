@@ -40,7 +40,7 @@ def body(probe: Probe) -> None:
 
 def steps(probe: Probe, tiny: Any, name: str) -> None:
     with _on_megatron.under(probe, PIPELINE), probe.stage(f"steps {name}"):
-        run = tiny.Training(PIPELINE, probe.place(), experts=0, tied=True)
+        run = tiny.Training(PIPELINE, probe.torch_device(), experts=0, tied=True)
         probe.measure("whole", run.against.trace(STEPS)._asdict())
         _on_megatron.record(probe, name, {}, run, STEPS)
 

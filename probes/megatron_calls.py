@@ -36,8 +36,8 @@ def body(probe: Probe) -> None:
         for decay, warmup in PLANS:
             taken = takes(torch, decay, warmup)
             probe.measure(f"decay {decay} warm-up {warmup}", taken)
-            wanted = decay > 0 and warmup < decay
-            probe.expect(f"a plan of {decay} steps with {warmup} of warm-up", taken, wanted)
+            allowed = decay > 0 and warmup < decay
+            probe.expect(f"a plan of {decay} steps with {warmup} of warm-up", taken, allowed)
     with probe.stage("collected"):
         for layout in LAYOUTS:
             collect(probe, torch, **layout)
@@ -79,22 +79,22 @@ def collect(probe: Probe, torch: Any, *, tp: int, pp: int) -> None:
         pretend(torch, rank, WORLD)
         parallel_state.initialize_model_parallel(tp, pp, create_gloo_process_groups=False)
         data = parallel_state.get_data_parallel_rank()
-        samples = [f"{data}.{one}" for one in range(SAMPLES)]
+        samples = [f"{data}.{number}" for number in range(SAMPLES)]
         everyone += samples
-        place = (
+        sample_of = (
             parallel_state.get_tensor_model_parallel_rank(),
             parallel_state.get_pipeline_model_parallel_rank(),
         )
-        if place == (0, 0):
+        if sample_of == (0, 0):
             first += samples
         parallel_state.destroy_model_parallel()
         torch.distributed.destroy_process_group()
     models = WORLD // (tp * pp)
-    wanted = [f"{model}.{one}" for model in range(models) for one in range(SAMPLES)]
+    expected = [f"{model}.{number}" for model in range(models) for number in range(SAMPLES)]
     name = f"TP{tp} PP{pp}"
-    probe.measure(name, {"first": len(first), "all": len(everyone), "samples": len(wanted)})
-    probe.expect(f"samples of the first rank of each model under {name}", first, wanted)
-    probe.expect(f"copies on all ranks under {name}", len(everyone), tp * pp * len(wanted))
+    probe.measure(name, {"first": len(first), "all": len(everyone), "samples": len(expected)})
+    probe.expect(f"samples of the first rank of each model under {name}", first, expected)
+    probe.expect(f"copies on all ranks under {name}", len(everyone), tp * pp * len(expected))
 
 
 def stock_peft(torch: Any) -> dict[str, str]:

@@ -59,16 +59,20 @@ def body(probe: Probe) -> None:
         probe.measure("distributions", distributions())
         probe.measure("named", os.environ.get("MEGATRON_LM_PATH", ""))
     with probe.stage("api"):
-        api = {f"megatron.core.{one[0]}.{one[2]}": parameters(core, *one[1:]) for one in API}
-        probe.measure("api", {name: found for name, found in api.items() if found is not None})
+        api = {
+            f"megatron.core.{entry[0]}.{entry[2]}": parameters(core, *entry[1:]) for entry in API
+        }
+        probe.measure(
+            "api", {name: taken_by for name, taken_by in api.items() if taken_by is not None}
+        )
     with probe.stage("callers"):
-        taken = {name.rpartition(".")[2]: found for name, found in api.items() if found}
+        taken = {name.rpartition(".")[2]: taken_by for name, taken_by in api.items() if taken_by}
         # From 0.17 on the first hands everything on to the second.
         taken["get_gpt_layer_local_spec"] = taken.get(
             "get_gpt_layer_local_submodules", taken.get("get_gpt_layer_local_spec", [])
         )
         folders = {name: folder(name) for name in CALLERS}
-        there = {name: place for name, place in folders.items() if place}
+        there = {name: folder for name, folder in folders.items() if folder}
         probe.measure("searched", sorted(there))
         probe.measure("callers", refused(there, taken))
     with probe.stage("gdn"):
@@ -90,12 +94,12 @@ def origin(name: str) -> str | None:
 
 def copies() -> list[dict[str, Any]]:
     """Every megatron.core on the path, in its order."""
-    found: dict[str, str] = {}
+    copies_by_path: dict[str, str] = {}
     for entry in sys.path:
-        place = os.path.realpath(os.path.join(entry or os.curdir, "megatron", "core"))
-        if os.path.isfile(os.path.join(place, "__init__.py")):
-            found.setdefault(place, version(place))
-    return [{"path": place, "version": number} for place, number in found.items()]
+        path = os.path.realpath(os.path.join(entry or os.curdir, "megatron", "core"))
+        if os.path.isfile(os.path.join(path, "__init__.py")):
+            copies_by_path.setdefault(path, version(path))
+    return [{"path": path, "version": number} for path, number in copies_by_path.items()]
 
 
 def version(core: str) -> str:
@@ -103,8 +107,10 @@ def version(core: str) -> str:
     values = {}
     for node in parsed(os.path.join(core, "package_info.py")):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            values.update({one.id: node.value.value for one in node.targets if is_name(one)})
-    numbers = [values.get(one) for one in ("MAJOR", "MINOR", "PATCH")]
+            values.update(
+                {target.id: node.value.value for target in node.targets if is_name(target)}
+            )
+    numbers = [values.get(name) for name in ("MAJOR", "MINOR", "PATCH")]
     text = ".".join(map(str, numbers)) + str(values.get("PRE_RELEASE") or "")
     return "" if None in numbers else text
 
@@ -115,8 +121,8 @@ def is_name(node: ast.AST) -> bool:
 
 def distributions() -> list[str]:
     """Versions of what pip knows as megatron-core."""
-    found = importlib.metadata.distributions(name="megatron-core")
-    return sorted({str(one.version) for one in found})
+    packages = importlib.metadata.distributions(name="megatron-core")
+    return sorted({str(package.version) for package in packages})
 
 
 # ---------------------------------------------------------------- what it takes
@@ -137,24 +143,27 @@ def parameters(core: str, file: str, name: str) -> list[str] | None:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return signature(node)
         if isinstance(node, ast.ClassDef) and node.name == name:
-            for one in node.body:
-                if isinstance(one, ast.FunctionDef) and one.name == "__init__":
-                    return signature(one)[1:]
+            for statement in node.body:
+                if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+                    return signature(statement)[1:]
             return fields(node)
     return None
 
 
 def signature(node: ast.FunctionDef) -> list[str]:
-    given = node.args
-    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-    rest = [("*", given.vararg), ("**", given.kwarg)]
-    return [*names, *(f"{stars}{one.arg}" for stars, one in rest if one)]
+    arguments = node.args
+    names = [
+        argument.arg
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    ]
+    rest = [("*", arguments.vararg), ("**", arguments.kwarg)]
+    return [*names, *(f"{stars}{argument.arg}" for stars, argument in rest if argument)]
 
 
 def fields(node: ast.ClassDef) -> list[str]:
     """Fields of a dataclass, those of classes that it inherits from left out."""
-    found = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
-    return [one.id for one in found if isinstance(one, ast.Name)]
+    targets = [statement.target for statement in node.body if isinstance(statement, ast.AnnAssign)]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 # ---------------------------------------------------------------- who calls it
@@ -171,47 +180,49 @@ def folder(name: str) -> str | None:
 
 def refused(folders: dict[str, str], taken: dict[str, list[str]]) -> list[dict[str, Any]]:
     """Calls with keywords that are no parameters, by file and line."""
-    found: list[dict[str, Any]] = []
-    for name, place in folders.items():
-        for path in sources(place):
+    calls_refused: list[dict[str, Any]] = []
+    for name, folder in folders.items():
+        for path in sources(folder):
             for call, called in calls(path, taken):
-                given = [one.arg for one in call.keywords if one.arg]
-                extra = [one for one in given if one not in taken[called]]
-                if extra and len(found) < MOST_CALLS:
-                    where = f"{name}/{os.path.relpath(path, place)}:{call.lineno}"
-                    found.append({"call": called, "where": where, "keywords": extra})
-    return found
+                keywords = [keyword.arg for keyword in call.keywords if keyword.arg]
+                extra = [keyword for keyword in keywords if keyword not in taken[called]]
+                if extra and len(calls_refused) < MOST_CALLS:
+                    where = f"{name}/{os.path.relpath(path, folder)}:{call.lineno}"
+                    calls_refused.append({"call": called, "where": where, "keywords": extra})
+    return calls_refused
 
 
-def sources(place: str) -> Iterator[str]:
-    for parent, _, names in os.walk(place):
-        yield from (os.path.join(parent, one) for one in sorted(names) if one.endswith(".py"))
+def sources(folder: str) -> Iterator[str]:
+    for parent, _, names in os.walk(folder):
+        yield from (os.path.join(parent, name) for name in sorted(names) if name.endswith(".py"))
 
 
 def calls(path: str, taken: dict[str, list[str]]) -> Iterator[tuple[ast.Call, str]]:
     """Calls of what was imported from Megatron; what takes any keyword is left out."""
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
-    wanted = [one for one in taken if one in text and not "".join(taken[one][-1:]).startswith("**")]
-    if "megatron" not in text or not wanted:
+    names = [
+        name for name in taken if name in text and not "".join(taken[name][-1:]).startswith("**")
+    ]
+    if "megatron" not in text or not names:
         return
-    nodes = [one for top in parsed(path) for one in ast.walk(top)]
+    nodes = [node for top in parsed(path) for node in ast.walk(top)]
     imported = {
         alias.asname or alias.name: alias.name
         for node in nodes
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("megatron")
         for alias in node.names
     }
-    tried = {id(one) for node in nodes for one in in_try(node)}
+    tried = {id(call) for node in nodes for call in in_try(node)}
     for node in nodes:
         if not isinstance(node, ast.Call) or id(node) in tried:
             continue
         function = node.func
-        if isinstance(function, ast.Name) and imported.get(function.id) in wanted:
+        if isinstance(function, ast.Name) and imported.get(function.id) in names:
             yield node, imported[function.id]
         elif (
             isinstance(function, ast.Attribute)
-            and function.attr in wanted
+            and function.attr in names
             and isinstance(function.value, ast.Name)
             and function.value.id in imported
         ):
@@ -221,10 +232,11 @@ def calls(path: str, taken: dict[str, list[str]]) -> Iterator[tuple[ast.Call, st
 def in_try(node: ast.AST) -> Iterator[ast.AST]:
     """What may raise a TypeError: such a call only asks whether there is such a keyword."""
     if isinstance(node, ast.Try) and any(
-        one.type is not None and "TypeError" in ast.unparse(one.type) for one in node.handlers
+        handler.type is not None and "TypeError" in ast.unparse(handler.type)
+        for handler in node.handlers
     ):
-        for one in node.body:
-            yield from ast.walk(one)
+        for statement in node.body:
+            yield from ast.walk(statement)
 
 
 # ---------------------------------------------------------------- gated delta nets
@@ -236,21 +248,21 @@ def gated_delta_nets(core: str) -> dict[str, Any]:
     texts = list(read(bridge)) if bridge else []
     return {
         "megatron": any(
-            os.path.exists(os.path.join(core, "ssm", one))
-            for one in ("gated_delta_net.py", "gated_delta_net")
+            os.path.exists(os.path.join(core, "ssm", name))
+            for name in ("gated_delta_net.py", "gated_delta_net")
         ),
         "mindspeed": mindspeed is not None
         and os.path.exists(os.path.join(mindspeed, "core", "ssm", "gated_delta_net.py")),
         "bridge": bridge is not None,
-        "bridge_has": any("GatedDeltaNet" in one for one in texts),
-        "bridge_masks": any("attention_mask_2d" in one for one in texts),
+        "bridge_has": any("GatedDeltaNet" in text for text in texts),
+        "bridge_masks": any("attention_mask_2d" in text for text in texts),
         "fla": folder("fla") is not None,
         "variable": os.environ.get("USE_MCORE_GDN"),
     }
 
 
-def read(place: str) -> Iterator[str]:
-    for path in sources(place):
+def read(folder: str) -> Iterator[str]:
+    for path in sources(folder):
         with open(path, encoding="utf-8", errors="replace") as file:
             yield file.read()
 

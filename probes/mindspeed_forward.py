@@ -38,14 +38,14 @@ def body(probe: Probe) -> None:
     _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS, apart=True)
 
 
-def patched(**given: Any) -> argparse.Namespace:
+def patched(**options: Any) -> argparse.Namespace:
     """MindSpeed with these arguments in place before its import."""
     args = importlib.import_module("mindspeed.args_utils")
-    found: argparse.Namespace = args.get_mindspeed_args(get_defaults=True)
-    vars(found).update(given)
-    args._MINDSPEED_ARGS = found  # noqa: SLF001 - what frameworks set
+    arguments: argparse.Namespace = args.get_mindspeed_args(get_defaults=True)
+    vars(arguments).update(options)
+    args._MINDSPEED_ARGS = arguments  # noqa: SLF001 - what frameworks set
     importlib.import_module(ADAPTOR)
-    return found
+    return arguments
 
 
 def groups(torch: Any, world_size: int, context: int) -> Any:
@@ -59,21 +59,21 @@ def groups(torch: Any, world_size: int, context: int) -> Any:
     return parallel_state
 
 
-def types(torch: Any, place: str) -> dict[str, Any]:
+def types(torch: Any, device: str) -> dict[str, Any]:
     patched()
-    tensors = {one: torch.zeros(1, device=place, dtype=getattr(torch, one)) for one in DTYPES}
+    tensors = {name: torch.zeros(1, device=device, dtype=getattr(torch, name)) for name in DTYPES}
     return {
-        "types": {name: str(one.type()) for name, one in tensors.items()},
+        "types": {name: str(tensor.type()) for name, tensor in tensors.items()},
         "parameter": str(torch.nn.Parameter(tensors["float32"]).type()),
     }
 
 
-def attention(torch: Any, place: str, **given: Any) -> dict[str, Any]:
+def attention(torch: Any, device: str, **options: Any) -> dict[str, Any]:
     """The largest error of a causal attention that gets no mask, in float16."""
     # MindSpeed 26.1.0 reads this without a default; Megatron's command line has one.
-    given = {"transformer_impl": "local", **given}
+    options = {"transformer_impl": "local", **options}
     sizes = {"seq_length": SEQUENCE, "hidden_size": HEADS * SIZE, "num_attention_heads": HEADS}
-    patched(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **given)
+    patched(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **options)
     from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
     from megatron.core.transformer import TransformerConfig
     from megatron.core.transformer.dot_product_attention import DotProductAttention
@@ -89,7 +89,7 @@ def attention(torch: Any, place: str, **given: Any) -> dict[str, Any]:
         fp16=True,
         params_dtype=torch.float16,
     )
-    for name, value in given.items():
+    for name, value in options.items():
         setattr(config, name, value)
     layer = DotProductAttention(
         config, layer_number=1, attn_mask_type=AttnMaskType.causal, attention_type="self"
@@ -98,13 +98,13 @@ def attention(torch: Any, place: str, **given: Any) -> dict[str, Any]:
     shape = (SEQUENCE, BATCH, HEADS, SIZE)
     query, key, value = (torch.randn(shape, generator=generator).half() for _ in range(3))
     output = layer(
-        query.to(place), key.to(place), value.to(place), None, attn_mask_type=AttnMaskType.causal
+        query.to(device), key.to(device), value.to(device), None, attn_mask_type=AttnMaskType.causal
     )
     # Megatron's axes are sequence, batch, head, size.
-    exact = [one.double().permute(1, 2, 0, 3) for one in (query, key, value)]
-    wanted = torch.nn.functional.scaled_dot_product_attention(*exact, is_causal=True)
-    wanted = wanted.permute(2, 0, 1, 3).reshape(SEQUENCE, BATCH, HEADS * SIZE)
-    off = (output.detach().cpu().double() - wanted).abs().max().item()
+    exact = [tensor.double().permute(1, 2, 0, 3) for tensor in (query, key, value)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*exact, is_causal=True)
+    expected = expected.permute(2, 0, 1, 3).reshape(SEQUENCE, BATCH, HEADS * SIZE)
+    off = (output.detach().cpu().double() - expected).abs().max().item()
     return {"class": name_of(type(layer)), "forward": name_of(type(layer).forward), "off": off}
 
 
@@ -122,8 +122,8 @@ def ring(torch: Any, _: str) -> dict[str, Any]:
 
 CASES: dict[str, _cases.Case] = {
     "types": types,
-    "flash": lambda torch, place: attention(torch, place, use_flash_attn=True),
-    "batch": lambda torch, place: attention(torch, place, micro_batch_size=BATCH),
+    "flash": lambda torch, device: attention(torch, device, use_flash_attn=True),
+    "batch": lambda torch, device: attention(torch, device, micro_batch_size=BATCH),
     "neither": attention,
     "ring": ring,
 }

@@ -72,9 +72,9 @@ def body(probe: Probe) -> None:
         reason, _, _ = outcomes["import"]["error"].partition("\n")
         probe.measure("blocks", f"MindSpeed cannot be imported: {reason}")
     if "error" not in outcomes["import"]:
-        others = [one for one in CASES if one != "import"] if repatches else ["argv"]
+        others = [case for case in CASES if case != "import"] if repatches else ["argv"]
         outcomes |= _cases.run(probe, __file__, others, limit=CASE_SECONDS, apart=True)
-    before, after = (outcomes.get(one, {}).pop("bound", None) for one in ("arguments", "repatch"))
+    before, after = (outcomes.get(case, {}).pop("bound", None) for case in ("arguments", "repatch"))
     if before and after:
         # What is patched only as long as an argument has its default stays known by name.
         late = {name: after.get(name, "not patched") for name in before}
@@ -106,10 +106,10 @@ def line(root: str) -> str:
 
 
 def sources(root: str) -> Iterator[str]:
-    for place, _, names in os.walk(root):
+    for folder, _, names in os.walk(root):
         for name in names:
             if name.endswith(".py"):
-                with open(os.path.join(place, name), encoding="utf-8", errors="replace") as file:
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                     yield file.read()
 
 
@@ -118,14 +118,14 @@ def arguments() -> Any:
     return args.get_full_args() if args else sys.modules[ADAPTOR].get_mindspeed_args()
 
 
-def planned(found: argparse.Namespace) -> dict[str, str]:
+def planned(namespace: argparse.Namespace) -> dict[str, str]:
     """The fields of the plan that are absent or have another value or type, as text."""
-    values = vars(found)
+    values = vars(namespace)
     absent = object()
     return {
         name: "absent" if values.get(name, absent) is absent else repr(values[name])
-        for name, wanted in PLAN.items()
-        if repr(values.get(name, absent)) != repr(wanted)
+        for name, value in PLAN.items()
+        if repr(values.get(name, absent)) != repr(value)
     }
 
 
@@ -142,18 +142,18 @@ def import_(_: Any, __: str) -> dict[str, Any]:
 
     manager = importlib.import_module("mindspeed.patch_utils").MindSpeedPatchesManager
     every = list(manager.patches_info.values())
-    given = vars(arguments())
+    before = vars(arguments())
     return {
         "megatron": str(getattr(megatron.core, "__version__", "")),
         "training": "megatron.training" in sys.modules,
         "order": order.first,
         "decisions": decisions(),
         "patches": len(every),
-        "applied": sum(bool(one.is_applied) for one in every),
-        "fields": len(given),
-        "planned": [name for name in PLAN if name in given],
-        "leaked": [name for name in OWN if name in given],
-        "optimization_level": given.get("optimization_level"),
+        "applied": sum(bool(patch.is_applied) for patch in every),
+        "fields": len(before),
+        "planned": [name for name in PLAN if name in before],
+        "leaked": [name for name in OWN if name in before],
+        "optimization_level": before.get("optimization_level"),
     }
 
 
@@ -161,9 +161,9 @@ def arguments_first(_: Any, __: str) -> dict[str, Any]:
     importlib.import_module("torch")
     importlib.import_module("torch_npu")
     args = importlib.import_module("mindspeed.args_utils")
-    given = args.get_mindspeed_args(get_defaults=True)
-    vars(given).update(PLAN)
-    args._MINDSPEED_ARGS = given  # noqa: SLF001 - what frameworks set
+    defaults = args.get_mindspeed_args(get_defaults=True)
+    vars(defaults).update(PLAN)
+    args._MINDSPEED_ARGS = defaults  # noqa: SLF001 - what frameworks set
     importlib.import_module(ADAPTOR)
     return {"bound": bound(), "off": planned(arguments())}
 
@@ -188,9 +188,9 @@ def argv(_: Any, __: str) -> dict[str, Any]:
     importlib.import_module("torch_npu")
     sys.argv[1:] = COMMAND_LINE
     importlib.import_module(ADAPTOR)
-    given = vars(arguments())
-    names = [re.sub("^--", "", one).replace("-", "_") for one in COMMAND_LINE]
-    return {"taken": {one: repr(given[one]) for one in names if one in given}}
+    parsed = vars(arguments())
+    names = [re.sub("^--", "", option).replace("-", "_") for option in COMMAND_LINE]
+    return {"taken": {name: repr(parsed[name]) for name in names if name in parsed}}
 
 
 CASES: dict[str, _cases.Case] = {

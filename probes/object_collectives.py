@@ -82,19 +82,19 @@ def move(dist: Any, group: Any, probe: Any) -> dict[str, Any]:
         mine["r"] = -1
     gathered: list[Any] = [None] * size
     dist.all_gather_object(gathered, mine, group=group)
-    told = [described(rank) if rank == size - 1 else None]
-    dist.broadcast_object_list(told, src=size - 1, group=group)
+    objects = [described(rank) if rank == size - 1 else None]
+    dist.broadcast_object_list(objects, src=size - 1, group=group)
     collected: list[Any] | None = [None] * size if rank == 0 else None
     dist.gather_object(mine, collected, dst=0, group=group)
-    return {GATHERED: gathered, BROADCAST: told, COLLECTED: collected}
+    return {GATHERED: gathered, BROADCAST: objects, COLLECTED: collected}
 
 
 def compare(probe: Probe, where: str, got: dict[str, Any]) -> None:
-    everyone = [described(one) for one in range(probe.world_size)]
-    wanted = {GATHERED: everyone, BROADCAST: everyone[-1:], COLLECTED: everyone}
+    everyone = [described(rank) for rank in range(probe.world_size)]
+    expected = {GATHERED: everyone, BROADCAST: everyone[-1:], COLLECTED: everyone}
     for name, objects in got.items():
         if objects is not None:
-            probe.expect(f"{name} over {where}", objects, wanted[name])
+            probe.expect(f"{name} over {where}", objects, expected[name])
 
 
 def metrics(probe: Probe, torch: Any, dist: Any) -> None:
@@ -119,16 +119,16 @@ def peer(probe: Probe, name: str) -> dict[str, Any]:
     """What a child of this rank came to, together with those of the other ranks."""
     limit = STEP_SECONDS[probe.device]
     last = time.monotonic() + max(probe.left() - 10, 1)
-    found: dict[str, Any] = {"step": "import"}
+    outcome: dict[str, Any] = {"step": "import"}
     child = _cases.Child(__file__, PEER, probe.device, name, str(limit))
     seconds = _cases.IMPORT_SECONDS
     try:
-        while not {"seconds", "error"} & found.keys():
-            found.update(child.next(max(min(seconds, last - time.monotonic()), 0)))
+        while not {"seconds", "error"} & outcome.keys():
+            outcome.update(child.next(max(min(seconds, last - time.monotonic()), 0)))
             seconds = limit
     finally:
         child.close()
-    return found
+    return outcome
 
 
 class Peer:

@@ -82,13 +82,13 @@ class Agent:
         # Node 0 may have begun to wait later than this node did.
         begun = self.meeting.wait("begin", end=end + MEET_SECONDS[self.probe.device])
         absent: list[int] = begun["missing"]
-        self.present = [one for one in range(self.nodes.count) if one not in set(absent)]
+        self.present = [node for node in range(self.nodes.count) if node not in set(absent)]
         self.end = time.monotonic() + begun["left"]
         self.probe.measure("run", begun["run"])
         self.probe.measure("count", self.nodes.count)
         self.probe.measure("missing", absent)
         hosts = {self.nodes.rank: socket.gethostname()}
-        self.probe.measure("hosts", self.meeting.told("hosts") if self.keeps_all else hosts)
+        self.probe.measure("hosts", self.meeting.look_up("hosts") if self.keeps_all else hosts)
         if absent:
             who = f"node{'s' * (len(absent) > 1)} {', '.join(map(str, absent))}"
             self.probe.measure("blocks", f"{who} did not come to the pair rounds")
@@ -106,15 +106,15 @@ class Agent:
         came: dict[int, Any] = {}
         ends: list[float] = []
         while len(came) < self.nodes.count and time.monotonic() < end:
-            for one in range(self.nodes.count):
-                if one not in came and (name := self.meeting.told(f"node/{one}")):
-                    came[one] = name
+            for node in range(self.nodes.count):
+                if node not in came and (name := self.meeting.look_up(f"node/{node}")):
+                    came[node] = name
                     ends.append(time.monotonic() + name["left"])
             time.sleep(LOOK_SECONDS)
-        self.meeting.tell("hosts", {one: name["host"] for one, name in came.items()})
+        self.meeting.tell("hosts", {node: name["host"] for node, name in came.items()})
         begun = {
             "run": secrets.token_hex(8),
-            "missing": [one for one in range(self.nodes.count) if one not in came],
+            "missing": [node for node in range(self.nodes.count) if node not in came],
             "left": min(ends) - time.monotonic() - 2 * GRACE,
         }
         self.meeting.tell("begin", begun)
@@ -134,10 +134,10 @@ class Agent:
             if plan["end"]:
                 break
             end = time.monotonic() + self.limit + 2 * GRACE
-            mine = [one for one in plan["pairs"] if self.nodes.rank in one]
+            mine = [pair for pair in plan["pairs"] if self.nodes.rank in pair]
             with self.probe.stage(f"round {number}"):
-                for one, two in mine:
-                    result = self.pair(number, (one, two))
+                for first, second in mine:
+                    result = self.pair(number, (first, second))
                     self.meeting.tell(f"result/{number}/{self.nodes.rank}", result)
                 if lead:
                     lead.gather(number, plan["pairs"], end)
@@ -167,11 +167,11 @@ class Agent:
             }
         )
         end = time.monotonic() + self.limit
-        told = None
+        row = None
         while (ranks := self.forks.answer(LOOK_SECONDS)) is None:
             if time.monotonic() > end:
                 return {"stage": "start", "why": "the ranks cannot be killed"}
-            if told is None and (told := self.meeting.told(other)) and told["why"]:
+            if row is None and (row := self.meeting.look_up(other)) and row["why"]:
                 # Nobody waits for a partner that has given up.
                 self.forks.end()
         return summary(ranks)
@@ -183,8 +183,8 @@ class Agent:
         self.probe.measure("pairs", rows)
         cut = [row["pair"] for row in self.table if row["outcome"] == "failed"]
         if cut and "blocks" not in self.probe.values:
-            one, two = cut[0]
-            self.probe.measure("blocks", f"nodes {one} and {two} do not reach each other")
+            first, second = cut[0]
+            self.probe.measure("blocks", f"nodes {first} and {second} do not reach each other")
 
 
 class Lead:
@@ -200,7 +200,7 @@ class Lead:
     def plan(self, number: int) -> None:
         """Tell everyone the pairs of the next round, and what the last one has shown."""
         agent = self.agent
-        here = [one for one in agent.present if one not in self.lost]
+        here = [node for node in agent.present if node not in self.lost]
         pairs: list[Pair] = []
         while not pairs and len(here) > 1 and self.turn < most_rounds(len(agent.present)):
             pairs = self._pairs(here)
@@ -213,34 +213,36 @@ class Lead:
         agent.meeting.tell(f"plan/{number}", plan)
 
     def _pairs(self, here: Sequence[int]) -> list[Pair]:
-        found = next_pairs(self.agent.present, self.turn, self.rows, self.agent.probe.device)
+        pairs = next_pairs(self.agent.present, self.turn, self.rows, self.agent.probe.device)
         self.turn += 1
-        return [one for one in found if set(one) <= set(here)]
+        return [pair for pair in pairs if set(pair) <= set(here)]
 
     def gather(self, number: int, pairs: Sequence[Pair], end: float) -> None:
         """The results of all nodes of a round; who does not answer is not asked again."""
         agent = self.agent
-        pending = {one for pair in pairs for one in pair}
+        pending = {node for pair in pairs for node in pair}
         results: dict[int, Any] = {}
         while pending and time.monotonic() < end:
-            for one in tuple(pending):
-                if (told := agent.meeting.told(f"result/{number}/{one}")) is not None:
-                    results[one] = told
-                    pending.discard(one)
+            for node in tuple(pending):
+                if (result := agent.meeting.look_up(f"result/{number}/{node}")) is not None:
+                    results[node] = result
+                    pending.discard(node)
             if pending:
                 time.sleep(LOOK_SECONDS)
         self.lost |= pending
         for pair in pairs:
-            row = joined(pair, [results.get(one) for one in pair])
+            row = joined(pair, [results.get(node) for node in pair])
             self.rows.append({"round": number, **row})
             self.fresh.append(self.rows[-1])
 
     def part(self) -> None:
         """Hold the store until everyone has read the end."""
         end = time.monotonic() + 3 * GRACE
-        waiting = {one for one in self.agent.present if one not in self.lost}
+        waiting = {node for node in self.agent.present if node not in self.lost}
         while waiting and time.monotonic() < end:
-            waiting = {one for one in waiting if self.agent.meeting.told(f"bye/{one}") is None}
+            waiting = {
+                node for node in waiting if self.agent.meeting.look_up(f"bye/{node}") is None
+            }
             time.sleep(LOOK_SECONDS)
 
 

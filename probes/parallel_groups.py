@@ -73,12 +73,12 @@ def examined(probe: Probe, torch: Any, dist: Any, layout: Layout) -> dict[str, A
         members(probe, dist, layout, made)
     with probe.stage(f"sums in {layout.name}"):
         several = sums(probe, torch, dist, layout, made)
-    found: dict[str, Any] = {"seconds": time.monotonic() - start, "groups": several}
+    outcome: dict[str, Any] = {"seconds": time.monotonic() - start, "groups": several}
     if before is not None:
-        found["bytes"] = before - memory_free(probe, torch)
+        outcome["bytes"] = before - memory_free(probe, torch)
     with probe.stage(f"teardown of {layout.name}"):
         parallel_state.destroy_model_parallel()
-    return found
+    return outcome
 
 
 def memory_of_groups(probe: Probe, torch: Any, dist: Any) -> list[int]:
@@ -92,7 +92,7 @@ def memory_of_groups(probe: Probe, torch: Any, dist: Any) -> list[int]:
     for _ in range(FURTHER_GROUPS):
         before = memory_free(probe, torch)
         made.append(dist.new_group(list(range(probe.world_size))))
-        dist.all_reduce(torch.ones(1, device=probe.place()), group=made[-1])
+        dist.all_reduce(torch.ones(1, device=probe.torch_device()), group=made[-1])
         taken.append(before - memory_free(probe, torch))
     for group in made:
         dist.destroy_process_group(group)
@@ -109,7 +109,7 @@ def double(probe: Probe, torch: Any, dist: Any) -> None:
 
 def initialise(parallel_state: Any, layout: Layout, device: str, **options: Any) -> None:
     """Let Megatron make its groups. What the layout leaves open is not passed."""
-    given: dict[str, Any] = (
+    keywords: dict[str, Any] = (
         {} if layout.etp is None else {"expert_tensor_parallel_size": layout.etp}
     )
     parallel_state.initialize_model_parallel(
@@ -118,32 +118,32 @@ def initialise(parallel_state: Any, layout: Layout, device: str, **options: Any)
         context_parallel_size=layout.cp,
         expert_model_parallel_size=layout.ep,
         distributed_timeout_minutes=int(-(-GROUP_SECONDS[device] // 60)),
-        **given,
+        **keywords,
         **options,
     )
 
 
 def members(probe: Probe, dist: Any, layout: Layout, made: dict[str, Any]) -> None:
-    wanted = groups(layout, probe.world_size)
+    lists = groups(layout, probe.world_size)
     for name, group in made.items():
-        (mine,) = [one for one in wanted[name] if probe.rank in one]
+        (mine,) = [ranks for ranks in lists[name] if probe.rank in ranks]
         got = sorted(dist.get_process_group_ranks(group))
         probe.expect(f"members of the {name} group of rank {probe.rank}, {layout.name}", got, mine)
 
 
 def sums(probe: Probe, torch: Any, dist: Any, layout: Layout, made: dict[str, Any]) -> int:
     """Each group of several ranks adds up rank + 1; gives how many there are."""
-    wanted = groups(layout, probe.world_size)
+    lists = groups(layout, probe.world_size)
     several = 0
     for name, group in made.items():
-        (mine,) = [one for one in wanted[name] if probe.rank in one]
+        (mine,) = [ranks for ranks in lists[name] if probe.rank in ranks]
         if group.size() == 1:
             continue
         several += 1
         addend = probe.rank + (2 if probe.tampers(probe.stage_name) else 1)
-        tensor = torch.full((1,), float(addend), device=probe.place())
+        tensor = torch.full((1,), float(addend), device=probe.torch_device())
         dist.all_reduce(tensor, group=group)
-        total = float(sum(one + 1 for one in mine))
+        total = float(sum(rank + 1 for rank in mine))
         probe.expect(f"sum of rank + 1 over the {name} group, {layout.name}", tensor.item(), total)
     return several
 

@@ -42,16 +42,16 @@ def refused(port: int) -> str:
 def ours(address: str) -> bool:
     """Whether a socket can be bound to this address; rank 0 may be on another node."""
     try:
-        found = socket.getaddrinfo(address or None, 0, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(address or None, 0, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return any(bound(kind, place) for kind, *_, place in found)
+    return any(bound(kind, address) for kind, *_, address in addresses)
 
 
-def bound(kind: int, place: object) -> bool:
+def bound(kind: int, address: object) -> bool:
     try:
-        with socket.socket(kind, socket.SOCK_STREAM) as one:
-            one.bind(place)
+        with socket.socket(kind, socket.SOCK_STREAM) as tried:
+            tried.bind(address)
     except OSError:
         return False
     return True
@@ -60,11 +60,11 @@ def bound(kind: int, place: object) -> bool:
 def free() -> list[int]:
     """Ports that the kernel gives; held all at once, so that they differ."""
     held = [socket.socket() for _ in range(FREE)]
-    for one in held:
-        one.bind(("", 0))
-    ports = [int(one.getsockname()[1]) for one in held]
-    for one in held:
-        one.close()
+    for listener in held:
+        listener.bind(("", 0))
+    ports = [int(listener.getsockname()[1]) for listener in held]
+    for listener in held:
+        listener.close()
     return ports
 
 

@@ -35,24 +35,26 @@ def gather(probe: Probe, torch: Any, size: int, *, summed: bool) -> None:
 
     rank = parallel_state.get_tensor_model_parallel_rank()
     value = float(rank + (1 if probe.tampers(probe.stage_name) else 0))
-    part = torch.full((BATCH, LENGTH, WIDTH), value, device=probe.place(), requires_grad=True)
+    part = torch.full(
+        (BATCH, LENGTH, WIDTH), value, device=probe.torch_device(), requires_grad=True
+    )
     whole = gather_from_sequence_parallel_region(
         part.transpose(0, 1).contiguous(), tensor_parallel_output_grad=summed
     ).transpose(0, 1)
     what = f"TP{size}, gradient {'summed' if summed else 'sliced'}"
     probe.expect(f"shape of the whole, {what}", list(whole.shape), [BATCH, size * LENGTH, WIDTH])
     blocks = whole.detach().cpu().reshape(BATCH, size, LENGTH, WIDTH)
-    for place in range(size):
-        block = blocks[:, place]
+    for number in range(size):
+        block = blocks[:, number]
         probe.expect(
-            f"block {place}, {what}", sorted(set(block.flatten().tolist())), [float(place)]
+            f"block {number}, {what}", sorted(set(block.flatten().tolist())), [float(number)]
         )
     # Rank r weighs element e of the sequence by (r + 1) * (e + 1).
-    weights = torch.arange(1, size * LENGTH + 1, device=probe.place()).float() * (rank + 1)
+    weights = torch.arange(1, size * LENGTH + 1, device=probe.torch_device()).float() * (rank + 1)
     (whole * weights[None, :, None]).sum().backward()
     factor = size * (size + 1) // 2 if summed else rank + 1
-    wanted = [float(factor * (rank * LENGTH + one + 1)) for one in range(LENGTH)]
-    probe.expect(f"gradient, {what}", part.grad[0, :, 0].tolist(), wanted)
+    expected = [float(factor * (rank * LENGTH + position + 1)) for position in range(LENGTH)]
+    probe.expect(f"gradient, {what}", part.grad[0, :, 0].tolist(), expected)
 
 
 if __name__ == "__main__":

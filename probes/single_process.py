@@ -64,7 +64,7 @@ def alone(probe: Probe, torch: Any, dist: Any, parallel_state: Any) -> None:
         probe.expect(f"{name} parallel size of one process", size, 1)
     group = parallel_state.get_data_parallel_group_gloo()
     probe.expect("members of the Gloo group", dist.get_process_group_ranks(group), [0])
-    tensor = torch.full((1,), 2.0 if probe.tampers("groups") else 1.0, device=probe.place())
+    tensor = torch.full((1,), 2.0 if probe.tampers("groups") else 1.0, device=probe.torch_device())
     dist.all_reduce(tensor, group=parallel_state.get_data_parallel_group())
     probe.expect("sum over one process", tensor.item(), 1.0)
 
@@ -80,9 +80,9 @@ def error_of(call: Any, *arguments: Any) -> str:
 
 def free_port() -> int:
     """A port that was free a moment ago; nobody else asks for one on this address now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def trainings(world_size: int) -> list[Training]:
         Training(experts, BF16),
         Training(context, BF16),
     ]
-    return [one for one in several if one.layout.fits(world_size)]
+    return [training for training in several if training.layout.fits(world_size)]
 
 
 def asked(probe: Probe) -> list[Training]:
@@ -101,15 +101,15 @@ def fitted(layout: Layout, kind: Mapping[str, Any], device: str) -> dict[str, An
 
     gloo cannot gather pieces of different lengths, as alltoall wants with expert tensors sharded.
     """
-    found: dict[str, Any] = {
+    sizes: dict[str, Any] = {
         "layers": -(-2 // layout.pp) * layout.pp,
         "experts": -(-4 // layout.ep) * layout.ep,
         "groups": -(-2 // layout.tp) * layout.tp,
         **kind,
     }
     if device == "cpu" and layout.expert_tensor > 1:
-        found["dispatcher"] = "allgather"
-    return found
+        sizes["dispatcher"] = "allgather"
+    return sizes
 
 
 def body(probe: Probe) -> None:
@@ -117,23 +117,23 @@ def body(probe: Probe) -> None:
     _on_megatron.begin(probe)
     tiny = _on_megatron.training(probe)
     checkpoints = _probe.neighbour("_checkpoints")
-    found: dict[str, Any] = {}
+    layouts: dict[str, Any] = {}
     saved: dict[str, _resumed.Saved] = {}
     with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as own:
         with probe.stage("folder of checkpoints"):
             shared = checkpoints.shared_folder(own)
-        for one in chosen(probe):
-            name, layout = one.name, one.layout
-            kind = fitted(layout, one.kind, probe.device)
+        for training in chosen(probe):
+            name, layout = training.name, training.layout
+            kind = fitted(layout, training.kind, probe.device)
             with _on_megatron.under(probe, layout):
                 with probe.stage(f"model of {name}"):
-                    run = tiny.Training(layout, probe.place(), **kind)
+                    run = tiny.Training(layout, probe.torch_device(), **kind)
                 whole = shared is not None and not run.kind.adapters
                 path = os.path.join(str(shared) if whole else own, name)
-                train(probe, run, name, path, found, checkpoints if whole else None)
-            if one.bf16:
+                train(probe, run, name, path, layouts, checkpoints if whole else None)
+            if training.bf16:
                 continue
-            failed = found[name]["saved"].get("failed")
+            failed = layouts[name]["saved"].get("failed")
             saved[name] = (layout, kind, path, whole and [*failed])
         with probe.stage("resume in fresh processes"):
             probe.measure("resumed", _resumed.start(probe, own, STEPS - AGAIN, AGAIN, saved))
@@ -144,74 +144,77 @@ def body(probe: Probe) -> None:
 def chosen(probe: Probe) -> list[Training]:
     """What is asked for first, then the usual ones, as far as there is what they take."""
     first = asked(probe)
-    names = {one.name for one in first}
-    several = [*first, *(one for one in trainings(probe.world_size) if one.name not in names)]
+    names = {training.name for training in first}
+    several = [
+        *first,
+        *(training for training in trainings(probe.world_size) if training.name not in names),
+    ]
     reason = _probe.neighbour("_fused").missing(probe.device)
     if reason:
-        probe.measure("not_run", {one.name: reason for one in several if one.bf16})
-    return [one for one in several if not (reason and one.bf16)]
+        probe.measure("not_run", {training.name: reason for training in several if training.bf16})
+    return [training for training in several if not (reason and training.bf16)]
 
 
 def train(
-    probe: Probe, run: Any, name: str, path: str, found: dict[str, Any], checkpoints: Any
+    probe: Probe, run: Any, name: str, path: str, layouts: dict[str, Any], checkpoints: Any
 ) -> None:
     """All steps; what is known so far is recorded after each."""
     steps = FEW if run.kind.bf16 else STEPS
-    one: dict[str, Any] = {"losses": [], "grad_norms": [], "learning_rates": [], "seconds": []}
-    one |= {"kind": run.kind._asdict(), **run.sizes, "dtypes": run.dtypes}
+    record: dict[str, Any] = {"losses": [], "grad_norms": [], "learning_rates": [], "seconds": []}
+    record |= {"kind": run.kind._asdict(), **run.sizes, "dtypes": run.dtypes}
     if run.kind.bf16:
-        one["kernels"] = _probe.neighbour("_fused").kernels(run.config, probe.device)
-    one |= {"place": probe.place(), "stage": run.stage, "not_finite": [], "steps": steps}
-    found[name] = one
+        record["kernels"] = _probe.neighbour("_fused").kernels(run.config, probe.device)
+    record |= {"place": probe.torch_device(), "stage": run.stage, "not_finite": [], "steps": steps}
+    layouts[name] = record
     with probe.stage(f"reference of {name}"):
         trace = run.against.trace(steps)
-        one["reference"] = trace._asdict()
+        record["reference"] = trace._asdict()
     for number in range(1, steps + 1):
         if number == STEPS - AGAIN + 1 and not run.kind.bf16:
             with probe.stage(f"checkpoint of {name}"):
-                save(probe, run, path, one, checkpoints)
+                save(probe, run, path, record, checkpoints)
         with probe.stage(f"step {number} of {name}"):
             if probe.tampers(probe.stage_name):
                 run.poison()
             start = time.monotonic()
-            step = run.step(one.__setitem__ if number == 1 else None)
-            one["losses"].append(step.loss)
-            one["grad_norms"].append(step.grad_norm)
-            one["learning_rates"].append(run.learning_rate)
-            one["not_finite"].append(step.met and step.met._asdict())
-            one["seconds"].append(time.monotonic() - start)
+            step = run.step(record.__setitem__ if number == 1 else None)
+            record["losses"].append(step.loss)
+            record["grad_norms"].append(step.grad_norm)
+            record["learning_rates"].append(run.learning_rate)
+            record["not_finite"].append(step.met and step.met._asdict())
+            record["seconds"].append(time.monotonic() - start)
             if run.reports:
-                show(probe, f"{name}: step {number}", step, one)
-            probe.measure("layouts", found)
+                show(probe, f"{name}: step {number}", step, record)
+            probe.measure("layouts", layouts)
     with probe.stage(f"weights of {name}"):
-        one["differences"] = run.differences()
-        one["mistakes"] = run.against.mistakes_of(one["losses"], trace)
-        probe.measure("layouts", found)
+        record["differences"] = run.differences()
+        record["mistakes"] = run.against.mistakes_of(record["losses"], trace)
+        probe.measure("layouts", layouts)
 
 
-def show(probe: Probe, what: str, step: Any, one: dict[str, Any]) -> None:
+def show(probe: Probe, what: str, step: Any, record: dict[str, Any]) -> None:
     """Print a step by hand; keep the first one that is not finite, in the words of trainers.
 
     Their logs are searched for such words.
     """
     metrics = {"loss": round(step.loss, 5), "grad_norm": round(step.grad_norm, 4)}
-    line = f"{what} {metrics | {'learning_rate': one['learning_rates'][-1]}}"
+    line = f"{what} {metrics | {'learning_rate': record['learning_rates'][-1]}}"
     if probe.alone:
-        print(f"{line} {1000 * one['seconds'][-1]:.0f} ms")
+        print(f"{line} {1000 * record['seconds'][-1]:.0f} ms")
     if not math.isfinite(step.grad_norm):
-        one.setdefault("output", line)
+        record.setdefault("output", line)
 
 
-def save(probe: Probe, run: Any, path: str, one: dict[str, Any], checkpoints: Any) -> None:
+def save(probe: Probe, run: Any, path: str, record: dict[str, Any], checkpoints: Any) -> None:
     """Write a checkpoint, and record what it must give when it is loaded.
 
     All weights are saved as Megatron does, adapters a file a rank as their trainers do.
     """
-    one["saved"] = {"digest": run.digest(), "evaluated": run.evaluate()}
+    record["saved"] = {"digest": run.digest(), "evaluated": run.evaluate()}
     if probe.tampers(probe.stage_name):
         run.flip()
     if checkpoints:
-        one["saved"]["failed"] = checkpoints.save(run, path)
+        record["saved"]["failed"] = checkpoints.save(run, path)
     else:
         run.save(path)
     if probe.tampers(probe.stage_name):

@@ -65,10 +65,10 @@ class Work:
         self.shape = (side, inner, side)
         # Rows have as many ones as their number says; columns are all ones.
         ones = torch.arange(inner)[None] < torch.arange(side)[:, None] % inner
-        self._left = ones.to(torch.float16).to(probe.place())
-        self._right = torch.ones(inner, side, dtype=torch.float16, device=probe.place())
-        self._wanted = ones.sum(1, keepdim=True).to(torch.float16).to(probe.place())
-        self._addend = torch.full((LENGTH,), float(probe.rank + 1), device=probe.place())
+        self._left = ones.to(torch.float16).to(probe.torch_device())
+        self._right = torch.ones(inner, side, dtype=torch.float16, device=probe.torch_device())
+        self._expected = ones.sum(1, keepdim=True).to(torch.float16).to(probe.torch_device())
+        self._addend = torch.full((LENGTH,), float(probe.rank + 1), device=probe.torch_device())
         self._total = float(sum(range(1, probe.world_size + 1)))
 
     def multiply(self) -> float:
@@ -82,7 +82,7 @@ class Work:
         )
         if self.probe.tampers(self.probe.stage_name):
             product[7, 7] += 1
-        self.wrong_products += int((product != self._wanted).any())
+        self.wrong_products += int((product != self._expected).any())
         return seconds
 
     def add_up(self, *, over: bool) -> bool:

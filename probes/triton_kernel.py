@@ -38,22 +38,22 @@ def body(probe: Probe) -> None:
 def distributions() -> list[str]:
     """Every package that brings a module called triton; there should be one."""
     names = importlib.metadata.packages_distributions().get("triton", [])
-    return sorted({f"{one} {importlib.metadata.version(one)}" for one in names})
+    return sorted({f"{name} {importlib.metadata.version(name)}" for name in names})
 
 
-def scale_and_add(torch: Any, place: str) -> dict[str, Any]:
+def scale_and_add(torch: Any, device: str) -> dict[str, Any]:
     kernels = _probe.neighbour("_triton_kernels")
     left, right = torch.arange(COUNT).float(), torch.arange(COUNT).float().flip(0)
-    result = torch.full((COUNT,), -1.0, device=place)
-    kernels.launch_scale_and_add(left.to(place), right.to(place), result, FACTOR, BLOCK)
+    result = torch.full((COUNT,), -1.0, device=device)
+    kernels.launch_scale_and_add(left.to(device), right.to(device), result, FACTOR, BLOCK)
     return {"differ": int((result.cpu() != left * FACTOR + right).sum())}
 
 
-def row_sums(torch: Any, place: str) -> dict[str, Any]:
+def row_sums(torch: Any, device: str) -> dict[str, Any]:
     kernels = _probe.neighbour("_triton_kernels")
     matrix = torch.arange(ROWS * COLUMNS).float().reshape(ROWS, COLUMNS)
-    result = torch.full((ROWS,), -1.0, device=place)
-    kernels.launch_row_sums(matrix.to(place), result, 128)
+    result = torch.full((ROWS,), -1.0, device=device)
+    kernels.launch_row_sums(matrix.to(device), result, 128)
     return {"differ": int((result.cpu() != matrix.sum(1)).sum())}
 
 

@@ -48,14 +48,14 @@ class Sample:
         part = self.whole[..., self.first : self.first + WORDS].contiguous()
         if self.probe.tampers(self.probe.stage_name):
             part = part * 1.001
-        return part.to(self.probe.place()).requires_grad_()
+        return part.to(self.probe.torch_device()).requires_grad_()
 
     def reference(self, weight: float) -> tuple[Any, Any]:
         """Log-probabilities, and the gradient of this rank's part of the loss, in float64."""
         leaf = self.whole.double().requires_grad_()
-        found = leaf.log_softmax(-1)
-        chosen = found.gather(-1, self.labels[..., None]).squeeze(-1)
-        entropy = -(found.exp() * found).sum(-1)[:, ENTROPY_OF]
+        log_softmax = leaf.log_softmax(-1)
+        chosen = log_softmax.gather(-1, self.labels[..., None]).squeeze(-1)
+        entropy = -(log_softmax.exp() * log_softmax).sum(-1)[:, ENTROPY_OF]
         (-chosen.mean() + weight * entropy.mean()).backward()
         return chosen.detach(), leaf.grad[..., self.first : self.first + WORDS]
 
@@ -81,7 +81,9 @@ def body(probe: Probe) -> None:
     for in_place in vocabulary.IN_PLACE:
         for order in ORDERS:
             with probe.stage(f"backward, {order}, in place: {in_place or 'none'}"):
-                row = {str(one): both(sample, vocabulary, one, order, in_place) for one in CHUNKS}
+                row = {
+                    str(chunk): both(sample, vocabulary, chunk, order, in_place) for chunk in CHUNKS
+                }
                 rows.setdefault(in_place or "none", {})[order] = row
                 probe.measure("in_place", rows)
     if megatron:
@@ -109,7 +111,7 @@ def counting(dist: Any) -> Iterator[list[int]]:
 
 def logprob(sample: Sample, dist: Any, vocabulary: Any, chunk: int | None) -> dict[str, Any]:
     """Differences from float64, and the all-reduces of both ways."""
-    leaf, labels = sample.mine(), sample.labels.to(sample.probe.place())
+    leaf, labels = sample.mine(), sample.labels.to(sample.probe.torch_device())
     with counting(dist) as forward:
         got = vocabulary.LogProbability.apply(leaf * 1.0, labels, sample.first, chunk, *CAREFUL)
     with counting(dist) as backward:
@@ -118,37 +120,37 @@ def logprob(sample: Sample, dist: Any, vocabulary: Any, chunk: int | None) -> di
 
 
 def compared(sample: Sample, got: Any, leaf: Any) -> dict[str, float]:
-    wanted, gradient = sample.reference(0.0)
+    expected, gradient = sample.reference(0.0)
     return {
-        "value_off": off(got.reshape(wanted.shape), wanted),
+        "value_off": off(got.reshape(expected.shape), expected),
         "gradient_off": off(leaf.grad, gradient),
     }
 
 
-def off(got: Any, wanted: Any) -> float:
-    return float((got.detach().cpu().double() - wanted).abs().max())
+def off(got: Any, expected: Any) -> float:
+    return float((got.detach().cpu().double() - expected).abs().max())
 
 
 def both(
     sample: Sample, vocabulary: Any, chunk: int | None, order: str, in_place: str
 ) -> dict[str, Any]:
     """The gradient of log-probability and entropy of one tensor, or what autograd says."""
-    leaf, labels = sample.mine(), sample.labels.to(sample.probe.place())
+    leaf, labels = sample.mine(), sample.labels.to(sample.probe.torch_device())
     logits = leaf * 1.0
 
     def chosen() -> Any:
-        place = in_place == "log-probability"
-        return vocabulary.LogProbability.apply(logits, labels, sample.first, chunk, place)
+        here = in_place == "log-probability"
+        return vocabulary.LogProbability.apply(logits, labels, sample.first, chunk, here)
 
     def entropy() -> Any:
         return vocabulary.Entropy.apply(logits[:, ENTROPY_OF], in_place == "entropy")
 
     if order == ORDERS[0]:
-        one, other = chosen(), entropy()
+        log_probability, other = chosen(), entropy()
     else:
-        other, one = entropy(), chosen()
+        other, log_probability = entropy(), chosen()
     try:
-        (-one.mean() + ENTROPY_WEIGHT * other.mean()).backward()
+        (-log_probability.mean() + ENTROPY_WEIGHT * other.mean()).backward()
     except RuntimeError as error:
         return {"error": str(error)[:300]}
     return {"gradient_off": off(leaf.grad, sample.reference(ENTROPY_WEIGHT)[1])}
@@ -158,14 +160,14 @@ def cross_entropy(sample: Sample, dist: Any) -> dict[str, Any]:
     """What Megatron's own gives for the same; its losses are negative log-probabilities."""
     from megatron.core.tensor_parallel import vocab_parallel_cross_entropy
 
-    leaf, labels = sample.mine(), sample.labels.to(sample.probe.place())
+    leaf, labels = sample.mine(), sample.labels.to(sample.probe.torch_device())
     with counting(dist) as forward:
         # Megatron wants the sequence first.
         got = vocab_parallel_cross_entropy((leaf * 1.0).transpose(0, 1).contiguous(), labels.t())
     with counting(dist) as backward:
         got.mean().backward()
-    found = compared(sample, -got.t(), leaf)
-    return {**found, "forward": len(forward), "backward": len(backward)}
+    errors = compared(sample, -got.t(), leaf)
+    return {**errors, "forward": len(forward), "backward": len(backward)}
 
 
 if __name__ == "__main__":

@@ -64,10 +64,12 @@ def settings(probe: Probe, torch: Any, store: Any) -> None:
         mine["npu"] = not mine["npu"]
     store.set(f"settings/{probe.rank}", json.dumps(mine))
     # An NPU may be there and not be asked for, on all ranks or on none.
-    wanted = {**mine, "npu": True} if probe.device == "npu" else mine
+    expected = {**mine, "npu": True} if probe.device == "npu" else mine
     for rank in range(probe.world_size):
         theirs = json.loads(store.get(f"settings/{rank}"))
-        probe.expect(f"device that rank {rank} is set to, and whether it has NPUs", theirs, wanted)
+        probe.expect(
+            f"device that rank {rank} is set to, and whether it has NPUs", theirs, expected
+        )
 
 
 def listener(probe: Probe, store: Any, first: str) -> tuple[str, int, Any]:
@@ -159,15 +161,15 @@ class Vllm:
             probe.world_size,
             store_timeout=int(limit.total_seconds()),
         )
-        self._communicator = PyHcclCommunicator(self._group, device=probe.place())
+        self._communicator = PyHcclCommunicator(self._group, device=probe.torch_device())
         self.disabled = bool(self._communicator.disabled)
 
     def object(self, value: Any) -> Any:
         return self._group.broadcast_obj(value, src=0)
 
     def add_up(self, tensor: Any) -> Any:
-        found = self._communicator.all_reduce(tensor)
-        return tensor if found is None else found
+        total = self._communicator.all_reduce(tensor)
+        return tensor if total is None else total
 
     def broadcast(self, tensor: Any) -> None:
         self._communicator.broadcast(tensor, src=0)
@@ -178,7 +180,7 @@ def send(probe: Probe, torch: Any, side: Any) -> None:
     actor = probe.rank == 0
     probe.expect("object of the actor", side.object(OBJECT if actor else None), OBJECT)
     probe.expect("communicator", "disabled" if side.disabled else "enabled", "enabled")
-    mine = torch.full((1,), float(probe.rank + 1), device=probe.place())
+    mine = torch.full((1,), float(probe.rank + 1), device=probe.torch_device())
     total = side.add_up(mine)
     probe.synchronise(torch)
     probe.expect("sum of rank + 1", total.item(), float(sum(range(1, probe.world_size + 1))))
@@ -186,17 +188,17 @@ def send(probe: Probe, torch: Any, side: Any) -> None:
         if name in _probe.lacking(probe.device):
             continue
         # Before the first time receivers hold what nobody sends, before the second old weights.
-        held = torch.full((size,), UNSENT).to(getattr(torch, name)).to(probe.place())
+        held = torch.full((size,), UNSENT).to(getattr(torch, name)).to(probe.torch_device())
         for turn in ("first", "second"):
-            wanted = version(torch, name, size, 1 if turn == "first" else 2)
+            expected = version(torch, name, size, 1 if turn == "first" else 2)
             if actor:
-                sent = wanted.clone()
+                sent = expected.clone()
                 if probe.tampers(probe.stage_name):
                     sent[-1] = UNSENT
-                held.copy_(sent.to(probe.place()))
+                held.copy_(sent.to(probe.torch_device()))
             side.broadcast(held)
             probe.synchronise(torch)
-            differ = int((held.cpu() != wanted).sum())
+            differ = int((held.cpu() != expected).sum())
             probe.expect(f"{name} weights that differ the {turn} time, of {size}", differ, 0)
 
 

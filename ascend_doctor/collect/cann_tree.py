@@ -58,10 +58,10 @@ def respell(machine: Machine, trees: Iterable[CannTree], path: str) -> tuple[Can
         ((spelling, tree) for tree in trees for spelling in tree.spellings),
         key=lambda pair: -len(pair[0]),
     )
-    for one in (path.rstrip("/"), _target(machine, path) or ""):
+    for prefix in (path.rstrip("/"), _target(machine, path) or ""):
         for spelling, tree in known:
-            if f"{one}/".startswith(f"{spelling}/"):
-                return tree, tree.root + one[len(spelling) :]
+            if f"{prefix}/".startswith(f"{spelling}/"):
+                return tree, tree.root + prefix[len(spelling) :]
     return None
 
 

@@ -60,8 +60,8 @@ def checkout(machine: Machine, path: str) -> GitState | None:
     commit = commit or refs.get(ref or "")
     names = (
         short.group(1)
-        for name, one in refs.items()
-        if one == commit and (short := _SHORT.fullmatch(name))
+        for name, target in refs.items()
+        if target == commit and (short := _SHORT.fullmatch(name))
     )
     return GitState(
         root=root,

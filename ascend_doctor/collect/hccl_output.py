@@ -115,7 +115,7 @@ class CannError(msgspec.Struct, frozen=True, kw_only=True):
 def parse_cann_error(text: str) -> CannError:
     """Code and values of an error text. Where a text has both codes, the E code says more."""
     matches = [(match, code) for pattern, code in _SAYINGS if (match := pattern.search(text))]
-    codes = [match.group(1) for one in (_CODE, _NUMBER) if (match := one.search(text))]
+    codes = [match.group(1) for pattern in (_CODE, _NUMBER) if (match := pattern.search(text))]
     codes += [code for _, code in matches if code]
     return CannError(
         code=codes[0] if codes else None,

@@ -29,7 +29,7 @@ def scan(proc: str, seconds: float = _SECONDS) -> dict[str, Any]:
     """``processes`` and ``complete`` as plain values; ``proc`` is a procfs. Takes ``seconds``."""
     end = time.monotonic() + seconds
     holders: list[dict[str, Any]] = []
-    names = sorted((one for one in os.listdir(proc) if one.isdecimal()), key=int)
+    names = sorted((name for name in os.listdir(proc) if name.isdecimal()), key=int)
     complete = "1" in names  # without it, hidepid hides the processes of other users, proc(5)
     for name in names:
         if time.monotonic() > end:

@@ -99,16 +99,19 @@ def _versions(machine: Machine, name: str, copy: PackageCopy) -> dict[str, str]:
         usual = [f"{copy.path}/{file}" for file in _USUAL]
         if not is_installed(copy.path):
             usual.append(f"{copy.path.rpartition('/')[0]}/setup.py")
-        wanted = _FILES.get(name)
+        files_of_part = _FILES.get(name)
         sources = (
-            {part: [f"{copy.path}/{file}" for file in files] for part, files in wanted.items()}
-            if wanted
+            {
+                part: [f"{copy.path}/{file}" for file in files]
+                for part, files in files_of_part.items()
+            }
+            if files_of_part
             else {name: usual}
         )
-    found = {}
+    version_of_part = {}
     for part, paths in sources.items():
         versions = (parse_version(read_or_none(machine, path) or "") for path in paths)
         version = next((text for text in versions if text), None)
         if version is not None:
-            found[part] = version
-    return found
+            version_of_part[part] = version
+    return version_of_part

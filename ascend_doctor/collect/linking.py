@@ -71,10 +71,10 @@ class Linker:
         for loaded in waiting:
             for name in loaded.header.needed:
                 self.wanted.setdefault(name, []).append(loaded.path)
-                found = None if name in self.loaded else self._find(name, loaded)
-                if found is not None:
-                    self._keep(name, found)
-                    waiting.append(found)
+                target = None if name in self.loaded else self._find(name, loaded)
+                if target is not None:
+                    self._keep(name, target)
+                    waiting.append(target)
         return header
 
     def lacking(self, path: str) -> frozenset[str]:

@@ -125,12 +125,12 @@ def _compare_once(
     stamps = [(path, *_stamp(path)) for path in files]
     key_text = repr((stamps, sorted((path, sorted(symbols)) for path, symbols in lacking.items())))
     cached = Kept.of("symbols", key_text.encode("utf-8", "replace"))
-    found = cached.get()
-    if isinstance(found, dict):
-        return found
-    found = compare(lacking, files)
-    cached.put(found)
-    return found
+    comparison = cached.get()
+    if isinstance(comparison, dict):
+        return comparison
+    comparison = compare(lacking, files)
+    cached.put(comparison)
+    return comparison
 
 
 def _stamp(path: str) -> tuple[int, ...]:
@@ -148,19 +148,19 @@ def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> 
     A name that no library has tells nothing while the library that should have it is not there.
     Versions of symbols are not compared.
     """
-    wanted: dict[bytes, str] = {}
+    required: dict[bytes, str] = {}
     for path in lacking:
         for raw in _undefined_symbols(path):
-            wanted.setdefault(raw, path)
-    left = [symbol(raw) for raw in wanted]
+            required.setdefault(raw, path)
+    left = [symbol(raw) for raw in required]
     for path in sorted(libraries, key=_size, reverse=True):  # large ones have most of the names
         left = _without(path, left)
     missing = []
-    for one in left:
-        name, path = one.name.decode("utf-8", "replace"), wanted[one.name]
+    for unresolved in left:
+        name, path = unresolved.name.decode("utf-8", "replace"), required[unresolved.name]
         if _is_answer(name, lacking[path]):
             missing.append([name, path, owner(name)])
-    return {"checked": len(wanted) - len(left) + len(missing), "missing": sorted(missing)}
+    return {"checked": len(required) - len(left) + len(missing), "missing": sorted(missing)}
 
 
 def owner(name: str) -> str:
@@ -219,7 +219,7 @@ def _walk(folder: str) -> list[str]:
     paths: list[str] = []
     for parent, folders, names in os.walk(folder):
         # The C++ headers are most of the folders, and no library lies among them.
-        folders[:] = [one for one in folders if one not in {"include", "__pycache__"}]
+        folders[:] = [folder for folder in folders if folder not in {"include", "__pycache__"}]
         paths += (
             os.path.relpath(os.path.join(parent, name), folder)
             for name in names

@@ -63,7 +63,7 @@ def parse_health(text: str, npu_id: int, chip_id: int = 0) -> NpuHealth | None:
         chip_id=chip_id,
         state=state,
         codes=tuple((first(pairs, "Error Code") or "").split()),
-        texts=tuple(one for one in texts if one),
+        texts=tuple(text for text in texts if text),
     )
 
 

@@ -41,7 +41,7 @@ class Taking:
         """What is there; ``missing`` is the reason of what is not, where it says one."""
         sections, gaps = dict(self.sections), list(self.gaps)
         if missing:
-            gap_sections = {one.section for one in gaps}
+            gap_sections = {gap.section for gap in gaps}
             for name, outcome in tuple(self.outcomes.items()):
                 if isinstance(outcome, Section) and name not in gap_sections:
                     sections.setdefault(name, _storable(outcome))

@@ -54,15 +54,15 @@ def _stack(file: str, lock: locks.Lock) -> Path:
 
 
 def _checkouts(machine: Machine, stack: str, lock: locks.Lock) -> Iterator[LockedCheckout]:
-    for one in lock.checkouts:
-        path = f"{stack}/{one.path}"
+    for locked in lock.checkouts:
+        path = f"{stack}/{locked.path}"
         state = checkout(machine, path)
         own = state is not None and os.path.realpath(path) == os.path.realpath(state.root)
         yield LockedCheckout(
-            name=one.name,
+            name=locked.name,
             path=path,
-            ref=one.ref,
-            commit=one.commit,
+            ref=locked.ref,
+            commit=locked.commit,
             exists=exists(machine, path),
             found=state.commit if state and own else None,
             dirty=state.dirty if state and own else None,

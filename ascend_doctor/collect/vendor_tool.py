@@ -57,13 +57,13 @@ def error_of(done: Completed, command: str, deadline: float) -> ToolError | None
     """Why a finished command is no answer: time-out, a known error, a signal, a bad exit status."""
     if done.timed_out:
         return ToolError(kind="timeout", text=f"{command} did not answer within {deadline:g} s")
-    said = f"{done.stdout}\n{done.stderr}"
-    if error := parse_error(said):
+    output = f"{done.stdout}\n{done.stderr}"
+    if error := parse_error(output):
         return ToolError(kind=error.kind, text=error.text, exit_code=done.exit_code)
     if not done.exit_code:
         return None
     kind = "crashed" if done.exit_code < 0 else "unrecognised"
-    text = said.strip()[:_TEXT_LIMIT] or f"{command} said nothing"
+    text = output.strip()[:_TEXT_LIMIT] or f"{command} said nothing"
     return ToolError(kind=kind, text=text, exit_code=done.exit_code)
 
 

@@ -72,7 +72,11 @@ def command(
         ]
         interrupted = True
     if not ledger.size:
-        reasons = [f"{one.name}: {one.reason}" for one in skipped if one.name in set(logs)]
+        reasons = [
+            f"{skipped_log.name}: {skipped_log.reason}"
+            for skipped_log in skipped
+            if skipped_log.name in set(logs)
+        ]
         raise DataError(reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read")
     diagnosis = conclude(
         ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on

@@ -29,21 +29,21 @@ def command(*, left: str, right: str, shape: str, overlays: tuple[str, ...], red
     Names, addresses, times and load are not compared. Exit code 1 where something differs.
     """
     facts = [read_snapshot(path) for path in (left, right)]
-    found = differences(facts[0], facts[1], catalog(overlays).distributions)
+    drifts = differences(facts[0], facts[1], catalog(overlays).distributions)
     if redact:
         for each in facts:
-            found = redactor(each, home="", key=local_key()).apply(found)
+            drifts = redactor(each, home="", key=local_key()).apply(drifts)
     else:
-        found = Redactor().without_secrets(found)
+        drifts = Redactor().without_secrets(drifts)
     if shape == "json":
-        rows = msgspec.to_builtins(found)
+        rows = msgspec.to_builtins(drifts)
         click.echo(pretty({"schema": 1, "differences": rows}), nl=False, color=True)
     else:
-        for group, rows in groupby(found, key=lambda difference: difference.group):
+        for group, rows in groupby(drifts, key=lambda difference: difference.group):
             click.echo(f"{group}:")
             for row in rows:
                 line = f"  {row.setting}: {row.left} -> {row.right}"
                 click.echo(one_line(line))
-        if not found:
+        if not drifts:
             click.echo("no difference in what is compared")
-    return EXIT_FINDINGS if found else EXIT_OK
+    return EXIT_FINDINGS if drifts else EXIT_OK

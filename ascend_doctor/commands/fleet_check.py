@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913 - the options of the command
     gang: bool,
     on_nodes: OnNodes,
     reports: str | None,
-    wanted: MergedOutputOptions,
+    merged_output: MergedOutputOptions,
     words: tuple[str, ...],
 ) -> int:
     """Check every node by a scheduler that is there, and give one verdict.
@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913 - the options of the command
         job = Job(
             folder=folder,
             check=(
-                *on_nodes.arguments(fail_on=wanted.output.fail_on.value),
+                *on_nodes.arguments(fail_on=merged_output.output.fail_on.value),
                 *(("--gang",) if gang else ()),
                 *_acknowledgements(),
             ),
@@ -97,21 +97,21 @@ def command(  # noqa: PLR0913 - the options of the command
             nodes=hosts,
             count=nodes,
         )
-        if sys.stderr.isatty() and not wanted.output.quiet:
+        if sys.stderr.isatty() and not merged_output.output.quiet:
             click.echo(f"The nodes are checked, for at most {job.deadline:g} s.", err=True)
         silent, interrupted = _run(engine, job)
-        merged = merge(report_files([folder]), wanted.stack, by_file=True)
+        merged = merge(report_files([folder]), merged_output.stack, by_file=True)
     expected = tuple(dict.fromkeys((*hosts, *(node.node for node in silent))))
     if not merged.nodes and not merged.unreadable and not expected:
         raise DataError("the check ran on no node" + (": interrupted" if interrupted else ""))
     report = judge(
         merged,
         expected=expected,
-        fail_on=wanted.output.fail_on,
+        fail_on=merged_output.output.fail_on,
         seconds=time.monotonic() - start,
         reasons={node.node: node.reason for node in silent},
     )
-    code = wanted.write(msgspec.structs.replace(report, interrupted=interrupted))
+    code = merged_output.write(msgspec.structs.replace(report, interrupted=interrupted))
     return EXIT_INTERRUPTED if interrupted else code
 
 

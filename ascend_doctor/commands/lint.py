@@ -89,7 +89,7 @@ def command(  # noqa: PLR0913 - the options of the command
         *([of_command(words, rows)] if words else []),
     ]
     chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
-    found = unique(
+    shown = unique(
         tuple(
             finding
             for each in inputs

@@ -28,7 +28,7 @@ from ascend_doctor.fleet.merged_report import judge
 )
 @add_merged_options
 def command(
-    *, paths: tuple[str, ...], expect: str | None, by_file: bool, wanted: MergedOutputOptions
+    *, paths: tuple[str, ...], expect: str | None, by_file: bool, merged_output: MergedOutputOptions
 ) -> int:
     """Give one verdict on the reports that `check --format json` wrote on many machines.
 
@@ -40,10 +40,13 @@ def command(
         if not os.path.exists(path):
             raise DataError(f"{path}: no such file or folder; name the reports of the nodes")
     expected = read_hosts(expect) if expect else None
-    merged = merge(report_files(paths), wanted.stack, by_file=by_file)
+    merged = merge(report_files(paths), merged_output.stack, by_file=by_file)
     if not merged.nodes and not merged.unreadable:
         raise DataError(f"{paths[0]}: holds no *.json report")
     report = judge(
-        merged, expected=expected, fail_on=wanted.output.fail_on, seconds=time.monotonic() - start
+        merged,
+        expected=expected,
+        fail_on=merged_output.output.fail_on,
+        seconds=time.monotonic() - start,
     )
-    return wanted.write(report)
+    return merged_output.write(report)

@@ -20,7 +20,7 @@ from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun
 from ascend_doctor.planning.model import find
 from ascend_doctor.planning.picture import TITLES, groups, picture
-from ascend_doctor.planning.ranking import RankBudget, RankedLayout, choice, choices, place
+from ascend_doctor.planning.ranking import RankBudget, RankedLayout, choice, choices, rank_budget
 from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
@@ -46,7 +46,7 @@ _SHAPES = ("text", "json", "html")
 @click.option("--full", is_flag=True, help="Train all weights.  [default]")
 @click.option("--framework", type=click.Choice(list(FRAMEWORKS)), help="Whose options to print.")
 @click.option("--megatron", metavar="X", default="", help="Version; some rules differ by it.")
-@click.option("--layout", "wanted", metavar="L", help="Judge this one, such as TP2·EP4.")
+@click.option("--layout", "layout_name", metavar="L", help="Judge this one, such as TP2·EP4.")
 @click.option("--top", type=click.IntRange(1, 1000), default=8, show_default=True)
 @click.option("--all-groups", is_flag=True, help="Print every rank group.")
 @matrix_option
@@ -66,7 +66,7 @@ def command(  # noqa: PLR0913 - the options of the command
     full: bool,
     framework: str | None,
     megatron: str,
-    wanted: str | None,
+    layout_name: str | None,
     top: int,
     all_groups: bool,
     overlays: tuple[str, ...],
@@ -85,9 +85,9 @@ def command(  # noqa: PLR0913 - the options of the command
     rows = catalog(overlays)
     run = TrainingRun(sequence=seq, micro_batch=micro_batch, lora=lora or 0)
     asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
-    where = _place(rows, soc, per_node or 0)
-    if wanted:
-        layout = parse(wanted, npus)
+    where = _budget(rows, soc, per_node or 0)
+    if layout_name:
+        layout = parse(layout_name, npus)
         wrong = [text for _, text in broken(asked, layout)]
         if wrong:
             raise DataError(f"{layout.name} is not legal: {'; '.join(wrong)}")
@@ -116,14 +116,14 @@ def _version(text: str) -> str:
         raise click.UsageError(f"--megatron {text}: {error}") from error
 
 
-def _place(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
+def _budget(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
     if name is None:
-        return place(None, None, per_node)
+        return rank_budget(None, None, per_node)
     family = rows.family_of(name)
     if family is None:
         raise click.UsageError(f"--soc {name}: no hardware row has this name")
     chips = [soc for soc in family.socs if soc.soc in {name, f"Ascend{name}"}]
-    where = place(family, chips[0] if chips else None, per_node)
+    where = rank_budget(family, chips[0] if chips else None, per_node)
     if not where.memory:
         click.echo(f"no row says how much memory {name} has; nothing is said of fit", err=True)
     return where
@@ -202,7 +202,10 @@ def _memory(memory: Memory) -> str:
 
 
 def _data(
-    asked: LayoutQuery, where: RankBudget, found: Sequence[RankedLayout], framework: str | None
+    asked: LayoutQuery,
+    where: RankBudget,
+    ranked_layouts: Sequence[RankedLayout],
+    framework: str | None,
 ) -> dict[str, object]:
     names = [framework] if framework else list(FRAMEWORKS)
     layouts = [
@@ -215,7 +218,7 @@ def _data(
             "groups": {kind: ranked.layout.groups(kind) for kind in TITLES},
             "flags": {name: FRAMEWORKS[name](asked, ranked) for name in names},
         }
-        for ranked in found
+        for ranked in ranked_layouts
     ]
     return {
         "schema": _SCHEMA,

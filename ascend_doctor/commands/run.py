@@ -161,15 +161,15 @@ def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
         process.send_signal(number)
 
     before = {
-        one: signal.signal(one, pass_on)
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(one) is not signal.SIG_IGN
+        signal_number: signal.signal(signal_number, pass_on)
+        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(signal_number) is not signal.SIG_IGN
     }
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 def _copy(process: subprocess.Popen[bytes], log: KeptLog) -> None:

@@ -38,17 +38,17 @@ def conclude(
 ) -> Diagnosis:
     """The diagnosis of what was seen."""
     ledger.settle()
-    found = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
-    found.update(
+    seen_by_name = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
+    seen_by_name.update(
         (name, seen) for name, seen in ledger.endings.items() if failures[name].only_if_last
     )
-    causes = _causes(found, failures)
+    causes = _causes(seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
     unexplained = () if settled else _unexplained(ledger, codes)
     missing = tuple(sorted(ledger.without_log()))
-    stands = found.get(root.id) if root else None
-    waits = _together(seen for name, seen in found.items() if failures[name].victim)
+    stands = seen_by_name.get(root.id) if root else None
+    waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
     blamed = guilty(ledger, root, stands, waits)
     return Diagnosis(
         tool_version=__version__,
@@ -64,7 +64,7 @@ def conclude(
         causes=causes,
         guilty=blamed,
         undecided="" if blamed else undecided(ledger, root, waits),
-        first_error=_first_error(ledger, found),
+        first_error=_first_error(ledger, seen_by_name),
         unexplained=unexplained,
         error_lines=ledger.unexplained if unexplained else 0,
         codes=_codes(ledger, codes),
@@ -73,7 +73,7 @@ def conclude(
             for name, seen in ledger.failures.items()
             if failures[name].severity == "benign" and name not in ledger.endings
         ),
-        not_read=tuple(NotRead(name=one.name, reason=one.reason) for one in skipped),
+        not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
 
 
@@ -81,7 +81,8 @@ def _together(kinds: Iterable[Seen]) -> Seen:
     """The first line of each process in any of them."""
     whole = Seen()
     for sighting in sorted(
-        (one for seen in kinds for one in seen.by_origin.values()), key=lambda one: one.order
+        (sighting for seen in kinds for sighting in seen.by_origin.values()),
+        key=lambda sighting: sighting.order,
     ):
         whole.by_origin.setdefault(sighting.origin, sighting)
     return whole
@@ -91,28 +92,30 @@ def _harms(failure: KnownFailure) -> bool:
     return failure.severity != "benign"
 
 
-def _causes(found: dict[str, Seen], failures: dict[str, KnownFailure]) -> tuple[Cause, ...]:
+def _causes(seen_by_name: dict[str, Seen], failures: dict[str, KnownFailure]) -> tuple[Cause, ...]:
     """Root causes, the most likely first; every other failure stands under the one it follows."""
     explained: dict[str, str] = {}
-    for name in found:
+    for name in seen_by_name:
         for weaker in failures[name].beats:
-            if weaker in found and weaker != name:
+            if weaker in seen_by_name and weaker != name:
                 explained.setdefault(weaker, name)
-    left = [name for name in found if name not in explained]
+    left = [name for name in seen_by_name if name not in explained]
     # Failures that beat each other in a ring explain nothing.
-    left = sorted(left or found, key=lambda name: found[name].first.order)
-    root = _root(left, found, failures)
+    left = sorted(left or seen_by_name, key=lambda name: seen_by_name[name].first.order)
+    root = _root(left, seen_by_name, failures)
     if root is None:
         return ()
-    kept = [root]
+    roots = [root]
     for name in left:
-        harm_of_its_own = failures[name].severity == "degraded" or not _follows(name, root, found)
+        harm_of_its_own = failures[name].severity == "degraded" or not _follows(
+            name, root, seen_by_name
+        )
         alone = harm_of_its_own and not _weak(failures[name])
         if name != root and alone:
-            kept.append(name)
+            roots.append(name)
         elif name != root:
             explained.setdefault(name, root)
-    return tuple(_cause(name, found, failures, explained, kept) for name in kept)
+    return tuple(_cause(name, seen_by_name, failures, explained, roots) for name in roots)
 
 
 def _weak(failure: KnownFailure) -> bool:
@@ -120,7 +123,7 @@ def _weak(failure: KnownFailure) -> bool:
 
 
 def _root(
-    names: Sequence[str], found: dict[str, Seen], failures: dict[str, KnownFailure]
+    names: Sequence[str], seen_by_name: dict[str, Seen], failures: dict[str, KnownFailure]
 ) -> str | None:
     """What began it, of names in the order of the log.
 
@@ -131,30 +134,31 @@ def _root(
     for_itself = [name for name in fatal if not _weak(failures[name])]
     waited = [name for name in fatal if failures[name].victim and not failures[name].secondary]
     if for_itself:
-        first = earliest(found[name].first for name in for_itself)
-        own = next(name for name in for_itself if found[name].first == first)
-        return next((one for one in waited if _follows(own, one, found)), own)
+        first = earliest(seen_by_name[name].first for name in for_itself)
+        own = next(name for name in for_itself if seen_by_name[name].first == first)
+        return next((name for name in waited if _follows(own, name, seen_by_name)), own)
     wrappers = sorted(fatal, key=lambda name: not failures[name].victim)
     return next(iter((*waited, *wrappers, *names)), None)
 
 
-def _follows(name: str, root: str, found: dict[str, Seen]) -> bool:
+def _follows(name: str, root: str, seen_by_name: dict[str, Seen]) -> bool:
     """Whether a failure came after another one in every process that has both."""
-    shared = set(found[name].by_origin) & set(found[root].by_origin)
+    shared = set(seen_by_name[name].by_origin) & set(seen_by_name[root].by_origin)
     return bool(shared) and all(
-        found[root].by_origin[one].before(found[name].by_origin[one]) for one in shared
+        seen_by_name[root].by_origin[origin].before(seen_by_name[name].by_origin[origin])
+        for origin in shared
     )
 
 
 def _cause(
     name: str,
-    found: dict[str, Seen],
+    seen_by_name: dict[str, Seen],
     failures: dict[str, KnownFailure],
     explained: dict[str, str],
-    kept: Collection[str],
+    roots: Collection[str],
 ) -> Cause:
-    failure, seen = failures[name], found[name]
-    own = [one for one, by in explained.items() if _top(by, explained, kept) == name]
+    failure, seen = failures[name], seen_by_name[name]
+    own = [effect for effect, by in explained.items() if _top(by, explained, roots) == name]
     lines = sorted(seen.by_origin.values(), key=_when)[:_LINES]
     return Cause(
         id=name,
@@ -168,11 +172,11 @@ def _cause(
         sources=failure.sources,
         count=seen.count,
         ranks=tuple(sorted(seen.ranks)),
-        evidence=tuple(evidence(one) for one in lines),
+        evidence=tuple(evidence(sighting) for sighting in lines),
         consequences=tuple(
-            Consequence(id=one, title=failures[one].title, count=found[one].count)
-            for one in own
-            if one not in kept
+            Consequence(id=effect, title=failures[effect].title, count=seen_by_name[effect].count)
+            for effect in own
+            if effect not in roots
         ),
     )
 
@@ -181,10 +185,10 @@ def _when(sighting: Sighting) -> tuple[float, tuple[int, int]]:
     return (sighting.moment.seconds if sighting.moment else 0.0, sighting.order)
 
 
-def _top(name: str, explained: dict[str, str], kept: Collection[str]) -> str:
+def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:
     """The kept cause at the end of a chain of explanations."""
     passed: set[str] = set()
-    while name not in kept and name in explained and name not in passed:
+    while name not in roots and name in explained and name not in passed:
         passed.add(name)
         name = explained[name]
     return name
@@ -203,10 +207,10 @@ def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
         ]
     if not kinds:
         kinds += [("logged", seen) for seen in ledger.logged.values()]
-    for one in ledger.ended.values() if not kinds else ():
-        seen = Seen(count=1, by_origin={one.sighting.origin: one.sighting})
-        kinds += [("death", seen)] if one.first else []
-    kinds.sort(key=lambda one: one[1].first.order)
+    for ended in ledger.ended.values() if not kinds else ():
+        seen = Seen(count=1, by_origin={ended.sighting.origin: ended.sighting})
+        kinds += [("death", seen)] if ended.first else []
+    kinds.sort(key=lambda kind: kind[1].first.order)
     return tuple(
         Unexplained(
             kind=kind,
@@ -218,9 +222,9 @@ def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
     )
 
 
-def _first_error(ledger: Ledger, found: dict[str, Seen]) -> Evidence | None:
-    kinds = (*found.values(), *ledger.exceptions.values(), *ledger.deaths.values())
-    first = earliest(one.first for one in (*kinds, *ledger.codes.values()))
+def _first_error(ledger: Ledger, seen_by_name: dict[str, Seen]) -> Evidence | None:
+    kinds = (*seen_by_name.values(), *ledger.exceptions.values(), *ledger.deaths.values())
+    first = earliest(seen.first for seen in (*kinds, *ledger.codes.values()))
     return evidence(first) if first else None
 
 
@@ -255,7 +259,7 @@ def _exit_code(causes: Sequence[Cause], fail_on: Level, *, unseen: bool) -> int:
     3 for an error that nothing explains, and where ranks left no log to look at.
     """
     worst = max(
-        (Level.ERROR if one.severity == "fatal" else Level.WARNING for one in causes),
+        (Level.ERROR if cause.severity == "fatal" else Level.WARNING for cause in causes),
         default=Level.OK,
     )
     if unseen:

@@ -44,18 +44,18 @@ def guilty(
 
     ``seen`` is where the root cause stands, ``waits`` where any failure does that names a victim.
     """
-    found = _guilty(ledger, root, seen, waits)
-    if found is None or not found.ranks:
-        return found
-    places = ledger.places.of(found.ranks)
-    local_ranks = [one.local for one in places if one.local is not None]
-    devices = [one.device for one in places if one.device is not None]
-    nodes = tuple(sorted({one.node for one in places if one.node}))
+    culprit = _guilty(ledger, root, seen, waits)
+    if culprit is None or not culprit.ranks:
+        return culprit
+    places = ledger.places.of(culprit.ranks)
+    local_ranks = [location.local for location in places if location.local is not None]
+    devices = [location.device for location in places if location.device is not None]
+    nodes = tuple(sorted({location.node for location in places if location.node}))
     return msgspec.structs.replace(
-        found,
+        culprit,
         local_ranks=tuple(local_ranks) if len(local_ranks) == len(places) else (),
         devices=tuple(devices) if len(devices) == len(places) else (),
-        nodes=found.nodes or nodes,
+        nodes=culprit.nodes or nodes,
     )
 
 
@@ -89,12 +89,12 @@ def undecided(ledger: Ledger, root: KnownFailure | None, waits: Seen) -> str:
     """What the logs do say of a time-out for which they accuse nobody."""
     if root is None or not root.victim or not ledger.watched:
         return ""
-    operations = {one.operation for one in ledger.watched.values()}
+    operations = {watched.operation for watched in ledger.watched.values()}
     waited = waits.ranks | set(ledger.watched)
     waiting = f"ranks {_numbers(waited)} report a time-out"
     if len(operations) > 1 or waited - set(ledger.watched):
         waiting += ", not all in the same collective"
-    late = set().union(*(one.late for one in _whole_reports(ledger)))
+    late = set().union(*(report.late for report in _whole_reports(ledger)))
     silent = _everyone(ledger) - waited
     if late:
         waiting += f"; ranks {_numbers(late)} did not join, and may wait for a peer themselves"
@@ -107,7 +107,7 @@ def undecided(ledger: Ledger, root: KnownFailure | None, waits: Seen) -> str:
 
 
 def _numbers(ranks: Iterable[int]) -> str:
-    return ", ".join(str(one) for one in sorted(ranks))
+    return ", ".join(str(rank) for rank in sorted(ranks))
 
 
 def _of(sighting: Sighting, reason: str, *, sure: bool = True) -> Guilt | None:
@@ -130,11 +130,11 @@ def _shown_by(ledger: Ledger, seen: Seen) -> Guilt | None:
     """Who shows a failure that is not a time-out; all of them where all do."""
     ranks = seen.ranks
     if len(ranks) > 1 and (len(ranks) >= len(ledger.ranks) or not seen.first.moment):
-        told = "every rank" if len(ranks) >= len(ledger.ranks) else f"{len(ranks)} ranks"
+        who = "every rank" if len(ranks) >= len(ledger.ranks) else f"{len(ranks)} ranks"
         return Guilt(
             ranks=tuple(sorted(ranks)),
-            nodes=tuple(sorted({one.node for one in seen.by_origin if one.node})),
-            reason=f"{told} show it: the cause is common to them",
+            nodes=tuple(sorted({origin.node for origin in seen.by_origin if origin.node})),
+            reason=f"{who} show it: the cause is common to them",
             evidence=evidence(seen.first),
         )
     many = len(seen.by_origin) > 1 or bool(ledger.ranks or ledger.nodes)
@@ -152,12 +152,12 @@ def _named(ledger: Ledger) -> Guilt | None:
     if ledger.connected and missing:
         reason = "HCCL's root rank lists those that connected, and these are not among them"
         return Guilt(ranks=tuple(sorted(missing)), reason=reason)
-    first = earliest(one.first for one in ledger.lost.values())
+    first = earliest(lost.first for lost in ledger.lost.values())
     if first is None:
         return None
-    place = next(name for name, one in ledger.lost.items() if one.first == first)
+    peer = next(name for name, lost in ledger.lost.items() if lost.first == first)
     return Guilt(
-        nodes=(place,),
+        nodes=(peer,),
         reason="the other ranks lost its heartbeat first; it is named as address/device",
         evidence=evidence(first),
     )
@@ -183,7 +183,7 @@ def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
 
     A watchdog that lost patience aborts its own process, and torchrun sees that one first.
     """
-    first = [one for one in ledger.ended.values() if one.first]
+    first = [ended for ended in ledger.ended.values() if ended.first]
     ended = min(first, key=_when) if first else ledger.first
     if ended is None or ended.rank in waited or ended.code == -signal.SIGTERM:
         return None
@@ -209,8 +209,12 @@ def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     torch/distributed/elastic/multiprocessing/api.py, PContext.close. Who waits in a collective ends
     on SIGTERM, who is stopped or stands in the kernel does not.
     """
-    ended = {rank: one for rank, one in ledger.ended.items() if rank not in waited}
-    killed = [one for one in ended.values() if one.code == -signal.SIGKILL and not one.first]
+    ended = {rank: process for rank, process in ledger.ended.items() if rank not in waited}
+    killed = [
+        process
+        for process in ended.values()
+        if process.code == -signal.SIGKILL and not process.first
+    ]
     if len(killed) != 1 or (len(ended) > 1 and not _others_ended(ended, killed[0])):
         return None
     return Guilt(
@@ -222,7 +226,9 @@ def _stuck(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
 
 
 def _others_ended(ended: Mapping[int, Ended], killed: Ended) -> bool:
-    return all(one.code == -signal.SIGTERM for one in ended.values() if one is not killed)
+    return all(
+        process.code == -signal.SIGTERM for process in ended.values() if process is not killed
+    )
 
 
 def _out_of_step(ledger: Ledger) -> Guilt | None:
@@ -232,8 +238,8 @@ def _out_of_step(ledger: Ledger) -> Guilt | None:
     wait for each other elsewhere; and who passes data down a pipeline may wait for its peer.
     """
     reports = _whole_reports(ledger)
-    late = set().union(*(one.late for one in reports))
-    if len(late) != 1 or any(one.busy or late & one.paired for one in reports):
+    late = set().union(*(report.late for report in reports))
+    if len(late) != 1 or any(report.busy or late & report.paired for report in reports):
         return None
     return Guilt(
         ranks=tuple(late),
@@ -243,7 +249,7 @@ def _out_of_step(ledger: Ledger) -> Guilt | None:
 
 def _whole_reports(ledger: Ledger) -> list[Report]:
     every = _everyone(ledger)
-    return [one for one in ledger.reports if one.members == every]
+    return [report for report in ledger.reports if report.members == every]
 
 
 def _elsewhere(ledger: Ledger) -> Guilt | None:
@@ -251,12 +257,12 @@ def _elsewhere(ledger: Ledger) -> Guilt | None:
     for places in ledger.tasks.values():
         counted = Counter(places.values())
         common, times = counted.most_common(1)[0]
-        others = [origin for origin, place in places.items() if place != common]
+        others = [origin for origin, task in places.items() if task != common]
         if times < _MANY or len(others) != 1:
             continue
         rank = ledger.rank(others[0])
         if rank is not None:
-            mine, theirs = (" ".join(one).strip() for one in (places[others[0]], common))
+            mine, theirs = (" ".join(task).strip() for task in (places[others[0]], common))
             reason = f"it stood in collective {mine} of the group, the others in {theirs}"
             return Guilt(ranks=(rank,), reason=reason, sure=False)
     return None
@@ -268,7 +274,7 @@ def _chain(ledger: Ledger) -> Guilt | None:
     Whom torchrun ended in silence may have waited as well, unless all others wait for it.
     hicann/hccl: docs/zh/user_guide/fault_diagnosis/param_link_stage.md.
     """
-    waiting = {one for one, _ in ledger.waits}
+    waiting = {rank for rank, _ in ledger.waits}
     ends = sorted({other for _, other in ledger.waits if other < _NOBODY} - waiting)
     if not ends:
         return _ring(ledger)
@@ -285,7 +291,7 @@ def _chain(ledger: Ledger) -> Guilt | None:
 
 def _ring(ledger: Ledger) -> Guilt | None:
     """Two that wait for each other: the link between them, or both."""
-    pairs = {tuple(sorted(one)) for one in ledger.waits if one[::-1] in ledger.waits}
+    pairs = {tuple(sorted(wait)) for wait in ledger.waits if wait[::-1] in ledger.waits}
     if len(pairs) != 1 or len(ledger.waits) != 2:  # noqa: PLR2004 - there and back
         return None
     (pair,) = pairs
@@ -308,7 +314,7 @@ def _silent(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:
     silent = every - waited
     if not waited or not silent or len(silent) >= len(waited):
         return None
-    if len({one.operation for one in ledger.watched.values()}) > 1:
+    if len({watched.operation for watched in ledger.watched.values()}) > 1:
         return None
     if _torchrun_ended(ledger, silent):
         return None
@@ -330,18 +336,22 @@ def _last_to_come(seen: Seen) -> Guilt | None:
 
     hicann/hccl: docs/zh/user_guide/fault_diagnosis/task_exec_stage.md compares the times likewise.
     """
-    timed = [one for one in seen.by_origin.values() if one.moment and one.origin.named]
+    timed = [
+        sighting
+        for sighting in seen.by_origin.values()
+        if sighting.moment and sighting.origin.named
+    ]
     if len(timed) < 2:  # noqa: PLR2004 - one alone is no comparison
         return None
-    stamps = [one.moment.seconds for one in timed if one.moment]
+    stamps = [sighting.moment.seconds for sighting in timed if sighting.moment]
     apart = max(stamps) - min(stamps)
     if apart < _APART:
         return None
-    last = max(timed, key=lambda one: one.moment.seconds if one.moment else 0.0)
+    last = max(timed, key=lambda sighting: sighting.moment.seconds if sighting.moment else 0.0)
     reason = f"it came to the collective last: the ranks report the time-out {apart:.0f} s apart"
     return _of(last, reason, sure=False)
 
 
 def _first_raised(ledger: Ledger) -> Guilt | None:
-    first = earliest(one.first for one in (*ledger.exceptions.values(), *ledger.deaths.values()))
+    first = earliest(seen.first for seen in (*ledger.exceptions.values(), *ledger.deaths.values()))
     return _of(first, "its error is the first") if first else None

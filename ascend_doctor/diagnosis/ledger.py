@@ -41,12 +41,18 @@ class Sighting:
 
 def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
     """The first of all, by the clock where all have one."""
-    found = list(sightings)
-    if not found:
+    known = list(sightings)
+    if not known:
         return None
-    if all(one.moment for one in found):
-        return min(found, key=lambda one: (one.moment.seconds if one.moment else 0.0, one.order))
-    return min(found, key=lambda one: one.order)
+    if all(sighting.moment for sighting in known):
+        return min(
+            known,
+            key=lambda sighting: (
+                sighting.moment.seconds if sighting.moment else 0.0,
+                sighting.order,
+            ),
+        )
+    return min(known, key=lambda sighting: sighting.order)
 
 
 @dataclass
@@ -82,14 +88,14 @@ class Seen:
 
     @property
     def first(self) -> Sighting:
-        found = earliest(self.by_origin.values())
-        if found is None:
+        sighting = earliest(self.by_origin.values())
+        if sighting is None:
             raise ValueError("nothing was seen")
-        return found
+        return sighting
 
     @property
     def ranks(self) -> set[int]:
-        return {one.rank for one in self.by_origin if one.rank is not None}
+        return {origin.rank for origin in self.by_origin if origin.rank is not None}
 
 
 @dataclass
@@ -178,7 +184,7 @@ class Ledger:
     watched: dict[int, Waited] = field(default_factory=dict)
     world_size: int | None = None
     # Processes of which there is a log of their own, and the folders where it lies.
-    kept: dict[Origin, set[str]] = field(default_factory=dict)
+    folders_of_logs: dict[Origin, set[str]] = field(default_factory=dict)
     reports: list[Report] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
@@ -235,10 +241,10 @@ class Ledger:
         if len(self.awaited) < _ORIGINS:
             self.awaited.add((origin, rank, own))
 
-    def stood(self, origin: Origin, *, group: str, place: tuple[str, str]) -> None:
+    def stood(self, origin: Origin, *, group: str, task: tuple[str, str]) -> None:
         """The first collective of a group that failed in a process."""
         if group in self.tasks or len(self.tasks) < _KINDS:
-            self.tasks.setdefault(group, {}).setdefault(origin, place)
+            self.tasks.setdefault(group, {}).setdefault(origin, task)
 
     def agent(self, origin: Origin, *, size: int, rank: int, device: int) -> None:
         self.group_size = max(self.group_size, size)
@@ -263,29 +269,34 @@ class Ledger:
         Nothing where ranks stand in several folders, those of each attempt, or are not known.
         """
         size = self.world_size or self.group_size
-        found: dict[int, set[str]] = {}
-        for origin, folders in self.kept.items():
+        folders_of: dict[int, set[str]] = {}
+        for origin, folders in self.folders_of_logs.items():
             rank = self.rank(origin)
             if rank is None:
                 return set()
-            found.setdefault(rank, set()).update(folders)
-        if not found or any(len(folders) > 1 for folders in found.values()):
+            folders_of.setdefault(rank, set()).update(folders)
+        if not folders_of or any(len(folders) > 1 for folders in folders_of.values()):
             return set()
-        kept = set(found) | {one.rank for one in self.agents.values()}
-        return (set(range(min(size, _ORIGINS))) | set(self.ended)) - kept
+        logged = set(folders_of) | {agent.rank for agent in self.agents.values()}
+        return (set(range(min(size, _ORIGINS))) | set(self.ended)) - logged
 
     def settle(self) -> None:
         """Give every line the rank of its process where only another line told it."""
         self.places.settle(self.world_size or self.group_size)
         for (node, _), agent in self.agents.items():
             self.places.know(agent.rank, node=node, device=agent.device)
-        self.ranks |= {one.rank for one in self.agents.values() if one.size == self.group_size}
+        self.ranks |= {
+            agent.rank for agent in self.agents.values() if agent.size == self.group_size
+        }
         self.ranks |= self.places.ranks()
         kinds = (self.failures, self.endings, self.exceptions, self.deaths, self.logged, self.lost)
-        for seen in (*(one for kind in kinds for one in kind.values()), *self.codes.values()):
+        for seen in (
+            *(seen_of_kind for kind in kinds for seen_of_kind in kind.values()),
+            *self.codes.values(),
+        ):
             settled: dict[Origin, Sighting] = {}
-            for one in map(self._settled, seen.by_origin.values()):
-                settled.setdefault(one.origin, one)
+            for ranked in map(self._settled, seen.by_origin.values()):
+                settled.setdefault(ranked.origin, ranked)
             seen.by_origin = settled
         for origin, waited in self.timed_out.items():
             if (rank := self.rank(origin)) is not None:
@@ -301,7 +312,7 @@ class Ledger:
             # Who has another rank in the group than in the job waits for another rank, too.
             if (rank := self.rank(origin)) is not None and own in {None, rank}
         }
-        devices = {(node, one.device): one.rank for (node, _), one in self.agents.items()}
+        devices = {(node, agent.device): agent.rank for (node, _), agent in self.agents.items()}
         for node, source, target in self.ports:
             if (node, source) in devices and (node, target) in devices:
                 self.waits.add((devices[node, source], devices[node, target]))
@@ -321,9 +332,9 @@ class Ledger:
             self.reports.append(new)
         return new
 
-    def lose(self, place: str, row: Row) -> None:
+    def lose(self, peer: str, row: Row) -> None:
         """A peer whose heartbeat stopped, as address/device."""
-        _note(self.lost, place, row)
+        _note(self.lost, peer, row)
 
     def code(self, kind: str, code: str, row: Row, *, known: bool) -> None:
         """A code; ``known`` where a failure explains its line."""

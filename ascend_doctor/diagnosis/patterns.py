@@ -29,9 +29,9 @@ class Patterns:
     def __init__(self, failures: Iterable[KnownFailure]) -> None:
         self._names: list[tuple[str, str]] = []
         texts: list[str] = []
-        for one in failures:
-            for text in one.matches:
-                self._names.append(("match", one.id))
+        for failure in failures:
+            for text in failure.matches:
+                self._names.append(("match", failure.id))
                 texts.append(text)
         for sign, text in SIGNS.items():
             self._names.append(("sign", sign))
@@ -41,10 +41,10 @@ class Patterns:
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = self._names.index(("sign", COMMON))
         self._block = _compiled(self._texts, _LINES, self._names)
-        for one in failures:
-            if one.unless:
-                self._names.append(("unless", one.id))
-                texts.append(one.unless)
+        for failure in failures:
+            if failure.unless:
+                self._names.append(("unless", failure.id))
+                texts.append(failure.unless)
         self._line = _compiled(texts, _ONCE, self._names)
 
     def places(self, block: bytes) -> tuple[set[int], set[int]]:
@@ -60,13 +60,13 @@ class Patterns:
 
     def own_places(self, block: bytes) -> set[int]:
         """The same without the common sign."""
-        found: set[int] = set()
+        ends: set[int] = set()
 
         def on_match(_name: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            found.add(end)
+            ends.add(end)
 
         self._rest.scan(block, match_event_handler=on_match)
-        return found
+        return ends
 
     @functools.cached_property
     def _rest(self) -> hyperscan.Database:
@@ -80,14 +80,14 @@ class Patterns:
 
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""
-        found: list[int] = []
+        numbers: list[int] = []
 
         def on_match(name: int, _start: int, _end: int, _flags: int, _context: object) -> None:
-            found.append(name)
+            numbers.append(name)
 
         self._line.scan(line, match_event_handler=on_match)
         kinds: dict[str, set[str]] = {"match": set(), "unless": set(), "sign": set()}
-        for number in found:
+        for number in numbers:
             kind, name = self._names[number]
             kinds[kind].add(name)
         return kinds["match"] - kinds["unless"], kinds["sign"]
@@ -97,9 +97,9 @@ def _compiled(
     texts: Sequence[str], flags: int, names: Sequence[tuple[str, str]]
 ) -> hyperscan.Database:
     """The automaton, from the user's cache where it was made before: that takes a thousandth."""
-    told = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
-    kept = Kept.of("patterns", told.encode())
-    if isinstance(known := kept.get(), bytes):
+    key_text = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
+    cached = Kept.of("patterns", key_text.encode())
+    if isinstance(known := cached.get(), bytes):
         with contextlib.suppress(hyperscan.error):
             database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)
             database.scratch = hyperscan.Scratch(database)
@@ -113,7 +113,7 @@ def _compiled(
         for text, (_, name) in zip(texts, names, strict=True):
             _tried(text, flags, name)
         raise
-    kept.put(hyperscan.dumpb(database))
+    cached.put(hyperscan.dumpb(database))
     return database
 
 

@@ -101,7 +101,7 @@ class Peers:
         elif match := _PORTS.search(text):
             self.ledger.ports.add((row.origin.node, int(match[1]), int(match[2])))
         if match := _TASK.search(text):
-            self.ledger.stood(row.origin, group=match[2], place=(match[1], match[3] or ""))
+            self.ledger.stood(row.origin, group=match[2], task=(match[1], match[3] or ""))
         if match := _LOST.search(text):
             self.ledger.lose(match[1], row)
 

@@ -189,13 +189,13 @@ def _pod(options: ManifestOptions, name: str, *, annotated: bool = True, **more:
     """
     paths = {f"npu-{number}": path for number, path in enumerate(host_paths(options.family))}
     mounts = [
-        *({"name": one, "mountPath": path, "readOnly": True} for one, path in paths.items()),
+        *({"name": name, "mountPath": path, "readOnly": True} for name, path in paths.items()),
         {"name": "shm", "mountPath": _SHARED_MEMORY},
     ]
     volumes: list[Mapping] = [
         *(
-            {"name": one, "hostPath": {"path": path, "type": _kind(path)}}
-            for one, path in paths.items()
+            {"name": name, "hostPath": {"path": path, "type": _kind(path)}}
+            for name, path in paths.items()
         ),
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}},
     ]
@@ -220,8 +220,8 @@ def _pod(options: ManifestOptions, name: str, *, annotated: bool = True, **more:
                 "imagePullPolicy": "IfNotPresent",
                 "command": command,
                 "env": [
-                    {"name": one, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-                    for one, path in fields.items()
+                    {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+                    for name, path in fields.items()
                 ],
                 **more,
                 "resources": {"requests": amount, "limits": dict(amount)},

@@ -93,7 +93,7 @@ class Merged:
         self.redacted += report.redacted
         for setting, value in settings(report.snapshot, stack).items():
             _at(self.settings.setdefault(setting, {}), sys.intern(value)).append(number)
-        for section in {one.section for one in self.settings}:
+        for section in {setting.section for setting in self.settings}:
             if getattr(report.snapshot, section) is not None:
                 _at(self.sections, section).append(number)
         # What nodes say about each other is judged once, for all of them.
@@ -160,10 +160,10 @@ def merge(files: Iterable[str], stack: frozenset[str], *, by_file: bool = False)
             merged.add(name, file, read, stack)
     if not merged.duplicates:
         return merged
-    kept = {file for _, file in newest.values()}
+    newest_files = {file for _, file in newest.values()}
     again = Merged(unreadable=merged.unreadable, duplicates=merged.duplicates)
     for file in readable:
-        if file in kept and isinstance(report := read_report(file), NodeReport):
+        if file in newest_files and isinstance(report := read_report(file), NodeReport):
             again.add(_name(file, report, by_file=by_file), file, report, stack)
     return again
 

@@ -149,12 +149,12 @@ def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Fi
     for name in missing:
         if name in reasons:
             by_reason[reasons[name]].append(name)
-    told = [f"{compress(names)}: {reason}" for reason, names in by_reason.items()]
+    lines = [f"{compress(names)}: {reason}" for reason, names in by_reason.items()]
     yield Finding(
         check="fleet-missing",
         level=Level.UNKNOWN,
         title=f"{quantity(len(missing), 'node')} did not report",
-        observed="; ".join(told[:_NAMED]) + _more(len(told)),
+        observed="; ".join(lines[:_NAMED]) + _more(len(lines)),
         because="Nothing is known about a node that is silent.",
         remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
         nodes=missing,

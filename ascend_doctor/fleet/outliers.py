@@ -49,7 +49,7 @@ def outliers(values: Sequence[float], *, worse_above: bool) -> list[Outlier]:
     if len(values) < _LEAST:
         return []
     median = statistics.median(values)
-    deviation = statistics.median(abs(one - median) for one in values)
+    deviation = statistics.median(abs(value - median) for value in values)
     floor = abs(median) / 100  # of values that are all the same but one
     findings = []
     for position, value in enumerate(values):

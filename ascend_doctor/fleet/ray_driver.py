@@ -81,7 +81,7 @@ class RayDriver:
     def run(self) -> None:
         """Raises DataError where the cluster has no such nodes."""
         nodes, absent = choose_nodes(ray.nodes(), self._job)
-        self._tell(Told(nodes=(*(one.name for one in nodes), *absent)))
+        self._tell(Told(nodes=(*(node.name for node in nodes), *absent)))
         for name in absent:
             self._silent(name, "no node of this name is alive in the Ray cluster")
         for node in nodes:

@@ -102,10 +102,10 @@ def resolve(path: str) -> str:
     raise OSError(0, "too many links")
 
 
-def _is_planted(folder: str, one: os.stat_result) -> bool:
+def _is_planted(folder: str, status: os.stat_result) -> bool:
     there = os.stat(folder)
     shared = there.st_mode & stat.S_ISVTX and there.st_mode & stat.S_IWOTH
-    return bool(shared) and one.st_uid not in {os.geteuid(), there.st_uid}
+    return bool(shared) and status.st_uid not in {os.geteuid(), there.st_uid}
 
 
 def _status(path: str) -> os.stat_result | None:

@@ -185,13 +185,13 @@ class LiveMachine:
             return file.read(limit).decode("utf-8", "replace")
 
     def status(self, path: str) -> FileStatus:
-        found = os.stat(path)
+        entry = os.stat(path)
         return FileStatus(
-            kind=kind_of(found.st_mode),
-            mode=f"{stat_module.S_IMODE(found.st_mode):04o}",
-            uid=found.st_uid,
-            gid=found.st_gid,
-            size=found.st_size,
+            kind=kind_of(entry.st_mode),
+            mode=f"{stat_module.S_IMODE(entry.st_mode):04o}",
+            uid=entry.st_uid,
+            gid=entry.st_gid,
+            size=entry.st_size,
             target=os.path.realpath(path),
             readable=os.access(path, os.R_OK),
             writable=os.access(path, os.W_OK),
@@ -356,14 +356,14 @@ def _load_unwinder() -> None:
 
 
 def _children() -> set[int]:
-    found: set[int] = set()
+    pids: set[int] = set()
     threads: list[str] = []
     with contextlib.suppress(OSError):  # no descriptor is left
         threads = os.listdir("/proc/self/task")
     for thread in threads:
         with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/children") as file:
-            found.update(map(int, file.read().split()))
-    return found
+            pids.update(map(int, file.read().split()))
+    return pids
 
 
 def _end_strays(before: set[int]) -> None:

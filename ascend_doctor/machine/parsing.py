@@ -79,7 +79,7 @@ class _Count:
 
         anchor = getattr(event, "anchor", None)
         if isinstance(event, events.AliasEvent):
-            if any(anchor == one for one, _ in self._open):
+            if any(anchor == name for name, _ in self._open):
                 self._refuse(event, f"*{anchor} contains itself")
             self._count(event, self._sizes.get(anchor or "", 1))
         elif isinstance(event, events.CollectionStartEvent):

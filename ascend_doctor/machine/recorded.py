@@ -148,14 +148,14 @@ class ReplayMachine:
         listed = self.recording.folders.get(path) or self.recording.folders.get(resolved)
         if listed is not None:
             return tuple(sorted(listed))
-        found = set()
+        names = set()
         if (folder := self._file(path)).is_dir():
-            found = {entry.name for entry in folder.iterdir()}
+            names = {entry.name for entry in folder.iterdir()}
         known: Iterable[str] = (*self.recording.nodes, *self.recording.links)
-        found |= {one.rpartition("/")[2] for one in known if one.rpartition("/")[0] == resolved}
-        if not found:
+        names |= {path.rpartition("/")[2] for path in known if path.rpartition("/")[0] == resolved}
+        if not names:
             raise FileNotFoundError(path)
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     def value(self, key: str, ask: Callable[[], Any]) -> Any:  # noqa: ARG002 - nothing is asked
         if key not in self.recording.values:
@@ -186,8 +186,8 @@ class OverlayMachine:
         try:
             return self.front.run(argv, name=name)
         except ProgramMissing:
-            given = self.env if env is None else env
-            return self.behind.run(argv, deadline=deadline, name=name, env=given)
+            variables = self.env if env is None else env
+            return self.behind.run(argv, deadline=deadline, name=name, env=variables)
 
     def read(self, path: str, *, limit: int = READ_LIMIT) -> str:
         try:
@@ -202,13 +202,13 @@ class OverlayMachine:
             return self.behind.status(path)
 
     def names(self, path: str) -> tuple[str, ...]:
-        found: set[str] = set()
+        names: set[str] = set()
         for machine in (self.front, self.behind):
             with contextlib.suppress(OSError):
-                found.update(machine.names(path))
-        if not found:
+                names.update(machine.names(path))
+        if not names:
             return self.behind.names(path)
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     def value(self, key: str, ask: Callable[[], Any]) -> Any:
         try:
@@ -300,9 +300,9 @@ class RecordingMachine:
             if any(folder.iterdir()):
                 raise DataError(f"{folder}: not empty; give a new folder for the recording")
             for path, text in self._files.items():
-                place = folder / "root" / clean(path).lstrip("/")
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(clean(text), "utf-8", newline="")
+                copy = folder / "root" / clean(path).lstrip("/")
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_text(clean(text), "utf-8", newline="")
             text = yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
             (folder / "machine.yaml").write_text(text, "utf-8")
         except OSError as error:

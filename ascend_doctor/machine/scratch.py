@@ -20,8 +20,10 @@ def new_folder() -> Path:
     try:
         path = tempfile.mkdtemp(prefix="ascend-doctor-")
     except OSError as error:
-        told = f"no temporary folder can be made ({reason(error)}); set TMPDIR to one that can be"
-        raise DoctorError(told) from error
+        message = (
+            f"no temporary folder can be made ({reason(error)}); set TMPDIR to one that can be"
+        )
+        raise DoctorError(message) from error
     _folders.add(path)
     return Path(path)
 
@@ -44,5 +46,5 @@ def temporary() -> Iterator[str]:
 @atexit.register
 def remove_all() -> None:
     """What is left, also of a process that ends without unwinding."""
-    for one in tuple(_folders):
-        shutil.rmtree(one, ignore_errors=True)
+    for folder in tuple(_folders):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -70,5 +70,5 @@ def failure() -> str:
     """Why not all of standard output was written, "" where it was or where its reader left."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    lost = [one for one in _STREAMS if one.failure and one.fileno() == 1]
+    lost = [stream for stream in _STREAMS if stream.failure and stream.fileno() == 1]
     return f"{_NAMES[1]}: {lost[0].failure.strerror}" if lost and lost[0].failure else ""

@@ -114,11 +114,11 @@ def watched(seconds: float, last_words: LastWords) -> Iterator[None]:
 def _end(dog: _Watchdog, why: str, code: int) -> None:
     """Each step may hang as the main thread does, so each has its time and nobody waits longer."""
     why = f"{why}; it waits in {_where()}"
-    told = [code]
+    codes = [code]
 
     def say() -> None:
         if dog.last_words is not None:
-            told[0] = dog.last_words(why, code)
+            codes[0] = dog.last_words(why, code)
 
     with contextlib.suppress(OSError):
         os.write(2, f"ascend-doctor: {why}\n".encode(errors="replace"))
@@ -127,7 +127,7 @@ def _end(dog: _Watchdog, why: str, code: int) -> None:
         _within(_CLEANING, stream.flush)
     live.end_all()
     _within(_CLEANING, scratch.remove_all)
-    os._exit(told[0])
+    os._exit(codes[0])
 
 
 def _within(seconds: float, step: Callable[[], object]) -> None:

@@ -58,7 +58,7 @@ def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
 def _at(catalog: Catalog, kind: str, identity: str, faults: Found) -> Iterator[RowProblem]:
     paths = catalog.files(kind).get(identity, (Path(kind),))
     file = ", ".join(str(path) for path in paths)
-    return (RowProblem(file=file, place=place, what=what) for place, what in faults)
+    return (RowProblem(file=file, place=key, what=what) for key, what in faults)
 
 
 def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
@@ -107,7 +107,7 @@ def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
         node = todo.pop()
         if isinstance(node, yaml.MappingNode):
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            for key in sorted({one for one in keys if keys.count(one) > 1}):
+            for key in sorted({key for key in keys if keys.count(key) > 1}):
                 line = f"line {node.start_mark.line + 1}"
                 yield RowProblem(file=str(path), place=line, what=f"the key {key} is there twice")
             todo += [child for _, child in node.value]

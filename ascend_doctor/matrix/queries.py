@@ -226,7 +226,7 @@ def candidates(component: Component, ranges: Iterable[str]) -> tuple[str, ...]:
     """
     if component.releases:
         return tuple(row.version for row in component.releases)
-    ends = {end for one in ranges for end in re.findall(r"[=<>~]\s*([0-9][^\s,|*]*)", one)}
+    ends = {end for text in ranges for end in re.findall(r"[=<>~]\s*([0-9][^\s,|*]*)", text)}
     near = {text for end in ends for text in (end.rstrip("."), f"{end.rstrip('.')}.0.1")}
     return ("0", *sorted(version for version in near if is_version(component.scheme, version)))
 

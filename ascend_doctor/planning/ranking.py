@@ -39,7 +39,7 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     experts: int
 
 
-def place(family: Family | None, soc: Soc | None, per_node: int) -> RankBudget:
+def rank_budget(family: Family | None, soc: Soc | None, per_node: int) -> RankBudget:
     """What a chip offers: its memory less what is taken at idle, and how many a server has."""
     known = soc is not None and soc.memory_gib is not None
     memory = (soc.memory_gib or 0) * GIB if soc is not None and known else 0
@@ -56,9 +56,9 @@ def choices(asked: LayoutQuery, npus: int, where: RankBudget) -> tuple[RankedLay
 
 def choice(asked: LayoutQuery, layout: Layout, where: RankBudget) -> RankedLayout:
     """A layout with its memory: all activations are kept where that fits, else computed again."""
-    kept = estimate(asked.model, layout, asked.run, recompute=False)
-    memory = kept
-    if where.memory and kept.total > where.memory:
+    whole = estimate(asked.model, layout, asked.run, recompute=False)
+    memory = whole
+    if where.memory and whole.total > where.memory:
         memory = estimate(asked.model, layout, asked.run, recompute=True)
     return RankedLayout(
         layout=layout,

@@ -90,10 +90,10 @@ def _localhost() -> bool:
 def _interrupt_on_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP (a scheduler, a lost terminal) interrupt like Ctrl-C, and clean up."""
     numbers = [
-        one
-        for one in (signal.SIGTERM, signal.SIGHUP)
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
         if threading.current_thread() is threading.main_thread()
-        and signal.getsignal(one) is signal.SIG_DFL
+        and signal.getsignal(number) is signal.SIG_DFL
     ]
     for number in numbers:
         signal.signal(number, signal.default_int_handler)

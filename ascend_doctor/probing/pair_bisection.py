@@ -223,7 +223,7 @@ def _blame(kind: Kind, marks: Marks, partners: int) -> tuple[list[Accused], list
     for node in sorted(bad):
         good = sorted(node_ for node_ in bad[node] if fine[node_])
         if not fine[node] and len(good) >= partners:
-            pairs = tuple((min(node, one), max(node, one)) for one in good)
+            pairs = tuple((min(node, partner), max(node, partner)) for partner in good)
             accused.append(Accused(kind, (node,), pairs))
     nodes = {accusation.guilty[0] for accusation in accused}
     doubts = []

@@ -32,14 +32,14 @@ def pseudonym(address: Address, key: bytes) -> str:
     return str(ipaddress.IPv6Address(_flipped(int(address), 128, 8, key) | 0xFD << 120))
 
 
-def _flipped(number: int, size: int, kept: int, key: bytes) -> int:
+def _flipped(number: int, size: int, leading: int, key: bytes) -> int:
     """The bits behind the first ``kept``, each flipped as those before it and the key say."""
     bits = f"{number:0{size}b}"
-    told = 0
-    for place in range(kept, size):
-        flip = hashlib.blake2b(bits[:place].encode(), key=key, digest_size=1).digest()[0] & 1
-        told = told << 1 | (int(bits[place]) ^ flip)
-    return told
+    flipped = 0
+    for index in range(leading, size):
+        flip = hashlib.blake2b(bits[:index].encode(), key=key, digest_size=1).digest()[0] & 1
+        flipped = flipped << 1 | (int(bits[index]) ^ flip)
+    return flipped
 
 
 def _is_mask(address: Address) -> bool:

@@ -26,11 +26,11 @@ def local_key() -> bytes:
     for path in _IDS:
         try:
             with open(path, "rb") as file:
-                found = file.read(64).strip()
+                content = file.read(64).strip()
         except OSError:
             continue
-        if len(found) >= 32:  # noqa: PLR2004 - "uninitialized" is none
-            return hashlib.blake2b(found, person=_PERSON, digest_size=16).digest()
+        if len(content) >= 32:  # noqa: PLR2004 - "uninitialized" is none
+            return hashlib.blake2b(content, person=_PERSON, digest_size=16).digest()
     return secrets.token_bytes(16)
 
 
@@ -45,7 +45,7 @@ def hosts(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(env.get(name, "") for name in _HOSTS)
 
 
-def ours(*, others: Iterable[str] = (), kept: Iterable[str] = ()) -> Redactor:
+def ours(*, others: Iterable[str] = (), visible: Iterable[str] = ()) -> Redactor:
     """A redactor for what this process itself says: its host, its user, ``others`` it read of."""
     home = os.path.expanduser("~")
     return Redactor(
@@ -53,6 +53,6 @@ def ours(*, others: Iterable[str] = (), kept: Iterable[str] = ()) -> Redactor:
         hosts=(*hosts(os.environ), *others),
         home=home,
         logins=logins(os.environ, home),
-        kept=kept,
+        visible=visible,
         key=local_key(),
     )

@@ -24,26 +24,31 @@ def known_names(
     hosts: Iterable[str], logins: Iterable[str]
 ) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """(kind, pattern) of what is to be hidden wherever it stands."""
-    machines = {one for one in hosts if _tells(one)}
-    short = {one.partition(".")[0] for one in machines}
-    domains = {one.partition(".")[2] for one in machines if _is_domain(one.partition(".")[2])}
-    found = []
+    machines = {host for host in hosts if _tells(host)}
+    short = {machine.partition(".")[0] for machine in machines}
+    domains = {
+        machine.partition(".")[2] for machine in machines if _is_domain(machine.partition(".")[2])
+    }
+    patterns = []
     if machines:
         # A colon may stand before and after a name (a port), but belongs to an IPv6 address.
         listed = [
-            rf"(?<!:){re.escape(one)}(?!:)" if ":" in one else re.escape(one)
-            for one in sorted({*machines, *filter(_tells, short)}, key=len, reverse=True)
+            rf"(?<!:){re.escape(host)}(?!:)" if ":" in host else re.escape(host)
+            for host in sorted({*machines, *filter(_tells, short)}, key=len, reverse=True)
         ]
-        others = [rf"(?:[\w-]+\.)+{re.escape(one)}" for one in sorted(domains)]
+        others = [rf"(?:[\w-]+\.)+{re.escape(domain)}" for domain in sorted(domains)]
         shape = "|".join((*others, *listed))
         # Letters alone may be a word elsewhere, in capitals above all (Ascend, Alice).
-        exact = all(one.isalpha() for one in machines)
-        found.append(("host", rf"(?<![\w.-])(?:{shape})(?![\w-])", exact))
-    people = "|".join(sorted((re.escape(one) for one in logins if _tells(one)), key=len)[::-1])
+        exact = all(machine.isalpha() for machine in machines)
+        patterns.append(("host", rf"(?<![\w.-])(?:{shape})(?![\w-])", exact))
+    people = "|".join(
+        sorted((re.escape(login) for login in logins if _tells(login)), key=len)[::-1]
+    )
     if people:
-        found.append(("user", rf"(?<![A-Za-z0-9])(?:{people})(?![A-Za-z0-9])", True))
+        patterns.append(("user", rf"(?<![A-Za-z0-9])(?:{people})(?![A-Za-z0-9])", True))
     return tuple(
-        (kind, re.compile(pattern, 0 if exact else re.IGNORECASE)) for kind, pattern, exact in found
+        (kind, re.compile(pattern, 0 if exact else re.IGNORECASE))
+        for kind, pattern, exact in patterns
     )
 
 

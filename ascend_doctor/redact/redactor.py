@@ -42,14 +42,14 @@ class Redactor:
         home: str = "",
         logins: Iterable[str] = (),
         addresses: Iterable[str] = (),
-        kept: Iterable[str] = (),
+        visible: Iterable[str] = (),
         key: bytes | None = None,
     ) -> None:
         self._key = key or secrets.token_bytes(16)
         self._home = re.compile(rf"(?<![\w.-]){re.escape(home.rstrip('/'))}(?![\w.-])")
         self._home_folder = home.rstrip("/")
-        self._stay = {*kept}
-        self._addresses = {one for one in addresses if parsed(one)}
+        self._stay = {*visible}
+        self._addresses = {address for address in addresses if parsed(address)}
         self._names = known_names((host, *hosts), logins)
         self._active: tuple[Shape, ...] | None = None
         self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
@@ -73,8 +73,8 @@ class Redactor:
             return was
         if (address := parsed(was)) is not None:
             return self._became("address", was, pseudonym(address, self._key))
-        told = was.partition(".")[0].lower() if kind == "host" else was
-        return self._became(kind, was, f"{kind}-{self._digest(told)}")
+        known_as = was.partition(".")[0].lower() if kind == "host" else was
+        return self._became(kind, was, f"{kind}-{self._digest(known_as)}")
 
     def address(self, text: str) -> str:
         """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes where ``text`` does."""
@@ -113,9 +113,9 @@ class Redactor:
             if shape in _SECRET:
                 text = shape.compiled().sub(self._hide(shape), text)
         if self._home_folder and self._home_folder in text:
-            text = self._home.sub(lambda one: self._became("home", one[0], home), text)
+            text = self._home.sub(lambda match: self._became("home", match[0], home), text)
         for kind, pattern in self._names:
-            text = pattern.sub(lambda one, kind=kind: self.name(kind, one[0]), text)  # type: ignore[misc]
+            text = pattern.sub(lambda match, kind=kind: self.name(kind, match[0]), text)  # type: ignore[misc]
         for shape in active:
             if shape not in _SECRET:
                 text = shape.compiled().sub(self._hide(shape), text)
@@ -124,23 +124,23 @@ class Redactor:
     def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:
         """The replacement of a match: its groups are hidden, or all of it where it has none."""
 
-        def replaced(found: re.Match[str]) -> str:
-            told, at = "", found.start()
-            for number in range(1, len(found.groups()) + 1) if found.groups() else (0,):
-                start, end = found.span(number)
+        def replaced(match: re.Match[str]) -> str:
+            hidden, at = "", match.start()
+            for number in range(1, len(match.groups()) + 1) if match.groups() else (0,):
+                start, end = match.span(number)
                 if start >= 0:
                     kind = ("user", "host")[number - 1] if shape in PAIRS else shape.kind
-                    told += found.string[at:start] + self._instead(kind, found[number])
+                    hidden += match.string[at:start] + self._instead(kind, match[number])
                     at = end
-            return told + found.string[at : found.end()]
+            return hidden + match.string[at : match.end()]
 
         return replaced
 
     def _instead(self, kind: str, was: str) -> str:
         if BETWEEN in was:  # several words of a list
-            return BETWEEN.join(self._instead(kind, one) for one in was.split(BETWEEN))
+            return BETWEEN.join(self._instead(kind, word) for word in was.split(BETWEEN))
         if kind == "host" and ("," in was or "[" in was):
-            return re.sub(r"[^,]+(?:\[[^\]]*\])?", lambda one: self.name("host", one[0]), was)
+            return re.sub(r"[^,]+(?:\[[^\]]*\])?", lambda match: self.name("host", match[0]), was)
         if kind in {"host", "user"}:
             return self.name(kind, was)
         if kind == "serial":
@@ -154,17 +154,17 @@ class Redactor:
             text = IPV6.sub(self._ipv6, text)
         return text
 
-    def _ipv4(self, found: re.Match[str]) -> str:
-        known = found[0] in self._addresses
-        if known or is_address(found.string, found.start(), found.end()):
-            return self.address(found[0])
-        return found[0]
+    def _ipv4(self, match: re.Match[str]) -> str:
+        known = match[0] in self._addresses
+        if known or is_address(match.string, match.start(), match.end()):
+            return self.address(match[0])
+        return match[0]
 
-    def _ipv6(self, found: re.Match[str]) -> str:
-        groups = [one for one in found[0].split(":") if one]
+    def _ipv6(self, match: re.Match[str]) -> str:
+        groups = [group for group in match[0].split(":") if group]
         # Two words of hexadecimal letters around :: are rather C++ (c10::be).
-        few = len(groups) < 3 and not re.match(r"f[cde]|[23][0-9a-f]{3}:", found[0], re.IGNORECASE)  # noqa: PLR2004
-        return found[0] if few and found[0] not in self._addresses else self.address(found[0])
+        few = len(groups) < 3 and not re.match(r"f[cde]|[23][0-9a-f]{3}:", match[0], re.IGNORECASE)  # noqa: PLR2004
+        return match[0] if few and match[0] not in self._addresses else self.address(match[0])
 
     def apply(self, value: T) -> T:
         """The same value with every text redacted, the keys of mappings too."""
@@ -177,12 +177,12 @@ class Redactor:
     def _whole(self, value: T, clean: Callable[[str], str]) -> T:
         self._active = within("\n".join(texts_of(value)).lower(), _EVERY)
         try:
-            told: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(
+            cleaned: T = RedactedTree(clean, self._cleaned.setdefault(clean.__name__, {})).cleaned(
                 value
             )
         finally:
             self._active = None
-        return told
+        return cleaned
 
 
 _SECRET = frozenset(SHAPES)

@@ -32,7 +32,7 @@ class Shape(NamedTuple):
 def _compiled(pattern: str) -> re.Pattern[str]:
     # What is a blank in a line stands between two words where a list is judged.
     spaced = _CLASS_OR_BLANK.sub(
-        lambda one: one[0].replace(" ", f" {BETWEEN}") if one[0] != " " else f"[ {BETWEEN}]",
+        lambda match: match[0].replace(" ", f" {BETWEEN}") if match[0] != " " else f"[ {BETWEEN}]",
         pattern,
     )
     return re.compile(spaced, re.IGNORECASE | re.MULTILINE)
@@ -255,4 +255,4 @@ SHAPES = (
 def within(lowered: str, shapes: tuple[Shape, ...] = SHAPES) -> tuple[Shape, ...]:
     """The shapes that may stand in a text, which is given in lower case."""
     text = lowered.replace(BETWEEN, " ")
-    return tuple(one for one in shapes if any(word in text for word in one.triggers))
+    return tuple(shape for shape in shapes if any(word in text for word in shape.triggers))

@@ -45,7 +45,7 @@ class KeptLog:
 
 def _whole(text: bytes) -> int:
     """How much of a text can be judged: lines that ended, and no key that is still open."""
-    ends = [found.end() for found in _ENDS.finditer(text)]
+    ends = [match.end() for match in _ENDS.finditer(text)]
     size = ends[-1] if ends else 0
     begun = text.rfind(_BEGUN)
     return min(size, begun) if begun >= 0 and _ENDED not in text[begun:] else size

@@ -23,18 +23,18 @@ def redactor(
     key: bytes | None = None,
 ) -> Redactor:
     """``env`` is the examined environment, which knows more names than the facts hold."""
-    told = facts.environment.variables if facts.environment is not None else _NOTHING
-    variables = {**told, **env}
-    named = [_name(variables.get(one, "")) for one in _ADDRESS_VARIABLES]
+    known = facts.environment.variables if facts.environment is not None else _NOTHING
+    variables = {**known, **env}
+    named = [_name(variables.get(variable, "")) for variable in _ADDRESS_VARIABLES]
     host = facts.host.name if facts.host is not None else ""
-    met = [name for run in facts.probes for one in run.ranks for name in _met(one)]
+    met = [name for run in facts.probes for result in run.ranks for name in _met(result)]
     everything = [*_addresses(facts), *named]
     return Redactor(
         host=host,
-        hosts=(one for one in (*hosts(variables), *named, *met) if not parsed(one)),
+        hosts=(host for host in (*hosts(variables), *named, *met) if not parsed(host)),
         home=home,
         logins=logins(variables, home),
-        addresses=[one for one in everything if parsed(one)],
+        addresses=[name for name in everything if parsed(name)],
         key=key,
     )
 
@@ -46,21 +46,23 @@ def _name(text: str) -> str:
 
 def _addresses(facts: Snapshot) -> Iterator[str]:
     if facts.environment is not None:
-        yield from (a for one in facts.environment.interfaces or () for a in one.addresses)
+        yield from (
+            a for interface in facts.environment.interfaces or () for a in interface.addresses
+        )
     if facts.hccn is not None:
         yield from (facts.hccn.conf or {}).values()
-        for one in facts.hccn.devices:
-            yield from _given((one.address, one.gateway, one.detect))
+        for device in facts.hccn.devices:
+            yield from _given((device.address, device.gateway, device.detect))
     if facts.rank_table is not None:
         for rank in facts.rank_table.ranks:
             yield from _given((rank.server, rank.address))
 
 
 def _given(texts: Iterable[str | None]) -> Iterator[str]:
-    return (one for one in texts if one)
+    return (text for text in texts if text)
 
 
 def _met(result: ProbeResult) -> list[str]:
     """Other nodes that a probe has met."""
     met = result.values.get("hosts")
-    return [one for one in met.values() if isinstance(one, str)] if isinstance(met, dict) else []
+    return [name for name in met.values() if isinstance(name, str)] if isinstance(met, dict) else []

@@ -33,47 +33,47 @@ class RedactedTree:
         if isinstance(value, str):
             return self._text(value, name)
         if isinstance(value, msgspec.Struct):
-            fields = {one: getattr(value, one) for one in value.__struct_fields__}
-            told = {one: self.cleaned(each, one) for one, each in fields.items()}
-            same = all(told[one] is each for one, each in fields.items())
-            return value if same else type(value)(**told)
+            fields = {field: getattr(value, field) for field in value.__struct_fields__}
+            cleaned = {field: self.cleaned(each, field) for field, each in fields.items()}
+            same = all(cleaned[field] is each for field, each in fields.items())
+            return value if same else type(value)(**cleaned)
         if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, list | tuple):
-            new = [self.cleaned(one, name) for one in self._words(value)]
-            same = all(one is two for one, two in zip(new, value, strict=True))
+            new = [self.cleaned(word, name) for word in self._words(value)]
+            same = all(cleaned_word is two for cleaned_word, two in zip(new, value, strict=True))
             return value if same else tuple(new) if isinstance(value, tuple) else new
         return value
 
     def _words(self, value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
         """The words of a command are judged together: what hides one may be the one before it."""
-        if len(value) < 2 or not all(isinstance(one, str) for one in value):  # noqa: PLR2004
+        if len(value) < 2 or not all(isinstance(item, str) for item in value):  # noqa: PLR2004
             return value
         joined = BETWEEN.join(value)
-        told = self._clean(joined)
-        words = told.split(BETWEEN)
-        return words if told != joined and len(words) == len(value) else value
+        cleaned = self._clean(joined)
+        words = cleaned.split(BETWEEN)
+        return words if cleaned != joined and len(words) == len(value) else value
 
     def _mapping(self, value: dict[Any, Any]) -> dict[Any, Any]:
-        told: dict[Any, Any] = {}
-        for key, one in value.items():
+        cleaned: dict[Any, Any] = {}
+        for key, item in value.items():
             first = text = self.cleaned(key)
             number = 2
-            while text in told:  # two keys became one
+            while text in cleaned:  # two keys became one
                 text, number = f"{first} #{number}", number + 1
-            told[text] = self.cleaned(one, key if isinstance(key, str) else "")
-        return told
+            cleaned[text] = self.cleaned(item, key if isinstance(key, str) else "")
+        return cleaned
 
     def _text(self, text: str, name: str) -> str:
         """A text as what its name says that it is: a password, a version, an address."""
-        told = self._known.get((name, text))
-        if told is None:
-            told = self._clean(text)
-            if told == text and len(text) < _LONGEST and _TELLS.search(name):
-                told = self._called(text, name)
-            told = text if told == text else told
-            self._known[name, text] = told
-        return told
+        cleaned = self._known.get((name, text))
+        if cleaned is None:
+            cleaned = self._clean(text)
+            if cleaned == text and len(text) < _LONGEST and _TELLS.search(name):
+                cleaned = self._called(text, name)
+            cleaned = text if cleaned == text else cleaned
+            self._known[name, text] = cleaned
+        return cleaned
 
     def _called(self, text: str, name: str) -> str:
         head = f'{name}="'
@@ -86,17 +86,17 @@ def texts_of(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, msgspec.Struct):
-        for one in value.__struct_fields__:
-            yield f'{one}="'
-            yield from texts_of(getattr(value, one))
+        for field in value.__struct_fields__:
+            yield f'{field}="'
+            yield from texts_of(getattr(value, field))
     elif isinstance(value, dict):
-        for key, one in value.items():
+        for key, field in value.items():
             if isinstance(key, str):
                 yield f'{key}="'
             yield from texts_of(key)
-            yield from texts_of(one)
+            yield from texts_of(field)
     elif isinstance(value, list | tuple):
-        if value and all(isinstance(one, str) for one in value):
+        if value and all(isinstance(item, str) for item in value):
             yield BETWEEN.join(value)
-        for one in value:
-            yield from texts_of(one)
+        for field in value:
+            yield from texts_of(field)

@@ -63,8 +63,8 @@ def _rates(value: Any) -> dict[str, dict[int, float]]:
     """Bus bandwidth in GB/s by collective and size; what has another form is left out."""
     rates: dict[str, dict[int, float]] = {}
     for name, by_size in value.items() if isinstance(value, dict) else ():
-        for size, one in by_size.items() if isinstance(by_size, dict) else ():
-            rate = one.get("busbw") if isinstance(one, dict) else None
+        for size, gbps in by_size.items() if isinstance(by_size, dict) else ():
+            rate = gbps.get("busbw") if isinstance(gbps, dict) else None
             if not isinstance(rate, int | float) or not 0 <= rate < _MOST_GBYTES_S:
                 continue
             if isinstance(size, str) and size.isascii() and size.isdecimal():
@@ -76,7 +76,9 @@ def _chart(
     run: ProbeRun, rates: Mapping[str, Mapping[int, float]], sizes: list[int], link: Link | None
 ) -> Chart:
     limit = _limit(link, run.world_size) if link else None
-    highest = max([limit or 0.0, *(rate for one in rates.values() for rate in one.values())])
+    highest = max(
+        [limit or 0.0, *(rate for rank_rates in rates.values() for rate in rank_rates.values())]
+    )
     top = _round_up(highest)
     apart = WIDTH / (len(sizes) - 1)
 
@@ -96,9 +98,9 @@ def _chart(
     return Chart(
         title=f"{run.probe}: bus bandwidth in GB/s by message size, {run.where}",
         simulated=run.simulated,
-        sizes=[_bytes(one) for one in sizes],
+        sizes=[_bytes(size) for size in sizes],
         lines=lines,
-        across=[Tick(round(LEFT + apart * one, 1), _bytes(sizes[one])) for one in shown],
+        across=[Tick(round(LEFT + apart * index, 1), _bytes(sizes[index])) for index in shown],
         up=[Tick(height(top * part / 4), f"{top * part / 4:g}") for part in range(5)],
         limit=Tick(height(limit), f"{limit:g}") if limit else None,
         said=_describe_link(link, limit, run),

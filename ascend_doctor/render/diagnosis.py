@@ -133,7 +133,7 @@ class _DiagnosisPage(Page):
     def foot(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         self.rows.append("")
         if diagnosis.benign:
-            count = sum(one.count for one in diagnosis.benign)
+            count = sum(sighting.count for sighting in diagnosis.benign)
             kinds = quantity(len(diagnosis.benign), "kind")
             self.rows.append(f"{quantity(count, 'harmless message')} of {kinds}")
         for benign in diagnosis.benign if verbose else ():

@@ -47,16 +47,16 @@ def nearest_rows(facts: Snapshot, catalog: Catalog, device: str) -> Documented |
     case = Case(facts=facts, catalog=catalog, device=device)
     here = {
         name: _present(case, name)
-        for name in dict.fromkeys(name for one in catalog.stacks for name in one.components)
+        for name in dict.fromkeys(name for stack in catalog.stacks for name in stack.components)
     }
-    if not any(here[one] for one in _TELLING if one in here):
+    if not any(here[component] for component in _TELLING if component in here):
         return None
     cells = {
-        one.id: {
+        stack.id: {
             name: _cell(catalog, name, here[name], component)
-            for name, component in one.components.items()
+            for name, component in stack.components.items()
         }
-        for one in catalog.stacks
+        for stack in catalog.stacks
     }
 
     def distance(stack: Stack) -> tuple[int, int]:
@@ -64,12 +64,12 @@ def nearest_rows(facts: Snapshot, catalog: Catalog, device: str) -> Documented |
         return fits.count(False), fits.count(None)
 
     nearest = sorted(catalog.stacks, key=distance)[:_NEAREST]
-    names = dict.fromkeys(name for one in nearest for name in one.components)
+    names = dict.fromkeys(name for stack in nearest for name in stack.components)
     nothing = DocumentedCell("", None)
     return Documented(
         nearest,
         [
-            Line(name, here[name], [cells[one.id].get(name, nothing) for one in nearest])
+            Line(name, here[name], [cells[stack.id].get(name, nothing) for stack in nearest])
             for name in names
         ],
     )

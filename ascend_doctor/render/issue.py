@@ -62,7 +62,7 @@ def _parts(report: Report) -> Iterator[list[str]]:
         if listed and group not in _FIRST:
             yield _fold(f"{group.value} ({len(listed)})", table(("", ""), listed))
     for level in (Level.OK, Level.SKIPPED):
-        named = [one.check for one in report.findings if one.level is level]
+        named = [finding.check for finding in report.findings if finding.level is level]
         if named:
             yield _fold(f"{level.value} ({len(named)})", [plain(", ".join(named))])
 

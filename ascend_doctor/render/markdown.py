@@ -50,7 +50,7 @@ def about(finding: Finding, report: Report) -> list[str]:
 def fence(text: str, language: str = "text") -> list[str]:
     """The text as it is, but for control characters, behind a fence that it does not hold."""
     shown = lines(text)
-    fence = "`" * max(3, 1 + max(len(run) for one in shown for run in _ticks(one)))
+    fence = "`" * max(3, 1 + max(len(run) for text in shown for run in _ticks(text)))
     return [f"{fence}{language}", *shown, fence]
 
 

@@ -60,7 +60,7 @@ def matrix_of(report: Report, *, most: int) -> Matrix | None:
         return None
     nodes = set(list(dict.fromkeys((*_suspects(pairs), *pairs.nodes)))[: max(most, 2)])
     numbers = tuple(number for number, name in enumerate(pairs.nodes) if name in nodes)
-    names = tuple(pairs.nodes[one] for one in numbers)
+    names = tuple(pairs.nodes[number] for number in numbers)
     best = max((pair.gbps or 0.0 for pair in pairs.pairs), default=0.0) or 1.0
     cells: dict[tuple[str, str], PairCell] = {}
     for pair in pairs.pairs:

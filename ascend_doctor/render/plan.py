@@ -81,7 +81,7 @@ def _rank_rows(asked: LayoutQuery, choice: RankedLayout) -> list[LayoutRow]:
     layout = choice.layout
     ranks = range(min(layout.npus, MOST_RANKS))
     dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
-    layers = [f"{found[0]}-{found[-1]}" for found in stages(asked.model, layout)]
+    layers = [f"{layers_of[0]}-{layers_of[-1]}" for layers_of in stages(asked.model, layout)]
     rows = []
     if layout.pp > 1:
         stage = [dense[rank]["pp"] for rank in ranks]

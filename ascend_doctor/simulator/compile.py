@@ -82,7 +82,7 @@ def libraries(
     for name in (*ours, *FORWARDS, "libatb.so"):
         libraries_.setdefault(name, frozenset())
     defined = {
-        symbol for parts in ours.values() for one in parts for symbol in read_elf(one).defined
+        symbol for parts in ours.values() for part in parts for symbol in read_elf(part).defined
     }
     for name in (*FIRST, *sorted(libraries_.keys() - set(FIRST))):
         source = folder / f"{name}.c"
@@ -106,12 +106,12 @@ def libraries(
 def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str, Path]:
     made = {path.stem: folder / f"{path.stem}.o" for path in sorted(SOURCES.glob("*.c"))}
 
-    def one(name: str) -> None:
+    def compile_object(name: str) -> None:
         source = str(SOURCES / f"{name}.c")
         _run(compiler, FLAGS, extra, ["-c", source, "-o", str(made[name])])
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(one, made))
+        list(pool.map(compile_object, made))
     return made
 
 

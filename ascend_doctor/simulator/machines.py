@@ -112,9 +112,9 @@ def machine(name: str, *, soc: str | None = None, memory: int = MEMORY) -> Simul
 def write(kind: MachineKind, folder: Path, *, soc: str, memory: int) -> None:
     """Write the server as a recorded machine."""
     for path, text in _files(kind).items():
-        place = folder / "root" / path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, "utf-8")
+        copy = folder / "root" / path.lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text, "utf-8")
     node = FileStatus(kind="char", mode="0666", uid=0, gid=0)
     tool = FileStatus(kind="file", mode="0755", uid=0, gid=0)
     paths = [f"/dev/davinci{number}" for number in range(kind.devices)]

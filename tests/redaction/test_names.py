@@ -79,7 +79,7 @@ def test_the_examined_environment_names_its_user_and_its_machine() -> None:
 
 
 def test_nodes_that_are_the_answer_keep_their_names() -> None:
-    hidden_here = ours(kept=["node-7", "10.0.0.7"])
+    hidden_here = ours(visible=["node-7", "10.0.0.7"])
     text = "node-7 and 10.0.0.7; MASTER_ADDR=node-7"
     assert hidden_here.text(text) == text
 

@@ -25,7 +25,7 @@ def catalog(overlays: tuple[str, ...]) -> Catalog:
     Raises DataError for a folder that is not there.
     """
     named = [word for word in os.environ.get("ASCEND_DOCTOR_MATRIX", "").split(":") if word]
-    folders = [Path(one) for one in (*named, *overlays)]
+    folders = [Path(folder) for folder in (*named, *overlays)]
     for folder in folders:
         if not folder.is_dir():
             raise DataError(f"{folder}: no such folder; --matrix takes a folder like matrices/")

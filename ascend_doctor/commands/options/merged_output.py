@@ -42,7 +42,7 @@ class MergedOutputOptions:
         """
         if self.lists and report.fleet:
             _write_lists(Path(self.lists), report.fleet)
-        hidden = ours(kept=_names(report.fleet))
+        hidden = ours(visible=_names(report.fleet))
         if self.output.redact:
             report = _redact(report, hidden)
         self.output.write(report, hidden)
@@ -66,7 +66,7 @@ def _redact(report: Report, hidden: Redactor) -> Report:
 
 
 def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the matrix, the lists and the formats; the command receives them as ``wanted``."""
+    """Add the matrix, the lists and the formats; the command receives them as ``merged_output``."""
 
     @functools.wraps(command)
     def gather(
@@ -77,7 +77,7 @@ def add_merged_options(command: Callable[..., Any]) -> Callable[..., Any]:
         options_ = MergedOutputOptions(
             output=output, stack=catalog(overlays).distributions, lists=lists
         )
-        return command(wanted=options_, **others)
+        return command(merged_output=options_, **others)
 
     return click.option(
         "--lists",
@@ -98,4 +98,4 @@ def _write_lists(folder: Path, fleet: Fleet) -> None:
         ("failing_nodes.txt", fleet.failing),
         ("unknown_nodes.txt", (*fleet.untold, *fleet.missing)),
     ):
-        write_whole(str(folder / name), "".join(f"{one}\n" for one in map(plain, nodes)))
+        write_whole(str(folder / name), "".join(f"{name}\n" for name in map(plain, nodes)))

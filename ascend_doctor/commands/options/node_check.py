@@ -59,8 +59,8 @@ class OnNodes:
         return (
             *("--device", self.device),
             *(word for name, value in options.items() if value for word in (name, str(value))),
-            *(word for one in self.only for word in ("--only", one)),
-            *(word for one in self.skip for word in ("--skip", one)),
+            *(word for check in self.only for word in ("--only", check)),
+            *(word for check in self.skip for word in ("--skip", check)),
         )
 
     def arguments(self, *, fail_on: str) -> tuple[str, ...]:

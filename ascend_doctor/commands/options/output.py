@@ -325,11 +325,11 @@ def _targets(
             raise click.UsageError(f"-o {file}: give its --format; the ending does not name one")
         targets.append((left.pop(0) if left else name, None if file == "-" else file))
     targets += [(name, None) for name in left]
-    if sum(place is None for _, place in targets) > 1:
+    if sum(target is None for _, target in targets) > 1:
         raise click.UsageError("only one format can go to standard output; give the others an -o")
-    for _, place in targets:
-        if place is not None:
-            _can_be_written(place)
+    for _, target in targets:
+        if target is not None:
+            _can_be_written(target)
     return tuple(targets) or (("text", None),)
 
 

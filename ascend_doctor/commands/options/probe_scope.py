@@ -71,7 +71,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def collected(*, soak: float, **options: Any) -> Any:
-        sizes = {one: size for one in _SIZES if (size := options.pop(one)) is not None}
+        sizes = {name: size for name in _SIZES if (size := options.pop(name)) is not None}
         nodes = {node: value for node in _NODES if (value := options.pop(node, None)) is not None}
         return command(asked=ProbeScope(sizes=sizes, minutes=soak, **nodes), **options)
 

@@ -26,8 +26,8 @@ def registered(namespace: str, key: str = "PrivateUse1") -> Iterator[tuple[str, 
         packet, _, overload = rest.partition(".")
         if space == namespace:
             try:
-                found = getattr(getattr(torch.ops, space), packet)
-                yield name, getattr(found, overload or "default")
+                operator = getattr(getattr(torch.ops, space), packet)
+                yield name, getattr(operator, overload or "default")
             except (AttributeError, RuntimeError):
                 continue  # an implementation left over for an operator that this torch lacks
 

@@ -112,17 +112,17 @@ def _mask_out(
         prefixes = torch.tensor(problem.prefix or []).view(-1, 1, 1, 1)
         allowed = prefixes if batch is None else prefixes[batch]
         return _right_of(sq, sk, sk - sq) & (torch.arange(sk) >= allowed)
-    given = mask.bool()
-    if given.dim() == 4 and batch is not None:  # noqa: PLR2004  B or 1, N or 1, Sq, Sk
-        given = given[batch if given.shape[0] > 1 else 0]
-    given = given[..., :sq, :sk]
+    dense = mask.bool()
+    if dense.dim() == 4 and batch is not None:  # noqa: PLR2004  B or 1, N or 1, Sq, Sk
+        dense = dense[batch if dense.shape[0] > 1 else 0]
+    dense = dense[..., :sq, :sk]
     if mode == 0:
         if problem.after < sk or problem.before < sq:
-            given = given | _right_of(sq, sk, problem.after)
-            given = given | ~_right_of(sq, sk, -problem.before - 1)
+            dense = dense | _right_of(sq, sk, problem.after)
+            dense = dense | ~_right_of(sq, sk, -problem.before - 1)
     elif mode not in (ALL, PREFIX):
         raise NotSimulatedError("npu_fusion_attention", f"sparse_mode {mode}")
-    return given
+    return dense
 
 
 def _pse(problem: AttentionProblem, pse: Tensor | None, batch: int | None) -> Tensor | None:
