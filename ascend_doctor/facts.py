@@ -709,11 +709,11 @@ class Spot(Part, frozen=True, kw_only=True):
 
     name: str
     argument: str = ""
-    place: Place
+    location: Place = msgspec.field(name="place")
 
 
 class Launch(Section, frozen=True, kw_only=True):
-    """The launch command that is to be judged with the machine. ``given``: there is one.
+    """The launch command that is to be judged with the machine. ``present``: there is one.
 
     ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty.
     ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
@@ -727,7 +727,7 @@ class Launch(Section, frozen=True, kw_only=True):
     alone and does not use. ``places`` are those of options and variables in the file.
     """
 
-    given: bool = False
+    present: bool = msgspec.field(name="given", default=False)
     program: str = ""
     options: dict[str, str] = {}
     flags: tuple[str, ...] = ()
@@ -773,7 +773,7 @@ class ShellScript(Section, frozen=True, kw_only=True):
 
 
 class LockedCheckout(Part, frozen=True, kw_only=True):
-    """A checkout of a lock, and what lies at its path. ``found`` is the commit there.
+    """A checkout of a lock, and what lies at its path. ``head`` is the commit there.
 
     ``exists``: something lies there. ``dirty``: tracked files differ from the commit.
     """
@@ -783,7 +783,7 @@ class LockedCheckout(Part, frozen=True, kw_only=True):
     ref: str
     commit: str
     exists: bool = False
-    found: str | None = None
+    head: str | None = msgspec.field(name="found", default=None)
     dirty: bool | None = None
 
 
@@ -798,18 +798,18 @@ class LockedWheel(Part, frozen=True, kw_only=True):
     version: str
     sha256: str
     built: bool = False
-    found: str = ""
+    installed: str = msgspec.field(name="found", default="")
     found_sha256: str | None = None
 
 
 class StackLock(Section, frozen=True, kw_only=True):
-    """A lock to compare with. ``given``: there is one; ``stack`` is the folder it speaks of.
+    """A lock to compare with. ``present``: there is one; ``stack`` is the folder it speaks of.
 
     ``python`` is the tag of its interpreter (cp311), ``environment`` the folder of its wheels.
     ``proof`` is how the stack was run after it was built, ``proof_failed`` what did not pass then.
     """
 
-    given: bool = False
+    present: bool = msgspec.field(name="given", default=False)
     stack: str = ""
     environment: str = ""
     python: str = ""

@@ -14,7 +14,7 @@ class Wrong(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     got: str = ""
-    wanted: str = ""
+    expected: str = msgspec.field(name="wanted", default="")
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,7 +54,7 @@ class ProbeDisplay:
         self._live: Live | None = None
         self._request: ProbeRequest | None = None
         self._stages: dict[int, tuple[str, float]] = {}
-        self._told: set[str] = set()
+        self._shown_stages: set[str] = set()
         self._start = 0.0
 
     def __enter__(self) -> ProbeDisplay:  # noqa: PYI034 - Self is newer than Python 3.10
@@ -75,7 +75,7 @@ class ProbeDisplay:
     def started(self, request: ProbeRequest) -> None:
         self._request = request
         self._stages = {}
-        self._told = set()
+        self._shown_stages = set()
         self._start = time.monotonic()
         count = len(request.ranks)
         ranks = f"{count} ranks" if count > 1 else "one process"
@@ -83,8 +83,8 @@ class ProbeDisplay:
 
     def entered(self, rank: int, stage: str, seconds: float) -> None:
         self._stages[rank] = (stage, seconds)
-        if stage not in self._told:
-            self._told.add(stage)
+        if stage not in self._shown_stages:
+            self._shown_stages.add(stage)
             if self._request is not None:
                 self._say(f"{self._request.probe}: {stage} ({seconds:.1f} s)")
 

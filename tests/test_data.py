@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.loading import Kept, load
+from ascend_doctor.matrix.loading import CacheEntry, load
 from ascend_doctor.matrix.schema import Component, Hazards
 
 COMPONENT = """
@@ -219,9 +219,9 @@ def test_a_file_that_changed_is_read_again_and_a_damaged_cache_is_ignored(tmp_pa
     path = tmp_path / "hazards.yaml"
     path.write_text("schema: 1\nhazards: []\n")
     assert load(path, Hazards).schema == 1
-    kept = Kept.of("matrix", path.read_bytes())
+    kept = CacheEntry.of("matrix", path.read_bytes())
     assert kept.get() == {"schema": 1, "hazards": []}
-    kept.place.write_bytes(b"\xc1 damaged")
+    kept.path.write_bytes(b"\xc1 damaged")
     assert load(path, Hazards).schema == 1
     path.write_text("schema: 22\nhazards: []\n")
     assert load(path, Hazards).schema == 22
@@ -233,7 +233,7 @@ def test_what_is_wrong_is_not_kept(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DataError, match="schema"):
             load(path, Hazards)
-    kept = Kept.of("matrix", path.read_bytes())
+    kept = CacheEntry.of("matrix", path.read_bytes())
     assert kept.get() is None
 
 

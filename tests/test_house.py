@@ -9,7 +9,7 @@ import pytest
 from tests import house
 
 # Where the house stands. A change that makes a number smaller lowers it here.
-BANNED = 2185
+BANNED = 144
 PARTICIPLES = 230
 TWICE = 8
 LONG = 3

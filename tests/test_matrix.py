@@ -119,7 +119,7 @@ def test_lint_finds_what_is_wrong_with_a_component(
     tmp_path: Path, body: str, place: str, what: str
 ) -> None:
     found = lint(overlay(tmp_path, "components/spam.yaml", f"{HEAD}{body}\n"))
-    assert [one.place for one in found] == [place]
+    assert [one.key_path for one in found] == [place]
     assert what in found[0].what
     assert found[0].file == str(tmp_path / "components" / "spam.yaml")
 
@@ -128,7 +128,7 @@ def test_lint_finds_a_distribution_that_a_fast_look_misses(tmp_path: Path) -> No
     odd = HEAD.replace("obtain: {", '"obtain": {distribution: spam, ', 1)
     assert odd != HEAD
     found = lint(overlay(tmp_path, "components/spam.yaml", odd))
-    assert [(one.place, "distribution: spam" in one.what) for one in found] == [("obtain", True)]
+    assert [(one.key_path, "distribution: spam" in one.what) for one in found] == [("obtain", True)]
 
 
 def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_lint_finds_files_that_do_not_load(tmp_path: Path) -> None:
     overlay(tmp_path, "components/spam.yaml", f"{HEAD}title: T\n")
     overlay(tmp_path, "components/egg.yaml", HEAD)
     found = lint(overlay(tmp_path, "hazards.yaml", "schema: 1\nhazards: [{name: 1}]\n"))
-    assert [(Path(one.file).name, one.place) for one in found] == [
+    assert [(Path(one.file).name, one.key_path) for one in found] == [
         ("cann.yaml", "releases[0].version"),
         ("egg.yaml", "id"),
         ("spam.yaml", "line 1"),
@@ -178,7 +178,7 @@ def test_lint_finds_what_is_wrong_with_a_stack(
 ) -> None:
     text = f"schema: 1\nid: x\ntitle: X\nstatus: derived\n{SOURCE}\ncomponents: {components}\n"
     found = lint(overlay(tmp_path, "stacks/x.yaml", text + extra))
-    assert [one.place for one in found] == [place]
+    assert [one.key_path for one in found] == [place]
     assert what in found[0].what
 
 
@@ -188,7 +188,7 @@ def test_lint_finds_what_is_wrong_with_a_family(tmp_path: Path) -> None:
         'socs: [{soc: X2}]\nfirst_torch_npu: {X3: "new"}\n'
     )
     found = lint(overlay(tmp_path, "hardware/x.yaml", text))
-    assert {one.place for one in found} == {
+    assert {one.key_path for one in found} == {
         "socs[X2]",
         "first_torch_npu[X3]",
         "names",

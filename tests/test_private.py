@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.machine.private import private_folder, read_mine, write_mine
-from ascend_doctor.matrix.loading import Kept
+from ascend_doctor.matrix.loading import CacheEntry
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -49,15 +49,15 @@ def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
 
 @root
 def test_what_another_user_owns_is_not_read(no_real_home: Path) -> None:
-    kept = Kept.of("matrix", b"x")
+    kept = CacheEntry.of("matrix", b"x")
     kept.put({"a": 1})
     assert kept.get() == {"a": 1}
-    os.chown(kept.place, 12345, 12345)
+    os.chown(kept.path, 12345, 12345)
     assert kept.get() is None
-    os.chown(kept.place, 0, 0)
-    os.chown(kept.place.parent, 12345, 12345)
+    os.chown(kept.path, 0, 0)
+    os.chown(kept.path.parent, 12345, 12345)
     assert kept.get() is None
-    assert kept.place.is_relative_to(no_real_home)
+    assert kept.path.is_relative_to(no_real_home)
 
 
 def test_a_file_of_the_same_time_and_size_is_another_one(tmp_path: Path) -> None:

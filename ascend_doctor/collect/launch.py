@@ -119,7 +119,7 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
     flags = (word[2:].split("=")[0] for word in command if word.startswith("--"))
     return Launch(
         source="the command line",
-        given=True,
+        present=True,
         program=program(command),
         options=parse_options(command),
         flags=tuple(dict.fromkeys(flag for flag in flags if flag and UNTOLD not in flag)),

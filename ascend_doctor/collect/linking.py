@@ -54,7 +54,7 @@ class Linker:
         self._processor = ""
         self.loaded: dict[str, Loaded] = {}
         self.missing: dict[str, str] = {}
-        self.wanted: dict[str, list[str]] = {}
+        self.needed_by: dict[str, list[str]] = {}
 
     @property
     def files(self) -> dict[str, Loaded]:
@@ -70,7 +70,7 @@ class Linker:
         waiting = [first]
         for loaded in waiting:
             for name in loaded.header.needed:
-                self.wanted.setdefault(name, []).append(loaded.path)
+                self.needed_by.setdefault(name, []).append(loaded.path)
                 target = None if name in self.loaded else self._find(name, loaded)
                 if target is not None:
                     self._keep(name, target)

@@ -14,7 +14,7 @@ from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Library, MissingSymbol, Native, Needed, PackageCopy, Python
 from ascend_doctor.machine.elf import Elf, NotElf, symbol
 from ascend_doctor.machine.live import Machine, matches
-from ascend_doctor.matrix.loading import Kept
+from ascend_doctor.matrix.loading import CacheEntry
 
 # Mangled names whose outermost namespace is one of torch's (Itanium C++ ABI), and its C names.
 _OF_TORCH = re.compile(
@@ -89,7 +89,7 @@ def _versions(
 
 def _needs(linker: Linker, folder: str, early: frozenset[str]) -> Iterator[Needed]:
     """What objects of torch_npu ask for, and whatever else is not found."""
-    for name, asking in linker.wanted.items():
+    for name, asking in linker.needed_by.items():
         own = [path for path in asking if path.startswith(f"{folder}/")]
         if own or name in linker.missing:
             loaded = linker.loaded.get(name)
@@ -124,7 +124,7 @@ def _compare_once(
     files = sorted(libraries)
     stamps = [(path, *_stamp(path)) for path in files]
     key_text = repr((stamps, sorted((path, sorted(symbols)) for path, symbols in lacking.items())))
-    cached = Kept.of("symbols", key_text.encode("utf-8", "replace"))
+    cached = CacheEntry.of("symbols", key_text.encode("utf-8", "replace"))
     comparison = cached.get()
     if isinstance(comparison, dict):
         return comparison

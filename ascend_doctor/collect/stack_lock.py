@@ -24,7 +24,7 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
     there = read_installed(machine, environment)
     return StackLock(
         source=file,
-        given=True,
+        present=True,
         stack=str(stack),
         environment=environment,
         python=lock.python.tag,
@@ -35,7 +35,7 @@ def stack_lock(machine: Machine, file: str) -> StackLock:
                 version=wheel.version,
                 sha256=wheel.sha256,
                 built=wheel.source is not None,
-                found=there[wheel.name].version if wheel.name in there else "",
+                installed=there[wheel.name].version if wheel.name in there else "",
                 found_sha256=there[wheel.name].sha256 if wheel.name in there else None,
             )
             for wheel in lock.wheels
@@ -64,6 +64,6 @@ def _checkouts(machine: Machine, stack: str, lock: locks.Lock) -> Iterator[Locke
             ref=locked.ref,
             commit=locked.commit,
             exists=exists(machine, path),
-            found=state.commit if state and own else None,
+            head=state.commit if state and own else None,
             dirty=state.dirty if state and own else None,
         )

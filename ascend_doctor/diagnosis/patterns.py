@@ -16,7 +16,7 @@ import hyperscan
 
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS
 from ascend_doctor.errors import DataError
-from ascend_doctor.matrix.loading import Kept
+from ascend_doctor.matrix.loading import CacheEntry
 from ascend_doctor.matrix.schema import KnownFailure
 
 _LINES = hyperscan.HS_FLAG_MULTILINE
@@ -98,7 +98,7 @@ def _compiled(
 ) -> hyperscan.Database:
     """The automaton, from the user's cache where it was made before: that takes a thousandth."""
     key_text = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
-    cached = Kept.of("patterns", key_text.encode())
+    cached = CacheEntry.of("patterns", key_text.encode())
     if isinstance(known := cached.get(), bytes):
         with contextlib.suppress(hyperscan.error):
             database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)

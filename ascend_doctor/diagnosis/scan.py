@@ -58,7 +58,9 @@ def read(
     ledger.files += 1
     if log.origin.rank is not None or log.origin.local is not None:
         ledger.origin(log.origin)
-        ledger.folders_of_logs.setdefault(log.origin.process_only, set()).add(os.path.dirname(log.name))
+        ledger.folders_of_logs.setdefault(log.origin.process_only, set()).add(
+            os.path.dirname(log.name)
+        )
     reader = _Reader(log, patterns, failures, ledger)
     for block in blocks(log, skipped):
         reader.block(block)

@@ -50,7 +50,7 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""
     effect: str = ""
 
-    def told(self) -> Mapping:
+    def as_mapping(self) -> Mapping:
         """As a pod has it."""
         how = {"operator": "Equal", "value": self.value} if self.value else {"operator": "Exists"}
         return {"key": self.key, **how, **({"effect": self.effect} if self.effect else {})}
@@ -233,7 +233,7 @@ def _pod(options: ManifestOptions, name: str, *, annotated: bool = True, **more:
     if options.selectors:
         spec["nodeSelector"] = dict(options.selectors)
     if options.tolerations:
-        spec["tolerations"] = [toleration.told() for toleration in options.tolerations]
+        spec["tolerations"] = [toleration.as_mapping() for toleration in options.tolerations]
     return spec
 
 

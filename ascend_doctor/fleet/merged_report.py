@@ -325,7 +325,7 @@ def _outliers(merged: Merged) -> Iterator[Finding]:
         numbers = list(by_node)
         values = [worst(by_node[number]) for number in numbers]
         for far in outliers(values, worse_above=worse_above):
-            node = merged.nodes[numbers[far.place]].name
+            node = merged.nodes[numbers[far.position]].name
             yield Finding(
                 check="fleet-outlier",
                 level=Level.WARNING,

@@ -18,9 +18,9 @@ _UNITS = {"_s": True, "_gbps": False, "_tflops": False}
 
 
 class Outlier(NamedTuple):
-    """``place`` is the index of the value; ``median`` is that of all."""
+    """``position`` is the index of the value; ``median`` is that of all."""
 
-    place: int
+    position: int
     value: float
     median: float
 

@@ -116,7 +116,7 @@ class RayDriver:
             )
             .remote()
         )
-        self._waiting[actor.place.remote()] = NodeCheck(node=node, group=group, actor=actor)
+        self._waiting[actor.locate.remote()] = NodeCheck(node=node, group=group, actor=actor)
 
     def _take(self, check: NodeCheck, ref: Any) -> None:
         try:

@@ -13,7 +13,7 @@ from ascend_doctor.machine.live import DOCTOR
 class OnNode:
     """One actor a node. Its interpreter and its variables are those that training would get."""
 
-    def place(self) -> tuple[str, int]:
+    def locate(self) -> tuple[str, int]:
         """Ray's id of the node that it stands on, once it stands, and a port that is free there."""
         import ray  # noqa: PLC0415 - an optional extra
 

@@ -38,7 +38,7 @@ class Relation:
         return refs(self.need.sources)
 
     @property
-    def wanted(self) -> str:
+    def range_text(self) -> str:
         return spoken(self.need.versions)
 
 

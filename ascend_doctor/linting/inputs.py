@@ -169,7 +169,7 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    launch_ = launch(texts, partial=command.open) if texts else Launch(given=False)
+    launch_ = launch(texts, partial=command.open) if texts else Launch(present=False)
     if not launch_.program and texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl")
     places: dict[str, Place] = {}

@@ -29,7 +29,7 @@ def script(content: str, file: str) -> Script | None:
             calls += _call(node, file)
         elif isinstance(node, ast.Assign):
             calls += _environment(node, file)
-    calls.sort(key=lambda spot: (spot.place.line, spot.place.column))
+    calls.sort(key=lambda spot: (spot.location.line, spot.location.column))
     return Script(source=file, imports=tuple(imports[:_MOST]), calls=tuple(calls[:_MOST]))
 
 
@@ -74,7 +74,7 @@ def _call(node: ast.Call, file: str) -> list[Spot]:
         if keyword.arg:
             spot = Place(file=file, line=keyword.value.lineno, column=keyword.value.col_offset + 1)
             shown = f"{keyword.arg}={_show_constant(keyword.value)}"
-            spots.append(Spot(name=name, argument=shown, place=spot))
+            spots.append(Spot(name=name, argument=shown, location=spot))
     return spots
 
 

@@ -27,14 +27,14 @@ from ascend_doctor.matrix.versions import (
 
 @dataclass(frozen=True, kw_only=True)
 class RowProblem:
-    """What is wrong, where: ``file``, and ``place`` in it (releases[2.7.1].requires[cann])."""
+    """What is wrong, where: ``file``, and ``key_path`` in it (releases[2.7.1].requires[cann])."""
 
     file: str
-    place: str
+    key_path: str
     what: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.place, self.what) if part)
+        return ": ".join(part for part in (self.file, self.key_path, self.what) if part)
 
 
 Found = Iterator[tuple[str, str]]
@@ -58,7 +58,7 @@ def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
 def _at(catalog: Catalog, kind: str, identity: str, faults: Found) -> Iterator[RowProblem]:
     paths = catalog.files(kind).get(identity, (Path(kind),))
     file = ", ".join(str(path) for path in paths)
-    return (RowProblem(file=file, place=key, what=what) for key, what in faults)
+    return (RowProblem(file=file, key_path=key, what=what) for key, what in faults)
 
 
 def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
@@ -91,7 +91,7 @@ def _try(step: Callable[[], object]) -> Iterator[RowProblem]:
     except DataError as error:
         file, _, what = str(error).partition(": ")
         what, _, path = what.partition(" - at `$")
-        yield RowProblem(file=file, place=path.strip("`."), what=what)
+        yield RowProblem(file=file, key_path=path.strip("`."), what=what)
 
 
 def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
@@ -109,7 +109,9 @@ def _duplicate_keys(path: Path) -> Iterator[RowProblem]:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             for key in sorted({key for key in keys if keys.count(key) > 1}):
                 line = f"line {node.start_mark.line + 1}"
-                yield RowProblem(file=str(path), place=line, what=f"the key {key} is there twice")
+                yield RowProblem(
+                    file=str(path), key_path=line, what=f"the key {key} is there twice"
+                )
             todo += [child for _, child in node.value]
         elif isinstance(node, yaml.SequenceNode):
             todo += node.value

@@ -53,7 +53,7 @@ def load(path: Path, shape: type[T]) -> T:
 
 def decode(data: bytes, path: Path, shape: type[T]) -> T:
     """The same for what was read of ``path`` already."""
-    cached = Kept.of("matrix", data)
+    cached = CacheEntry.of("matrix", data)
     value = cached.get()
     if value is not None:
         return convert(path, value, shape)
@@ -64,7 +64,7 @@ def decode(data: bytes, path: Path, shape: type[T]) -> T:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CacheEntry:
     """Content in the user's cache. ``name`` is a digest of all that decides it.
 
     What another user owns, or could have written, is not read: it would be obeyed.
@@ -74,18 +74,18 @@ class Kept:
     name: str
 
     @classmethod
-    def of(cls, kind: str, decisive: bytes) -> Kept:
+    def of(cls, kind: str, decisive: bytes) -> CacheEntry:
         """The place of what is made of these bytes."""
         return cls(kind, hashlib.blake2b(decisive, digest_size=16).hexdigest())
 
     @property
-    def place(self) -> Path:
+    def path(self) -> Path:
         """Raises DataError where there is no home."""
         return cache_folder() / self.kind / f"{self.name}.msgpack"
 
     def get(self) -> object | None:
         try:
-            data = read_mine(self.place)
+            data = read_mine(self.path)
             content: object = None if data is None else msgspec.msgpack.decode(data)
         except (DataError, ValueError, TypeError, msgspec.MsgspecError, RecursionError):
             return None
@@ -94,7 +94,7 @@ class Kept:
     def put(self, content: object) -> None:
         """Keep it whole or not at all; a cache that cannot be written is none."""
         with contextlib.suppress(OSError, TypeError, DataError, msgspec.MsgspecError):
-            write_mine(self.place, msgspec.msgpack.encode(content))
+            write_mine(self.path, msgspec.msgpack.encode(content))
 
 
 def convert(path: Path, read: object, shape: type[T]) -> T:

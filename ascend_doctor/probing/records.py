@@ -71,8 +71,8 @@ class Record:
         elif kind == "value":
             self._values[str(event["key"])] = event["value"]
         elif kind == "wrong":
-            texts = {key: str(event[key]) for key in ("what", "got", "wanted")}
-            self._wrong.append(Wrong(**texts))
+            what, got, expected = (str(event[key]) for key in ("what", "got", "wanted"))
+            self._wrong.append(Wrong(what=what, got=got, expected=expected))
         elif kind == "end":
             self._fields["ok"] = event["ok"] is True
             self._fields["seconds"] = float(event["seconds"])

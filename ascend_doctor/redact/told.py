@@ -52,13 +52,13 @@ def _addresses(facts: Snapshot) -> Iterator[str]:
     if facts.hccn is not None:
         yield from (facts.hccn.conf or {}).values()
         for device in facts.hccn.devices:
-            yield from _given((device.address, device.gateway, device.detect))
+            yield from _texts((device.address, device.gateway, device.detect))
     if facts.rank_table is not None:
         for rank in facts.rank_table.ranks:
-            yield from _given((rank.server, rank.address))
+            yield from _texts((rank.server, rank.address))
 
 
-def _given(texts: Iterable[str | None]) -> Iterator[str]:
+def _texts(texts: Iterable[str | None]) -> Iterator[str]:
     return (text for text in texts if text)
 
 

@@ -46,7 +46,7 @@ class Chart(NamedTuple):
     across: list[Tick]
     up: list[Tick]
     limit: Tick | None
-    said: str
+    caption: str
 
 
 def charts(facts: Snapshot, catalog: Catalog) -> Iterator[Chart]:
@@ -103,7 +103,7 @@ def _chart(
         across=[Tick(round(LEFT + apart * index, 1), _bytes(sizes[index])) for index in shown],
         up=[Tick(height(top * part / 4), f"{top * part / 4:g}") for part in range(5)],
         limit=Tick(height(limit), f"{limit:g}") if limit else None,
-        said=_describe_link(link, limit, run),
+        caption=_describe_link(link, limit, run),
     )
 
 

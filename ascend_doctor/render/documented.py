@@ -20,7 +20,7 @@ _TELLING = ("torch-npu", "mindspeed", "megatron-core")
 class DocumentedCell(NamedTuple):
     """What a row wants of a component; ``fits`` is None where either side is not known."""
 
-    wanted: str
+    range_text: str
     fits: bool | None
 
 

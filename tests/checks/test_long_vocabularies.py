@@ -119,7 +119,7 @@ def test_masks() -> None:
 )
 def test_values_that_are_wrong(probe: str) -> None:
     values = {"left": LEFT, "unable": "", "through": "plain"}
-    wrong = (Wrong(what="block 1", got="[0.0]", wanted="[1.0]"),)
+    wrong = (Wrong(what="block 1", got="[0.0]", expected="[1.0]"),)
     (finding,) = judged(probe, values, wrong=wrong)
     assert finding.level is Level.ERROR
     assert "block 1: [0.0]" in finding.observed

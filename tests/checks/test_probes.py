@@ -181,7 +181,7 @@ def test_all_well_says_how_much_was_compared() -> None:
 
 
 def test_a_wrong_value_names_ranks_and_values() -> None:
-    wrong = (Wrong(what="sum of 1 element of int64", got="11", wanted="10"),)
+    wrong = (Wrong(what="sum of 1 element of int64", got="11", expected="10"),)
     finding = only(allreduce(rank(0, ok=True), rank(1, ok=True, wrong=wrong), exit_code=0))
     assert finding.level is Level.ERROR
     assert finding.ranks == (1,)

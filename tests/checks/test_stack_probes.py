@@ -21,8 +21,8 @@ PROBES = (
     "port",
 )
 MINE = [one.id for one in all_checks() if one.probe in PROBES]
-PLAN = Wrong(what="a plan of 1 steps with 1 of warm-up", got="True", wanted="False")
-COPIES = Wrong(what="copies on all ranks under TP2 PP1", got="6", wanted="12")
+PLAN = Wrong(what="a plan of 1 steps with 1 of warm-up", got="True", expected="False")
+COPIES = Wrong(what="copies on all ranks under TP2 PP1", got="6", expected="12")
 LAYOUT = {"first": 6, "all": 12, "samples": 6}
 PEFT = {
     "megatron": "0.15.3",

@@ -250,7 +250,7 @@ def test_groups_that_are_right_say_what_they_cost() -> None:
 
 
 def test_groups_that_are_wrong() -> None:
-    wrong = (Wrong(what="members of the ep group of rank 1, TP2", got="[0, 1]", wanted="[1]"),)
+    wrong = (Wrong(what="members of the ep group of rank 1, TP2", got="[0, 1]", expected="[1]"),)
     (finding,) = judged("parallel-groups", {}, wrong=wrong)
     assert finding.level is Level.ERROR
     assert finding.observed == "rank 0: members of the ep group of rank 1, TP2: [0, 1]"

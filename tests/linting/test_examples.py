@@ -72,7 +72,7 @@ def test_no_error_on_what_maintainers_ship(
     started = 0
     for path in paths:
         told = subjects(path, git(place, "show", f"HEAD:{path}"), CATALOG)
-        started += sum(one.launch is not None and one.launch.given for one in told)
+        started += sum(one.launch is not None and one.launch.present for one in told)
         found += unique(
             tuple(one for each in told for one in findings(each, base, CATALOG, checks))
         )

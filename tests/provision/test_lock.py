@@ -248,14 +248,14 @@ def test_a_moving_ref_keeps_the_commit_of_the_row_and_a_tag_must_agree() -> None
 
 def drift(checkout: LockedCheckout, *wheels: LockedWheel) -> tuple[Finding, ...]:
     lock = StackLock(
-        source="a.lock", given=True, stack="/s", checkouts=(checkout,), wheels=tuple(wheels)
+        source="a.lock", present=True, stack="/s", checkouts=(checkout,), wheels=tuple(wheels)
     )
     case = Case(facts=Snapshot(stack_lock=lock), catalog=Catalog())
     return judge(case, [one for one in all_checks() if one.id == "stack-lock"])
 
 
 RIGHT = LockedCheckout(
-    name="m", path="/s/m", ref="r", commit=COMMIT, exists=True, found=COMMIT, dirty=False
+    name="m", path="/s/m", ref="r", commit=COMMIT, exists=True, head=COMMIT, dirty=False
 )
 
 
@@ -263,15 +263,15 @@ RIGHT = LockedCheckout(
     ("change", "level", "told"),
     [
         ({}, Level.OK, "is what its lock says"),
-        ({"found": OTHER}, Level.ERROR, "at another commit"),
+        ({"head": OTHER}, Level.ERROR, "at another commit"),
         ({"dirty": True}, Level.ERROR, "has local changes"),
         ({"dirty": None}, Level.UNKNOWN, "could not be told"),
-        ({"found": None}, Level.UNKNOWN, "could not be told"),
+        ({"head": None}, Level.UNKNOWN, "could not be told"),
         ({"exists": False}, Level.ERROR, "is missing"),
     ],
 )
 def test_drift_of_checkouts(change: dict[str, object], level: Level, told: str) -> None:
-    there = LockedWheel(name="a", version="1", sha256="c" * 64, found="1")
+    there = LockedWheel(name="a", version="1", sha256="c" * 64, installed="1")
     found = drift(msgspec.structs.replace(RIGHT, **change), there)
     assert max(one.level for one in found) is level
     assert told in found[0].title
@@ -289,21 +289,23 @@ def test_drift_of_checkouts(change: dict[str, object], level: Level, told: str) 
     ],
 )
 def test_drift_of_wheels(version: str, digest: str | None, level: Level) -> None:
-    wheel = LockedWheel(name="a", version="1", sha256="c" * 64, found=version, found_sha256=digest)
+    wheel = LockedWheel(
+        name="a", version="1", sha256="c" * 64, installed=version, found_sha256=digest
+    )
     assert max(one.level for one in drift(RIGHT, wheel)) is level
 
 
 def test_another_build_of_the_same_source_is_no_drift() -> None:
     wheel = LockedWheel(
-        name="a", version="1", sha256="c" * 64, built=True, found="1", found_sha256="d" * 64
+        name="a", version="1", sha256="c" * 64, built=True, installed="1", found_sha256="d" * 64
     )
     assert [one.level for one in drift(RIGHT, wheel)] == [Level.OK]
-    changed = msgspec.structs.replace(wheel, found="2")
+    changed = msgspec.structs.replace(wheel, installed="2")
     assert max(one.level for one in drift(RIGHT, changed)) is Level.ERROR
 
 
 def test_a_lock_whose_stack_is_elsewhere_is_could_not_tell() -> None:
-    nothing = msgspec.structs.replace(RIGHT, exists=False, found=None)
+    nothing = msgspec.structs.replace(RIGHT, exists=False, head=None)
     wheel = LockedWheel(name="a", version="1", sha256="c" * 64)
     assert [one.level for one in drift(nothing, wheel)] == [Level.UNKNOWN]
 

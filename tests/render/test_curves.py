@@ -64,7 +64,7 @@ def test_the_figure_of_the_links_that_are_used(
     (chart,) = drawn({"all-reduce": rates(1, 2)}, chip=chip, ranks=ranks, nodes=nodes)
     assert chart.limit is not None
     assert chart.limit.label == limit
-    assert link in chart.said
+    assert link in chart.caption
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_the_figure_of_the_links_that_are_used(
 def test_no_figure_is_made_up(chip: str, more: dict[str, Any]) -> None:
     (chart,) = drawn({"all-reduce": rates(1, 2)}, chip=chip, **more)
     assert chart.limit is None
-    assert "No figure is documented" in chart.said
+    assert "No figure is documented" in chart.caption
 
 
 def test_a_simulated_run_says_nothing_about_links() -> None:
     (chart,) = drawn({"all-reduce": rates(1, 2)}, simulated=True)
     assert chart.simulated
-    assert "simulated" in chart.said
+    assert "simulated" in chart.caption
 
 
 def test_one_size_is_no_curve() -> None:

@@ -24,7 +24,7 @@ def shown(facts: Snapshot) -> Documented:
 def test_the_row_with_the_fewest_differences_stands_first() -> None:
     found = shown(healthy())
     fits = [
-        [line.cells[at].fits for line in found.lines if line.cells[at].wanted]
+        [line.cells[at].fits for line in found.lines if line.cells[at].range_text]
         for at in range(len(found.stacks))
     ]
     assert [one.count(False) for one in fits] == sorted(one.count(False) for one in fits)

@@ -39,17 +39,17 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
     adaptors, megatrons = (_imports(script.imports, names) for names in (_ADAPTOR, _MEGATRON))
     if not adaptors:
         return
-    first = adaptors[0].place.line
-    early = [megatron for megatron in megatrons if megatron.place.line < first]
+    first = adaptors[0].location.line
+    early = [megatron for megatron in megatrons if megatron.location.line < first]
     if early:
         yield error(
             f"{early[0].name} is imported before {adaptors[0].name}",
-            observed=f"line {early[0].place.line} before line {first}",
+            observed=f"line {early[0].location.line} before line {first}",
             required=f"import {adaptors[0].name} above it",
             because="What megatron.core decides at its import cannot be patched afterwards.",
             remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
             refs=("Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py",),
-            location=early[0].place,
+            location=early[0].location,
         )
 
 
@@ -70,7 +70,7 @@ def entry_set_device(case: Case) -> Iterator[Finding]:
                 required='int(os.environ["LOCAL_RANK"]), or one visible device for each rank',
                 because="With several ranks HCCL fails to initialise, or hangs.",
                 refs=("Ascend/pytorch@master:torch_npu/npu/__init__.py",),
-                location=call.place,
+                location=call.location,
             )
 
 
@@ -96,7 +96,7 @@ def entry_optimizer_config(case: Case) -> Iterator[Finding]:
                 required=f"megatron-core {allowed}",
                 because="The call raises TypeError.",
                 refs=("NVIDIA/Megatron-LM@core_v0.12.1 to core_v0.19.0:megatron/core/optimizer",),
-                location=spot.place,
+                location=spot.location,
             )
 
 
@@ -131,5 +131,5 @@ def entry_gloo_bound_device(case: Case) -> Iterator[Finding]:
             observed="init_process_group(device_id=...), new_group(backend='gloo')",
             required="init_process_group without device_id for hccl",
             refs=("Ascend/pytorch@v2.7.1-7.3.0:torch_npu/distributed/distributed_c10d.py:429",),
-            location=bound[0].place,
+            location=bound[0].location,
         )

@@ -21,7 +21,7 @@ _OFF = {"false", "0", "none", "no", "null"}
 def options(case: Case) -> dict[str, str]:
     """The options of the launch. Raises NotApplicable where there is none."""
     launch = case.need(Launch)
-    if not launch.given:
+    if not launch.present:
         raise NotApplicable("no launch command was given; put it behind --")
     return launch.options
 
@@ -123,7 +123,7 @@ def launch_resolved(case: Case) -> Iterator[Finding]:
     options(case)
     spots = case.need(Launch).unresolved
     if spots:
-        shown = [f"{_of(spot)} (line {spot.place.line})" for spot in spots[:_SHOWN_SPOTS]]
+        shown = [f"{_of(spot)} (line {spot.location.line})" for spot in spots[:_SHOWN_SPOTS]]
         left = len(spots) - len(shown)
         yield unknown(
             "The launch takes values from elsewhere",
@@ -132,7 +132,7 @@ def launch_resolved(case: Case) -> Iterator[Finding]:
                 summary="Give them defaults in the script, such as ${TP:-8}, or accept with "
                 "--allow-unresolved that they are not judged"
             ),
-            location=spots[0].place,
+            location=spots[0].location,
         )
 
 

@@ -166,7 +166,9 @@ def _accusation(
     guilty = tuple(names[node] for node in accused.guilty)
     who = " and ".join(guilty)
     lines = [
-        _told(row, names) for row in rows if row.pair in accused.pairs and row.outcome != "untold"
+        _describe(row, names)
+        for row in rows
+        if row.pair in accused.pairs and row.outcome != "untold"
     ]
     node = len(guilty) == 1
     return error(
@@ -181,7 +183,7 @@ def _accusation(
     )
 
 
-def _told(row: PairRow, names: Sequence[str]) -> str:
+def _describe(row: PairRow, names: Sequence[str]) -> str:
     return f"{names[row.pair[0]]} with {names[row.pair[1]]}: {_figures(row)}"
 
 
@@ -222,7 +224,7 @@ def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[
             f"{PROBE}: {quantity(len(some), 'pair')} did badly, and whose fault that is cannot be "
             "told",
             observed="\n".join(
-                _told(row, names) for row in table.pairs if row.pair in judged.doubts
+                _describe(row, names) for row in table.pairs if row.pair in judged.doubts
             ),
             because="No pair does well, so that there is nobody to compare with."
             if alone

@@ -139,7 +139,7 @@ def _blamed(run: ProbeRun, cause: Blame) -> Finding:
     }[cause.kind]
     return error(
         f"{run.probe}: {verb}",
-        observed=_found(run, guilty, cause.text if cause.kind in {"exception", "lost"} else ""),
+        observed=_describe(run, guilty, cause.text if cause.kind in {"exception", "lost"} else ""),
         required="every rank ends with a result",
         because=_BECAUSE.get(cause.text, ""),
         remedy=_again(run),
@@ -177,7 +177,7 @@ def _hang(run: ProbeRun, cause: Blame, guilty: list[ProbeResult]) -> Finding:
         )
     return error(
         f"{run.probe}: {who} {'hang' if len(cause.ranks) > 1 else 'hangs'} in stage {cause.stage}",
-        observed=_found(run, guilty, _places(run)),
+        observed=_describe(run, guilty, _places(run)),
         required=f"an end within {run.deadline:.0f} s",
         because="The other ranks wait for it in a collective; a time-out there names only them."
         if cause.ranks
@@ -213,7 +213,7 @@ def _wrong(run: ProbeRun, wrong: list[ProbeResult]) -> Finding:
     return error(
         f"{run.probe}: wrong values on {ranks_text(ranks)}",
         observed=f"rank {ranks[0]}: {first.what}: {first.got}",
-        required=first.wanted,
+        required=first.expected,
         because="Training runs on with wrong numbers, and nothing says so.",
         remedy=_again(run),
         ranks=ranks,
@@ -236,7 +236,7 @@ def _places(run: ProbeRun) -> str:
     return "; ".join(texts)
 
 
-def _found(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
+def _describe(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
     """The statement, how long the rank was mute, and its last lines."""
     parts = [text] if text else []
     for probe_result in guilty[:1]:

@@ -118,7 +118,7 @@ def torch_python(case: Case) -> Iterator[Finding]:
         yield (note if allowed else warning)(
             f"Python {have} is not in the table of torch_npu {torch_npu.version}",
             observed=f"Python {have}; the table has "
-            + "; ".join(relation.wanted for relation in unfit),
+            + "; ".join(relation.range_text for relation in unfit),
             because=" ".join(relation.need.because for relation in unfit),
             refs=tuple(ref for relation in unfit for ref in relation.refs),
         )

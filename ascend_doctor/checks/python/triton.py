@@ -98,9 +98,10 @@ def triton_cann(case: Case) -> Iterator[Finding]:
     for relation in relations:
         if relation.fit in ("doubt", "bad"):
             yield warning(
-                f"triton-ascend {triton.version} is for CANN {relation.wanted}, in use is {cann}",
+                f"triton-ascend {triton.version} is for CANN {relation.range_text}, "
+                f"in use is {cann}",
                 observed=f"CANN {cann}",
-                required=f"CANN {relation.wanted}",
+                required=f"CANN {relation.range_text}",
                 because=relation.need.because
                 or "Kernels are compiled by CANN; another release may refuse them.",
                 refs=relation.refs,
@@ -140,9 +141,9 @@ def triton_machine(case: Case) -> Iterator[Finding]:
         if relation.fit != "fits":
             yield warning(
                 f"triton-ascend {triton.version} is made for {relation.need.component} "
-                f"{relation.wanted}, here is {relation.have}",
+                f"{relation.range_text}, here is {relation.have}",
                 observed=f"{relation.need.component} {relation.have}",
-                required=f"{relation.need.component} {relation.wanted}",
+                required=f"{relation.need.component} {relation.range_text}",
                 because=relation.need.because,
                 refs=relation.refs,
             )

@@ -51,12 +51,14 @@ def framework_stack(case: Case) -> Iterator[Finding]:
         if other:
             yield warning(
                 f"{name} {distribution.version} is documented with other versions: "
-                + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
+                + ", ".join(
+                    f"{relation.need.component} {relation.range_text}" for relation in other
+                ),
                 observed=", ".join(
                     f"{relation.need.component} {relation.have}" for relation in other
                 ),
                 required=", ".join(
-                    f"{relation.need.component} {relation.wanted}" for relation in other
+                    f"{relation.need.component} {relation.range_text}" for relation in other
                 ),
                 because="This set is not the one of its documents; that it works is not reported.",
                 remedy=Remedy(

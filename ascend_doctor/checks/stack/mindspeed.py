@@ -134,14 +134,15 @@ def python_megatron(case: Case) -> Iterator[Finding]:
         if relation.fit == "bad":
             fails = is_in_range(version, ">=0.18.0.dev0")
             yield (error if fails else warning)(
-                f"Megatron-core {version} needs Python {relation.wanted}, this is {relation.have}",
+                f"Megatron-core {version} needs Python {relation.range_text}, "
+                f"this is {relation.have}",
                 observed=f"Python {relation.have}",
-                required=f"Python {relation.wanted}",
+                required=f"Python {relation.range_text}",
                 because="megatron.training imports typing.override, which this Python lacks."
                 if fails
                 else "The release declares it; whether a checkout runs all the same is not "
                 "documented.",
-                remedy=Remedy(summary=f"Make the environment with Python {relation.wanted}"),
+                remedy=Remedy(summary=f"Make the environment with Python {relation.range_text}"),
                 refs=relation.refs,
             )
 
@@ -158,7 +159,7 @@ def numpy_bound(case: Case) -> Iterator[Finding]:
             yield warning(
                 f"numpy {relation.have} is newer than MindSpeed allows",
                 observed=f"numpy {relation.have}",
-                required=f"numpy {relation.wanted}",
+                required=f"numpy {relation.range_text}",
                 because=relation.need.because,
                 remedy=Remedy(
                     summary="Install one that it takes",
@@ -184,7 +185,7 @@ def mindspeed_stack(case: Case) -> Iterator[Finding]:
     if other:
         yield note(
             f"MindSpeed {row.version} is documented with other versions: "
-            + ", ".join(f"{relation.need.component} {relation.wanted}" for relation in other),
+            + ", ".join(f"{relation.need.component} {relation.range_text}" for relation in other),
             observed=", ".join(f"{relation.need.component} {relation.have}" for relation in other),
             because="Other sets are in use as well; this one has fewer reports behind it.",
             refs=matrix_fit.refs(row.sources),

@@ -73,15 +73,15 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
         if relation.fit == "near":
             yield note(
                 f"CANN {cann} is of the line that torch_npu {torch_npu.version} is published for",
-                observed=f"CANN {cann}; published for {relation.wanted}",
+                observed=f"CANN {cann}; published for {relation.range_text}",
                 refs=relation.refs,
             )
         elif relation.fit != "fits":
             yield warning(
-                f"torch_npu {torch_npu.version} is published for CANN {relation.wanted}, "
+                f"torch_npu {torch_npu.version} is published for CANN {relation.range_text}, "
                 f"in use is {cann}",
                 observed=f"CANN {cann}",
-                required=f"CANN {relation.wanted}",
+                required=f"CANN {relation.range_text}",
                 because=relation.need.because
                 if relation.allowed
                 else f"No table names this pair. {relation.need.because}",
@@ -165,7 +165,7 @@ def cann_hdk(case: Case) -> Iterator[Finding]:
             f"The driver {driver} is {'too old for' if bad else 'named by no table beside'} "
             f"CANN {cann}",
             observed=f"driver {driver}",
-            required=f"driver {relation.wanted}"
+            required=f"driver {relation.range_text}"
             + (f" (also {matrix_fit.spoken(relation.need.also)})" if relation.need.also else ""),
             because=relation.need.because,
             remedy=Remedy(
@@ -213,9 +213,9 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
         if relation.fit in ("doubt", "bad"):
             yield warning(
                 f"vllm-ascend {vllm.version} is documented with {relation.need.component} "
-                f"{relation.wanted}, here is {relation.have}",
+                f"{relation.range_text}, here is {relation.have}",
                 observed=f"{relation.need.component} {relation.have}",
-                required=f"{relation.need.component} {relation.wanted}",
+                required=f"{relation.need.component} {relation.range_text}",
                 because=relation.need.because,
                 refs=relation.refs,
             )

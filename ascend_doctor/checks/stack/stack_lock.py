@@ -26,10 +26,10 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     does for what setup installs.
     """
     lock = case.need(StackLock)
-    if not lock.given:
+    if not lock.present:
         raise NotApplicable("no lock was given; --lock FILE")
     if not any(checkout.exists for checkout in lock.checkouts) and not any(
-        wheel.found for wheel in lock.wheels
+        wheel.installed for wheel in lock.wheels
     ):
         raise Unknown(f"the stack of {lock.source} is not on this machine (looked in {lock.stack})")
     drifted = False
@@ -79,12 +79,12 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
     if not checkout.exists:
         yield error(f"The checkout of {checkout.name} is missing", required=required, remedy=repair)
         return
-    if checkout.found is None:
+    if checkout.head is None:
         yield unknown(f"The commit of {checkout.name} could not be told", observed=checkout.path)
-    elif checkout.found != checkout.commit:
+    elif checkout.head != checkout.commit:
         yield error(
             f"{checkout.name} is at another commit than the lock's",
-            observed=checkout.found,
+            observed=checkout.head,
             required=required,
             because="Other nodes with the same lock run other code.",
             remedy=repair,
@@ -101,7 +101,7 @@ def _checkout(checkout: LockedCheckout, repair: Remedy) -> Iterator[Finding]:
                 commands=(f"git -C {where} diff", f"git -C {where} stash"),
             ),
         )
-    elif checkout.found is not None and checkout.dirty is None:
+    elif checkout.head is not None and checkout.dirty is None:
         yield unknown(
             f"Whether {checkout.name} has local changes could not be told", observed=checkout.path
         )
@@ -113,12 +113,12 @@ def _is_same(wheel: LockedWheel) -> bool:
 
 def _is_version(wheel: LockedWheel) -> bool:
     try:
-        return parse("pep440", wheel.found) == parse("pep440", wheel.version)
+        return parse("pep440", wheel.installed) == parse("pep440", wheel.version)
     except VersionError:
-        return wheel.found == wheel.version
+        return wheel.installed == wheel.version
 
 
 def _describe_wheel(wheel: LockedWheel) -> str:
-    if not wheel.found:
+    if not wheel.installed:
         return f"{wheel.name} is missing"
-    return f"{wheel.name} {wheel.found}{' from another file' if _is_version(wheel) else ''}"
+    return f"{wheel.name} {wheel.installed}{' from another file' if _is_version(wheel) else ''}"

@@ -58,8 +58,8 @@ def forward(
         if sink is not None:
             total = total + (sink.float().view(-1, 1, 1) - top).exp()
         weights = weights / total.masked_fill(total == 0, 1)
-        if piece.kept is not None:
-            weights = weights * piece.kept / problem.keep_prob
+        if piece.survivors is not None:
+            weights = weights * piece.survivors / problem.keep_prob
         outputs.append(weights @ piece.v)
         maxima.append(top)
         sums.append(total)
@@ -125,7 +125,7 @@ def backward(
     grads: list[list[Tensor]] = [[], [], [], [], []]
     for piece, top, total, (gradient, output) in zip(pieces, tops, totals, pairs, strict=True):
         weights = (_scores(problem, piece) - top).exp() / total.masked_fill(total == 0, 1)
-        share = 1.0 if piece.kept is None else piece.kept / problem.keep_prob
+        share = 1.0 if piece.survivors is None else piece.survivors / problem.keep_prob
         delta = (gradient * output).sum(-1, keepdim=True)
         d_scores = weights * ((gradient @ piece.v.transpose(-1, -2)) * share - delta)
         grads[0].append(d_scores @ piece.k * problem.scale)

@@ -43,7 +43,7 @@ class AttentionProblem:
 class AttentionPiece:
     """One sequence, or a whole batch: q (...,N,Sq,D), k and v (...,N,Sk,D).
 
-    ``masked`` scores take no part, ``kept`` weights survive the dropout.
+    ``masked`` scores take no part, ``survivors`` are the weights that survive the dropout.
     """
 
     q: Tensor
@@ -51,7 +51,7 @@ class AttentionPiece:
     v: Tensor
     pse: Tensor | None
     masked: Tensor | None
-    kept: Tensor | None
+    survivors: Tensor | None
 
 
 def heads_first(x: Tensor, layout: str, heads: int) -> Tensor:

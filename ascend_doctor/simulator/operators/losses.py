@@ -120,5 +120,5 @@ def renorm_backward(dy: Tensor, x: Tensor, p: float, dim: int, maxnorm: float) -
 
 
 @implements("npu::one_")
-def one_(x: Tensor) -> Tensor:
+def fill_with_ones(x: Tensor) -> Tensor:
     return x.fill_(1)
