@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -72,12 +73,7 @@ def command(
         ]
         interrupted = True
     if not ledger.size:
-        reasons = [
-            f"{skipped_log.name}: {skipped_log.reason}"
-            for skipped_log in skipped
-            if skipped_log.name in set(logs)
-        ]
-        raise DataError(reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read")
+        raise DataError(_why_nothing(logs, skipped))
     diagnosis = conclude(
         ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on
     )
@@ -100,6 +96,12 @@ def command(
     )
     output.show_hidden(hidden)
     return EXIT_INTERRUPTED if interrupted else diagnosis.exit_code
+
+
+def _why_nothing(logs: Sequence[str], skipped: Sequence[Skipped]) -> str:
+    """Why no log could be read, by the first of those that were named."""
+    reasons = [f"{log.name}: {log.reason}" for log in skipped if log.name in set(logs)]
+    return reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read"
 
 
 def _now(diagnosis: Diagnosis, overlays: tuple[str, ...], *, redact: bool) -> tuple[Finding, ...]:

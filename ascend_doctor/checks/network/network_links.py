@@ -66,23 +66,7 @@ def hccn_link(case: Case) -> Iterator[Finding]:
             devices=down,
         )
     for hccn_device in devices:
-        ports = [
-            f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"
-        ]
-        if ports and len(ports) < len(hccn_device.ports):
-            yield note(
-                f"Some ports of device {hccn_device.device} are not up",
-                observed=f"die/port: {', '.join(ports)}",
-                because="Ports that your server does not wire are never up.",
-                refs=(_SOURCE,),
-            )
-        if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
-            yield note(
-                f"The link of device {hccn_device.device} was down before",
-                observed=f"it came up {hccn_device.link_ups or 'several'} times since the start",
-                because="A link that goes down again and again has a bad cable or module.",
-                refs=(_SOURCE,),
-            )
+        yield from _histories(hccn_device)
     for device, state in states.items():
         if state not in {None, "UP", "DOWN"}:
             yield unknown(
@@ -93,6 +77,25 @@ def hccn_link(case: Case) -> Iterator[Finding]:
     yield from untold(
         case, "the link", "-link", lambda hccn_device: states[hccn_device.device] is not None
     )
+
+
+def _histories(hccn_device: HccnDevice) -> Iterator[Finding]:
+    """Ports that are not up beside others that are, and links that came up again."""
+    ports = [f"{p.udie}/{p.port} {p.link}" for p in hccn_device.ports if p.link and p.link != "UP"]
+    if ports and len(ports) < len(hccn_device.ports):
+        yield note(
+            f"Some ports of device {hccn_device.device} are not up",
+            observed=f"die/port: {', '.join(ports)}",
+            because="Ports that your server does not wire are never up.",
+            refs=(_SOURCE,),
+        )
+    if hccn_device.link == "UP" and "DOWN" in hccn_device.link_changes:
+        yield note(
+            f"The link of device {hccn_device.device} was down before",
+            observed=f"it came up {hccn_device.link_ups or 'several'} times since the start",
+            because="A link that goes down again and again has a bad cable or module.",
+            refs=(_SOURCE,),
+        )
 
 
 def _state(device: HccnDevice) -> str | None:

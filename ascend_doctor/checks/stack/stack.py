@@ -70,24 +70,28 @@ def torch_npu_cann(case: Case) -> Iterator[Finding]:
             because=f"{row.note} {_neighbours(case, torch_npu.version)}",
         )
     for relation in relations:
-        if relation.fit == "near":
-            yield note(
-                f"CANN {cann} is of the line that torch_npu {torch_npu.version} is published for",
-                observed=f"CANN {cann}; published for {relation.range_text}",
-                refs=relation.refs,
-            )
-        elif relation.fit != "fits":
-            yield warning(
-                f"torch_npu {torch_npu.version} is published for CANN {relation.range_text}, "
-                f"in use is {cann}",
-                observed=f"CANN {cann}",
-                required=f"CANN {relation.range_text}",
-                because=relation.need.because
-                if relation.allowed
-                else f"No table names this pair. {relation.need.because}",
-                remedy=_pair(case, row, cann),
-                refs=relation.refs,
-            )
+        yield from _fit(case, row, relation, cann)
+
+
+def _fit(case: Case, row: Release, relation: matrix_fit.Relation, cann: str) -> Iterator[Finding]:
+    version = distribution(case, "torch-npu").version
+    if relation.fit == "near":
+        yield note(
+            f"CANN {cann} is of the line that torch_npu {version} is published for",
+            observed=f"CANN {cann}; published for {relation.range_text}",
+            refs=relation.refs,
+        )
+    elif relation.fit != "fits":
+        yield warning(
+            f"torch_npu {version} is published for CANN {relation.range_text}, in use is {cann}",
+            observed=f"CANN {cann}",
+            required=f"CANN {relation.range_text}",
+            because=relation.need.because
+            if relation.allowed
+            else f"No table names this pair. {relation.need.because}",
+            remedy=_pair(case, row, cann),
+            refs=relation.refs,
+        )
 
 
 def _cann_of(row: Release) -> str:

@@ -197,6 +197,57 @@ def put(file: str | None, text: str) -> None:
         write_whole(file, text)
 
 
+# In the reverse of the order in which the help lists them.
+_OPTIONS = (
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="What is expected here, and findings to live with."
+        f"  [default: {FILE} here, where there is one]",
+    ),
+    click.option(
+        "--issue",
+        is_flag=True,
+        help="Make Markdown a paste for a bug report, folded and short.",
+    ),
+    click.option("--silent", is_flag=True, help="Print nothing where all is well."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),
+    click.option("-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."),
+    redact_option,
+    show_redacted_option,
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        show_default=True,
+        help="NO_COLOR and FORCE_COLOR are honoured.",
+    ),
+    click.option(
+        "--fail-on",
+        type=click.Choice(["error", "unknown", "warning"]),
+        default="error",
+        show_default=True,
+        help="Lowest level that gives exit 1.",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        help="File of a format, - for standard output. Its ending says which format, else "
+        "their order.",
+    ),
+    click.option(
+        "--format",
+        "formats",
+        multiple=True,
+        type=click.Choice(FORMATS),
+        help="Format of the report; repeatable.  [default: text]",
+    ),
+)
+
+
 def output_options(command: F) -> F:
     """Add the shared options; the command receives them as one ``output: Output``."""
 
@@ -235,56 +286,7 @@ def output_options(command: F) -> F:
         )
         return command(output=output, **others)
 
-    for option in (
-        click.option(
-            "--config",
-            metavar="FILE",
-            help="What is expected here, and findings to live with."
-            f"  [default: {FILE} here, where there is one]",
-        ),
-        click.option(
-            "--issue",
-            is_flag=True,
-            help="Make Markdown a paste for a bug report, folded and short.",
-        ),
-        click.option("--silent", is_flag=True, help="Print nothing where all is well."),
-        click.option("-q", "--quiet", is_flag=True, help="No progress on standard error."),
-        click.option(
-            "-v", "--verbose", is_flag=True, help="Show what is well and what was skipped."
-        ),
-        redact_option,
-        show_redacted_option,
-        click.option(
-            "--color",
-            type=click.Choice(["auto", "always", "never"]),
-            default="auto",
-            show_default=True,
-            help="NO_COLOR and FORCE_COLOR are honoured.",
-        ),
-        click.option(
-            "--fail-on",
-            type=click.Choice(["error", "unknown", "warning"]),
-            default="error",
-            show_default=True,
-            help="Lowest level that gives exit 1.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            "files",
-            multiple=True,
-            metavar="FILE",
-            help="File of a format, - for standard output. Its ending says which format, else "
-            "their order.",
-        ),
-        click.option(
-            "--format",
-            "formats",
-            multiple=True,
-            type=click.Choice(FORMATS),
-            help="Format of the report; repeatable.  [default: text]",
-        ),
-    ):
+    for option in _OPTIONS:
         option(gather)
     return gather  # type: ignore[return-value]
 
