@@ -51,12 +51,14 @@ class Against:
 
     def trace(self, steps: int) -> Any:
         """The losses and gradient norms of so many steps."""
-        return reference.train(reference.Model(self.kind), self.share.texts, steps, self.recipe)
+        return reference.train(
+            reference.ReferenceModel(self.kind), self.share.texts, steps, self.recipe
+        )
 
     def state(self, steps: int) -> dict[str, Any]:
         """Weights and moments after so many steps."""
         if steps not in self._states:
-            model = reference.Model(self.kind)
+            model = reference.ReferenceModel(self.kind)
             moments = reference.fresh(model)
             reference.train(model, self.share.texts, steps, self.recipe, moments)
             self._states[steps] = {"weights": model.weights, **moments._asdict()}
@@ -70,7 +72,7 @@ class Against:
 
         ``alike``: by how much the first one that is off differs from that of each mistake.
         """
-        whole = reference.Model(self.kind)
+        whole = reference.ReferenceModel(self.kind)
         text = self.share.mine[0]
         whole.loss([text])
         # Experts get their tokens in an order of their own.
@@ -106,7 +108,7 @@ class Against:
     def _alike(self, name: str, value: Any, text: Any) -> dict[str, float]:
         outputs_off = {}
         for fault in reference.FORWARD_FAULTS:
-            model = reference.Model(self.kind, fault)
+            model = reference.ReferenceModel(self.kind, fault)
             model.loss([text])
             outputs_off[fault] = distance(value, model.seen[name])
         return outputs_off
@@ -122,12 +124,12 @@ class Against:
             return {}
         if off[0]:
             return {
-                fault: [float(reference.Model(self.kind, fault).loss(self.share.texts))]
+                fault: [float(reference.ReferenceModel(self.kind, fault).loss(self.share.texts))]
                 for fault in reference.FORWARD_FAULTS
             }
         return {
             fault: reference.train(
-                reference.Model(self.kind),
+                reference.ReferenceModel(self.kind),
                 self.share.texts,
                 len(losses),
                 self.recipe._replace(**change),
@@ -163,13 +165,13 @@ class Against:
         return errors
 
     def _whole(self, texts: list[Any]) -> dict[str, Any]:
-        return dict(reference.Model(self.kind).gradients(texts)[1])
+        return dict(reference.ReferenceModel(self.kind).gradients(texts)[1])
 
     def _halves(self, errors: dict[str, Any], parts: list[Any], name_of: Any, config: Any) -> None:
         """The two uses of a tied weight, each by itself."""
         if not self.kind.tied:
             return
-        model = reference.Model(self.kind)
+        model = reference.ReferenceModel(self.kind)
         embedding = "embedding.word_embeddings.weight"
         model.use = "embedding" if parallel_state.is_pipeline_first_stage() else "output"
         halves = {**self._whole(self.share.texts), embedding: None}

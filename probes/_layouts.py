@@ -30,7 +30,7 @@ MOST_LAYOUTS = 6
 MOST_EXPERT_RANKS = 8
 
 
-class Layout(NamedTuple):
+class ProbeLayout(NamedTuple):
     """Parallel sizes. ``etp`` None leaves the expert tensor parallel size to Megatron: TP."""
 
     tp: int = 1
@@ -68,22 +68,22 @@ class Layout(NamedTuple):
         return {"tp": self.tp, "cp": self.cp, "dp": rest, "pp": self.pp}
 
 
-def layouts(world_size: int) -> tuple[Layout, ...]:
+def layouts(world_size: int) -> tuple[ProbeLayout, ...]:
     """The layouts to try with this many ranks: what people train with, as far as it fits."""
     experts = min(max(world_size // 2, 1), MOST_EXPERT_RANKS)
     candidates = (
-        Layout(tp=2),
-        Layout(tp=2, pp=2),
-        Layout(tp=2, ep=experts),
-        Layout(tp=2, ep=experts, etp=1),
-        Layout(tp=2, pp=2, ep=2, etp=1),
-        Layout(tp=8),
-        Layout(pp=2),
-        Layout(ep=2),
-        Layout(cp=2),
-        Layout(tp=world_size),
+        ProbeLayout(tp=2),
+        ProbeLayout(tp=2, pp=2),
+        ProbeLayout(tp=2, ep=experts),
+        ProbeLayout(tp=2, ep=experts, etp=1),
+        ProbeLayout(tp=2, pp=2, ep=2, etp=1),
+        ProbeLayout(tp=8),
+        ProbeLayout(pp=2),
+        ProbeLayout(ep=2),
+        ProbeLayout(cp=2),
+        ProbeLayout(tp=world_size),
     )
-    fitting: list[Layout] = []
+    fitting: list[ProbeLayout] = []
     for candidate in candidates:
         # Where one of two says 1 and the other nothing, they are the same layout without experts.
         plain = candidate._replace(etp=None) if candidate.ep == 1 else candidate
@@ -92,15 +92,15 @@ def layouts(world_size: int) -> tuple[Layout, ...]:
     return tuple(fitting[:MOST_LAYOUTS])
 
 
-def asked_for(sizes: Mapping[str, int], world_size: int) -> Layout:
+def asked_for(sizes: Mapping[str, int], world_size: int) -> ProbeLayout:
     """The layout of these sizes. Raises ValueError where it does not fit the ranks."""
-    layout = Layout(**sizes)
+    layout = ProbeLayout(**sizes)
     if not layout.fits(world_size):
         raise ValueError(f"{layout.name} does not fit {world_size} ranks")
     return layout
 
 
-def groups(layout: Layout, world_size: int) -> dict[str, list[list[int]]]:
+def groups(layout: ProbeLayout, world_size: int) -> dict[str, list[list[int]]]:
     """The lists of ranks of every kind of group, each sorted."""
     dense, expert = (layout.sizes(world_size, expert=is_expert) for is_expert in (False, True))
     return {

@@ -29,7 +29,7 @@ MIXING = {
 }
 
 
-class Seen(NamedTuple):
+class Event(NamedTuple):
     """An event; forward passes and events are counted from 1.
 
     ``how``: "result" of the module; "between" the modules that it calls; "sent" to a collective by
@@ -56,7 +56,7 @@ class Watch:
         self._undo: list[Callable[[], None]] = []
         self._inside: list[str] = []
         self._forward = self._event = 0
-        self._seen: list[tuple[Any, Seen]] = []
+        self._seen: list[tuple[Any, Event]] = []
         # What this forward pass has summed up already: most results are the next module's input.
         self._known: dict[int, tuple[Any, int]] = {}
 
@@ -74,7 +74,7 @@ class Watch:
             self._undo.pop()()
         self._inside, self._known = [], {}
 
-    def first(self) -> Seen | None:
+    def first(self) -> Event | None:
         """The first event with a number that is not finite; waits for the device once."""
         if not self._seen:
             return None
@@ -116,7 +116,7 @@ class Watch:
         return lambda: setattr(ProcessGroup, name, attribute)
 
     def _note(self, how: str, module: str, values: Any) -> None:
-        seen = Seen(self._forward, self._event, module, how)
+        seen = Event(self._forward, self._event, module, how)
         for tensor in floating(values):
             known, version = self._known.get(id(tensor), (None, 0))
             if known is not tensor or version != tensor._version:  # noqa: SLF001 - in-place operators

@@ -8,7 +8,7 @@ from typing import Any
 
 import _megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 from parallel_groups import initialise
 
@@ -31,7 +31,7 @@ def training(probe: Probe) -> Any:
 
 
 @contextlib.contextmanager
-def under(probe: Probe, layout: Layout) -> Iterator[None]:
+def under(probe: Probe, layout: ProbeLayout) -> Iterator[None]:
     """Megatron's groups of this layout, taken down at the end."""
     import torch.distributed as dist
     from megatron.core import parallel_state

@@ -108,7 +108,7 @@ def first_half(name: str, shape: Any) -> Any:
     return drawn(f"{name}.first", shape) / shape[1] ** 0.5
 
 
-class Model:
+class ReferenceModel:
     """Weights by name. ``seen`` keeps what the modules of the last forward pass gave, in order."""
 
     def __init__(self, kind: Kind, fault: str = "") -> None:
@@ -331,14 +331,18 @@ class Moments(NamedTuple):
     second: dict[str, Any]
 
 
-def fresh(model: Model) -> Moments:
+def fresh(model: ReferenceModel) -> Moments:
     """Before the first step."""
     names = model.trained().items()
     return Moments(*({name: torch.zeros_like(weight) for name, weight in names} for _ in range(2)))
 
 
 def train(
-    model: Model, texts: Sequence[Any], steps: int, recipe: Recipe, moments: Moments | None = None
+    model: ReferenceModel,
+    texts: Sequence[Any],
+    steps: int,
+    recipe: Recipe,
+    moments: Moments | None = None,
 ) -> Trace:
     """AdamW as Megatron takes it: clipped by the norm of all, no decay of vectors."""
     trace = Trace([], [])

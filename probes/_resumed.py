@@ -15,7 +15,7 @@ from typing import Any
 
 import _on_megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 # What to resume: names of layouts, their sizes and the path of their checkpoints.
@@ -28,7 +28,7 @@ PORTS = {"HCCL_NPU_SOCKET_PORT_RANGE": "auto", "HCCL_HOST_SOCKET_PORT_RANGE": "a
 
 # A layout, what the model is, the path of its checkpoint, and which ways to shard it have failed;
 # adapters, which are a file a rank, have none.
-Saved = tuple[Layout, dict[str, Any], str, Any]
+Saved = tuple[ProbeLayout, dict[str, Any], str, Any]
 
 
 def start(
@@ -78,7 +78,7 @@ def body(probe: Probe) -> None:
     tiny = _on_megatron.training(probe)
     checkpoints = _probe.neighbour("_checkpoints")
     for name, (sizes, kind, path, failed) in wish["layouts"].items():
-        layout = Layout(*sizes)
+        layout = ProbeLayout(*sizes)
         with _on_megatron.under(probe, layout), probe.stage(f"resumed {name}"):
             run = tiny.Training(layout, probe.torch_device(), **kind)
             loaded = {}
@@ -107,7 +107,7 @@ def elsewhere(
 ) -> None:
     """Load what another layout can read into another layout; ``trained`` is what was saved."""
     sizes, kind, path, failed = wish["layouts"][name]
-    other = other_layout(Layout(*sizes), probe.world_size)
+    other = other_layout(ProbeLayout(*sizes), probe.world_size)
     left_out = [
         *failed,
         *(kind for kind, any_layout in checkpoints.TYPES.items() if not any_layout),
@@ -121,7 +121,7 @@ def elsewhere(
         probe.measure(f"{name} elsewhere", {"layout": other.name, "loaded": loaded})
 
 
-def other_layout(layout: Layout, world_size: int) -> Layout | None:
+def other_layout(layout: ProbeLayout, world_size: int) -> ProbeLayout | None:
     """No pipeline for one, tensor parallelism for what has neither; the same expert parallel size.
 
     With experts that ranks share, Megatron has an optimizer more, whose state has another name.

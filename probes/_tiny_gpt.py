@@ -11,7 +11,7 @@ from typing import Any
 
 import _probe
 import torch
-from _layouts import Layout
+from _layouts import ProbeLayout
 from megatron.core import parallel_state
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.models.gpt.gpt_model import GPTModel
@@ -24,7 +24,7 @@ HIDDEN = reference.HIDDEN
 SEQUENCE = reference.SEQUENCE
 
 
-def configuration(layout: Layout, kind: Any) -> Any:
+def configuration(layout: ProbeLayout, kind: Any) -> Any:
     """The same model for every layout."""
     experts: dict[str, Any] = {
         "num_moe_experts": kind.experts,
@@ -105,7 +105,7 @@ def build(config: Any, kind: Any) -> Any:
         share_embeddings_and_output_weights=kind.tied,
         parallel_output=True,
     )
-    whole = reference.Model(kind._replace(adapters=False)).weights
+    whole = reference.ReferenceModel(kind._replace(adapters=False)).weights
     for name, weight in model.named_parameters():
         weight.data.copy_(held(whole, name, weight, config, kind))
     return model

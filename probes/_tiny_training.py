@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import _probe
 import torch
-from _layouts import Layout
+from _layouts import ProbeLayout
 from megatron.core import parallel_state
 from megatron.core.distributed import (
     DistributedDataParallel,
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 class Training:
     """Model, optimizer and data of this rank under one layout. ``kind`` are fields of a Kind."""
 
-    def __init__(self, layout: Layout, device: str, **kind: Any) -> None:
+    def __init__(self, layout: ProbeLayout, device: str, **kind: Any) -> None:
         self.kind = reference.Kind(**kind)
         self.config = tiny_gpt.configuration(layout, self.kind)
         self.device = device

@@ -13,7 +13,7 @@ from typing import Any
 
 import _on_megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 HIDDEN = 8
@@ -37,7 +37,7 @@ def body(probe: Probe) -> None:
     ways: dict[str, Any] = {}
     for name, (group, expert_size) in WAYS.items():
         with (
-            _on_megatron.under(probe, Layout(tp=TP, etp=group)),
+            _on_megatron.under(probe, ProbeLayout(tp=TP, etp=group)),
             probe.stage(f"expert of {name}"),
         ):
             ways[name] = measured(torch, expert_size)

@@ -13,17 +13,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import _megatron
-from _layouts import Layout, asked_for, groups
+from _layouts import ProbeLayout, asked_for, groups
 from _probe import Probe, main
 from parallel_groups import GETTERS, initialise
 
 # What people train large models with.
 LAYOUTS = (
-    (16, Layout(tp=2, ep=8)),
-    (16, Layout(tp=2, ep=8, etp=1)),
-    (64, Layout(tp=8, pp=4)),
-    (64, Layout(tp=4, pp=2, ep=8, etp=1)),
-    (256, Layout(tp=8, pp=8, cp=2, ep=4, etp=1)),
+    (16, ProbeLayout(tp=2, ep=8)),
+    (16, ProbeLayout(tp=2, ep=8, etp=1)),
+    (64, ProbeLayout(tp=8, pp=4)),
+    (64, ProbeLayout(tp=4, pp=2, ep=8, etp=1)),
+    (256, ProbeLayout(tp=8, pp=8, cp=2, ep=4, etp=1)),
 )
 
 
@@ -53,18 +53,18 @@ def body(probe: Probe) -> None:
         probe.measure("layouts", done)
 
 
-def layouts_to_try(sizes: dict[str, int]) -> Iterable[tuple[int, Layout]]:
+def layouts_to_try(sizes: dict[str, int]) -> Iterable[tuple[int, ProbeLayout]]:
     """Numbers of ranks, and layouts."""
     if not sizes:
         return LAYOUTS
-    layout = Layout(**sizes)
+    layout = ProbeLayout(**sizes)
     dense, expert = layout.tp * layout.pp * layout.cp, layout.expert_tensor * layout.ep * layout.pp
     unit = math.lcm(dense, expert)
     return [(size, asked_for(sizes, size)) for size in (unit, 4 * unit)]
 
 
 def compare(
-    probe: Probe, dist: Any, parallel_state: Any, layout: Layout, size: int, rank: int
+    probe: Probe, dist: Any, parallel_state: Any, layout: ProbeLayout, size: int, rank: int
 ) -> None:
     lists = groups(layout, size)
     for name, getter in GETTERS.items():

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import _on_megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 STEPS = 3
 # With ETP 1 and all experts on every rank, megatron.core 0.12.1 scatters what experts give
 # (tensor_parallel/layers.py:1193) and fails: "First dimension of the tensor should be divisible".
-LAYOUTS = {"ETP1": Layout(tp=2, ep=2, etp=1), "ETP2": Layout(tp=2, etp=2)}
+LAYOUTS = {"ETP1": ProbeLayout(tp=2, ep=2, etp=1), "ETP2": ProbeLayout(tp=2, etp=2)}
 
 
 def body(probe: Probe) -> None:

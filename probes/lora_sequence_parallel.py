@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import _on_megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 STEPS = 3
-LAYOUT = Layout(tp=2)
+LAYOUT = ProbeLayout(tp=2)
 
 
 def body(probe: Probe) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 
 import _on_megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 STEPS = 3
-PIPELINE = Layout(pp=2)
+PIPELINE = ProbeLayout(pp=2)
 
 
 def body(probe: Probe) -> None:

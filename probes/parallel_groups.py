@@ -16,7 +16,7 @@ from typing import Any
 
 import _megatron
 import _probe
-from _layouts import Layout, asked_for, groups, layouts
+from _layouts import ProbeLayout, asked_for, groups, layouts
 from _probe import GROUP_SECONDS, Probe
 
 FURTHER_GROUPS = 4
@@ -55,7 +55,7 @@ def body(probe: Probe) -> None:
         probe.measure("layouts", table)
 
 
-def examined(probe: Probe, torch: Any, dist: Any, layout: Layout) -> dict[str, Any]:
+def examined(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout) -> dict[str, Any]:
     """Make the groups of a layout, look at their members and their sums, and take them down."""
     from megatron.core import parallel_state
 
@@ -107,7 +107,7 @@ def double(probe: Probe, torch: Any, dist: Any) -> None:
     probe.measure("float64_sum", tensor.item())
 
 
-def initialise(parallel_state: Any, layout: Layout, device: str, **options: Any) -> None:
+def initialise(parallel_state: Any, layout: ProbeLayout, device: str, **options: Any) -> None:
     """Let Megatron make its groups. What the layout leaves open is not passed."""
     keywords: dict[str, Any] = (
         {} if layout.etp is None else {"expert_tensor_parallel_size": layout.etp}
@@ -123,7 +123,7 @@ def initialise(parallel_state: Any, layout: Layout, device: str, **options: Any)
     )
 
 
-def members(probe: Probe, dist: Any, layout: Layout, made: dict[str, Any]) -> None:
+def members(probe: Probe, dist: Any, layout: ProbeLayout, made: dict[str, Any]) -> None:
     lists = groups(layout, probe.world_size)
     for name, group in made.items():
         (mine,) = [ranks for ranks in lists[name] if probe.rank in ranks]
@@ -131,7 +131,7 @@ def members(probe: Probe, dist: Any, layout: Layout, made: dict[str, Any]) -> No
         probe.expect(f"members of the {name} group of rank {probe.rank}, {layout.name}", got, mine)
 
 
-def sums(probe: Probe, torch: Any, dist: Any, layout: Layout, made: dict[str, Any]) -> int:
+def sums(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout, made: dict[str, Any]) -> int:
     """Each group of several ranks adds up rank + 1; gives how many there are."""
     lists = groups(layout, probe.world_size)
     several = 0

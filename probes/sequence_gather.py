@@ -12,7 +12,7 @@ from typing import Any
 
 import _on_megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 BATCH, LENGTH, WIDTH = 2, 3, 4
@@ -23,7 +23,7 @@ def body(probe: Probe) -> None:
     torch = _on_megatron.begin(probe)
     sizes = {size for size in (2, probe.world_size) if probe.world_size % size == 0}
     for size in sorted(sizes):
-        layout = Layout(tp=size)
+        layout = ProbeLayout(tp=size)
         with _on_megatron.under(probe, layout), probe.stage(f"gather over {layout.name}"):
             gather(probe, torch, size, summed=True)
             gather(probe, torch, size, summed=False)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import _on_megatron
 import _probe
 import _resumed
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 STEPS = 10
@@ -34,10 +34,10 @@ HIDDEN = 64
 SEQUENCE = 32
 
 
-class Training(NamedTuple):
+class TrainingCase(NamedTuple):
     """A layout and what differs from the usual model under it."""
 
-    layout: Layout
+    layout: ProbeLayout
     kind: dict[str, Any]
 
     @property
@@ -54,32 +54,38 @@ TIED = {"adapters": False, "tied": True}
 BF16 = {"adapters": False, "bf16": True}
 
 
-def trainings(world_size: int) -> list[Training]:
+def trainings(world_size: int) -> list[TrainingCase]:
     """Adapters with experts, a pipeline, data parallelism, and what runs in bfloat16.
 
     The expert tensor parallel size is 1: what is not sharded of an expert's adapter would differ.
     """
     if world_size % 2:
-        whole = Layout(etp=1)
-        return [Training(whole, {}), Training(Layout(), ALONE), Training(whole, BF16)]
-    experts = Layout(tp=2, ep=min(max(world_size // 2, 2), MOST_EXPERT_RANKS), etp=1)
-    pipeline = Layout(tp=2, pp=2, ep=2, etp=1) if world_size % 4 == 0 else Layout(pp=2, etp=1)
-    context = Layout(tp=2 if world_size % 4 == 0 else 1, ep=2, cp=2, etp=1)
+        whole = ProbeLayout(etp=1)
+        return [
+            TrainingCase(whole, {}),
+            TrainingCase(ProbeLayout(), ALONE),
+            TrainingCase(whole, BF16),
+        ]
+    experts = ProbeLayout(tp=2, ep=min(max(world_size // 2, 2), MOST_EXPERT_RANKS), etp=1)
+    pipeline = (
+        ProbeLayout(tp=2, pp=2, ep=2, etp=1) if world_size % 4 == 0 else ProbeLayout(pp=2, etp=1)
+    )
+    context = ProbeLayout(tp=2 if world_size % 4 == 0 else 1, ep=2, cp=2, etp=1)
     several = [
-        Training(experts, {}),
-        Training(pipeline, TIED),
-        Training(Layout(), ALONE),
-        Training(experts, BF16),
-        Training(context, BF16),
+        TrainingCase(experts, {}),
+        TrainingCase(pipeline, TIED),
+        TrainingCase(ProbeLayout(), ALONE),
+        TrainingCase(experts, BF16),
+        TrainingCase(context, BF16),
     ]
     return [training for training in several if training.layout.fits(world_size)]
 
 
-def asked(probe: Probe) -> list[Training]:
+def asked(probe: Probe) -> list[TrainingCase]:
     """The layout that the user asks for, where it can be trained here; else the reason is kept."""
     if not probe.asked:
         return []
-    layout = Layout(**{"etp": 1, **probe.asked})
+    layout = ProbeLayout(**{"etp": 1, **probe.asked})
     reason = ""
     if not layout.fits(probe.world_size):
         reason = f"it does not fit {probe.world_size} ranks"
@@ -93,10 +99,10 @@ def asked(probe: Probe) -> list[Training]:
         probe.measure("left_out", {layout.name: reason})
         return []
     # Megatron's own attention knows no context parallelism.
-    return [Training(layout, BF16 if layout.cp > 1 else {})]
+    return [TrainingCase(layout, BF16 if layout.cp > 1 else {})]
 
 
-def fitted(layout: Layout, kind: Mapping[str, Any], device: str) -> dict[str, Any]:
+def fitted(layout: ProbeLayout, kind: Mapping[str, Any], device: str) -> dict[str, Any]:
     """The tiny model, or a larger one where the layout takes more layers, experts or heads.
 
     gloo cannot gather pieces of different lengths, as alltoall wants with expert tensors sharded.
@@ -141,7 +147,7 @@ def body(probe: Probe) -> None:
             checkpoints.meet()
 
 
-def chosen(probe: Probe) -> list[Training]:
+def chosen(probe: Probe) -> list[TrainingCase]:
     """What is asked for first, then the usual ones, as far as there is what they take."""
     first = asked(probe)
     names = {training.name for training in first}

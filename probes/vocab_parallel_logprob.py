@@ -18,7 +18,7 @@ from typing import Any
 import _megatron
 import _on_megatron
 import _probe
-from _layouts import Layout
+from _layouts import ProbeLayout
 from _probe import Probe
 
 SEED = 7
@@ -87,7 +87,7 @@ def body(probe: Probe) -> None:
                 rows.setdefault(in_place or "none", {})[order] = row
                 probe.measure("in_place", rows)
     if megatron:
-        layout = Layout(tp=probe.world_size)
+        layout = ProbeLayout(tp=probe.world_size)
         with _on_megatron.under(probe, layout), probe.stage("cross entropy of megatron.core"):
             probe.measure("cross_entropy", cross_entropy(sample, dist))
 

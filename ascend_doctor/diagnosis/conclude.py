@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from ascend_doctor import __version__
 from ascend_doctor.diagnosis.guilt import evidence, guilty, undecided
-from ascend_doctor.diagnosis.ledger import Ledger, Seen, Sighting, earliest
+from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
 from ascend_doctor.diagnosis.logs import Skipped
 from ascend_doctor.diagnosis.result import (
     Cause,
@@ -77,9 +77,9 @@ def conclude(
     )
 
 
-def _together(kinds: Iterable[Seen]) -> Seen:
+def _together(kinds: Iterable[Occurrences]) -> Occurrences:
     """The first line of each process in any of them."""
-    whole = Seen()
+    whole = Occurrences()
     for sighting in sorted(
         (sighting for seen in kinds for sighting in seen.by_origin.values()),
         key=lambda sighting: sighting.order,
@@ -92,7 +92,9 @@ def _harms(failure: KnownFailure) -> bool:
     return failure.severity != "benign"
 
 
-def _causes(seen_by_name: dict[str, Seen], failures: dict[str, KnownFailure]) -> tuple[Cause, ...]:
+def _causes(
+    seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
+) -> tuple[Cause, ...]:
     """Root causes, the most likely first; every other failure stands under the one it follows."""
     explained: dict[str, str] = {}
     for name in seen_by_name:
@@ -123,7 +125,7 @@ def _weak(failure: KnownFailure) -> bool:
 
 
 def _root(
-    names: Sequence[str], seen_by_name: dict[str, Seen], failures: dict[str, KnownFailure]
+    names: Sequence[str], seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> str | None:
     """What began it, of names in the order of the log.
 
@@ -141,7 +143,7 @@ def _root(
     return next(iter((*waited, *wrappers, *names)), None)
 
 
-def _follows(name: str, root: str, seen_by_name: dict[str, Seen]) -> bool:
+def _follows(name: str, root: str, seen_by_name: dict[str, Occurrences]) -> bool:
     """Whether a failure came after another one in every process that has both."""
     shared = set(seen_by_name[name].by_origin) & set(seen_by_name[root].by_origin)
     return bool(shared) and all(
@@ -152,7 +154,7 @@ def _follows(name: str, root: str, seen_by_name: dict[str, Seen]) -> bool:
 
 def _cause(
     name: str,
-    seen_by_name: dict[str, Seen],
+    seen_by_name: dict[str, Occurrences],
     failures: dict[str, KnownFailure],
     explained: dict[str, str],
     roots: Collection[str],
@@ -196,7 +198,7 @@ def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:
 
 def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
     """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
-    kinds: list[tuple[Literal["exception", "death", "code", "logged"], Seen]] = []
+    kinds: list[tuple[Literal["exception", "death", "code", "logged"], Occurrences]] = []
     kinds += [("exception", seen) for seen in ledger.exceptions.values()]
     kinds += [("death", seen) for seen in ledger.deaths.values()]
     if not kinds:
@@ -208,7 +210,7 @@ def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
     if not kinds:
         kinds += [("logged", seen) for seen in ledger.logged.values()]
     for ended in ledger.ended.values() if not kinds else ():
-        seen = Seen(count=1, by_origin={ended.sighting.origin: ended.sighting})
+        seen = Occurrences(count=1, by_origin={ended.sighting.origin: ended.sighting})
         kinds += [("death", seen)] if ended.first else []
     kinds.sort(key=lambda kind: kind[1].first.order)
     return tuple(
@@ -222,7 +224,7 @@ def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
     )
 
 
-def _first_error(ledger: Ledger, seen_by_name: dict[str, Seen]) -> Evidence | None:
+def _first_error(ledger: Ledger, seen_by_name: dict[str, Occurrences]) -> Evidence | None:
     kinds = (*seen_by_name.values(), *ledger.exceptions.values(), *ledger.deaths.values())
     first = earliest(seen.first for seen in (*kinds, *ledger.codes.values()))
     return evidence(first) if first else None

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ascend_doctor.diagnosis.ledger import Ended, Ledger, Report, Seen, Sighting, earliest
+from ascend_doctor.diagnosis.ledger import (
+    Ended,
+    Ledger,
+    Occurrences,
+    Sighting,
+    WatchdogReport,
+    earliest,
+)
 from ascend_doctor.diagnosis.result import Evidence, Guilt
 from ascend_doctor.matrix.schema import KnownFailure
 
@@ -38,7 +45,7 @@ def evidence(sighting: Sighting) -> Evidence:
 
 
 def guilty(
-    ledger: Ledger, root: KnownFailure | None, seen: Seen | None, waits: Seen
+    ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
 ) -> Guilt | None:
     """Who began it, None where the logs cannot tell.
 
@@ -60,7 +67,7 @@ def guilty(
 
 
 def _guilty(
-    ledger: Ledger, root: KnownFailure | None, seen: Seen | None, waits: Seen
+    ledger: Ledger, root: KnownFailure | None, seen: Occurrences | None, waits: Occurrences
 ) -> Guilt | None:
     if root is None or seen is None:
         return (
@@ -85,7 +92,7 @@ def _guilty(
     )
 
 
-def undecided(ledger: Ledger, root: KnownFailure | None, waits: Seen) -> str:
+def undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> str:
     """What the logs do say of a time-out for which they accuse nobody."""
     if root is None or not root.victim or not ledger.watched:
         return ""
@@ -126,7 +133,7 @@ def _of(sighting: Sighting, reason: str, *, sure: bool = True) -> Guilt | None:
     )
 
 
-def _shown_by(ledger: Ledger, seen: Seen) -> Guilt | None:
+def _shown_by(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     """Who shows a failure that is not a time-out; all of them where all do."""
     ranks = seen.ranks
     if len(ranks) > 1 and (len(ranks) >= len(ledger.ranks) or not seen.first.moment):
@@ -163,7 +170,7 @@ def _named(ledger: Ledger) -> Guilt | None:
     )
 
 
-def _raised_elsewhere(ledger: Ledger, waits: Seen) -> Guilt | None:
+def _raised_elsewhere(ledger: Ledger, waits: Occurrences) -> Guilt | None:
     """Another rank, or this one before, ended with an error of its own."""
     own = earliest(
         sighting
@@ -247,7 +254,7 @@ def _out_of_step(ledger: Ledger) -> Guilt | None:
     )
 
 
-def _whole_reports(ledger: Ledger) -> list[Report]:
+def _whole_reports(ledger: Ledger) -> list[WatchdogReport]:
     every = _everyone(ledger)
     return [report for report in ledger.reports if report.members == every]
 
@@ -331,7 +338,7 @@ def _torchrun_ended(ledger: Ledger, ranks: Iterable[int]) -> bool:
     return -signal.SIGTERM in codes
 
 
-def _last_to_come(seen: Seen) -> Guilt | None:
+def _last_to_come(seen: Occurrences) -> Guilt | None:
     """All wait equally long, so who reports last began to wait last.
 
     hicann/hccl: docs/zh/user_guide/fault_diagnosis/task_exec_stage.md compares the times likewise.

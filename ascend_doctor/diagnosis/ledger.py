@@ -56,7 +56,7 @@ def earliest(sightings: Iterable[Sighting]) -> Sighting | None:
 
 
 @dataclass
-class Row:
+class LogLine:
     """A line that says something; ``text`` is without its launcher's prefixes.
 
     ``origin`` is what tells its process from others, of all that is known of its ``writer``. What
@@ -75,13 +75,13 @@ class Row:
 
 
 @dataclass
-class Seen:
+class Occurrences:
     """One kind of thing: how often, and the first line of each process."""
 
     count: int = 0
     by_origin: dict[Origin, Sighting] = field(default_factory=dict)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: LogLine) -> None:
         self.count += 1
         if row.origin not in self.by_origin and len(self.by_origin) < _ORIGINS:
             self.by_origin[row.origin] = row.sighting
@@ -119,7 +119,7 @@ class Waited:
 
 
 @dataclass
-class Report:
+class WatchdogReport:
     """What torch_npu's watchdog found of a group whose ranks are not in step.
 
     ``late`` did not join; ``busy`` joined what others had finished; ``paired`` did something last
@@ -133,7 +133,7 @@ class Report:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
+class HcclAgent:
     """A process as it joined a group: its rank, of how many, and its physical device."""
 
     size: int
@@ -148,17 +148,17 @@ class Ledger:
     files: int = 0
     lines: int = 0
     size: int = 0
-    failures: dict[str, Seen] = field(default_factory=dict)
-    endings: dict[str, Seen] = field(default_factory=dict)
+    failures: dict[str, Occurrences] = field(default_factory=dict)
+    endings: dict[str, Occurrences] = field(default_factory=dict)
     # Exceptions that no failure explains, by their text without numbers.
-    exceptions: dict[str, Seen] = field(default_factory=dict)
-    deaths: dict[str, Seen] = field(default_factory=dict)
+    exceptions: dict[str, Occurrences] = field(default_factory=dict)
+    deaths: dict[str, Occurrences] = field(default_factory=dict)
     # What says that something is wrong, and not what: wrappers of exceptions, errors of glog.
-    logged: dict[str, Seen] = field(default_factory=dict)
+    logged: dict[str, Occurrences] = field(default_factory=dict)
     # Lines that read like an error and that no failure explains.
     unexplained: int = 0
     # ("reported" | "acl" | "hccl", code), as matrices/error-codes.yaml has them.
-    codes: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    codes: dict[tuple[str, str], Occurrences] = field(default_factory=dict)
     # Those of them that stand in a line that no failure explains.
     unknown: set[tuple[str, str]] = field(default_factory=set)
     # Who waits for whom, as HCCL tells, and who never came.
@@ -174,8 +174,8 @@ class Ledger:
     # By group, the collective in which each process stood: its kind and its number.
     tasks: dict[str, dict[Origin, tuple[str, str]]] = field(default_factory=dict)
     # Who is who, from the largest group that a process joined.
-    agents: dict[tuple[str, str], Agent] = field(default_factory=dict)
-    lost: dict[str, Seen] = field(default_factory=dict)
+    agents: dict[tuple[str, str], HcclAgent] = field(default_factory=dict)
+    lost: dict[str, Occurrences] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
     first: Ended | None = None
     _first: tuple[Sighting, int] | None = None
@@ -185,33 +185,33 @@ class Ledger:
     world_size: int | None = None
     # Processes of which there is a log of their own, and the folders where it lies.
     folders_of_logs: dict[Origin, set[str]] = field(default_factory=dict)
-    reports: list[Report] = field(default_factory=list)
+    reports: list[WatchdogReport] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
     # Who is known already.
     _known: set[tuple[Origin, int | None]] = field(default_factory=set)
     places: Places = field(default_factory=Places)
 
-    def failure(self, identity: str, row: Row) -> None:
-        self.failures.setdefault(identity, Seen()).add(row)
+    def failure(self, identity: str, row: LogLine) -> None:
+        self.failures.setdefault(identity, Occurrences()).add(row)
 
-    def ends_with(self, identity: str, row: Row) -> None:
+    def ends_with(self, identity: str, row: LogLine) -> None:
         """A log whose last line shows that failure."""
-        self.endings.setdefault(identity, Seen()).add(row)
+        self.endings.setdefault(identity, Occurrences()).add(row)
 
-    def exception(self, text: str, row: Row) -> None:
+    def exception(self, text: str, row: LogLine) -> None:
         self.unexplained += 1
         _note(self.exceptions, _VARYING.sub("#", text[:_SHORT]), row)
 
-    def death(self, text: str, row: Row) -> None:
+    def death(self, text: str, row: LogLine) -> None:
         self.unexplained += 1
         _note(self.deaths, _VARYING.sub("#", text[:_SHORT]), row)
 
-    def log(self, text: str, row: Row) -> None:
+    def log(self, text: str, row: LogLine) -> None:
         self.unexplained += 1
         _note(self.logged, _VARYING.sub("#", text[:_SHORT]), row)
 
-    def ends(self, rank: int, local: int, row: Row, *, node: str, first: bool) -> None:
+    def ends(self, rank: int, local: int, row: LogLine, *, node: str, first: bool) -> None:
         """A process that torchrun's summary names by both its ranks."""
         self.places.pair(row.writer, rank=rank, local=local, node=node)
         self.places.know(rank, node=node)
@@ -223,14 +223,14 @@ class Ledger:
     def exits(self, rank: int, code: int) -> None:
         self.ended[rank].code = code
 
-    def first_ended(self, local_rank: int, code: int, row: Row) -> None:
+    def first_ended(self, local_rank: int, code: int, row: LogLine) -> None:
         """The process that torchrun's agent saw fail first, known by its rank on its node."""
         if self._first is None:
             origin = replace(row.writer, rank=None, local=local_rank)
             self.places.add(origin)
             self._first = (replace(row.sighting, origin=origin), code)
 
-    def waited(self, row: Row, *, group_rank: int, operation: str) -> None:
+    def waited(self, row: LogLine, *, group_rank: int, operation: str) -> None:
         if row.origin not in self.timed_out and len(self.timed_out) < _ORIGINS:
             self.timed_out[row.origin] = Waited(
                 group_rank=group_rank, operation=operation, sighting=row.sighting
@@ -253,7 +253,7 @@ class Ledger:
         if known is None and len(self.agents) >= _ORIGINS:
             return
         if known is None or size > known.size:
-            self.agents[key] = Agent(size=size, rank=rank, device=device)
+            self.agents[key] = HcclAgent(size=size, rank=rank, device=device)
 
     def rank(self, origin: Origin) -> int | None:
         """The rank of a process, told by itself, by its launcher or by the group it joined."""
@@ -325,23 +325,23 @@ class Ledger:
         settled = replace(origin, rank=rank, local=None, launcher="", task=None)
         return replace(sighting, origin=settled)
 
-    def report(self) -> Report:
+    def report(self) -> WatchdogReport:
         """A report that begins."""
-        new = Report()
+        new = WatchdogReport()
         if len(self.reports) < _ORIGINS:
             self.reports.append(new)
         return new
 
-    def lose(self, peer: str, row: Row) -> None:
+    def lose(self, peer: str, row: LogLine) -> None:
         """A peer whose heartbeat stopped, as address/device."""
         _note(self.lost, peer, row)
 
-    def code(self, kind: str, code: str, row: Row, *, known: bool) -> None:
+    def code(self, kind: str, code: str, row: LogLine, *, known: bool) -> None:
         """A code; ``known`` where a failure explains its line."""
         if not known and len(self.unknown) < _KINDS:
             self.unknown.add((kind, code))
         if (kind, code) in self.codes or len(self.codes) < _KINDS:
-            self.codes.setdefault((kind, code), Seen()).add(row)
+            self.codes.setdefault((kind, code), Occurrences()).add(row)
 
     def origin(self, origin: Origin) -> None:
         known = (origin, origin.device)
@@ -356,6 +356,6 @@ class Ledger:
             self.nodes.add(origin.node)
 
 
-def _note(kinds: dict[str, Seen], key: str, row: Row) -> None:
+def _note(kinds: dict[str, Occurrences], key: str, row: LogLine) -> None:
     if key in kinds or len(kinds) < _KINDS:
-        kinds.setdefault(key, Seen()).add(row)
+        kinds.setdefault(key, Occurrences()).add(row)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from ascend_doctor.diagnosis.ledger import Ledger, Report, Row
+from ascend_doctor.diagnosis.ledger import Ledger, LogLine, WatchdogReport
 from ascend_doctor.diagnosis.origins import Origin
 
 # hicann/hccl: docs/zh/user_guide/fault_diagnosis/{cluster_info_nego,param_link_stage,
@@ -68,9 +68,9 @@ class Peers:
     ledger: Ledger
     _root: bool = field(default=False, init=False)
     _rank: int | None = field(default=None, init=False)
-    _reports: dict[Origin, Report] = field(default_factory=dict, init=False)
+    _reports: dict[Origin, WatchdogReport] = field(default_factory=dict, init=False)
 
-    def line(self, signs: Collection[str], row: Row, before: str) -> None:
+    def line(self, signs: Collection[str], row: LogLine, before: str) -> None:
         """One line with these signs; ``before`` is what stands in front of it."""
         if "peers" in signs:
             self._links(row.text, row)
@@ -83,7 +83,7 @@ class Peers:
         if "world" in signs and (match := _WORLD.search(row.text)):
             self.ledger.world_size = int(match[1])
 
-    def _links(self, text: str, row: Row) -> None:
+    def _links(self, text: str, row: LogLine) -> None:
         if match := _ABSENT.search(text):
             self.ledger.absent |= {int(digits) for digits in re.findall(r"\d{1,6}", match[1])}
         if "connected rankinfo[" in text:
@@ -105,11 +105,11 @@ class Peers:
         if match := _LOST.search(text):
             self.ledger.lose(match[1], row)
 
-    def _setting_up(self, rank: int, first: int, row: Row) -> None:
+    def _setting_up(self, rank: int, first: int, row: LogLine) -> None:
         if row.origin.rank in {None, rank}:
             self.ledger.waits.add((rank, first))
 
-    def _agent(self, text: str, row: Row) -> None:
+    def _agent(self, text: str, row: LogLine) -> None:
         if match := _AGENT.search(text):
             self.ledger.agent(
                 row.origin, size=int(match[1]), rank=int(match[2]), device=int(match[3])
@@ -117,7 +117,7 @@ class Peers:
         elif match := _SIZE.search(text):
             self.ledger.group_size = max(self.ledger.group_size, int(match[1]))
 
-    def _watchdog(self, text: str, row: Row) -> None:
+    def _watchdog(self, text: str, row: LogLine) -> None:
         if match := _WAITED.search(text):
             self.ledger.waited(row, group_rank=int(match[1]), operation=match[2])
         elif _BEGINS.search(text):
@@ -130,7 +130,7 @@ class Peers:
             report.busy |= ranks if match["busy"] else set()
             report.paired |= ranks if match["operation"] in _PAIRED else set()
 
-    def _elastic(self, text: str, before: str, row: Row) -> None:
+    def _elastic(self, text: str, before: str, row: LogLine) -> None:
         """What torchrun says of processes that ended."""
         if _ROOT in text:
             self._root = True

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from ascend_doctor.diagnosis.ledger import Ledger, Row, Sighting
+from ascend_doctor.diagnosis.ledger import Ledger, LogLine, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
 from ascend_doctor.diagnosis.origins import Moment, Origin, moment, parted
 from ascend_doctor.diagnosis.patterns import Patterns
@@ -169,7 +169,7 @@ class _Reader:
                 seen = self._row(part, line, lambda: _near(data, start, stop))
                 self._note(identities, signs, seen, before)
 
-    def _note(self, identities: set[str], signs: set[str], seen: Row, before: bytes) -> None:
+    def _note(self, identities: set[str], signs: set[str], seen: LogLine, before: bytes) -> None:
         self.ledger.origin(seen.writer)
         for identity in identities:
             self.ledger.failure(identity, seen)
@@ -183,7 +183,7 @@ class _Reader:
         elif not identities:
             self._unexplained(text, signs, seen)
 
-    def _row(self, part: _Part, line: int, when: Callable[[], Moment | None]) -> Row:
+    def _row(self, part: _Part, line: int, when: Callable[[], Moment | None]) -> LogLine:
         text, writer = part.text.strip(), part.writer
         origin = writer.process_only
         file, order = self.log.name, (self.ledger.files, line)
@@ -193,9 +193,9 @@ class _Reader:
                 file=file, line=line, text=text, origin=origin, moment=when(), order=order
             )
 
-        return Row(origin=origin, writer=writer, text=text, whole=part.whole, look=look)
+        return LogLine(origin=origin, writer=writer, text=text, whole=part.whole, look=look)
 
-    def _unexplained(self, text: str, signs: Collection[str], row: Row) -> None:
+    def _unexplained(self, text: str, signs: Collection[str], row: LogLine) -> None:
         raised = _EXCEPTION.match(text) if "exception" in signs else None
         if raised and not _WRAPPER.search(text):
             self.ledger.exception(raised[0], row)
@@ -205,14 +205,14 @@ class _Reader:
             self._logged += 1
             self.ledger.log(text, row)
 
-    def _codes(self, text: str, signs: Collection[str], row: Row, *, known: bool) -> None:
+    def _codes(self, text: str, signs: Collection[str], row: LogLine, *, known: bool) -> None:
         if "result" in signs:
             self._result(text, row, known=known)
         if "code" in signs:
             for code in _REPORTED.findall(text):
                 self.ledger.code("reported", code, row, known=known)
 
-    def _result(self, text: str, row: Row, *, known: bool) -> None:
+    def _result(self, text: str, row: LogLine, *, known: bool) -> None:
         for code in _RESULT.findall(text):
             small = len(code) <= 2  # noqa: PLR2004 - HcclResult has two digits
             if not small:

@@ -20,7 +20,7 @@ _MOST_GBYTES_S = 1e9
 _UNITS = ("B", "KiB", "MiB", "GiB")
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """``rates`` are in GB/s, one a size; ``path`` and ``dots`` are the same in the picture."""
 
     name: str
@@ -42,7 +42,7 @@ class Chart(NamedTuple):
     title: str
     simulated: bool
     sizes: list[str]
-    lines: list[Line]
+    lines: list[Curve]
     across: list[Tick]
     up: list[Tick]
     limit: Tick | None
@@ -93,7 +93,7 @@ def _chart(
             if size in by_size
         ]
         path = "M" + " L".join(f"{x} {y}" for x, y in dots)
-        lines.append(Line(name, [by_size.get(size) for size in sizes], path, dots))
+        lines.append(Curve(name, [by_size.get(size) for size in sizes], path, dots))
     shown = range(0, len(sizes), -(-len(sizes) // _LABELS))
     return Chart(
         title=f"{run.probe}: bus bandwidth in GB/s by message size, {run.where}",

@@ -76,7 +76,7 @@ SEEN: dict[str, tuple[int, dict[str, Any], dict[str, list[list[int]]]]] = {
 @pytest.mark.parametrize("name", SEEN)
 def test_the_groups_are_those_that_were_seen(layouts: ModuleType, name: str) -> None:
     world_size, sizes, wanted = SEEN[name]
-    layout = layouts.Layout(**sizes)
+    layout = layouts.ProbeLayout(**sizes)
     assert layout.name == name
     assert layout.fits(world_size)
     found = layouts.groups(layout, world_size)
@@ -98,7 +98,7 @@ def test_some_layout_fits_any_number_of_ranks(layouts: ModuleType) -> None:
 REAL = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from _layouts import Layout, groups
+from _layouts import ProbeLayout, groups
 from parallel_groups import GETTERS
 import torch.distributed as dist
 from megatron.core import parallel_state
@@ -123,8 +123,8 @@ def members(layout, size, rank):
 powers = (1, 2, 4, 8)
 tried, wrong = 0, []
 for size in (4, 8, 12, 16):
-    for layout in (Layout(tp, pp, ep, cp, etp) for tp in powers for pp in (1, 2) for ep in powers
-                   for cp in (1, 2) for etp in (None, 1)):
+    for layout in (ProbeLayout(tp, pp, ep, cp, etp) for tp in powers for pp in (1, 2)
+                   for ep in powers for cp in (1, 2) for etp in (None, 1)):
         if not layout.fits(size) or size > 8 and layout.tp * layout.ep < 8:
             continue
         tried += 1
