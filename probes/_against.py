@@ -94,7 +94,7 @@ class Against:
         for path, module in model.named_modules():
             name = tiny_gpt.globally(path, config)
             undo += [
-                module.register_forward_pre_hook(given_to(name, note), with_kwargs=True),
+                module.register_forward_pre_hook(look_at_inputs(name, note), with_kwargs=True),
                 module.register_forward_hook(
                     lambda _module, _arguments, output, name=name: note(name, leading(output))
                 ),
@@ -149,15 +149,15 @@ class Against:
         # Around a model in bfloat16 there is another module.
         inner = getattr(model.module, "module", model.module)
         name_of = {weight: name for name, weight in inner.named_parameters()}
-        parts = list(reduced(model))
-        errors = self._compared(parts, name_of, config, self._whole(self.share.texts))
+        parts = list(iterate_reduced(model))
+        errors = self._compare(parts, name_of, config, self._whole(self.share.texts))
         off = [name for name, error in errors.items() if error["off"] > LOOK * error["size"]]
         if off and parallel_state.get_data_parallel_world_size() > 1:
-            own = self._compared(parts, name_of, config, self._whole(self.share.mine))
+            own = self._compare(parts, name_of, config, self._whole(self.share.mine))
             for name in off:
                 errors[name]["own"] = own[name]["rest"]
         if off and self.share.count > 1:
-            last = self._compared(parts, name_of, config, self._whole(self.share.last))
+            last = self._compare(parts, name_of, config, self._whole(self.share.last))
             for name in off:
                 errors[name]["last"] = last[name]["rest"]
         if any("word_embeddings" in name or "output_layer" in name for name in off):
@@ -176,29 +176,29 @@ class Against:
         model.use = "embedding" if parallel_state.is_pipeline_first_stage() else "output"
         halves = {**self._whole(self.share.texts), embedding: None}
         halves[embedding] = model.gradients(self.share.texts)[1][embedding]
-        half = self._compared(parts, name_of, config, halves)
+        half = self._compare(parts, name_of, config, halves)
         for name, error in errors.items():
             if "word_embeddings" in name or "output_layer" in name:
                 error["half"] = half[name]["rest"]
 
-    def _compared(
+    def _compare(
         self, parts: list[Any], name_of: Any, config: Any, whole: dict[str, Any]
     ) -> dict[str, Any]:
         errors = {}
         for weight, first, values in parts:
             name = name_of[weight]
-            expected = tiny_gpt.held(whole, name, weight, config, self.kind).reshape(-1)
+            expected = tiny_gpt.take_share(whole, name, weight, config, self.kind).reshape(-1)
             expected = expected[first : first + len(values)]
             got = values.detach().cpu().double()
             sharded = bool(getattr(weight, "tensor_model_parallel", False))
             errors[tiny_gpt.globally(name, config)] = {
-                **measured(got, expected),
+                **measure_error(got, expected),
                 "sharded": sharded,
             }
         return errors
 
 
-def measured(got: Any, expected: Any) -> dict[str, float]:
+def measure_error(got: Any, expected: Any) -> dict[str, float]:
     """Size, error, factor, and the relative error that the factor leaves."""
     size = float(expected.norm())
     factor = float(got @ expected) / size**2 if size else 0.0
@@ -211,7 +211,7 @@ def measured(got: Any, expected: Any) -> dict[str, float]:
     }
 
 
-def reduced(model: Any) -> Iterator[tuple[Any, int, Any]]:
+def iterate_reduced(model: Any) -> Iterator[tuple[Any, int, Any]]:
     """Weights, the place of their first element that is reduced on this rank, and from it on.
 
     The distributed optimizer reduces to each data parallel rank an equal part of a bucket.
@@ -259,7 +259,7 @@ def leading(output: Any) -> Any:
     return output[0] if isinstance(output, tuple) else output
 
 
-def given_to(name: str, note: Any) -> Any:
+def look_at_inputs(name: str, note: Any) -> Any:
     """A hook that looks at what an attention and the second half of an MLP are given."""
 
     def hook(_: Any, arguments: Any, options: Any) -> None:

@@ -63,7 +63,7 @@ def save(run: Any, folder: str) -> dict[str, str]:
     for kind in types():
         path = os.path.join(folder, kind)
         error = in_turn(
-            lambda _, kind=kind: sharded(run, kind, loading=False),
+            lambda _, kind=kind: shard(run, kind, loading=False),
             lambda state, path=path: write(state, path),
         )
         if error:
@@ -95,7 +95,7 @@ def without_main() -> Iterator[None]:
             vars(main)["__file__"] = path
 
 
-def sharded(run: Any, kind: str, *, loading: bool) -> dict[str, Any]:
+def shard(run: Any, kind: str, *, loading: bool) -> dict[str, Any]:
     weights = run.bare.sharded_state_dict()
     parameters = inspect.signature(DistributedOptimizer.sharded_state_dict).parameters
     how = (
@@ -115,11 +115,11 @@ def load(run: Any, folder: str, kind: str, steps: int) -> dict[str, Any]:
     """Load into a model that holds something else; by how much tensors are off, or the error."""
     forget(run)
     error = in_turn(
-        lambda _: sharded(run, kind, loading=True),
+        lambda _: shard(run, kind, loading=True),
         lambda state: dist_checkpointing.load(state, os.path.join(folder, kind)),
         lambda state: take(run, state),
     )
-    return {"error": error} if error else {"off": compared(run, steps)}
+    return {"error": error} if error else {"off": compare(run, steps)}
 
 
 def take(run: Any, state: dict[str, Any]) -> None:
@@ -187,14 +187,14 @@ def state_of(run: Any) -> Iterator[tuple[Any, dict[str, Any], int, int]]:
             yield weight, tensors, part.start, part.end
 
 
-def compared(run: Any, steps: int) -> dict[str, float]:
+def compare(run: Any, steps: int) -> dict[str, float]:
     """The relative error of the worst tensor of each kind, against the reference."""
     expected = run.against.state(steps)
     names = {weight: name for name, weight in run.bare.named_parameters()}
     worst = dict.fromkeys(("weights", *STATE.values()), 0.0)
 
     def whole(kind: str, name: str, weight: Any) -> Any:
-        return tiny_gpt.held(expected[kind], name, weight, run.config, run.kind)
+        return tiny_gpt.take_share(expected[kind], name, weight, run.config, run.kind)
 
     for weight, name in names.items():
         off = error_of(weight, whole("weights", name, weight))

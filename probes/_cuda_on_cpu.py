@@ -61,11 +61,11 @@ def name_cuda(torch: Any) -> None:
     """Let Tensor.type() say torch.cuda.FloatTensor."""
     kind = torch.Tensor.type
 
-    def named(tensor: Any, *arguments: Any, **options: Any) -> Any:
+    def name_device(tensor: Any, *arguments: Any, **options: Any) -> Any:
         answer = kind(tensor, *arguments, **options)
         return f"torch.cuda.{answer.split('.')[-1]}" if isinstance(answer, str) else answer
 
-    torch.Tensor.type = named
+    torch.Tensor.type = name_device
 
 
 def _redirect(torch: Any) -> None:

@@ -79,7 +79,7 @@ class FlashAttention(torch.nn.Module):
             places = [positions(rank, self.parts, len(key)) for rank in range(self.parts)]
             mine, seen = places[group.rank()], torch.cat(places)
         later = (seen[None] > mine[:, None]).to(query.device)
-        return (fused if on_npu(query) else flash)(query, key, value, later, self.scale)
+        return (run_fused if on_npu(query) else flash)(query, key, value, later, self.scale)
 
 
 def ring() -> Any:
@@ -113,7 +113,7 @@ def positions(rank: int, parts: int, length: int) -> Any:
     return torch.cat([pieces[rank], pieces[2 * parts - 1 - rank]])
 
 
-def fused(query: Any, key: Any, value: Any, later: Any, scale: float) -> Any:
+def run_fused(query: Any, key: Any, value: Any, later: Any, scale: float) -> Any:
     import torch_npu
 
     heads = query.shape[2]

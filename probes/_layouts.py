@@ -92,7 +92,7 @@ def layouts(world_size: int) -> tuple[ProbeLayout, ...]:
     return tuple(fitting[:MOST_LAYOUTS])
 
 
-def asked_for(sizes: Mapping[str, int], world_size: int) -> ProbeLayout:
+def layout_of(sizes: Mapping[str, int], world_size: int) -> ProbeLayout:
     """The layout of these sizes. Raises ValueError where it does not fit the ranks."""
     layout = ProbeLayout(**sizes)
     if not layout.fits(world_size):

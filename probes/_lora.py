@@ -85,7 +85,7 @@ class Lora(torch.nn.Module):
         return output + ALPHA / RANK * (added[0] if isinstance(added, tuple) else added), bias
 
 
-def adapted(model: Any, config: Any, kind: Any) -> Any:
+def adapt(model: Any, config: Any, kind: Any) -> Any:
     """Freeze everything and put an adapter on every parallel layer but the output."""
     model.requires_grad_(requires_grad=False)
     wrapped = [

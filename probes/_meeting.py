@@ -37,14 +37,14 @@ class Meeting:
         """Hold the store or come to it, until ``end`` of time.monotonic."""
         self.nodes = nodes
         self._guard = Guard(nodes.port)
-        self._store = self._held() if nodes.rank == 0 else self._reached(end)
+        self._store = self._open_own() if nodes.rank == 0 else self._reach(end)
 
-    def _held(self) -> Any:
+    def _open_own(self) -> Any:
         store = self._open(is_master=True)
         store.set(f"{PREFIX}/here", b"1")
         return store
 
-    def _reached(self, end: float) -> Any:
+    def _reach(self, end: float) -> Any:
         """Another program may hold the port for a while, such as a launch that ends there."""
         why = "nothing listens there"
         while (left := end - time.monotonic()) > 0:

@@ -25,7 +25,7 @@ TRANSFER = "torch_npu.contrib.transfer_to_npu"
 _once: dict[str, Any] = {}
 
 
-def installed() -> bool:
+def find_installed() -> bool:
     """Whether there is a megatron.core; nothing of it is imported."""
     return _there("megatron") and _there("megatron.core")
 
@@ -108,7 +108,7 @@ def forgetting(*modules: Any) -> Iterator[None]:
     experts' losses, which has as many rows as the first model had layers.
     """
     before = [
-        (module, {name: _copied(value) for name, value in vars(module).items() if _GLOBAL(name)})
+        (module, {name: _copy(value) for name, value in vars(module).items() if _GLOBAL(name)})
         for module in modules
     ]
     try:
@@ -118,7 +118,7 @@ def forgetting(*modules: Any) -> Iterator[None]:
             vars(module).update(values)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """What Megatron fills stays as it is now; a group cannot be copied, and does not change."""
     return copy.copy(value) if isinstance(value, (dict, list, set)) else value
 
@@ -169,20 +169,20 @@ def _keep_step_apart() -> list[str]:
 
     state_dict = owner.state_dict
 
-    def stated(self: Any) -> Any:
+    def state_of(self: Any) -> Any:
         if not self.optimizer.state:
             _step_nowhere(self.optimizer)
         return state_dict(self)
 
     load_state_dict = owner.load_state_dict
 
-    def loaded(self: Any, state: Any) -> None:
+    def load_state(self: Any, state: Any) -> None:
         load_state_dict(self, state)
         for moments in self.optimizer.state.values():
             moments["step"] = moments["step"].clone()
 
-    owner.state_dict = stated
-    owner.load_state_dict = loaded
+    owner.state_dict = state_of
+    owner.load_state_dict = load_state
     owner._get_main_param_and_optimizer_states = got  # noqa: SLF001
     owner._set_main_param_and_optimizer_states = set_  # noqa: SLF001
     return ["DistributedOptimizer keeps Adam's step apart"]

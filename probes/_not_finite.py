@@ -106,13 +106,13 @@ class Watch:
         # Of a class, getattr gives a function that no object would bind.
         attribute, original = vars(ProcessGroup)[name], getattr(ProcessGroup, name)
 
-        def noted(group: Any, *arguments: Any, **options: Any) -> Any:
+        def note_and_call(group: Any, *arguments: Any, **options: Any) -> Any:
             if self._inside:
                 self._event += 1
                 self._note("sent", self._inside[-1], arguments[position : position + 1])
             return original(group, *arguments, **options)
 
-        setattr(ProcessGroup, name, noted)
+        setattr(ProcessGroup, name, note_and_call)
         return lambda: setattr(ProcessGroup, name, attribute)
 
     def _note(self, how: str, module: str, values: Any) -> None:

@@ -38,7 +38,7 @@ class Order:
             self.first = {"after_adaptor": self.began, "stack": frames[-FRAMES:]}
 
 
-def patched() -> Any:
+def import_patched() -> Any:
     """The adaptor, in the order of a training."""
     importlib.import_module("torch")
     importlib.import_module("torch_npu")
@@ -47,7 +47,7 @@ def patched() -> Any:
 
 def decisions() -> dict[str, Any]:
     """What megatron.core decided when it was imported, by how the decisions are called."""
-    specs, te, optimizer, jit = (imported(module) for module in MODULES)
+    specs, te, optimizer, jit = (import_or_none(module) for module in MODULES)
     return {
         "gpt_layer_specs.HAVE_TE": getattr(specs, "HAVE_TE", None),
         "extensions.transformer_engine.HAVE_TE": getattr(te, "HAVE_TE", None),
@@ -57,7 +57,7 @@ def decisions() -> dict[str, Any]:
     }
 
 
-def imported(name: str) -> Any:
+def import_or_none(name: str) -> Any:
     """A module, None where it is not there."""
     try:
         return importlib.import_module(name)
@@ -65,13 +65,13 @@ def imported(name: str) -> Any:
         return None
 
 
-def bound() -> dict[str, str]:
+def read_bound() -> dict[str, str]:
     """What is bound to every name that MindSpeed patches."""
     manager = importlib.import_module("mindspeed.patch_utils").MindSpeedPatchesManager
-    return {name: name_of(resolved(name)) for name in manager.patches_info}
+    return {name: name_of(resolve(name)) for name in manager.patches_info}
 
 
-def resolved(path: str) -> Any:
+def resolve(path: str) -> Any:
     """The object at a dotted path: an attribute of the longest part that is a module."""
     parts = path.split(".")
     for end in range(len(parts), 0, -1):
@@ -98,7 +98,7 @@ def name_of(thing: Any) -> str:
     return f"{text} around {name_of(inner)}" if inner else text
 
 
-def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, list[str]]:
+def name_changes(before: dict[str, str], after: dict[str, str]) -> dict[str, list[str]]:
     """Names whose binding differs, with both."""
     names = [name for name in after if before.get(name) != after[name]]
     return {name: [before.get(name, ""), after[name]] for name in names}

@@ -95,7 +95,7 @@ STEP_FAULTS = {
 }
 
 
-def drawn(name: str, shape: Any) -> Any:
+def draw(name: str, shape: Any) -> Any:
     """Numbers of variance 1 that depend on the name alone, on no library and no device."""
     source = random.Random(name)  # noqa: S311 - weights are no secret
     count = math.prod(shape)
@@ -105,7 +105,7 @@ def drawn(name: str, shape: Any) -> Any:
 
 def first_half(name: str, shape: Any) -> Any:
     """The half of the adapter of this layer that is not zero at the start."""
-    return drawn(f"{name}.first", shape) / shape[1] ** 0.5
+    return draw(f"{name}.first", shape) / shape[1] ** 0.5
 
 
 class ReferenceModel:
@@ -177,7 +177,7 @@ class ReferenceModel:
 
     def _matrix(self, name: str, rows: int, columns: int) -> None:
         whole = f"{name}.weight"
-        self.weights[whole] = (SPREAD * drawn(whole, (rows, columns))).double()
+        self.weights[whole] = (SPREAD * draw(whole, (rows, columns))).double()
 
     def _layer(self, name: str, rows: int, columns: int = HIDDEN) -> None:
         """A matrix, and its adapter."""
@@ -240,8 +240,8 @@ class ReferenceModel:
         mixed = self._note(f"{name}.linear_qkv", self._apply(f"{name}.linear_qkv", value))
         mixed = mixed.reshape(length, batch, self.kind.groups, -1, self.wide)
         query, key, values = mixed[..., :-2, :], mixed[..., -2:-1, :], mixed[..., -1:, :]
-        query = self._rotated(query, "queries")
-        key = self._rotated(key, "keys")
+        query = self._rotate(query, "queries")
+        key = self._rotate(key, "keys")
         core = f"{name}.core_attention"
         for what, tensor in (("query", query), ("key", key), ("value", values)):
             self._note(f"{core}, {what}", tensor.flatten(2))
@@ -257,7 +257,7 @@ class ReferenceModel:
         mean = self._note(core, mean.reshape(length, batch, -1))
         return self._note(f"{name}.linear_proj", self._apply(f"{name}.linear_proj", mean))
 
-    def _rotated(self, value: Any, whose: str) -> Any:
+    def _rotate(self, value: Any, whose: str) -> Any:
         if self.fault in {"without rotary embedding", f"without rotary embedding of the {whose}"}:
             return value
         half = self.wide // 2

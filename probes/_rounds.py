@@ -93,9 +93,9 @@ class PairGraphs:
 
     def is_decided(self, pair: Pair) -> bool:
         """Whether the link of one of both has failed with enough others that do well."""
-        return any(self.settled("failed", node) for node in pair)
+        return any(self.is_bad("failed", node) for node in pair)
 
-    def settled(self, kind: str, node: int) -> bool:
+    def is_bad(self, kind: str, node: int) -> bool:
         """Whether a node does badly with enough partners that do well with others."""
         if self.fine[kind][node]:
             return False
@@ -107,7 +107,7 @@ class PairGraphs:
     def choose(self, nodes: Sequence[int]) -> Iterable[Pair]:
         """Pairs worth measuring, the most telling first."""
         for kind, links in self.bad.items():
-            doubtful = [node for node in sorted(links) if not self.settled(kind, node)]
+            doubtful = [node for node in sorted(links) if not self.is_bad(kind, node)]
             # Nodes that do well with many come first, as partners of those in doubt.
             good = sorted(
                 (node for node in nodes if self.fine[kind][node]),
@@ -188,7 +188,7 @@ def summary(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def joined(pair: Pair, sides: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
+def join(pair: Pair, sides: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
     """The row of a pair from what both nodes say."""
     for node, side in zip(pair, sides, strict=True):
         if side is None:

@@ -107,11 +107,11 @@ def build(config: Any, kind: Any) -> Any:
     )
     whole = reference.ReferenceModel(kind._replace(adapters=False)).weights
     for name, weight in model.named_parameters():
-        weight.data.copy_(held(whole, name, weight, config, kind))
+        weight.data.copy_(take_share(whole, name, weight, config, kind))
     return model
 
 
-def held(whole: dict[str, Any], name: str, weight: Any, config: Any, kind: Any) -> Any:
+def take_share(whole: dict[str, Any], name: str, weight: Any, config: Any, kind: Any) -> Any:
     """What this rank holds of a weight, or of the same of its gradient or moments."""
     grouped = re.search(r"\.experts\.weight([12])$", name)
     if not grouped:

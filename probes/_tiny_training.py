@@ -66,7 +66,7 @@ class Training:
         torch.manual_seed(SEED)
         self.bare = tiny_gpt.build(self.config, self.kind)
         if self.kind.adapters:
-            lora.adapted(self.bare, self.config, self.kind)
+            lora.adapt(self.bare, self.config, self.kind)
         self.model = DistributedDataParallel(
             self.config,
             DistributedDataParallelConfig(
@@ -164,8 +164,8 @@ class Training:
             group for optimizer in self.optimizers() for group in optimizer.optimizer.param_groups
         ]
         tensors = {
-            "weights": [weight for _, weight in self._trained()],
-            "gradients": [weight.main_grad for _, weight in self._trained()],
+            "weights": [weight for _, weight in self._trained_weights()],
+            "gradients": [weight.main_grad for _, weight in self._trained_weights()],
             "optimizer": [weight for group in groups for weight in group["params"]],
         }
         return {
@@ -188,11 +188,11 @@ class Training:
 
     def poison(self) -> None:
         """For tests: one weight of this rank is no number any more."""
-        next(weight for _, weight in self._trained()).data[0] = math.nan
+        next(weight for _, weight in self._trained_weights()).data[0] = math.nan
 
     def flip(self) -> None:
         """For tests: one bit of one weight of this rank is another one."""
-        weight = next(weight for _, weight in self._trained()).data.view(-1)
+        weight = next(weight for _, weight in self._trained_weights()).data.view(-1)
         weight[:1] = (weight[:1].cpu().view(torch.int32) ^ 1).view(torch.float32).to(self.device)
 
     # ------------------------------------------------------------ checkpoints
@@ -200,14 +200,14 @@ class Training:
     def digest(self) -> str:
         """A hash of every bit of the trained weights."""
         hash_ = hashlib.sha256()
-        for name, weight in self._trained():
+        for name, weight in self._trained_weights():
             hash_.update(name.encode())
             hash_.update(bytes(weight.detach().cpu().contiguous().view(torch.uint8).numpy()))
         return hash_.hexdigest()
 
     def save(self, path: str) -> None:
         """Write this rank's adapters and its shards of the optimizer's moments."""
-        adapters = {name: weight.detach().cpu() for name, weight in self._trained()}
+        adapters = {name: weight.detach().cpu() for name, weight in self._trained_weights()}
         moments = [optimizer.optimizer.state_dict() for optimizer in self.optimizers()]
         schedule = self.scheduler.state_dict()
         torch.save({"adapters": adapters, "moments": moments, "schedule": schedule}, path)
@@ -217,7 +217,7 @@ class Training:
         """Read what this rank has saved."""
         saved = torch.load(path, map_location="cpu", weights_only=True)
         # The optimizer's shards are views of these weights.
-        for name, weight in self._trained():
+        for name, weight in self._trained_weights():
             weight.copy_(saved["adapters"][name])
         for optimizer, moments in zip(self.optimizers(), saved["moments"], strict=True):
             optimizer.optimizer.load_state_dict(moments)
@@ -232,7 +232,7 @@ class Training:
         """Megatron chains one for the experts to that of everything else."""
         return list(getattr(self.optimizer, "chained_optimizers", [self.optimizer]))
 
-    def _trained(self) -> Iterator[tuple[str, Any]]:
+    def _trained_weights(self) -> Iterator[tuple[str, Any]]:
         return (
             (name, weight) for name, weight in self.model.named_parameters() if weight.requires_grad
         )

@@ -25,11 +25,11 @@ class LogProbability(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Any, labels: Any, first: int, chunk: int | None, in_place: bool
     ) -> Any:
-        here, index = owned(labels, first, logits.shape[-1])
+        here, index = find_owned(labels, first, logits.shape[-1])
         losses = []
         for part in parts(logits.shape[1], chunk):
             softmax, shift, total = shares(logits[:, part])
-            mine = torch.where(here[:, part], picked(logits[:, part] - shift, index[:, part]), 0.0)
+            mine = torch.where(here[:, part], pick(logits[:, part] - shift, index[:, part]), 0.0)
             dist.all_reduce(mine)
             losses.append(mine - total.log().squeeze(-1))
         ctx.chunk, ctx.in_place = chunk, in_place
@@ -81,13 +81,13 @@ def shares(logits: Any) -> tuple[Any, Any, Any]:
     return exponentials / total, shift, total
 
 
-def owned(labels: Any, first: int, size: int) -> tuple[Any, Any]:
+def find_owned(labels: Any, first: int, size: int) -> tuple[Any, Any]:
     """Which labels are of this rank, and where; 0 for those of others."""
     here = (labels >= first) & (labels < first + size)
     return here, torch.where(here, labels - first, torch.zeros_like(labels))
 
 
-def picked(logits: Any, index: Any) -> Any:
+def pick(logits: Any, index: Any) -> Any:
     return logits.gather(-1, index[..., None]).squeeze(-1)
 
 

@@ -48,7 +48,7 @@ def body(probe: Probe) -> None:
     torch = probe.torch()
     dist = probe.join()
     with probe.stage("link"):
-        probe.measure("first_call_s", timed(probe, torch, dist, repeats=1))
+        probe.measure("first_call_s", time_all_reduces(probe, torch, dist, repeats=1))
     absent = _probe.lacking(probe.device)
     probe.measure("left_out", sorted(absent))
     for dtype in (name for name in EXACT if name not in absent):
@@ -59,7 +59,7 @@ def body(probe: Probe) -> None:
     with probe.stage("means"):
         means(probe, torch, dist)
     with probe.stage("steady"):
-        probe.measure("steady_s", timed(probe, torch, dist, repeats=REPEATS))
+        probe.measure("steady_s", time_all_reduces(probe, torch, dist, repeats=REPEATS))
     with probe.stage("barrier"):
         start = time.monotonic()
         dist.barrier()
@@ -69,7 +69,7 @@ def body(probe: Probe) -> None:
         further_group(probe, torch, dist)
 
 
-def timed(probe: Probe, torch: Any, dist: Any, *, repeats: int) -> float:
+def time_all_reduces(probe: Probe, torch: Any, dist: Any, *, repeats: int) -> float:
     """Mean seconds of an all-reduce of one element."""
     start = time.monotonic()
     for _ in range(repeats):

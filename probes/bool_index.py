@@ -93,11 +93,11 @@ def write(torch: Any, device: str) -> dict[str, Any]:
     comparison = Comparison()
     for subject in subjects(torch, device):
         subject.tensor[~subject.mask] = -7
-        comparison.add(f"x[~mask] = -7, {subject.what}", subject.tensor, filled(subject))
+        comparison.add(f"x[~mask] = -7, {subject.what}", subject.tensor, fill(subject))
     return comparison.result()
 
 
-def filled(subject: Indexing) -> list[int]:
+def fill(subject: Indexing) -> list[int]:
     return [value if flag else -7 for value, flag in subject.pairs]
 
 
@@ -164,7 +164,7 @@ def backward(torch: Any, device: str) -> dict[str, Any]:
     return comparison.result()
 
 
-def repeated(torch: Any, device: str) -> dict[str, Any]:
+def repeat(torch: Any, device: str) -> dict[str, Any]:
     """Between matrix products, often: what only fails end to end."""
     comparison = Comparison()
     subject = Indexing(torch, device, (4, 4096), "mixed", "contiguous")
@@ -172,7 +172,7 @@ def repeated(torch: Any, device: str) -> dict[str, Any]:
     for _ in range(REPEATS):
         matrix = matrix @ matrix
         subject.tensor[~subject.mask] = -7
-    comparison.add("repeated writes", subject.tensor, filled(subject))
+    comparison.add("repeated writes", subject.tensor, fill(subject))
     comparison.add("products of identities", matrix.sum(), [64.0])
     return comparison.result()
 
@@ -185,12 +185,12 @@ def where(torch: Any, device: str) -> dict[str, Any]:
         comparison.add(
             f"where, {subject.what}",
             torch.where(subject.mask, subject.tensor, other),
-            filled(subject),
+            fill(subject),
         )
         comparison.add(
             f"masked_fill, {subject.what}",
             subject.tensor.masked_fill(~subject.mask, -7),
-            filled(subject),
+            fill(subject),
         )
     return comparison.result()
 
@@ -202,7 +202,7 @@ CASES: dict[str, _cases.Case] = {
     "vector": vector,
     "rows": rows,
     "backward": backward,
-    "repeated": repeated,
+    "repeated": repeat,
 }
 
 

@@ -80,9 +80,9 @@ def missing(name: str, device: str) -> str:
     return f"this {top} has no {ENTRIES[name][-1]}"
 
 
-def entered(name: str, device: str) -> dict[str, Any]:
+def enter(name: str, device: str) -> dict[str, Any]:
     order = Order()
-    started(device)
+    start(device)
     for module in ENTRIES[name]:
         if module != ADAPTOR or (device == "npu" and package_folder("mindspeed")):
             importlib.import_module(module)
@@ -96,7 +96,7 @@ def entered(name: str, device: str) -> dict[str, Any]:
     }
 
 
-def started(device: str) -> None:
+def start(device: str) -> None:
     """What every training imports first."""
     importlib.import_module("torch")
     if device == "npu":
@@ -113,14 +113,14 @@ def versions(name: str) -> str:
 def registry(_: Any, device: str) -> dict[str, Any]:
     """Asking twinkle for a model type must not import megatron.core."""
     order = Order()
-    started(device.partition(":")[0])
+    start(device.partition(":")[0])
     importlib.import_module(REGISTRY)
     return {"order": order.first}
 
 
 def fla(_: Any, device: str) -> dict[str, Any]:
     """Whose chunk_gated_delta_rule is bound, at three times."""
-    started(device.partition(":")[0])
+    start(device.partition(":")[0])
     rule = importlib.import_module(RULE)
     owners = {"before": name_of(rule.chunk_gated_delta_rule)}
     adaptor = importlib.import_module(ADAPTOR)
@@ -133,8 +133,7 @@ def fla(_: Any, device: str) -> dict[str, Any]:
 
 CASES: dict[str, _cases.Case] = {
     **{
-        name: lambda _, device, name=name: entered(name, device.partition(":")[0])
-        for name in ENTRIES
+        name: lambda _, device, name=name: enter(name, device.partition(":")[0]) for name in ENTRIES
     },
     "registry": registry,
     "fla": fla,

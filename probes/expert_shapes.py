@@ -40,13 +40,13 @@ def body(probe: Probe) -> None:
             _on_megatron.under(probe, ProbeLayout(tp=TP, etp=group)),
             probe.stage(f"expert of {name}"),
         ):
-            ways[name] = measured(torch, expert_size)
+            ways[name] = measure(torch, expert_size)
             if probe.tampers(probe.stage_name):
                 ways[name]["group"] += 1
             probe.measure("ways", ways)
 
 
-def measured(torch: Any, expert_size: int | None) -> dict[str, Any]:
+def measure(torch: Any, expert_size: int | None) -> dict[str, Any]:
     """The sizes, the shapes of the first expert of this rank, and what a loader says."""
     from megatron.core import parallel_state
 

@@ -38,7 +38,7 @@ def body(probe: Probe) -> None:
     _cases.run(probe, __file__, names, limit=CASE_SECONDS)
 
 
-def padded(torch: Any, *, heads: int = 1) -> Any:
+def pad(torch: Any, *, heads: int = 1) -> Any:
     """Who may not be seen, [batch, heads, length, length]: what comes later, and padding."""
     mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1).repeat(BATCH, heads, 1, 1)
     mask[-1, :, :, -PADDING:] = True
@@ -97,7 +97,7 @@ def plain(torch: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
 def sdpa(torch: Any, device: str, kind: str) -> Any:
     """Torch's own, which torch_npu answers on NPUs."""
     function = torch.nn.functional.scaled_dot_product_attention
-    mask = {"causal": causal, "padding": padded}[kind](torch)
+    mask = {"causal": causal, "padding": pad}[kind](torch)
     mask_options = {"is_causal": True} if kind == "causal" else {"attn_mask": ~mask.to(device)}
 
     def attention(query: Any, key: Any, value: Any) -> Any:
@@ -153,11 +153,11 @@ def triangle(torch: Any) -> Any:
 MASKS: dict[str, Callable[[Any], tuple[str, Any, Any, int]]] = {
     "no mask": lambda _: ("BNSD", None, None, 0),
     "causal, 2 dimensions": lambda torch: ("SBH", causal(torch), causal(torch), 0),
-    "padding, one for all heads": lambda torch: ("BSND", padded(torch), padded(torch), 0),
+    "padding, one for all heads": lambda torch: ("BSND", pad(torch), pad(torch), 0),
     "padding, one a head": lambda torch: (
         "BNSD",
-        padded(torch, heads=HEADS),
-        padded(torch, heads=HEADS),
+        pad(torch, heads=HEADS),
+        pad(torch, heads=HEADS),
         0,
     ),
     "compressed triangle": lambda torch: ("SBH", causal(torch), triangle(torch), 2),

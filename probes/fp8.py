@@ -107,7 +107,7 @@ def on_npu(probe: Probe, torch: Any, left: Any, other: Any) -> Any:
 def alignment(probe: Probe, torch: Any) -> dict[str, int | None]:
     """How many tokens megatron.core wants a multiple of, by recipe; None where it does not say."""
     sizes: dict[str, int | None] = {"delayed": None, "mxfp8": None}
-    if not _megatron.installed():
+    if not _megatron.find_installed():
         return sizes
     _megatron.load(probe, torch)
     try:

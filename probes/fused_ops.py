@@ -59,7 +59,7 @@ class Draw:
         return float(difference)
 
 
-def normalised(hidden: Any, gain: Any) -> Any:
+def normalise(hidden: Any, gain: Any) -> Any:
     return hidden * (hidden.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt() * gain
 
 
@@ -69,7 +69,7 @@ def rms_norm(torch: Any, device: str) -> dict[str, Any]:
     draw = Draw(torch, device)
     (x, exact), (gain, exact_gain) = draw.pair(TOKENS, WIDTH), draw.pair(WIDTH, offset=1.0)
     got = torch_npu.npu_rms_norm(x, gain, epsilon=EPSILON)[0]
-    expected = normalised(exact, exact_gain)
+    expected = normalise(exact, exact_gain)
     return draw.compare([(x, exact), (gain, exact_gain)], got, expected)
 
 
@@ -82,7 +82,7 @@ def add_rms_norm(torch: Any, device: str) -> dict[str, Any]:
         got, _, total = torch_npu.npu_add_rms_norm(hidden[0], other[0], gain[0], EPSILON)
         # The sum is rounded before it is normalised.
         added = total.cpu().double()
-        errors = draw.compare([], got, normalised(added, gain[1]))
+        errors = draw.compare([], got, normalise(added, gain[1]))
         return {**errors, "sum": draw.compare([], total, hidden[1] + other[1])["value"]}
 
 
@@ -110,7 +110,7 @@ def swiglu(torch: Any, device: str) -> dict[str, Any]:
     return draw.compare([(x, exact)], torch_npu.npu_swiglu(x, dim=-1), expected)
 
 
-def grouped(torch: Any, device: str) -> dict[str, Any]:
+def multiply_groups(torch: Any, device: str) -> dict[str, Any]:
     """Products of the tokens of each expert; one expert has none."""
     import torch_npu
 
@@ -159,7 +159,7 @@ CASES: dict[str, _cases.Case] = {
     "addition and rms norm": add_rms_norm,
     "rotary embedding": rotary,
     "swiglu": swiglu,
-    "grouped matrix product": grouped,
+    "grouped matrix product": multiply_groups,
     "permutation of tokens": permutation,
 }
 

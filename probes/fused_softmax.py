@@ -34,11 +34,11 @@ def body(probe: Probe) -> None:
     if probe.device != "npu":
         probe.skip(f"npu_scaled_masked_softmax is an operator of NPUs, not of {probe.device}")
     with probe.stage("packages"):
-        probe.measure("packages", {name: installed(name) for name in PACKAGES})
+        probe.measure("packages", {name: find_installed(name) for name in PACKAGES})
     _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
 
 
-def installed(name: str) -> bool:
+def find_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

@@ -126,7 +126,7 @@ def body(probe: Probe) -> None:
             if name in installed and all(needs):
                 attempt(probe, modules, name, autoload=not trapped)
     probe.measure("autoload_trap", trapped)
-    probe.measure("blocks", blocked(probe.device, modules))
+    probe.measure("blocks", block(probe.device, modules))
 
 
 def import_torch(probe: Probe, modules: dict[str, Any]) -> bool:
@@ -151,7 +151,7 @@ def attempt(probe: Probe, modules: dict[str, Any], name: str, *, autoload: bool)
     return dict(modules[name])
 
 
-def blocked(device: str, modules: dict[str, Any]) -> str:
+def block(device: str, modules: dict[str, Any]) -> str:
     """Why no further probe can run on this device, "" where it can."""
     if device == "cpu":
         torch = modules.get(WITHOUT, modules["torch"])

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import _megatron
-from _layouts import ProbeLayout, asked_for, groups
+from _layouts import ProbeLayout, groups, layout_of
 from _probe import Probe, main
 from parallel_groups import GETTERS, initialise
 
@@ -29,7 +29,7 @@ LAYOUTS = (
 
 def body(probe: Probe) -> None:
     """The members of Megatron's parallel groups in large worlds."""
-    if not _megatron.installed():
+    if not _megatron.find_installed():
         probe.skip(_megatron.ABSENT)
     torch = probe.torch()
     _megatron.load(probe, torch)
@@ -60,7 +60,7 @@ def layouts_to_try(sizes: dict[str, int]) -> Iterable[tuple[int, ProbeLayout]]:
     layout = ProbeLayout(**sizes)
     dense, expert = layout.tp * layout.pp * layout.cp, layout.expert_tensor * layout.ep * layout.pp
     unit = math.lcm(dense, expert)
-    return [(size, asked_for(sizes, size)) for size in (unit, 4 * unit)]
+    return [(size, layout_of(sizes, size)) for size in (unit, 4 * unit)]
 
 
 def compare(

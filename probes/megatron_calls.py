@@ -27,7 +27,7 @@ SAMPLES = 3
 
 def body(probe: Probe) -> None:
     """What the megatron.core of this environment answers to small questions."""
-    if not _megatron.installed():
+    if not _megatron.find_installed():
         probe.skip(_megatron.ABSENT)
     with probe.stage("import"):
         torch = _probe.import_torch(probe.device)

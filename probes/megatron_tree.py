@@ -74,7 +74,7 @@ def body(probe: Probe) -> None:
         folders = {name: folder(name) for name in CALLERS}
         there = {name: folder for name, folder in folders.items() if folder}
         probe.measure("searched", sorted(there))
-        probe.measure("callers", refused(there, taken))
+        probe.measure("callers", find_refusals(there, taken))
     with probe.stage("gdn"):
         probe.measure("gdn", gated_delta_nets(core))
 
@@ -105,7 +105,7 @@ def copies() -> list[dict[str, Any]]:
 def version(core: str) -> str:
     """The version in package_info.py, "" where it cannot be read."""
     values = {}
-    for node in parsed(os.path.join(core, "package_info.py")):
+    for node in parse(os.path.join(core, "package_info.py")):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
             values.update(
                 {target.id: node.value.value for target in node.targets if is_name(target)}
@@ -128,7 +128,7 @@ def distributions() -> list[str]:
 # ---------------------------------------------------------------- what it takes
 
 
-def parsed(path: str) -> list[ast.stmt]:
+def parse(path: str) -> list[ast.stmt]:
     """The statements of a file, none where there is no such file or no such Python."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -139,7 +139,7 @@ def parsed(path: str) -> list[ast.stmt]:
 
 def parameters(core: str, file: str, name: str) -> list[str] | None:
     """What a function, a class's __init__ or a dataclass takes; None where it is not there."""
-    for node in parsed(os.path.join(core, *file.split("/"))):
+    for node in parse(os.path.join(core, *file.split("/"))):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return signature(node)
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -178,7 +178,7 @@ def folder(name: str) -> str | None:
     return places[0] if places else None
 
 
-def refused(folders: dict[str, str], taken: dict[str, list[str]]) -> list[dict[str, Any]]:
+def find_refusals(folders: dict[str, str], taken: dict[str, list[str]]) -> list[dict[str, Any]]:
     """Calls with keywords that are no parameters, by file and line."""
     calls_refused: list[dict[str, Any]] = []
     for name, folder in folders.items():
@@ -206,7 +206,7 @@ def calls(path: str, taken: dict[str, list[str]]) -> Iterator[tuple[ast.Call, st
     ]
     if "megatron" not in text or not names:
         return
-    nodes = [node for top in parsed(path) for node in ast.walk(top)]
+    nodes = [node for top in parse(path) for node in ast.walk(top)]
     imported = {
         alias.asname or alias.name: alias.name
         for node in nodes

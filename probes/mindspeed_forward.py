@@ -38,7 +38,7 @@ def body(probe: Probe) -> None:
     _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS, apart=True)
 
 
-def patched(**options: Any) -> argparse.Namespace:
+def patch(**options: Any) -> argparse.Namespace:
     """MindSpeed with these arguments in place before its import."""
     args = importlib.import_module("mindspeed.args_utils")
     arguments: argparse.Namespace = args.get_mindspeed_args(get_defaults=True)
@@ -60,7 +60,7 @@ def groups(torch: Any, world_size: int, context: int) -> Any:
 
 
 def types(torch: Any, device: str) -> dict[str, Any]:
-    patched()
+    patch()
     tensors = {name: torch.zeros(1, device=device, dtype=getattr(torch, name)) for name in DTYPES}
     return {
         "types": {name: str(tensor.type()) for name, tensor in tensors.items()},
@@ -73,7 +73,7 @@ def attention(torch: Any, device: str, **options: Any) -> dict[str, Any]:
     # MindSpeed 26.1.0 reads this without a default; Megatron's command line has one.
     options = {"transformer_impl": "local", **options}
     sizes = {"seq_length": SEQUENCE, "hidden_size": HEADS * SIZE, "num_attention_heads": HEADS}
-    patched(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **options)
+    patch(context_parallel_size=1, tensor_model_parallel_size=1, **sizes, **options)
     from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
     from megatron.core.transformer import TransformerConfig
     from megatron.core.transformer.dot_product_attention import DotProductAttention
@@ -109,7 +109,7 @@ def attention(torch: Any, device: str, **options: Any) -> dict[str, Any]:
 
 
 def ring(torch: Any, _: str) -> dict[str, Any]:
-    patched(context_parallel_size=2, tensor_model_parallel_size=1, use_flash_attn=True, tp_2d=False)
+    patch(context_parallel_size=2, tensor_model_parallel_size=1, use_flash_attn=True, tp_2d=False)
     state = groups(torch, 2, 2)
     utils = importlib.import_module("mindspeed.core.context_parallel.model_parallel_utils")
     return {

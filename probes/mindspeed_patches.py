@@ -28,7 +28,15 @@ from typing import Any
 
 import _cases
 import _probe
-from _patches import ADAPTOR, Order, bound, changed, decisions, imported, patched
+from _patches import (
+    ADAPTOR,
+    Order,
+    decisions,
+    import_or_none,
+    import_patched,
+    name_changes,
+    read_bound,
+)
 from _probe import Probe
 
 CASE_SECONDS = 240.0
@@ -78,7 +86,7 @@ def body(probe: Probe) -> None:
     if before and after:
         # What is patched only as long as an argument has its default stays known by name.
         late = {name: after.get(name, "not patched") for name in before}
-        probe.measure("differ", changed(before, late))
+        probe.measure("differ", name_changes(before, late))
     probe.measure("cases", outcomes)
 
 
@@ -114,11 +122,11 @@ def sources(root: str) -> Iterator[str]:
 
 
 def arguments() -> Any:
-    args = imported("mindspeed.args_utils")
+    args = import_or_none("mindspeed.args_utils")
     return args.get_full_args() if args else sys.modules[ADAPTOR].get_mindspeed_args()
 
 
-def planned(namespace: argparse.Namespace) -> dict[str, str]:
+def plan(namespace: argparse.Namespace) -> dict[str, str]:
     """The fields of the plan that are absent or have another value or type, as text."""
     values = vars(namespace)
     absent = object()
@@ -135,7 +143,7 @@ def planned(namespace: argparse.Namespace) -> dict[str, str]:
 def import_(_: Any, __: str) -> dict[str, Any]:
     order = Order()
     try:
-        patched()
+        import_patched()
     except BaseException as error:  # noqa: BLE001 - SystemExit of MindSpeed is a result, too
         return {"error": _probe.innermost(error), "adaptor": "raises"}
     import megatron.core
@@ -165,22 +173,26 @@ def arguments_first(_: Any, __: str) -> dict[str, Any]:
     vars(defaults).update(PLAN)
     args._MINDSPEED_ARGS = defaults  # noqa: SLF001 - what frameworks set
     importlib.import_module(ADAPTOR)
-    return {"bound": bound(), "off": planned(arguments())}
+    return {"bound": read_bound(), "off": plan(arguments())}
 
 
 def repatch(_: Any, __: str) -> dict[str, Any]:
-    adaptor = patched()
-    before = bound()
+    adaptor = import_patched()
+    before = read_bound()
     adaptor.repatch(dict(PLAN))
-    after = bound()
-    return {"changed": sorted(changed(before, after)), "bound": after, "off": planned(arguments())}
+    after = read_bound()
+    return {
+        "changed": sorted(name_changes(before, after)),
+        "bound": after,
+        "off": plan(arguments()),
+    }
 
 
 def again(_: Any, __: str) -> dict[str, Any]:
-    adaptor = patched()
-    before = bound()
+    adaptor = import_patched()
+    before = read_bound()
     adaptor.repatch(dict(vars(arguments())))
-    return {"changed": changed(before, bound())}
+    return {"changed": name_changes(before, read_bound())}
 
 
 def argv(_: Any, __: str) -> dict[str, Any]:

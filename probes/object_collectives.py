@@ -40,7 +40,7 @@ def body(probe: Probe) -> None:
         group = dist.new_group(backend="gloo")
         compare(probe, "a Gloo group", move(dist, group, probe))
         probe.measure("gloo_s", time.monotonic() - start)
-    if _megatron.installed():
+    if _megatron.find_installed():
         metrics(probe, torch, dist)
     peers: dict[str, Any] = {}
     for name in ("set", "unset") if probe.device != "cpu" else ("set",):
@@ -54,7 +54,7 @@ def body(probe: Probe) -> None:
         with probe.stage(f"after peers {name}"):
             dist.barrier(group=group)
     dist.destroy_process_group(group)
-    if peers["set"].get("error") and _megatron.installed() and optimizer_gathers():
+    if peers["set"].get("error") and _megatron.find_installed() and optimizer_gathers():
         probe.measure(
             "blocks",
             f"objects do not travel over the group of {probe.device}, and the optimizer of this "
@@ -69,7 +69,7 @@ def optimizer_gathers() -> bool:
     return "all_gather_object(" in Path(megatron.core.optimizer.__file__).read_text("utf-8")
 
 
-def described(rank: int) -> dict[str, Any]:
+def describe(rank: int) -> dict[str, Any]:
     """An object of a length that no other rank has."""
     return {"r": rank, "s": "x" * (17 * rank)}
 
@@ -77,12 +77,12 @@ def described(rank: int) -> dict[str, Any]:
 def move(dist: Any, group: Any, probe: Any) -> dict[str, Any]:
     """What the three object collectives gave this rank; the last rank broadcasts."""
     rank, size = probe.rank, probe.world_size
-    mine = described(rank)
+    mine = describe(rank)
     if probe.tampers("gloo"):
         mine["r"] = -1
     gathered: list[Any] = [None] * size
     dist.all_gather_object(gathered, mine, group=group)
-    objects = [described(rank) if rank == size - 1 else None]
+    objects = [describe(rank) if rank == size - 1 else None]
     dist.broadcast_object_list(objects, src=size - 1, group=group)
     collected: list[Any] | None = [None] * size if rank == 0 else None
     dist.gather_object(mine, collected, dst=0, group=group)
@@ -90,7 +90,7 @@ def move(dist: Any, group: Any, probe: Any) -> dict[str, Any]:
 
 
 def compare(probe: Probe, where: str, got: dict[str, Any]) -> None:
-    everyone = [described(rank) for rank in range(probe.world_size)]
+    everyone = [describe(rank) for rank in range(probe.world_size)]
     expected = {GATHERED: everyone, BROADCAST: everyone[-1:], COLLECTED: everyone}
     for name, objects in got.items():
         if objects is not None:
@@ -107,7 +107,7 @@ def metrics(probe: Probe, torch: Any, dist: Any) -> None:
         group = parallel_state.get_data_parallel_group_gloo()
         probe.measure("metrics_backend", str(dist.get_backend(group)))
         gathered: list[Any] = [None] * probe.world_size
-        dist.all_gather_object(gathered, described(probe.rank), group=group)
+        dist.all_gather_object(gathered, describe(probe.rank), group=group)
         compare(probe, "Megatron's Gloo group", {GATHERED: gathered})
         parallel_state.destroy_model_parallel()
 

@@ -25,7 +25,7 @@ from _forks import Forks
 from _meeting import LOOK_SECONDS, Meeting, NoMeeting
 from _pair import LARGE_SECONDS, SMALL_SECONDS
 from _probe import Probe
-from _rounds import Pair, joined, most_rounds, next_pairs, summary
+from _rounds import Pair, join, most_rounds, next_pairs, summary
 
 # How long nodes wait for each other at most, for they come from checks of different length.
 MEET_SECONDS = _probe.patient(npu=180.0, cuda=180.0, cpu=60.0)
@@ -231,7 +231,7 @@ class Lead:
                 time.sleep(LOOK_SECONDS)
         self.lost |= pending
         for pair in pairs:
-            row = joined(pair, [results.get(node) for node in pair])
+            row = join(pair, [results.get(node) for node in pair])
             self.rows.append({"round": number, **row})
             self.fresh.append(self.rows[-1])
 

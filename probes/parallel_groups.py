@@ -16,7 +16,7 @@ from typing import Any
 
 import _megatron
 import _probe
-from _layouts import ProbeLayout, asked_for, groups, layouts
+from _layouts import ProbeLayout, groups, layout_of, layouts
 from _probe import GROUP_SECONDS, Probe
 
 FURTHER_GROUPS = 4
@@ -36,7 +36,7 @@ GETTERS = {
 
 def body(probe: Probe) -> None:
     """The members of Megatron's parallel groups, and a sum in each."""
-    if not _megatron.installed():
+    if not _megatron.find_installed():
         probe.skip(_megatron.ABSENT)
     torch = probe.torch()
     _megatron.load(probe, torch)
@@ -48,14 +48,14 @@ def body(probe: Probe) -> None:
     with probe.stage("memory of groups"):
         probe.measure("group_bytes", memory_of_groups(probe, torch, dist))
     table: dict[str, Any] = {}
-    chosen = [asked_for(probe.asked, probe.world_size)] if probe.asked else None
+    chosen = [layout_of(probe.asked, probe.world_size)] if probe.asked else None
     for layout in chosen or layouts(probe.world_size):
         with _megatron.forgetting(parallel_state):
-            table[layout.name] = examined(probe, torch, dist, layout)
+            table[layout.name] = examine(probe, torch, dist, layout)
         probe.measure("layouts", table)
 
 
-def examined(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout) -> dict[str, Any]:
+def examine(probe: Probe, torch: Any, dist: Any, layout: ProbeLayout) -> dict[str, Any]:
     """Make the groups of a layout, look at their members and their sums, and take them down."""
     from megatron.core import parallel_state
 

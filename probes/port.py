@@ -22,13 +22,13 @@ def body(probe: Probe) -> None:
     text = os.environ.get("MASTER_PORT", str(TORCHRUN))
     probe.measure("port", text)
     with probe.stage("bind"):
-        probe.measure("error", refused(int(text)) if text.isdecimal() else "no number")
+        probe.measure("error", explain_refusal(int(text)) if text.isdecimal() else "no number")
         probe.measure("here", ours(os.environ.get("MASTER_ADDR", "")))
     with probe.stage("free"):
         probe.measure("free", free())
 
 
-def refused(port: int) -> str:
+def explain_refusal(port: int) -> str:
     """Why this port cannot be bound, as torch's store binds it: on all addresses of both kinds."""
     both = socket.has_dualstack_ipv6()
     kind = socket.AF_INET6 if both else socket.AF_INET
@@ -45,10 +45,10 @@ def ours(address: str) -> bool:
         addresses = socket.getaddrinfo(address or None, 0, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return any(bound(kind, address) for kind, *_, address in addresses)
+    return any(can_bind(kind, address) for kind, *_, address in addresses)
 
 
-def bound(kind: int, address: object) -> bool:
+def can_bind(kind: int, address: object) -> bool:
     try:
         with socket.socket(kind, socket.SOCK_STREAM) as tried:
             tried.bind(address)

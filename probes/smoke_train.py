@@ -81,7 +81,7 @@ def trainings(world_size: int) -> list[TrainingCase]:
     return [training for training in several if training.layout.fits(world_size)]
 
 
-def asked(probe: Probe) -> list[TrainingCase]:
+def read_request(probe: Probe) -> list[TrainingCase]:
     """The layout that the user asks for, where it can be trained here; else the reason is kept."""
     if not probe.asked:
         return []
@@ -102,7 +102,7 @@ def asked(probe: Probe) -> list[TrainingCase]:
     return [TrainingCase(layout, BF16 if layout.cp > 1 else {})]
 
 
-def fitted(layout: ProbeLayout, kind: Mapping[str, Any], device: str) -> dict[str, Any]:
+def fit(layout: ProbeLayout, kind: Mapping[str, Any], device: str) -> dict[str, Any]:
     """The tiny model, or a larger one where the layout takes more layers, experts or heads.
 
     gloo cannot gather pieces of different lengths, as alltoall wants with expert tensors sharded.
@@ -128,9 +128,9 @@ def body(probe: Probe) -> None:
     with tempfile.TemporaryDirectory(prefix="ascend-doctor-") as own:
         with probe.stage("folder of checkpoints"):
             shared = checkpoints.shared_folder(own)
-        for training in chosen(probe):
+        for training in choose(probe):
             name, layout = training.name, training.layout
-            kind = fitted(layout, training.kind, probe.device)
+            kind = fit(layout, training.kind, probe.device)
             with _on_megatron.under(probe, layout):
                 with probe.stage(f"model of {name}"):
                     run = tiny.Training(layout, probe.torch_device(), **kind)
@@ -147,9 +147,9 @@ def body(probe: Probe) -> None:
             checkpoints.meet()
 
 
-def chosen(probe: Probe) -> list[TrainingCase]:
+def choose(probe: Probe) -> list[TrainingCase]:
     """What is asked for first, then the usual ones, as far as there is what they take."""
-    first = asked(probe)
+    first = read_request(probe)
     names = {training.name for training in first}
     several = [
         *first,

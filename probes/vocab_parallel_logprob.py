@@ -62,7 +62,7 @@ class Sample:
 
 def body(probe: Probe) -> None:
     """Log-probabilities and entropy over a sharded vocabulary."""
-    megatron = _megatron.installed()
+    megatron = _megatron.find_installed()
     if megatron:
         torch = _on_megatron.begin(probe)
     else:
@@ -98,11 +98,11 @@ def counting(dist: Any) -> Iterator[list[int]]:
     original = dist.all_reduce
     calls: list[int] = []
 
-    def counted(*arguments: Any, **options: Any) -> Any:
+    def count_collectives(*arguments: Any, **options: Any) -> Any:
         calls.append(1)
         return original(*arguments, **options)
 
-    dist.all_reduce = counted
+    dist.all_reduce = count_collectives
     try:
         yield calls
     finally:
@@ -116,10 +116,10 @@ def logprob(sample: Sample, dist: Any, vocabulary: Any, chunk: int | None) -> di
         got = vocabulary.LogProbability.apply(leaf * 1.0, labels, sample.first, chunk, *CAREFUL)
     with counting(dist) as backward:
         (-got.mean()).backward()
-    return {**compared(sample, got, leaf), "forward": len(forward), "backward": len(backward)}
+    return {**compare(sample, got, leaf), "forward": len(forward), "backward": len(backward)}
 
 
-def compared(sample: Sample, got: Any, leaf: Any) -> dict[str, float]:
+def compare(sample: Sample, got: Any, leaf: Any) -> dict[str, float]:
     expected, gradient = sample.reference(0.0)
     return {
         "value_off": off(got.reshape(expected.shape), expected),
@@ -138,7 +138,7 @@ def both(
     leaf, labels = sample.mine(), sample.labels.to(sample.probe.torch_device())
     logits = leaf * 1.0
 
-    def chosen() -> Any:
+    def log_probability_of() -> Any:
         here = in_place == "log-probability"
         return vocabulary.LogProbability.apply(logits, labels, sample.first, chunk, here)
 
@@ -146,9 +146,9 @@ def both(
         return vocabulary.Entropy.apply(logits[:, ENTROPY_OF], in_place == "entropy")
 
     if order == ORDERS[0]:
-        log_probability, other = chosen(), entropy()
+        log_probability, other = log_probability_of(), entropy()
     else:
-        other, log_probability = entropy(), chosen()
+        other, log_probability = entropy(), log_probability_of()
     try:
         (-log_probability.mean() + ENTROPY_WEIGHT * other.mean()).backward()
     except RuntimeError as error:
@@ -166,7 +166,7 @@ def cross_entropy(sample: Sample, dist: Any) -> dict[str, Any]:
         got = vocab_parallel_cross_entropy((leaf * 1.0).transpose(0, 1).contiguous(), labels.t())
     with counting(dist) as backward:
         got.mean().backward()
-    errors = compared(sample, -got.t(), leaf)
+    errors = compare(sample, -got.t(), leaf)
     return {**errors, "forward": len(forward), "backward": len(backward)}
 
 

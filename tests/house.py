@@ -3,7 +3,8 @@
 usage: python -m tests.house [--where NAME]
 
 Names are those that the code binds or uses: variables, parameters, attributes, keywords, functions
-and classes. A function name is a participle where its first word ends as one does and is no verb.
+and classes. A function name is a participle where its first word ends as one does and is no verb;
+properties are named as what they hold, and are not counted among these.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ PRODUCT = ("ascend_doctor", "probes")
 BANNED = frozenset({"one", "found", "told", "said", "place", "kept", "wanted", "given"})
 LONGEST_FUNCTION = 60
 # Words that end as participles do and are verbs, nouns or adjectives of the field.
-_WORDS = frozenset({"embed", "feed", "need", "seed", "shed", "speed", "shared", "nested", "red"})
+_WORDS = frozenset(
+    {"embed", "feed", "need", "seed", "shed", "speed", "shared", "nested", "red", "mindspeed"}
+)
 _IRREGULAR = frozenset(
     {"bound", "built", "chosen", "drawn", "given", "gone", "held", "kept", "known", "left", "lost"}
     | {"made", "meant", "met", "said", "seen", "sent", "shown", "spent", "stood", "taken", "told"}
@@ -83,6 +86,10 @@ def is_participle(name: str) -> bool:
     return first in _IRREGULAR or bool(re.fullmatch(r"[a-z]{2,}ed", first))
 
 
+def is_property(node: ast.FunctionDef) -> bool:
+    return any(ast.unparse(mark).endswith("property") for mark in node.decorator_list)
+
+
 def measure() -> House:
     every: Counter[str] = Counter()
     banned, participles, long_functions = [], [], []
@@ -107,7 +114,7 @@ def measure() -> House:
                 classes[node.name].append(where)
             elif isinstance(node, ast.FunctionDef):
                 functions += 1
-                if is_participle(node.name):
+                if is_participle(node.name) and not is_property(node):
                     participles.append(Name(node.name, where, node.lineno))
                 if (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION:
                     long_functions.append(Name(node.name, where, node.lineno))

@@ -10,9 +10,9 @@ from tests import house
 
 # Where the house stands. A change that makes a number smaller lowers it here.
 BANNED = 144
-PARTICIPLES = 230
-TWICE = 8
-LONG = 3
+PARTICIPLES = 66
+TWICE = 0
+LONG = 0
 MEDIAN_LINES = 130
 
 

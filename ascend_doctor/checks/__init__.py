@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from ascend_doctor.judging.judge import Check, registered_checks
+from ascend_doctor.judging.judge import Check, list_registered
 
 
 def all_checks() -> tuple[Check, ...]:
@@ -14,7 +14,7 @@ def all_checks() -> tuple[Check, ...]:
         importlib.import_module(module.name)
     return tuple(
         sorted(
-            registered_checks(),
+            list_registered(),
             key=lambda check: (check.level, check.run.__module__.rpartition(".")[2]),
         )
     )

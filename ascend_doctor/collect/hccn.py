@@ -50,7 +50,7 @@ def hccn(machine: Machine, driver: Driver) -> Hccn:
     for position, number in enumerate(numbers):
         asked = _Questions(tool=tool, device=position if of_950 else number, of_950=of_950)
         devices.append(_ports(asked) if of_950 else _port(asked))
-        if asked.refused:
+        if asked.is_refused:
             ended = asked.failed
             break
     if not devices or (ended is not None and ended.kind == "not-found"):
@@ -78,12 +78,12 @@ class _Questions:
     unsupported: list[str] = field(default_factory=list)
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         return self.failed is not None and self.failed.kind in _FINAL
 
     def ask(self, question: str) -> str:
         """The answer, "" where there is none. The option order differs on 950."""
-        if self.refused:
+        if self.is_refused:
             return ""
         number = ("-i", str(self.device))
         form = ("-g", question, *number) if self.of_950 else (*number, question, "-g")

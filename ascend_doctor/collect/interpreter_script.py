@@ -51,9 +51,9 @@ def distributions(path: "list[str]") -> "list[dict[str, object]]":
         if folder in folders:
             continue
         folders.add(folder)
-        for name in listed(entry):
+        for name in list_names(entry):
             if name.endswith(".egg-link"):
-                links.add(normalised(name[: -len(".egg-link")]))
+                links.add(normalise(name[: -len(".egg-link")]))
             row = distribution(entry, name)
             if row is not None:
                 row["shadowed"] = row["name"] in names
@@ -74,7 +74,7 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
         return None
     path = os.path.join(folder, name)
     old = name.endswith(".egg-info")
-    inside = set(listed(path)) if os.path.isdir(path) else set()
+    inside = set(list_names(path)) if os.path.isdir(path) else set()
     file = ("PKG-INFO" if old else "METADATA") if inside else ""
     headers = parse_headers(lines(os.path.join(path, file) if file else path))
     stem = name.rsplit(".", 1)[0].split("-")
@@ -85,7 +85,7 @@ def distribution(folder: str, name: str) -> "dict[str, object] | None":
     url = lines(os.path.join(path, "direct_url.json")) if "direct_url.json" in inside else ()
     direct_url = parse_direct_url("".join(url))
     direct_url.update(
-        name=normalised(headers.get("name", stem)[0]),
+        name=normalise(headers.get("name", stem)[0]),
         version=(headers.get("version") or stem[1:2] or [""])[0],
         location=folder,
         requires=[require for require in requires if "extra" not in require.partition(";")[2]],
@@ -108,20 +108,20 @@ def files(folder: str, record: str) -> "dict[str, object]":
             text = file.read(_RECORD_LIMIT).decode("utf-8", "replace")
     except OSError:
         return {}
-    listed, missing = 0, []
+    count, missing = 0, []
     for path in re.findall(r'^"?([^/."\n][^,"\n]*\.(?:py|so))"?,', text, re.MULTILINE):
         if "/test" in path:
             continue
-        listed += 1
+        count += 1
         try:
             gone = os.stat(os.path.join(folder, path)).st_size == 0 and path.endswith(".so")
         except OSError:
             gone = True
         if gone:
             missing.append(path)
-        if listed % 64 == 0 and time.monotonic() > end:
+        if count % 64 == 0 and time.monotonic() > end:
             return {}
-    return {"files_listed": listed, "files_missing": missing[:_MISSING_SHOWN]}
+    return {"files_listed": count, "files_missing": missing[:_MISSING_SHOWN]}
 
 
 def parse_headers(text: "Iterable[str]") -> "dict[str, list[str]]":
@@ -170,7 +170,7 @@ def parse_direct_url(text: str) -> "dict[str, object]":
     }
 
 
-def normalised(name: str) -> str:
+def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -181,15 +181,15 @@ def importable(name: str) -> bool:
     """Whether an import would find the module. A parent package is looked up, never imported."""
     parent = name.rpartition(".")[0]
     if not parent:
-        return found_by_finders(name) is not None
+        return ask_finders(name) is not None
     try:
-        places = list(getattr(found_by_finders(parent), "submodule_search_locations", None) or ())
+        places = list(getattr(ask_finders(parent), "submodule_search_locations", None) or ())
         return importlib.machinery.PathFinder.find_spec(name, places) is not None
     except Exception:  # noqa: BLE001 - path hooks of other packages run here
         return False
 
 
-def found_by_finders(name: str) -> "object | None":
+def ask_finders(name: str) -> "object | None":
     """What the first finder that knows the top-level module says of it."""
     for finder in sys.meta_path:
         try:
@@ -204,7 +204,7 @@ def found_by_finders(name: str) -> "object | None":
 # ---------------------------------------------------------------- files
 
 
-def listed(folder: str) -> "list[str]":
+def list_names(folder: str) -> "list[str]":
     """Names in a folder in the order of the file system, as importlib.metadata takes them."""
     try:
         return os.listdir(folder)

@@ -150,7 +150,7 @@ def compare(lacking: Mapping[str, frozenset[str]], libraries: Iterable[str]) -> 
     """
     required: dict[bytes, str] = {}
     for path in lacking:
-        for raw in _undefined_symbols(path):
+        for raw in _read_undefined(path):
             required.setdefault(raw, path)
     left = [symbol(raw) for raw in required]
     for path in sorted(libraries, key=_size, reverse=True):  # large ones have most of the names
@@ -184,7 +184,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def _undefined_symbols(path: str) -> list[bytes]:
+def _read_undefined(path: str) -> list[bytes]:
     try:
         with Elf(path) as elf:
             return list(elf.undefined())

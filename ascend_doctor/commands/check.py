@@ -144,7 +144,7 @@ def make_report(
     # Importing a hundred checks and asking the machine take about as long as each other.
     chosen: list[Check] = []
     so_far = SoFar(examination=examination, output=output, wish=wish, chosen=chosen, start=start)
-    with watchdog.watched(wish.timeout * factor, so_far.last_words):
+    with watchdog.watch(wish.timeout * factor, so_far.last_words):
         try:
             facts, hidden = examination.collect(
                 command=wish.launch,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, cast
 
 from ascend_doctor import __version__
-from ascend_doctor.diagnosis.guilt import evidence, guilty, undecided
+from ascend_doctor.diagnosis.guilt import describe_undecided, evidence, guilty
 from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
 from ascend_doctor.diagnosis.logs import Skipped
 from ascend_doctor.diagnosis.result import (
@@ -45,7 +45,7 @@ def conclude(
     causes = _causes(seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
-    unexplained = () if settled else _unexplained(ledger, codes)
+    unexplained = () if settled else _gather_unexplained(ledger, codes)
     missing = tuple(sorted(ledger.without_log()))
     stands = seen_by_name.get(root.id) if root else None
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
@@ -63,7 +63,7 @@ def conclude(
         without_log=missing,
         causes=causes,
         guilty=blamed,
-        undecided="" if blamed else undecided(ledger, root, waits),
+        undecided="" if blamed else describe_undecided(ledger, root, waits),
         first_error=_first_error(ledger, seen_by_name),
         unexplained=unexplained,
         error_lines=ledger.unexplained if unexplained else 0,
@@ -196,7 +196,7 @@ def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:
     return name
 
 
-def _unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
+def _gather_unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
     """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
     kinds: list[tuple[Literal["exception", "death", "code", "logged"], Occurrences]] = []
     kinds += [("exception", seen) for seen in ledger.exceptions.values()]

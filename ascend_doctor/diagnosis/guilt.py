@@ -73,15 +73,15 @@ def _guilty(
         return (
             _by_summary(ledger, frozenset(ledger.watched))
             or _first_raised(ledger)
-            or _named(ledger)
+            or _accuse_by_name(ledger)
             or _chain(ledger)
         )
     if not root.victim:
-        return _shown_by(ledger, seen)
+        return _accuse_who_shows(ledger, seen)
     waited = frozenset(waits.ranks | set(ledger.watched))
     return (
-        _named(ledger)
-        or _raised_elsewhere(ledger, waits)
+        _accuse_by_name(ledger)
+        or _accuse_who_raised(ledger, waits)
         or _by_summary(ledger, waited)
         or _stuck(ledger, waited)
         or _out_of_step(ledger)
@@ -92,7 +92,7 @@ def _guilty(
     )
 
 
-def undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> str:
+def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> str:
     """What the logs do say of a time-out for which they accuse nobody."""
     if root is None or not root.victim or not ledger.watched:
         return ""
@@ -133,7 +133,7 @@ def _of(sighting: Sighting, reason: str, *, sure: bool = True) -> Guilt | None:
     )
 
 
-def _shown_by(ledger: Ledger, seen: Occurrences) -> Guilt | None:
+def _accuse_who_shows(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     """Who shows a failure that is not a time-out; all of them where all do."""
     ranks = seen.ranks
     if len(ranks) > 1 and (len(ranks) >= len(ledger.ranks) or not seen.first.moment):
@@ -150,7 +150,7 @@ def _shown_by(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     return _of(seen.first, "it is the first that shows the cause")
 
 
-def _named(ledger: Ledger) -> Guilt | None:
+def _accuse_by_name(ledger: Ledger) -> Guilt | None:
     """HCCL itself says who did not come, or whose heartbeat stopped."""
     if ledger.absent:
         reason = "HCCL's root rank lists them as never connected (Failed to connect agent)"
@@ -170,7 +170,7 @@ def _named(ledger: Ledger) -> Guilt | None:
     )
 
 
-def _raised_elsewhere(ledger: Ledger, waits: Occurrences) -> Guilt | None:
+def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
     """Another rank, or this one before, ended with an error of its own."""
     own = earliest(
         sighting

@@ -295,7 +295,7 @@ class Ledger:
             *self.codes.values(),
         ):
             settled: dict[Origin, Sighting] = {}
-            for ranked in map(self._settled, seen.by_origin.values()):
+            for ranked in map(self._settle_origin, seen.by_origin.values()):
                 settled.setdefault(ranked.origin, ranked)
             seen.by_origin = settled
         for origin, waited in self.timed_out.items():
@@ -303,7 +303,7 @@ class Ledger:
                 self.watched.setdefault(rank, waited)
         if self._first:
             sighting, code = self._first
-            first = self._settled(sighting)
+            first = self._settle_origin(sighting)
             if (rank := first.origin.rank) is not None:
                 self.first = Ended(rank=rank, node="", sighting=first, first=True, code=code)
         self.waits |= {
@@ -317,7 +317,7 @@ class Ledger:
             if (node, source) in devices and (node, target) in devices:
                 self.waits.add((devices[node, source], devices[node, target]))
 
-    def _settled(self, sighting: Sighting) -> Sighting:
+    def _settle_origin(self, sighting: Sighting) -> Sighting:
         origin = sighting.origin
         rank = self.rank(origin)
         if rank is None or origin.rank is not None:

@@ -107,7 +107,7 @@ class Origin:
         return replace(self, local=None, launcher="", task=task)
 
 
-def parted(text: str, origin: Origin) -> tuple[Origin, str]:
+def split_prefixes(text: str, origin: Origin) -> tuple[Origin, str]:
     """The origin of a line of a file that has ``origin``, and the line without its prefixes."""
     start = 0
     naming: list[str] = []

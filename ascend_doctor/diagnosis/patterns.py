@@ -40,12 +40,12 @@ class Patterns:
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = self._names.index(("sign", COMMON))
-        self._block = _compiled(self._texts, _LINES, self._names)
+        self._block = _load_or_compile(self._texts, _LINES, self._names)
         for failure in failures:
             if failure.unless:
                 self._names.append(("unless", failure.id))
                 texts.append(failure.unless)
-        self._line = _compiled(texts, _ONCE, self._names)
+        self._line = _load_or_compile(texts, _ONCE, self._names)
 
     def places(self, block: bytes) -> tuple[set[int], set[int]]:
         """Offsets in lines that may show something: something of its own, or the common sign."""
@@ -76,7 +76,7 @@ class Patterns:
             for text, name in zip(self._texts, self._names, strict=False)
             if name != ("sign", COMMON)
         ]
-        return _compiled([text for text, _ in left], _LINES, [name for _, name in left])
+        return _load_or_compile([text for text, _ in left], _LINES, [name for _, name in left])
 
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""
@@ -93,7 +93,7 @@ class Patterns:
         return kinds["match"] - kinds["unless"], kinds["sign"]
 
 
-def _compiled(
+def _load_or_compile(
     texts: Sequence[str], flags: int, names: Sequence[tuple[str, str]]
 ) -> hyperscan.Database:
     """The automaton, from the user's cache where it was made before: that takes a thousandth."""
@@ -111,13 +111,13 @@ def _compiled(
         _compile(database, texts, flags)
     except hyperscan.error:
         for text, (_, name) in zip(texts, names, strict=True):
-            _tried(text, flags, name)
+            _try(text, flags, name)
         raise
     cached.put(hyperscan.dumpb(database))
     return database
 
 
-def _tried(text: str, flags: int, name: str) -> None:
+def _try(text: str, flags: int, name: str) -> None:
     try:
         _compile(hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK), [text], flags)
     except hyperscan.error as error:

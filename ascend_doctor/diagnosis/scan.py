@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ascend_doctor.diagnosis.ledger import Ledger, LogLine, Sighting
 from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
-from ascend_doctor.diagnosis.origins import Moment, Origin, moment, parted
+from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefixes
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
@@ -134,17 +134,17 @@ class _Reader:
     def _parts(self, whole: bytes, row: bytes) -> list[_Part]:
         """What a line says, of which ``row`` is looked at: one text, or those of a record."""
         if b"{" in whole[:_HEAD] and len(whole) <= _LONG:
-            writer, text = parted(_text(whole), self.log.origin)
+            writer, text = split_prefixes(_text(whole), self.log.origin)
             entry = record(text.strip(), writer)
             if entry:
                 level = f"{entry.level} " if entry.level else ""
                 return [
                     _Part(raw=raw, writer=writer, text=text, whole=f"{level}{text}")
                     for raw in (_ANSI.sub(b"", line.encode()) for line in entry.lines)
-                    for writer, text in (parted(_text(raw), entry.origin),)
+                    for writer, text in (split_prefixes(_text(raw), entry.origin),)
                 ]
         shows = _text(row)
-        writer, text = parted(shows, self.log.origin)
+        writer, text = split_prefixes(shows, self.log.origin)
         return [_Part(raw=row, writer=writer, text=text, whole=shows)]
 
     def _hit(self, data: bytes, start: int, stop: int, offset: int, line: int) -> None:

@@ -51,7 +51,7 @@ class NodeCheck:
     port: int = 0
 
     @property
-    def placed(self) -> bool:
+    def is_placed(self) -> bool:
         return bool(placement_group_table(self.group)["state"] == "CREATED")
 
     def end(self) -> None:
@@ -75,7 +75,7 @@ class RayDriver:
         self._standing: list[NodeCheck] = []
 
     @property
-    def _left(self) -> float:
+    def _time_left(self) -> float:
         return self._begin + self._job.deadline - time.monotonic()
 
     def run(self) -> None:
@@ -86,14 +86,16 @@ class RayDriver:
             self._silent(name, "no node of this name is alive in the Ray cluster")
         for node in nodes:
             self._start(node)
-        placing = self._left - min(_PLACING, self._job.deadline * _PLACING_SHARE)
-        while (self._waiting or self._standing) and self._left > 0 and not self._cut.is_set():
+        placing = self._time_left - min(_PLACING, self._job.deadline * _PLACING_SHARE)
+        while (self._waiting or self._standing) and self._time_left > 0 and not self._cut.is_set():
             if self._standing and all(check.began for check in self._waiting.values()):
                 self._begin_together()
-            ready, _ = ray.wait(list(self._waiting), num_returns=1, timeout=min(_POLL, self._left))
+            ready, _ = ray.wait(
+                list(self._waiting), num_returns=1, timeout=min(_POLL, self._time_left)
+            )
             for ref in ready:
                 self._take(self._waiting.pop(ref), ref)
-            if self._left < placing:
+            if self._time_left < placing:
                 self._give_up_on_late_ones()
                 placing = 0.0
         self._tell_lost()
@@ -140,7 +142,7 @@ class RayDriver:
 
     def _begin_check(self, check: NodeCheck, env: dict[str, str]) -> None:
         check.began = True
-        seconds = self._left - min(_ANSWER, self._job.deadline * _ANSWER_SHARE)
+        seconds = self._time_left - min(_ANSWER, self._job.deadline * _ANSWER_SHARE)
         self._waiting[check.actor.check.remote(self._job.check, seconds, env)] = check
 
     def _begin_together(self) -> None:
@@ -177,11 +179,11 @@ class RayDriver:
     def _give_up_on_late_ones(self) -> None:
         """Who is busy; and who keeps the others waiting, where all begin together."""
         for ref, check in list(self._waiting.items()):
-            if check.began or (check.placed and not self._together):
+            if check.began or (check.is_placed and not self._together):
                 continue
             del self._waiting[ref]
             busy = "busy: other work in the Ray cluster holds its NPUs"
-            self._silent(check.node.name, "its actor did not start" if check.placed else busy)
+            self._silent(check.node.name, "its actor did not start" if check.is_placed else busy)
             check.end()
 
     def _tell_lost(self) -> None:

@@ -11,7 +11,7 @@ from ascend_doctor.checks.probes.pair_rounds import (
     PROBE,
     Recorded,
     names_of,
-    recorded_or_none,
+    read_table_or_none,
     verdicts,
 )
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
@@ -60,7 +60,7 @@ class Rounds:
         """Take what the report called ``name`` has recorded; whether there was something."""
         taken = False
         for run in runs:
-            if run.probe == PROBE and (recorded := recorded_or_none(run)):
+            if run.probe == PROBE and (recorded := read_table_or_none(run)):
                 self._add(name, run, recorded)
                 taken = True
         return taken

@@ -37,7 +37,7 @@ class SlurmEngine:
             *self.words,
         )
         step = SlurmStep(self.slurm, job, nodes, doctor=self.doctor, words=words)
-        with step.started():
+        with step.start():
             step.wait(end)
         after: Mapping[str, State] = {}
         with contextlib.suppress(DataError):  # the reports are there, whatever Slurm says now

@@ -79,7 +79,7 @@ class SlurmStep:
         )
 
     @contextlib.contextmanager
-    def started(self) -> Iterator[None]:
+    def start(self) -> Iterator[None]:
         """While srun runs; behind it nothing of the step is left with Slurm."""
         try:
             with open(self.log, "wb") as log:
@@ -129,21 +129,21 @@ class SlurmStep:
         """
         with contextlib.suppress(DataError):
             self._look()
-            for job in self._left() if any(map(self._began, self.nodes)) else ():
+            for job in self._jobs_left() if any(map(self._began, self.nodes)) else ():
                 self.slurm.ask("scancel", "--quiet", "--signal=TERM", job)
                 wait_for(self.process, self.grace)
         self.process.terminate()
         with contextlib.suppress(DataError):
-            for job in self._left():
+            for job in self._jobs_left():
                 self.slurm.ask("scancel", "--quiet", job)
             end = time.monotonic() + self.grace
-            while time.monotonic() < end and self._left():
+            while time.monotonic() < end and self._jobs_left():
                 time.sleep(_POLL)
         wait_for(self.process, _POLL)
         self.process.kill()
         self.process.wait()
 
-    def _left(self) -> list[str]:
+    def _jobs_left(self) -> list[str]:
         """The job, or the step of the allocation, while Slurm has it."""
         which = ("--steps", f"--jobs={self.slurm.allocation}") if self.slurm.allocation else ()
         rows = self.slurm.ask("squeue", "--noheader", *which, "-o", "%i|%j").splitlines()

@@ -110,7 +110,7 @@ def check(
     return register
 
 
-def registered_checks() -> tuple[Check, ...]:
+def list_registered() -> tuple[Check, ...]:
     """The checks of the modules imported so far; ``ascend_doctor.checks.every`` has all."""
     return tuple(_CHECKS.values())
 

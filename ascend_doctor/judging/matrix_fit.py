@@ -11,7 +11,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver, Host, Npus, Python
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.packages import cann_version, distribution, family, find_distribution
-from ascend_doctor.judging.requirements import declared_range
+from ascend_doctor.judging.requirements import range_declared
 from ascend_doctor.judging.source_trees import core_version, megatron, mindspeed
 from ascend_doctor.judging.version_compare import is_in_range, leading
 from ascend_doctor.matrix.schema import Need, Release, Source
@@ -52,7 +52,7 @@ def spoken(versions: str) -> str:
     return " or ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else parts[0] or "any"
 
 
-def documented_range(row: Release, component: str) -> str:
+def describe_range(row: Release, component: str) -> str:
     """What a row names of another component, in words; "" for nothing."""
     needs = (require for require in row.requires if require.component == component)
     return " or ".join(spoken(need.versions) for need in needs)
@@ -203,13 +203,13 @@ def find_cann(case: Case, row: Release) -> CannInstall | None:
     return None
 
 
-def required_range(case: Case, name: str, other: str) -> str | None:
+def range_of(case: Case, name: str, other: str) -> str | None:
     """The range that an installed distribution wants of another: by its metadata, else its row.
 
     Raises Unknown and NotApplicable.
     """
     requirer = distribution(case, name)
-    required = declared_range(case.need(Python), requirer, other)
+    required = range_declared(case.need(Python), requirer, other)
     if required is None:
         row = release(case, name, requirer.version)
         needs = [require for require in row.requires if require.component == other] if row else []

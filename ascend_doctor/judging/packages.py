@@ -9,7 +9,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Distribution, Environment, Python
 from ascend_doctor.findings import Remedy
 from ascend_doctor.judging.judge import Case
-from ascend_doctor.judging.requirements import declared_range
+from ascend_doctor.judging.requirements import range_declared
 from ascend_doctor.matrix.schema import Family
 
 
@@ -99,4 +99,4 @@ def torch_pair(case: Case) -> Remedy:
 def torch_wanted(python: Python, torch_npu: Distribution) -> str:
     """The requirement on torch that this torch_npu declares; its own base version for none."""
     base = re.split(r"[+]|[.]?(?:post|rc|dev)", torch_npu.version)[0]
-    return f"torch{declared_range(python, torch_npu, 'torch') or f'=={base}'}"
+    return f"torch{range_declared(python, torch_npu, 'torch') or f'=={base}'}"

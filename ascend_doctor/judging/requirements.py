@@ -28,7 +28,7 @@ def requirements(python: Python, distribution: Distribution) -> Iterator[Require
             yield requirement
 
 
-def declared_range(python: Python, distribution: Distribution, other: str) -> str | None:
+def range_declared(python: Python, distribution: Distribution, other: str) -> str | None:
     """The range that a distribution gives for another one, None where it does not ask for it."""
     for requirement in requirements(python, distribution):
         if normalised(requirement.name) == other:

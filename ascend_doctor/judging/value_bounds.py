@@ -26,7 +26,7 @@ def bounds_on(variable: Variable, family: Family | None) -> Bounds:
     return variable.families.get(family.id if family else "", variable)
 
 
-def allowed_text(variable: Variable, value: str, family: Family | None = None) -> str:
+def describe_bounds(variable: Variable, value: str, family: Family | None = None) -> str:
     """What the value should be, "" where it is allowed or where nothing is known."""
     if variable.type == "kv_list":
         return _pairs_text(variable, value)

@@ -98,7 +98,7 @@ def limit(seconds: float | None) -> None:
 
 
 @contextlib.contextmanager
-def watched(seconds: float, last_words: LastWords) -> Iterator[None]:
+def watch(seconds: float, last_words: LastWords) -> Iterator[None]:
     """A run that has something to say where it does not end in time."""
     limit(seconds)
     if _dog is not None:
@@ -131,11 +131,11 @@ def _end(dog: _Watchdog, why: str, code: int) -> None:
 
 
 def _within(seconds: float, step: Callable[[], object]) -> None:
-    def tried() -> None:
+    def try_step() -> None:
         with contextlib.suppress(Exception):
             step()
 
-    helper = threading.Thread(target=tried, daemon=True)
+    helper = threading.Thread(target=try_step, daemon=True)
     helper.start()
     helper.join(seconds)
 

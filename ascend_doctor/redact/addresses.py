@@ -8,7 +8,7 @@ import ipaddress
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def parsed(text: str) -> Address | None:
+def parse_address(text: str) -> Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -26,13 +26,13 @@ def pseudonym(address: Address, key: bytes) -> str:
     if isinstance(address, ipaddress.IPv4Address):
         if address.is_link_local:
             return str(address)
-        return str(ipaddress.IPv4Address(_flipped(int(address), 32, 8, key) | 10 << 24))
+        return str(ipaddress.IPv4Address(_flip(int(address), 32, 8, key) | 10 << 24))
     if address.is_link_local:
-        return str(ipaddress.IPv6Address(_flipped(int(address), 128, 64, key) | 0xFE80 << 112))
-    return str(ipaddress.IPv6Address(_flipped(int(address), 128, 8, key) | 0xFD << 120))
+        return str(ipaddress.IPv6Address(_flip(int(address), 128, 64, key) | 0xFE80 << 112))
+    return str(ipaddress.IPv6Address(_flip(int(address), 128, 8, key) | 0xFD << 120))
 
 
-def _flipped(number: int, size: int, leading: int, key: bytes) -> int:
+def _flip(number: int, size: int, leading: int, key: bytes) -> int:
     """The bits behind the first ``kept``, each flipped as those before it and the key say."""
     bits = f"{number:0{size}b}"
     flipped = 0

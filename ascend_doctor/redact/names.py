@@ -20,7 +20,7 @@ _SHORTEST = 3
 _SHORT = re.compile(r"[A-Za-z][0-9]")  # a node may be called n1
 
 
-def known_names(
+def compile_names(
     hosts: Iterable[str], logins: Iterable[str]
 ) -> tuple[tuple[str, re.Pattern[str]], ...]:
     """(kind, pattern) of what is to be hidden wherever it stands."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.redact.addresses import parsed, pseudonym
+from ascend_doctor.redact.addresses import parse_address, pseudonym
 from ascend_doctor.redact.identities import IPV4, IPV6, NAMES, NUMBERS, PAIRS, is_address
-from ascend_doctor.redact.names import known_names
+from ascend_doctor.redact.names import compile_names
 from ascend_doctor.redact.shapes import BETWEEN, SHAPES, Shape, within
 from ascend_doctor.redact.trees import RedactedTree, texts_of
 
@@ -49,8 +49,8 @@ class Redactor:
         self._home = re.compile(rf"(?<![\w.-]){re.escape(home.rstrip('/'))}(?![\w.-])")
         self._home_folder = home.rstrip("/")
         self._stay = {*visible}
-        self._addresses = {address for address in addresses if parsed(address)}
-        self._names = known_names((host, *hosts), logins)
+        self._addresses = {address for address in addresses if parse_address(address)}
+        self._names = compile_names((host, *hosts), logins)
         self._active: tuple[Shape, ...] | None = None
         self._cleaned: dict[str, dict[tuple[str, str], str]] = {}
         self.hidden: dict[Hidden, int] = {}
@@ -71,14 +71,14 @@ class Redactor:
         """The pseudonym of a host or a user; a host is the same with its domain and without."""
         if _PSEUDONYM.fullmatch(was) or was in self._stay:
             return was
-        if (address := parsed(was)) is not None:
+        if (address := parse_address(was)) is not None:
             return self._became("address", was, pseudonym(address, self._key))
         known_as = was.partition(".")[0].lower() if kind == "host" else was
         return self._became(kind, was, f"{kind}-{self._digest(known_as)}")
 
     def address(self, text: str) -> str:
         """A pseudonym inside 10.0.0.0/8 or fd00::/8 that shares prefixes where ``text`` does."""
-        address = parsed(text)
+        address = parse_address(text)
         if address is None or text in self._stay:
             return text
         return self._became("address", text, pseudonym(address, self._key))
@@ -91,40 +91,40 @@ class Redactor:
         if self._home_folder:
             # Inside quotes a shell does not expand ~, so the quote moves behind it.
             text = re.sub(rf"'{re.escape(self._home_folder)}/", "~/'", text)
-        return self._redacted(text, "~")
+        return self._redact(text, "~")
 
     def fact(self, text: str) -> str:
         """The same for facts and recordings, whose paths stay full paths."""
-        return self._redacted(text, _HOME)
+        return self._redact(text, _HOME)
 
     def secrets(self, text: str) -> str:
         """A text without secrets; names, addresses and folders stay."""
         for shape in within(text.lower(), SHAPES if self._active is None else self._active):
             if shape in _SECRET:
-                text = shape.compiled().sub(self._hide(shape), text)
+                text = shape.compile_shape().sub(self._hide(shape), text)
         return text
 
-    def _redacted(self, text: str, home: str) -> str:
+    def _redact(self, text: str, home: str) -> str:
         if text in self._stay or len(text) < 2:  # noqa: PLR2004 - nothing is that short
             return text
         lowered = text.lower()
         active = within(lowered, _EVERY if self._active is None else self._active)
         for shape in active:
             if shape in _SECRET:
-                text = shape.compiled().sub(self._hide(shape), text)
+                text = shape.compile_shape().sub(self._hide(shape), text)
         if self._home_folder and self._home_folder in text:
             text = self._home.sub(lambda match: self._became("home", match[0], home), text)
         for kind, pattern in self._names:
             text = pattern.sub(lambda match, kind=kind: self.name(kind, match[0]), text)  # type: ignore[misc]
         for shape in active:
             if shape not in _SECRET:
-                text = shape.compiled().sub(self._hide(shape), text)
+                text = shape.compile_shape().sub(self._hide(shape), text)
         return self._without_addresses(text)
 
     def _hide(self, shape: Shape) -> Callable[[re.Match[str]], str]:
         """The replacement of a match: its groups are hidden, or all of it where it has none."""
 
-        def replaced(match: re.Match[str]) -> str:
+        def hide_groups(match: re.Match[str]) -> str:
             hidden, at = "", match.start()
             for number in range(1, len(match.groups()) + 1) if match.groups() else (0,):
                 start, end = match.span(number)
@@ -134,7 +134,7 @@ class Redactor:
                     at = end
             return hidden + match.string[at : match.end()]
 
-        return replaced
+        return hide_groups
 
     def _instead(self, kind: str, was: str) -> str:
         if BETWEEN in was:  # several words of a list

@@ -24,12 +24,12 @@ class Shape(NamedTuple):
     triggers: tuple[str, ...]
     pattern: str
 
-    def compiled(self) -> re.Pattern[str]:
-        return _compiled(self.pattern)
+    def compile_shape(self) -> re.Pattern[str]:
+        return _compile(self.pattern)
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     # What is a blank in a line stands between two words where a list is judged.
     spaced = _CLASS_OR_BLANK.sub(
         lambda match: match[0].replace(" ", f" {BETWEEN}") if match[0] != " " else f"[ {BETWEEN}]",

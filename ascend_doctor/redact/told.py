@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.probe_results import ProbeResult
-from ascend_doctor.redact.addresses import parsed
+from ascend_doctor.redact.addresses import parse_address
 from ascend_doctor.redact.local import hosts, logins
 from ascend_doctor.redact.redactor import Redactor
 
@@ -27,14 +27,14 @@ def redactor(
     variables = {**known, **env}
     named = [_name(variables.get(variable, "")) for variable in _ADDRESS_VARIABLES]
     host = facts.host.name if facts.host is not None else ""
-    met = [name for run in facts.probes for result in run.ranks for name in _met(result)]
+    met = [name for run in facts.probes for result in run.ranks for name in _names_met(result)]
     everything = [*_addresses(facts), *named]
     return Redactor(
         host=host,
-        hosts=(host for host in (*hosts(variables), *named, *met) if not parsed(host)),
+        hosts=(host for host in (*hosts(variables), *named, *met) if not parse_address(host)),
         home=home,
         logins=logins(variables, home),
-        addresses=[name for name in everything if parsed(name)],
+        addresses=[name for name in everything if parse_address(name)],
         key=key,
     )
 
@@ -62,7 +62,7 @@ def _texts(texts: Iterable[str | None]) -> Iterator[str]:
     return (text for text in texts if text)
 
 
-def _met(result: ProbeResult) -> list[str]:
+def _names_met(result: ProbeResult) -> list[str]:
     """Other nodes that a probe has met."""
     met = result.values.get("hosts")
     return [name for name in met.values() if isinstance(name, str)] if isinstance(met, dict) else []

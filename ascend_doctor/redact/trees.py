@@ -70,12 +70,12 @@ class RedactedTree:
         if cleaned is None:
             cleaned = self._clean(text)
             if cleaned == text and len(text) < _LONGEST and _TELLS.search(name):
-                cleaned = self._called(text, name)
+                cleaned = self._clean_by_name(text, name)
             cleaned = text if cleaned == text else cleaned
             self._known[name, text] = cleaned
         return cleaned
 
-    def _called(self, text: str, name: str) -> str:
+    def _clean_by_name(self, text: str, name: str) -> str:
         head = f'{name}="'
         whole = self._clean(f'{head}{text}"')
         return whole[len(head) : -1] if whole.startswith(head) and whole.endswith('"') else text

@@ -42,7 +42,7 @@ def render(
 
 class _DiagnosisPage(Page):
     def _title(self, kind: str, text: str) -> None:
-        first, *more = self.wrapped(text, 2)
+        first, *more = self.wrap(text, 2)
         self.rows += ["", f"{self.mark(_LEVELS[kind])} {self.styled(first, bold=True)}", *more]
 
     def head(self, diagnosis: Diagnosis) -> None:
@@ -57,7 +57,7 @@ class _DiagnosisPage(Page):
         if diagnosis.world_size:
             parts.append(f"world size {diagnosis.world_size}")
         text = self.separator.join(map(one_line, parts))
-        self.rows.append(self.styled(self.wrapped(text, 0)[0], bold=True))
+        self.rows.append(self.styled(self.wrap(text, 0)[0], bold=True))
 
     def cause(self, cause: Cause, diagnosis: Diagnosis | None) -> None:
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
@@ -66,7 +66,7 @@ class _DiagnosisPage(Page):
         if diagnosis:
             self._guilty(diagnosis)
         for number, evidence in enumerate(cause.evidence):
-            self.field("" if number else "seen", shown(evidence))
+            self.field("" if number else "seen", show(evidence))
         self.field("why", cause.cause)
         self.field("do", cause.fix)
         if cause.caught_by:
@@ -97,7 +97,7 @@ class _DiagnosisPage(Page):
         evidences = [unexplained.evidence for unexplained in diagnosis.unexplained]
         evidences += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
         if guilty.evidence and guilty.evidence not in evidences:
-            self.field("", shown(guilty.evidence))
+            self.field("", show(guilty.evidence))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.unexplained:
@@ -109,7 +109,7 @@ class _DiagnosisPage(Page):
         for number, unexplained in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(unexplained.ranks)}" if unexplained.ranks else ""
             times = f" ({unexplained.count} lines{ranks})" if unexplained.count > 1 else ""
-            self.field("" if number else "error", shown(unexplained.evidence) + times)
+            self.field("" if number else "error", show(unexplained.evidence) + times)
         if diagnosis.paste and not diagnosis.causes:
             self.rows += ["", self.styled("For a bug report:", dim=True)]
             self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
@@ -137,14 +137,14 @@ class _DiagnosisPage(Page):
             kinds = quantity(len(diagnosis.benign), "kind")
             self.rows.append(f"{quantity(count, 'harmless message')} of {kinds}")
         for benign in diagnosis.benign if verbose else ():
-            self.rows += self.wrapped(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
+            self.rows += self.wrap(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
         if diagnosis.not_read:
             self.rows.append(f"{quantity(len(diagnosis.not_read), 'file')} not read")
         for file in diagnosis.not_read if verbose else ():
-            self.rows += self.wrapped(f"    {file.name}: {file.reason}", 4)
+            self.rows += self.wrap(f"    {file.name}: {file.reason}", 4)
         if diagnosis.without_log:
             ranks = spans(diagnosis.without_log)
-            self.rows += self.wrapped(f"no log of rank {ranks}, which the run had", 4)
+            self.rows += self.wrap(f"no log of rank {ranks}, which the run had", 4)
         level = {"known failure": Level.ERROR, "unknown error": Level.UNKNOWN}.get(
             diagnosis.outcome, Level.OK
         )
@@ -169,7 +169,7 @@ def spans(ranks: tuple[int, ...]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
-def shown(evidence: Evidence) -> str:
+def show(evidence: Evidence) -> str:
     """A line with where it stands: file, line, who and when."""
     who = [f"rank {evidence.rank}"] if evidence.rank is not None else []
     who += [
@@ -193,17 +193,17 @@ def meaning(code: Code) -> str:
 
 def paste(diagnosis: Diagnosis) -> str:
     """A text for a bug report about an error that the catalogue lacks."""
-    rows = list(_pasted(diagnosis))
+    rows = list(_describe_paste(diagnosis))
     return "\n".join(one_line(row) for row in rows)
 
 
-def _pasted(diagnosis: Diagnosis) -> Iterator[str]:
+def _describe_paste(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"ascend-doctor {diagnosis.tool_version}: {diagnosis.outcome}"
     yield f"logs: {diagnosis.logs}, lines: {diagnosis.lines}, ranks: {spans(diagnosis.ranks)}"
     if diagnosis.first_error:
-        yield f"first: {shown(diagnosis.first_error)}"
+        yield f"first: {show(diagnosis.first_error)}"
     for unexplained in diagnosis.unexplained:
-        yield f"{unexplained.kind} ({unexplained.count} x): {shown(unexplained.evidence)}"
+        yield f"{unexplained.kind} ({unexplained.count} x): {show(unexplained.evidence)}"
     for code in diagnosis.codes[:_CODES]:
         yield f"code {code.code}: {meaning(code)}"
 
@@ -243,7 +243,7 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             check=cause.id,
             level=Level.ERROR if cause.severity == "fatal" else Level.WARNING,
             title=cause.title,
-            observed="\n".join(shown(evidence) for evidence in cause.evidence),
+            observed="\n".join(show(evidence) for evidence in cause.evidence),
             because=cause.cause + _blame(diagnosis if number == 0 else None),
             remedy=Remedy(summary=cause.fix),
             refs=cause.sources,
@@ -254,7 +254,7 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             check="unknown-error",
             level=Level.UNKNOWN,
             title="An error that is not in the catalogue",
-            observed=shown(unexplained.evidence),
+            observed=show(unexplained.evidence),
             ranks=unexplained.ranks,
         )
     if diagnosis.without_log:

@@ -55,7 +55,7 @@ class Page:
         """The text in the colour of a level."""
         return self.styled(text, **_MARKS[level][2])
 
-    def wrapped(self, text: str, indent: int) -> list[str]:
+    def wrap(self, text: str, indent: int) -> list[str]:
         """The lines of a text in what is left of the width; the first is not indented."""
         room = max(self.width - indent, _ROOM)
         parts = [
@@ -68,12 +68,12 @@ class Page:
     def field(self, label: str, text: str) -> None:
         """A name and a text beside it."""
         name = f"  {label:<{self._label}}"
-        first, *rest = self.wrapped(text, len(name))
+        first, *rest = self.wrap(text, len(name))
         self.rows += [self.styled(name, dim=True) + first, *rest]
 
     def dim(self, text: str, indent: int = 0) -> None:
         """A text of less weight."""
-        self.rows += [self.styled(row, dim=True) for row in self.wrapped(text, indent)]
+        self.rows += [self.styled(row, dim=True) for row in self.wrap(text, indent)]
 
     def pseudonyms(self, what: str = "Names and addresses") -> None:
         """What stands below a page that is redacted."""

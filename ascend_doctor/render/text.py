@@ -55,7 +55,7 @@ class _TextPage(Page):
             parts.append(f"{host.os_id} {host.os_version} {host.arch}")
         if python is not None and python.executable:
             parts.append(f"Python {python.version} at {python.executable}")
-        for row in self.wrapped(self.separator.join(map(one_line, parts)), 0):
+        for row in self.wrap(self.separator.join(map(one_line, parts)), 0):
             self.rows.append(self.styled(row, bold=True))
         if report.simulated:
             text = "SIMULATED: no NPU was touched; this says nothing about hardware."
@@ -80,7 +80,7 @@ class _TextPage(Page):
 
     def finding(self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool) -> None:
         word = finding.level.value
-        title, *more = self.wrapped(f"{word}: {finding.title}  [{finding.check}]", 2)
+        title, *more = self.wrap(f"{word}: {finding.title}  [{finding.check}]", 2)
         head = self.leveled(finding.level, f"{word}:") + title[len(word) + 1 :]
         self.rows += ["", f"{self.mark(finding.level)} {head}", *more]
         before = ""
@@ -123,7 +123,7 @@ class _TextPage(Page):
             for finding in findings:
                 if verbose or (level is Level.OK and finding.observed):
                     tail = f": {finding.observed}" if finding.observed else ""
-                    first, *more = self.wrapped(f"{finding.title}{tail}  [{finding.check}]", 2)
+                    first, *more = self.wrap(f"{finding.title}{tail}  [{finding.check}]", 2)
                     self.rows += [f"{self.mark(level) if verbose else ' '} {first}", *more]
 
     def start(self, report: Report) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ascend_doctor.checks.python.known_warnings import KNOWN, find_known, fold_known, known_warnings
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge, registered_checks
+from ascend_doctor.judging.judge import Case, judge, list_registered
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.probing.warned import COLUMNS, DISTINCT, Warned
@@ -40,7 +40,7 @@ SEEN = {
 def judged(through: str, warnings: dict[str, int]) -> Finding:
     ranks = (ProbeResult(ok=True, values={"through": through}, warnings=warnings),)
     facts = Snapshot(probes=(ProbeRun(probe="smoke-train", ranks=ranks),))
-    (one,) = [one for one in registered_checks() if one.run is known_warnings]
+    (one,) = [one for one in list_registered() if one.run is known_warnings]
     (finding,) = judge(Case(facts=facts, catalog=Catalog()), [one])
     return finding
 

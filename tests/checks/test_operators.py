@@ -7,7 +7,7 @@ import pytest
 from ascend_doctor.checks.cann import operators
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge, registered_checks
+from ascend_doctor.judging.judge import Case, judge, list_registered
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
@@ -23,7 +23,7 @@ def only(probe: str, *, ok: bool = True, **values: Any) -> Finding:
     result = ProbeResult(ok=ok, values=values, error="" if ok else "ValueError: own")
     run = ProbeRun(probe=probe, device="npu", exit_code=0, ranks=(result,))
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (finding,) = judge(case, [one for one in registered_checks() if one.probe == probe])
+    (finding,) = judge(case, [one for one in list_registered() if one.probe == probe])
     return finding
 
 
@@ -82,7 +82,7 @@ def test_the_unfused_softmax_is_no_remedy_where_it_fails_too() -> None:
     result = ProbeResult(ok=True, values={"cases": {"plain": CRASH, "fused float16": CRASH}})
     run = ProbeRun(probe="fused-softmax", ranks=(result,))
     case = Case(facts=Snapshot(probes=(run,)), catalog=Catalog())
-    (one,) = [one for one in registered_checks() if one.run is operators.fused_softmax]
+    (one,) = [one for one in list_registered() if one.run is operators.fused_softmax]
     assert [found.remedy for found in judge(case, [one])] == [None, None]
 
 

@@ -12,7 +12,7 @@ from ascend_doctor.checks.probes.probe_culprit import blame
 from ascend_doctor.checks.python import imports
 from ascend_doctor.facts import ImportName, ImportPath, PackageCopy, Snapshot
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.judging.judge import Case, judge, registered_checks
+from ascend_doctor.judging.judge import Case, judge, list_registered
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeResult, ProbeRun, Wrong
 
@@ -423,7 +423,7 @@ def test_an_environment_without_torch() -> None:
 
 def test_each_probe_has_its_check() -> None:
     assert {probes.device, probes.allreduce, imports.inspect_env} <= {
-        one.run for one in registered_checks()
+        one.run for one in list_registered()
     }
 
 

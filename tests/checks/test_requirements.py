@@ -12,7 +12,7 @@ import pytest
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Level
-from ascend_doctor.judging.requirements import declared_range, requirements
+from ascend_doctor.judging.requirements import range_declared, requirements
 from tests.checks.machine import dist, having, healthy, only, packages, run
 
 # Requires-Dist of real wheels and, as the right answer, what torch/version.py says of CUDA.
@@ -72,13 +72,13 @@ def test_markers_are_those_of_the_examined_interpreter(marker: str, binds: bool)
     python = Python(version="3.11.9", machine="aarch64", implementation="cpython")
     one = dist("verl", "0.7", requires=("broken >>> 1", f"NumPy<2; {marker}"))
     assert [str(asked.specifier) for asked in requirements(python, one)] == ["<2"] * binds
-    assert declared_range(python, one, "numpy") == ("<2" if binds else None)
+    assert range_declared(python, one, "numpy") == ("<2" if binds else None)
 
 
 def test_what_is_not_known_binds_nobody_silently() -> None:
     python = Python(version="3.11.9", machine="aarch64", implementation="cpython")
     with pytest.raises(Unknown, match="platform_release"):
-        declared_range(
+        range_declared(
             python, dist("verl", "1", requires=("numpy<2; platform_release > '5'",)), "numpy"
         )
 

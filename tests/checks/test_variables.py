@@ -8,8 +8,8 @@ from ascend_doctor.facts import Usage
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.judging.value_bounds import (
-    allowed_text,
     describe,
+    describe_bounds,
     fits,
     pairs,
     ports,
@@ -165,7 +165,7 @@ def test_the_catalogue_is_whole() -> None:
         assert one.sources, one.name
         assert {*one.products, *one.families} <= families, one.name
         for value in one.hurts:
-            assert not allowed_text(one, value), (one.name, value)
+            assert not describe_bounds(one, value), (one.name, value)
     hidden = {one.name for one in VARIABLES.variables if not one.show}
     assert {"RANK_TABLE_FILE", "PYTHONPATH", "LD_LIBRARY_PATH"} <= hidden
 
@@ -198,7 +198,7 @@ def test_pairs() -> None:
 
 @given(st.sampled_from(VARIABLES.variables), st.text(max_size=40))
 def test_no_value_breaks_a_bound(variable: Variable, value: str) -> None:
-    should = allowed_text(variable, value)
+    should = describe_bounds(variable, value)
     assert isinstance(should, str)
     for bounds in (variable, *variable.families.values(), *variable.keys.values()):
         assert fits(bounds, value) in (True, False)

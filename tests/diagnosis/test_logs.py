@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.diagnosis.logs import _wide, find, is_log, origin
-from ascend_doctor.diagnosis.origins import Origin, moment, parted
+from ascend_doctor.diagnosis.origins import Origin, moment, split_prefixes
 from ascend_doctor.diagnosis.packed import BLOCK
 from ascend_doctor.diagnosis.records import record
 from ascend_doctor.errors import DataError
@@ -245,7 +245,7 @@ def test_lines_are_whole_where_blocks_end(tmp_path: Path) -> None:
     ],
 )
 def test_origins(text: str, known: Origin, rest: str | None) -> None:
-    found, left = parted(text, Origin())
+    found, left = split_prefixes(text, Origin())
     assert found == known
     assert left == (text if rest is None else rest)
 
@@ -271,7 +271,7 @@ def test_time_stamps(text: str, told: str | None) -> None:
 
 @given(st.text(max_size=300))
 def test_any_line_has_an_origin_and_perhaps_a_time(text: str) -> None:
-    parted(text, Origin())
+    split_prefixes(text, Origin())
     moment(text)
 
 
@@ -353,7 +353,7 @@ def test_msrun_s_logs_are_named_by_ranks(name: str, rank: int | None) -> None:
     ],
 )
 def test_vllm_s_workers_are_ranks_where_they_are_the_first(prefix: str, rank: int | None) -> None:
-    assert parted(f"{prefix}INFO x", Origin())[0].rank == rank
+    assert split_prefixes(f"{prefix}INFO x", Origin())[0].rank == rank
 
 
 def test_a_plog_gets_the_rank_that_its_process_was_given_elsewhere() -> None:

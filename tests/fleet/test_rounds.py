@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ascend_doctor.checks import all_checks
-from ascend_doctor.checks.probes.pair_rounds import PROBE, pairs_of, recorded, verdicts
+from ascend_doctor.checks.probes.pair_rounds import PROBE, pairs_of, read_table, verdicts
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.errors import Unknown
 from ascend_doctor.facts import Host, Snapshot
@@ -58,7 +58,7 @@ def run_of(number: int, told: PairTable, device: str = "npu") -> ProbeRun:
 def report_of(number: int, told: PairTable, *more: Finding, **fields: Any) -> Report:
     """What a node says that has recorded this table."""
     run = run_of(number, told)
-    found = recorded(run)
+    found = read_table(run)
     assert found is not None
     own = [
         msgspec.structs.replace(one, check=PROBE)
@@ -205,7 +205,7 @@ def test_a_damaged_record_accuses_nobody(values: dict[str, Any], tmp_path: Path)
     result = ProbeResult(probe=PROBE, ok=True, values=values)
     run = ProbeRun(probe=PROBE, device="npu", ranks=(result,))
     with pytest.raises(Unknown, match="damaged"):
-        recorded(run)
+        read_table(run)
     plain = node("n0")
     facts = msgspec.structs.replace(plain.snapshot, probes=(run,))
     write(tmp_path, msgspec.structs.replace(plain, snapshot=facts))
@@ -297,7 +297,7 @@ def test_an_agent_that_fails_is_no_fault_of_a_node(stage: str) -> None:
     stuck = ProbeResult(probe=PROBE, stage=stage)
     for result in (broken, stuck):
         with pytest.raises(Unknown, match=f"in stage {stage}"):
-            recorded(ProbeRun(probe=PROBE, ranks=(result,), timed_out=result.ok is None))
+            read_table(ProbeRun(probe=PROBE, ranks=(result,), timed_out=result.ok is None))
 
 
 def checked(run: ProbeRun) -> list[Finding]:
@@ -384,7 +384,7 @@ def test_what_has_no_pairs_has_no_matrix() -> None:
 
 
 def test_two_hosts_of_one_name_are_told_apart() -> None:
-    found = recorded(run_of(0, table(*CUT, hosts={0: "a", 1: "b", 2: "a"})))
+    found = read_table(run_of(0, table(*CUT, hosts={0: "a", 1: "b", 2: "a"})))
     assert found is not None
     assert found.names == ("a (node 0)", "b", "a (node 2)", "node 3")
 

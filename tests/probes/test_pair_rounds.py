@@ -22,7 +22,7 @@ if str(PROBES) not in sys.path:
 import _pair  # type: ignore # noqa: E402, PGH003
 from _rounds import (  # type: ignore # noqa: E402, PGH003
     ALL_PAIRS,
-    joined,
+    join,
     most_rounds,
     next_pairs,
     summary,
@@ -302,7 +302,7 @@ DONE: dict[str, Any] = {
 
 def test_a_side_is_that_of_its_worst_rank_and_a_pair_that_of_both() -> None:
     slow = DONE | {"us": 300.0, "stalls": 2, "rates": {"262144": 0.25}, "messages": 90}
-    row = joined((2, 5), [summary([DONE, slow]), summary([DONE])])
+    row = join((2, 5), [summary([DONE, slow]), summary([DONE])])
     assert row["outcome"] == "ok"
     assert {key: row[key] for key in ("us", "stalls", "gbps", "messages", "sent")} == {
         "us": 300.0,
@@ -311,7 +311,7 @@ def test_a_side_is_that_of_its_worst_rank_and_a_pair_that_of_both() -> None:
         "messages": 90,
         "sent": 2400,
     }
-    assert joined((0, 1), [summary([DONE | {"wrong": 1}]), summary([DONE])])["outcome"] == "wrong"
+    assert join((0, 1), [summary([DONE | {"wrong": 1}]), summary([DONE])])["outcome"] == "wrong"
 
 
 HUNG = {"stage": "link", "code": -9}
@@ -347,7 +347,7 @@ HUNG = {"stage": "link", "code": -9}
 )
 def test_how_a_pair_ended(one: Any, two: Any, outcome: str, why: str) -> None:
     sides = [None if side is None else summary(side) for side in (one, two)]
-    row = joined((0, 1), sides)
+    row = join((0, 1), sides)
     assert (row["outcome"], row["why"]) == (outcome, why)
 
 

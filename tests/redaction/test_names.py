@@ -87,7 +87,7 @@ def test_nodes_that_are_the_answer_keep_their_names() -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda one: f"{one.kind} {one.pattern[:30]}")
 def test_a_shape_is_tried_for_every_text_that_it_matches(shape: Shape) -> None:
     """A trigger that is missing would hide nothing, without a word."""
-    found = [row.line for row in _rows() if shape.compiled().search(row.line)]
+    found = [row.line for row in _rows() if shape.compile_shape().search(row.line)]
     assert found, "no row of the corpus has this shape"
     for line in found:
         assert any(word in line.lower() for word in shape.triggers), line

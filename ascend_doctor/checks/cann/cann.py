@@ -109,7 +109,7 @@ def _cann_release_for(case: Case) -> str:
     """The CANN that the installed torch_npu is published for."""
     distribution = find_distribution(case, "torch-npu")
     row = matrix_fit.release(case, "torch-npu", distribution.version) if distribution else None
-    cann = matrix_fit.documented_range(row, "cann") if row else ""
+    cann = matrix_fit.describe_range(row, "cann") if row else ""
     if distribution is None or not cann:
         return "the CANN release that belongs to your torch_npu"
     return f"CANN {cann}, which torch_npu {distribution.version} is published for"

@@ -56,11 +56,11 @@ def variables_valid(case: Case) -> Iterator[Finding]:
     """
     chip = family_or_none(case)
     for variable, value in _set(case):
-        should = allowed_text(variable, value, chip)
+        should = describe_bounds(variable, value, chip)
         keys = unknown_keys(variable, value)
         if should:
             yield _invalid(
-                variable, value, should, tidy=not allowed_text(variable, clean(value), chip)
+                variable, value, should, tidy=not describe_bounds(variable, clean(value), chip)
             )
         elif keys:
             yield warning(

@@ -23,12 +23,14 @@ def matching(value: str, interfaces: tuple[Interface, ...]) -> list[Interface]:
     exact = body.startswith("=")
     names = body.removeprefix("=").split(",")
 
-    def named(interface: Interface) -> bool:
+    def name_interfaces(interface: Interface) -> bool:
         return (
             interface.name in names if exact else any(interface.name.startswith(n) for n in names)
         )
 
-    return [interface for interface in interfaces if named(interface) != value.startswith("^")]
+    return [
+        interface for interface in interfaces if name_interfaces(interface) != value.startswith("^")
+    ]
 
 
 def _interfaces(case: Case) -> tuple[Interface, ...]:

@@ -37,7 +37,7 @@ def device_files(case: Case) -> Iterator[Finding]:
         if not _virtual(case):
             gone += [*_numbering(case, present), *_number_of_servers(case, present)]
         if gone:
-            yield _lost_devices("; ".join(gone), present)
+            yield _find_lost("; ".join(gone), present)
             return
     yield from _against_table(case, present)
 
@@ -92,7 +92,7 @@ def _number_of_servers(case: Case, present: list[int]) -> Iterator[str]:
     yield f"{quantity(len(present), 'device')}; servers of this kind have {usual}"
 
 
-def _lost_devices(observed: str, present: list[int]) -> Finding:
+def _find_lost(observed: str, present: list[int]) -> Finding:
     return error(
         "A device is missing",
         observed=f"{observed}; there: {numbers(present) or 'none'}",

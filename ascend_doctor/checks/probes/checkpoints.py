@@ -48,7 +48,7 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     own file.
     """
     run = ran(case, "smoke-train")
-    unsaved = [*_unsaved(run)]
+    unsaved = [*_judge_saving(run)]
     yield from unsaved
     measured = [result for result in run.ranks if isinstance(result.values.get("resumed"), dict)]
     if len(measured) < run.world_size:
@@ -62,7 +62,7 @@ def checkpoint(case: Case) -> Iterator[Finding]:
         finding
         for name in names
         for result in measured
-        for finding in _unloaded(result, name, exact, right=_right(run, name))
+        for finding in _judge_loading(result, name, exact, right=_right(run, name))
     ]
     # Other bits on one rank give other numbers on all.
     findings = unloaded[:1] or [
@@ -98,7 +98,7 @@ def _well(run: ProbeRun, names: list[str]) -> str:
 # ------------------------------------------------------------------ saved and loaded
 
 
-def _unsaved(run: ProbeRun) -> Iterator[Finding]:
+def _judge_saving(run: ProbeRun) -> Iterator[Finding]:
     """Ways that cannot be saved, with the first reason for each layout."""
     layouts = run.ranks[0].values.get("layouts") if run.ranks else None
     for name, layout in (layouts if isinstance(layouts, dict) else {}).items():
@@ -150,7 +150,9 @@ def _right(run: ProbeRun, name: str) -> bool:
     return not any(against_reference(run, name, layouts))
 
 
-def _unloaded(result: ProbeResult, name: str, exact: bool, *, right: bool) -> Iterator[Finding]:
+def _judge_loading(
+    result: ProbeResult, name: str, exact: bool, *, right: bool
+) -> Iterator[Finding]:
     """Ways that could be saved and do not give back what was trained."""
     resumed = result.values["resumed"]
     places = ((name, resumed.get(name)), (None, resumed.get(f"{name} elsewhere")))
@@ -196,7 +198,9 @@ _WHAT = {
 # ------------------------------------------------------------------ goes on
 
 
-def _resumed(result: ProbeResult, name: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+def _judge_resumption(
+    result: ProbeResult, name: str
+) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
     """What was before saving, and after loading; None where nothing could be loaded."""
     before, after = result.values["layouts"][name], result.values["resumed"].get(name)
     if not isinstance(after, dict) or "saved" not in before:
@@ -205,7 +209,7 @@ def _resumed(result: ProbeResult, name: str) -> tuple[Mapping[str, Any], Mapping
 
 
 def _bits(result: ProbeResult, name: str) -> Iterator[Finding]:
-    both = _resumed(result, name)
+    both = _judge_resumption(result, name)
     if both and both[1]["digest"] != both[0]["saved"]["digest"]:
         yield error(
             f"checkpoint: what was loaded is not what was saved under {name}",
@@ -217,7 +221,7 @@ def _bits(result: ProbeResult, name: str) -> Iterator[Finding]:
 
 
 def _steps(result: ProbeResult, name: str, *, exact: bool) -> Iterator[Finding]:
-    both = _resumed(result, name)
+    both = _judge_resumption(result, name)
     if both is None:
         return
     before, after = both

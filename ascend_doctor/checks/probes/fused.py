@@ -78,13 +78,13 @@ def _all(
 
     bounds = ", ".join(f"{key} within {limit:g}" for key, limit in limits.items())
     run = ran(case, probe)
-    findings = [*failures(run), *_failed(run, problem, bounds, remedy)]
+    findings = [*failures(run), *_judge_kernel(run, problem, bounds, remedy)]
     yield from findings
     if not findings:
         yield note(title, observed=f"{', '.join(read_outcomes(run, broken=False))} on {run.device}")
 
 
-def _failed(
+def _judge_kernel(
     run: ProbeRun, problem: Callable[[Mapping[str, Any]], str], required: str, remedy: Remedy
 ) -> Iterator[Finding]:
     """One finding for all cases that fail in the same way, the first of them told in full."""

@@ -42,7 +42,7 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
     for rank in run.ranks:
         if (device := _physical(rank)) is not None:
             owners[rank.host, device].append(rank.rank)
-        findings += _changed(run, rank)
+        findings += _find_changes(run, rank)
     for (_, device), ranks in owners.items():
         if len(ranks) > 1:
             findings.append(
@@ -78,7 +78,7 @@ def _physical(result: ProbeResult) -> str | None:
     return parts[index] if index < len(parts) else str(index)
 
 
-def _changed(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
+def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
     """A list that is another one than the process was started with."""
     values = probe_result.values
     if "variable" in values and values["variable"] != values.get("started_with"):
@@ -153,7 +153,7 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
         return
     least = min(map(_innocence, failed.values()))
     guilty = [rank for rank, outcome in failed.items() if _innocence(outcome) == least]
-    earliest = min(guilty, key=lambda rank: _reached(failed[rank]))
+    earliest = min(guilty, key=lambda rank: _count_reached(failed[rank]))
     first = failed[earliest]
     lines = [
         f"\nrank {rank}: {str(outcome['error']).partition(_LINE)[0]}"
@@ -183,7 +183,7 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
 _STEPS = ("import", "rendezvous", "objects")
 
 
-def _reached(outcome: Mapping[str, Any]) -> int:
+def _count_reached(outcome: Mapping[str, Any]) -> int:
     """How far a child came; who stopped first is guilty."""
     step = outcome.get("step")
     return _STEPS.index(step) if step in _STEPS else len(_STEPS)
@@ -197,20 +197,20 @@ def _innocence(outcome: Mapping[str, Any]) -> int:
 
     Of a process that its watchdog aborted, what it printed tells.
     """
-    if _waited(outcome):
+    if _describe_wait(outcome):
         return _WAITED
     error = str(outcome["error"])
     message = outcome.get("output", "") if error.endswith("SIGABRT") else error
     return _SUFFERS if suffers(str(message)) else _FAILED
 
 
-def _waited(outcome: Mapping[str, Any]) -> bool:
+def _describe_wait(outcome: Mapping[str, Any]) -> bool:
     """Whether a child was still there at the end; then it may only have waited for another."""
     return str(outcome.get("error", "")).startswith("TimeoutError: no end")
 
 
 def _ends(outcome: Mapping[str, Any]) -> str:
-    return "they never arrive" if _waited(outcome) else "moving them fails"
+    return "they never arrive" if _describe_wait(outcome) else "moving them fails"
 
 
 def _unset(run: ProbeRun) -> str:

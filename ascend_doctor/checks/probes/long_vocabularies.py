@@ -60,7 +60,7 @@ def vocab_parallel_logprob(case: Case) -> Iterator[Finding]:
         "Log-probabilities over a sharded vocabulary are right",
         observed=f"{run.where}; all-reduces of 4096 tokens: "
         + ", ".join(f"{cost} {_label(str(chunk))}" for chunk, cost in costs.items())
-        + f"; writing into saved tensors: {_refused(run)}",
+        + f"; writing into saved tensors: {_count_refusals(run)}",
     )
 
 
@@ -124,7 +124,7 @@ def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str
                 yield in_place, order, chunk, row
 
 
-def _refused(run: ProbeRun) -> str:
+def _count_refusals(run: ProbeRun) -> str:
     rows = [row for row in _rows(run.ranks[0].values["in_place"]) if row[0] != "none"]
     refused = sum("error" in row for *_, row in rows)
     return (

@@ -107,7 +107,7 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
     run = ran(case, "lora-tied-embeddings")
     findings = [*failures(run)]
     if not findings:
-        findings += _tied(run)
+        findings += _judge_tied(run)
     yield from findings
     if not findings:
         yield note(
@@ -117,7 +117,7 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
         )
 
 
-def _tied(run: ProbeRun) -> Iterator[Finding]:
+def _judge_tied(run: ProbeRun) -> Iterator[Finding]:
     text = next((result.values["error"] for result in run.ranks if result.values.get("error")), "")
     if not text:
         yield from _as_whole(run, "pipeline", "PP2 with tied embeddings")
@@ -172,7 +172,7 @@ def _apart(run: ProbeRun, name: str, group: str, what: str) -> Iterator[Finding]
         )
 
 
-def _measured(run: ProbeRun, name: str) -> list[Mapping[str, Any]]:
+def _measurements(run: ProbeRun, name: str) -> list[Mapping[str, Any]]:
     measurements = [result.values.get(name) for result in run.ranks]
     if not measurements or not all(isinstance(measurement, dict) for measurement in measurements):
         raise Unknown(f"the probe {run.probe} recorded nothing of {name}")
@@ -181,7 +181,7 @@ def _measured(run: ProbeRun, name: str) -> list[Mapping[str, Any]]:
 
 def _losses(run: ProbeRun, name: str) -> list[float]:
     """Of the first rank that has them: of the last stage of a pipeline."""
-    for measurement in _measured(run, name):
+    for measurement in _measurements(run, name):
         if None not in measurement["losses"]:
             return [float(loss) for loss in measurement["losses"]]
     return []
@@ -189,7 +189,9 @@ def _losses(run: ProbeRun, name: str) -> list[float]:
 
 def _difference(run: ProbeRun, name: str, group: str) -> float:
     """The largest of all ranks; a NaN is larger than any."""
-    differences = [float(measurement["differences"][group]) for measurement in _measured(run, name)]
+    differences = [
+        float(measurement["differences"][group]) for measurement in _measurements(run, name)
+    ]
     return (
         math.nan if any(math.isnan(difference) for difference in differences) else max(differences)
     )

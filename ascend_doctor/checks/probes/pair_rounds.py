@@ -74,7 +74,7 @@ def pair_rounds(case: Case) -> Iterator[Finding]:
     started then, nor where two nodes do not reach each other, for they would only hang.
     """
     run = ran(case, PROBE)
-    table = recorded(run)
+    table = read_table(run)
     yield from failures(run)
     if table is not None:
         yield from verdicts(table.table, table.names, device=run.device, simulated=run.simulated)
@@ -88,7 +88,7 @@ class Recorded(NamedTuple):
     node: int
 
 
-def recorded(run: ProbeRun) -> Recorded | None:
+def read_table(run: ProbeRun) -> Recorded | None:
     """What the agent of this node has recorded, None where it did not even import torch.
 
     Raises Unknown where nobody met, or where the agent did not come to its end.
@@ -109,10 +109,10 @@ def recorded(run: ProbeRun) -> Recorded | None:
     return Recorded(table, names_of(table), done.rank)
 
 
-def recorded_or_none(run: ProbeRun) -> Recorded | None:
+def read_table_or_none(run: ProbeRun) -> Recorded | None:
     """The same, None also where it could not be told."""
     try:
-        return recorded(run)
+        return read_table(run)
     except Unknown:
         return None
 
@@ -132,7 +132,7 @@ def names_of(table: PairTable) -> tuple[str, ...]:
 
 def pairs_of(run: ProbeRun) -> Pairs | None:
     """The matrix of a single report, None where there is none."""
-    none = recorded_or_none(run)
+    none = read_table_or_none(run)
     if none is None or not none.table.pairs:
         return None
     return matrix(none.table, none.names, device=run.device, simulated=run.simulated)
@@ -233,18 +233,18 @@ def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[
                 summary="See that GLOO_SOCKET_IFNAME or HCCL_SOCKET_IFNAME names the interface "
                 "that all nodes share, and add nodes that are known to do well"
             ),
-            nodes=_named(judged.doubts, names),
+            nodes=_names_of(judged.doubts, names),
         )
     lost = [row for row in table.pairs if row.outcome == "untold"]
     if lost:
-        met = _named((row.pair for row in table.pairs if row.outcome != "untold"), names)
+        met = _names_of((row.pair for row in table.pairs if row.outcome != "untold"), names)
         yield unknown(
             f"{PROBE}: {quantity(len(lost), 'pair')} could not be measured",
             observed="\n".join(dict.fromkeys(row.why for row in lost[:_TOLD])),
             because="An agent or a rank did not start or ended early, which says nothing about "
             "links.",
             nodes=tuple(
-                name for name in _named((row.pair for row in lost), names) if name not in met
+                name for name in _names_of((row.pair for row in lost), names) if name not in met
             ),
         )
     if table.unfinished:
@@ -253,5 +253,5 @@ def _untold(table: PairTable, judged: Judged, names: Sequence[str]) -> Iterator[
         )
 
 
-def _named(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> tuple[str, ...]:
+def _names_of(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names[node] for node in sorted({node for pair in pairs for node in pair}))

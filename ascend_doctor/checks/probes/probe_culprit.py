@@ -45,13 +45,13 @@ def blame(run: ProbeRun) -> Blame | None:
     """The first cause of a run that did not end well, None where every rank has its result."""
     if not run.missing and all(result.ok for result in run.ranks):
         return None
-    for look in (_crashed, _exited, _missing, _raised, _stuck):
+    for look in (_find_crash, _find_exit, _missing, _find_exception, _stuck):
         if blamed := look(run):
             return blamed
-    return _lost(run)
+    return _find_lost(run)
 
 
-def _blamed(kind: str, ranks: Iterable[ProbeResult], text: str = "") -> Blame | None:
+def _culprit(kind: str, ranks: Iterable[ProbeResult], text: str = "") -> Blame | None:
     guilty = tuple(ranks)
     if not guilty:
         return None
@@ -60,7 +60,7 @@ def _blamed(kind: str, ranks: Iterable[ProbeResult], text: str = "") -> Blame | 
     )
 
 
-def _crashed(run: ProbeRun) -> Blame | None:
+def _find_crash(run: ProbeRun) -> Blame | None:
     dead = [
         result
         for result in run.ranks
@@ -71,7 +71,7 @@ def _crashed(run: ProbeRun) -> Blame | None:
     hard = [result for result in dead if result.exit_code != -signal.SIGABRT] or dead
     if not hard:
         return None
-    return _blamed("crash", hard, signal_name(hard[0].exit_code or 0))
+    return _culprit("crash", hard, signal_name(hard[0].exit_code or 0))
 
 
 def signal_name(code: int) -> str:
@@ -82,18 +82,18 @@ def signal_name(code: int) -> str:
         return f"signal {-code}"
 
 
-def _exited(run: ProbeRun) -> Blame | None:
+def _find_exit(run: ProbeRun) -> Blame | None:
     """Ranks that ended by themselves before they had a result."""
     gone = [result for result in run.ranks if result.ok is None and (result.exit_code or 0) > 0]
     if gone:
-        return _blamed("exit", gone, f"exit code {gone[0].exit_code}")
+        return _culprit("exit", gone, f"exit code {gone[0].exit_code}")
     # A rank that was told to end writes its stacks first.
     quiet = [
         result
         for result in run.ranks
         if result.ok is None and not result.exit_code and not result.stack
     ]
-    return None if run.timed_out else _blamed("exit", quiet, "exit code 0")
+    return None if run.timed_out else _culprit("exit", quiet, "exit code 0")
 
 
 def _missing(run: ProbeRun) -> Blame | None:
@@ -105,9 +105,9 @@ def by_torchrun(run: ProbeRun) -> bool:
     return "torch.distributed.run" in run.argv
 
 
-def _raised(run: ProbeRun) -> Blame | None:
+def _find_exception(run: ProbeRun) -> Blame | None:
     own = [result for result in run.ranks if result.error and not suffers(result.error)]
-    return _blamed("exception", own, own[0].error) if own else None
+    return _culprit("exception", own, own[0].error) if own else None
 
 
 def suffers(error: str) -> bool:
@@ -123,16 +123,16 @@ def _stuck(run: ProbeRun) -> Blame | None:
     others = [result for result in run.ranks if result.error]
     astray = [result for result in stuck if not waits(result)]
     if astray and (others or len(astray) < len(stuck)):
-        return _blamed("hang", astray)
+        return _culprit("hang", astray)
     progress = Counter(len(result.stages) for result in run.ranks)
     if len(progress) > 1:
         earliest = min(progress)
         behind = [result for result in stuck if len(result.stages) == earliest]
         ahead = [result for result in stuck if len(result.stages) != earliest]
         few = ahead if ahead and len(ahead) < len(behind) else behind
-        return _blamed("hang", few or stuck)
+        return _culprit("hang", few or stuck)
     if others:
-        return _blamed("hang", stuck)
+        return _culprit("hang", stuck)
     return Blame(kind="hang", stage=stuck[0].stage)
 
 
@@ -148,7 +148,7 @@ def frames(stack: str) -> list[str]:
     return [line.strip() for line in lines if line.lstrip().startswith('File "')]
 
 
-def _lost(run: ProbeRun) -> Blame:
+def _find_lost(run: ProbeRun) -> Blame:
     """No rank is left but those that say that they lost the others."""
     first = next(result for result in run.ranks if not result.ok)
     return Blame(kind="lost", stage=first.stage, text=first.error)

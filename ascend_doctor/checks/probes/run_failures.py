@@ -39,7 +39,7 @@ def ran(case: Case, name: str) -> ProbeRun:
         _is_there(case, _ABOUT.get(name, ""))
         raise
     if by_torchrun(run):
-        _launched(run)
+        _judge_launch(run)
     reasons = {rank.skipped for rank in run.ranks if rank.skipped}
     if reasons and not run.missing and all(rank.skipped for rank in run.ranks):
         raise NotApplicable("; ".join(sorted(reasons)))
@@ -55,7 +55,7 @@ def _is_there(case: Case, package: str) -> None:
             raise NotApplicable(f"{package} is not on the import path")
 
 
-def _launched(run: ProbeRun) -> None:
+def _judge_launch(run: ProbeRun) -> None:
     """Raises Unknown where torchrun itself failed: that is no fault of a device."""
     if run.exit_code is not None and run.exit_code < 0:
         raise Unknown(f"torchrun was ended by {signal_name(run.exit_code)}")
@@ -71,7 +71,7 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
     """
     cause = blame(run)
     if cause is not None:
-        yield _blamed(run, cause)
+        yield _accuse(run, cause)
     wrong = [rank for rank in run.ranks if rank.wrong]
     if wrong:
         yield _wrong(run, wrong)
@@ -104,7 +104,7 @@ def _take_down(run: ProbeRun) -> Iterator[Finding]:
     failed = {
         probe_result.rank: probe_result.values["teardown_error"]
         for probe_result in run.ranks
-        if _left_badly(probe_result)
+        if _find_bad_exits(probe_result)
     }
     if failed:
         rank, text = next(iter(failed.items()))
@@ -116,11 +116,11 @@ def _take_down(run: ProbeRun) -> Iterator[Finding]:
         )
 
 
-def _left_badly(probe_result: ProbeResult) -> bool:
+def _find_bad_exits(probe_result: ProbeResult) -> bool:
     return bool(probe_result.values.get("teardown_error"))
 
 
-def _blamed(run: ProbeRun, cause: Blame) -> Finding:
+def _accuse(run: ProbeRun, cause: Blame) -> Finding:
     guilty = [rank for rank in run.ranks if rank.rank in cause.ranks]
     who = ranks_text(cause.ranks)
     stage = f" in stage {cause.stage}" if cause.stage else ""

@@ -91,7 +91,7 @@ def gemm(case: Case) -> Iterator[Finding]:
     limited clock, or a host that feeds it late. A hint is given below half of the chip's peak. On
     the CPU all ranks share the cores, and nothing is compared.
     """
-    yield from _compared(case, "gemm", "TFLOPS")
+    yield from _compare(case, "gemm", "TFLOPS")
 
 
 @check("hbm", "All devices copy in memory at the same speed", level=4, probe="hbm")
@@ -101,7 +101,7 @@ def hbm(case: Case) -> Iterator[Finding]:
     Devices of one run are compared with their median. A slow one shares its memory with another
     process, or its memory isolates pages after errors: see its ECC counters.
     """
-    yield from _compared(case, "hbm", "GB/s")
+    yield from _compare(case, "hbm", "GB/s")
 
 
 @check("h2d", "All devices are reached by the host at the same speed", level=4, probe="h2d")
@@ -111,10 +111,10 @@ def h2d(case: Case) -> Iterator[Finding]:
     Devices of one run are compared with their median. A slow one is on a bus of lower width or
     speed, or on the other socket than its process: bind processes to the cores that are near.
     """
-    yield from _compared(case, "h2d", "GB/s")
+    yield from _compare(case, "h2d", "GB/s")
 
 
-def _compared(case: Case, probe: str, unit: str) -> Iterator[Finding]:
+def _compare(case: Case, probe: str, unit: str) -> Iterator[Finding]:
     """Rates of all ranks against their median."""
     run = ran(case, probe)
     findings = [*failures(run)]
@@ -220,7 +220,7 @@ def soak(case: Case) -> Iterator[Finding]:
             continue
         series = [float(rate) for rate in rates]
         last[result.rank] = _mean(series[-_TENTHS:])
-        findings += _throttled(run, result.rank, series)
+        findings += _find_throttling(run, result.rank, series)
     findings += _slow(run, "the last third of the time", "TFLOPS", last)
     yield from findings
     if not findings and run.ranks:
@@ -232,7 +232,7 @@ def soak(case: Case) -> Iterator[Finding]:
         )
 
 
-def _throttled(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Finding]:
+def _find_throttling(run: ProbeRun, rank: int, series: list[float]) -> Iterator[Finding]:
     if run.device == "cpu" or run.simulated or len(series) <= _TENTHS:
         return
     end, best = _mean(series[-_TENTHS:]), max(series)

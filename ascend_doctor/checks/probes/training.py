@@ -112,9 +112,9 @@ def smoke_train(case: Case) -> Iterator[Finding]:
     more heads, layers or experts.
     """
     run = ran(case, "smoke-train")
-    findings = [*failures(run), *_left_out(run)]
+    findings = [*failures(run), *_name_left_out(run)]
     for name in dict.fromkeys(name for result in run.ranks for name in _layouts(result)):
-        findings += _judged(run, name)
+        findings += _judge_layout(run, name)
     yield from findings
     if findings:
         return
@@ -163,7 +163,7 @@ def _series(run: ProbeRun, name: str, key: str) -> dict[int, list[float]]:
     return series
 
 
-def _judged(run: ProbeRun, name: str) -> Iterator[Finding]:
+def _judge_layout(run: ProbeRun, name: str) -> Iterator[Finding]:
     if bad := _not_finite(run, name):
         yield bad
         return
@@ -211,7 +211,7 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
     )
 
 
-def _left_out(run: ProbeRun) -> Iterator[Finding]:
+def _name_left_out(run: ProbeRun) -> Iterator[Finding]:
     """A layout that was asked for and could not be trained."""
     for name, reason in (run.ranks[0].values.get("left_out") or {}).items() if run.ranks else ():
         yield warning(

@@ -174,7 +174,7 @@ _JUDGED = {
 
 
 @check("declared-requirements", "Installed packages satisfy what the training packages declare")
-def declared_requirements(case: Case) -> Iterator[Finding]:
+def read_requirements(case: Case) -> Iterator[Finding]:
     """Packages declare which versions of others they need; pip does not keep that true later.
 
     The check compares the declarations of the packages that a training stack consists of (torch,

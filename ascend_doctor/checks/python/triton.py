@@ -56,7 +56,7 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
         ),
     )
     alone = is_in_range(ascend.version, "<3.2.1.dev0")
-    seen = _imported_version(case)
+    seen = _read_version(case)
     if alone or seen == triton.version != ascend.version:
         yield (error if alone else warning)(
             f"triton {triton.version} is installed beside triton-ascend {ascend.version}"
@@ -77,7 +77,7 @@ def triton_overwritten(case: Case) -> Iterator[Finding]:
         )
 
 
-def _imported_version(case: Case) -> str | None:
+def _read_version(case: Case) -> str | None:
     """The version that the folder triton reports of itself."""
     copies = case.need(ImportPath).find("triton").copies
     return next(iter(copies[0].versions.values()), None) if copies else None

@@ -226,7 +226,7 @@ def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     the declaration.
     """
     bridge, version = distribution(case, "mcore-bridge"), core_version(case)
-    asked = matrix_fit.required_range(case, "mcore-bridge", "megatron-core")
+    asked = matrix_fit.range_of(case, "mcore-bridge", "megatron-core")
     if asked is None:
         raise Unknown(f"the range of mcore-bridge {bridge.version} is not known")
     if not is_in_range(version, asked):

@@ -95,13 +95,13 @@ def _fit(case: Case, row: Release, relation: matrix_fit.Relation, cann: str) -> 
 
 
 def _cann_of(row: Release) -> str:
-    return matrix_fit.documented_range(row, "cann")
+    return matrix_fit.describe_range(row, "cann")
 
 
 def _neighbours(case: Case, version: str) -> str:
     base = leading(version, 3)
     nearest = [
-        f"{release.version} (CANN {matrix_fit.documented_range(release, 'cann')})"
+        f"{release.version} (CANN {matrix_fit.describe_range(release, 'cann')})"
         for release in case.catalog.component("torch-npu").releases
         if leading(release.version, 3) == base and _cann_of(release)
     ]
@@ -132,11 +132,11 @@ def _pair(case: Case, row: Release, cann: str) -> Remedy:
         best = max(fitting, key=lambda release: key("pep440", release.version))
         return Remedy(
             summary=f"Install torch_npu {best.version}, which is published for CANN {cann}; or "
-            f"install and source CANN {matrix_fit.documented_range(row, 'cann')}",
+            f"install and source CANN {matrix_fit.describe_range(row, 'cann')}",
             commands=(pip(case, "install", "--no-deps", f"torch-npu=={best.version}"),),
         )
     return Remedy(
-        summary=f"Install CANN {matrix_fit.documented_range(row, 'cann')} and source its set_env.sh"
+        summary=f"Install CANN {matrix_fit.describe_range(row, 'cann')} and source its set_env.sh"
     )
 
 
@@ -190,7 +190,7 @@ def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
     npu_only(case)
     vllm = distribution(case, "vllm-ascend")
     for name in ("torch", "torch-npu"):
-        asked = matrix_fit.required_range(case, "vllm-ascend", name)
+        asked = matrix_fit.range_of(case, "vllm-ascend", name)
         if asked is None:
             raise Unknown(f"what vllm-ascend {vllm.version} pins is not known")
         have = matrix_fit.present(case, name)

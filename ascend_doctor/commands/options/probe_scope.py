@@ -70,7 +70,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The layout and the minutes; the function gets them as ``asked``."""
 
     @functools.wraps(command)
-    def collected(*, soak: float, **options: Any) -> Any:
+    def gather(*, soak: float, **options: Any) -> Any:
         sizes = {name: size for name in _SIZES if (size := options.pop(name)) is not None}
         nodes = {node: value for node in _NODES if (value := options.pop(node, None)) is not None}
         return command(asked=ProbeScope(sizes=sizes, minutes=soak, **nodes), **options)
@@ -82,7 +82,7 @@ def layout_options(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         metavar="MINUTES",
         help="How long level 4 keeps all devices busy.",
-    )(collected)
+    )(gather)
     for name, text in reversed(_SIZES.items()):
         decorated = click.option(f"--{name}", type=click.IntRange(1, 4096), metavar="N", help=text)(
             decorated
@@ -94,7 +94,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The nodes of a launch over several; above ``layout_options``."""
 
     @functools.wraps(command)
-    def checked(
+    def check_nodes(
         *, nnodes: int, node_rank: int, rdzv_endpoint: str, gang: bool, **options: Any
     ) -> Any:
         if gang:
@@ -105,6 +105,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("--nnodes needs --rdzv-endpoint HOST:PORT, the same on all")
         return command(nnodes=nnodes, node_rank=node_rank, rdzv_endpoint=rdzv_endpoint, **options)
 
+    decorated: Callable[..., Any] = check_nodes
     for option in (
         click.option(
             "--gang",
@@ -127,8 +128,8 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Nodes; run the same command on each.",
         ),
     ):
-        checked = option(checked)
-    return checked
+        decorated = option(decorated)
+    return decorated
 
 
 def _gang(nnodes: int, node_rank: int, rdzv_endpoint: str) -> tuple[int, int, str]:

@@ -20,7 +20,7 @@ def draw_mask(x: Tensor, p: float) -> Tensor:
     return drawing(None, device, x.numel(), lambda g: mask.bernoulli_(1 - p, generator=g))
 
 
-def scaled(x: Tensor, mask: Tensor, p: float) -> Tensor:
+def scale(x: Tensor, mask: Tensor, p: float) -> Tensor:
     return x * mask.to(x.dtype).div_(1 - p) if p < 1 else torch.zeros_like(x)
 
 
@@ -29,7 +29,7 @@ def native_dropout(x: Tensor, p: float, train: bool | None = None) -> tuple[Tens
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     mask = draw_mask(x, p)
-    return scaled(x, mask, p), mask
+    return scale(x, mask, p), mask
 
 
 @implements("npu::_npu_dropout", "npu::_dropout_with_byte_mask")
@@ -40,10 +40,10 @@ def npu_dropout(x: Tensor, p: float) -> tuple[Tensor, Tensor]:
     bits = torch.zeros(length, dtype=torch.uint8)
     bits[: x.numel()] = mask.flatten()
     packed = (bits.view(-1, 8) << torch.arange(8, dtype=torch.uint8)).sum(1, dtype=torch.uint8)
-    return scaled(x, mask, p), packed
+    return scale(x, mask, p), packed
 
 
 @implements("npu::npu_dropout_backward", "npu::_dropout_with_byte_mask_backward")
 def npu_dropout_backward(dy: Tensor, packed: Tensor, p: float) -> Tensor:
     bits: Any = (packed.unsqueeze(1) >> torch.arange(8, dtype=torch.uint8)) & 1
-    return scaled(dy, bits.flatten()[: dy.numel()].view(dy.shape), p)
+    return scale(dy, bits.flatten()[: dy.numel()].view(dy.shape), p)

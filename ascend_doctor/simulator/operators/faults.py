@@ -188,8 +188,8 @@ def with_faults(name: str, kernel: Kernel, faults: list[OperatorFault]) -> Kerne
 def count_optimizer_steps() -> None:
     """Let `nan` know the step: every optimizer's step counts."""
 
-    def stepped(*_arguments: Any) -> None:
+    def count_step(*_arguments: Any) -> None:
         global _optimizer_steps  # noqa: PLW0603
         _optimizer_steps += 1
 
-    register_optimizer_step_post_hook(stepped)
+    register_optimizer_step_post_hook(count_step)

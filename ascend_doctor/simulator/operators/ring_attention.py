@@ -32,12 +32,12 @@ def ring_attention_update(
     now = cur_softmax_sum * (cur_softmax_max - top).exp()
     total = before + now
 
-    def weighted(part: Tensor, weight: Tensor) -> Tensor:
+    def weigh(part: Tensor, weight: Tensor) -> Tensor:
         share = (weight / total)[..., :1]
         if input_layout != "SBH":
             return part.float() * share
         heads = part.float().unflatten(-1, (share.shape[1], -1))
         return (heads * share.permute(2, 0, 1, 3)).flatten(2)
 
-    merged = weighted(prev_attn_out, before) + weighted(cur_attn_out, now)
+    merged = weigh(prev_attn_out, before) + weigh(cur_attn_out, now)
     return merged.to(prev_attn_out.dtype), top, total
