@@ -71,7 +71,7 @@ class _TextPage(Page):
         if len(report.subjects) > 1:
             self.rows.append("")
             for subject in report.subjects:
-                first, *more = self.wrapped(one_line(subject.text), _SUBJECT)
+                first, *more = self.wrap(one_line(subject.text), _SUBJECT)
                 level = subject.level
                 if report.bare and level is Level.OK:
                     level = Level.SKIPPED
@@ -135,7 +135,7 @@ class _TextPage(Page):
         text = " && ".join(remedy.commands) or remedy.summary
         if len(lines(text)) > 1:
             text = f"see {worst.check}"
-        first, *more = self.wrapped(one_line(text), len(_START))
+        first, *more = self.wrap(one_line(text), len(_START))
         self.rows += ["", self.styled(_START, bold=True) + first, *more, ""]
 
     def foot(self, report: Report) -> None:
