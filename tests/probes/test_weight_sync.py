@@ -54,7 +54,7 @@ module("vllm_ascend.distributed.device_communicators.pyhccl", PyHcclCommunicator
 class Probe:
     rank, world_size, device, stage_name = 1, 2, "cpu", "send"
     wrong = []
-    def place(self):
+    def torch_device(self):
         return "cpu"
     def tampers(self, stage):
         return False

@@ -129,7 +129,7 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
         if cann.in_use is None and root not in cann.shell.stale:
             yield unknown(
                 "Could not tell which CANN the environment uses",
-                found=f"{root} does not tell what it is; installed: {list_installs(installs)}",
+                observed=f"{root} does not tell what it is; installed: {list_installs(installs)}",
                 because="It is not known whether that CANN is whole, and made for this torch_npu.",
                 remedy=_fresh(next(iter(installs))),
             )
