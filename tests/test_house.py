@@ -9,8 +9,8 @@ import pytest
 from tests import house
 
 # Where the house stands. A change that makes a number smaller lowers it here.
-BANNED = 144
-PARTICIPLES = 66
+BANNED = 55
+PARTICIPLES = 50
 TWICE = 0
 LONG = 0
 MEDIAN_LINES = 130
