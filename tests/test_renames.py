@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
@@ -234,12 +235,17 @@ def types_filled(body: Callable[..., Any]) -> Iterator[tuple[Callable[..., Any],
     (function,) = ast.parse(textwrap.dedent(inspect.getsource(body))).body
     assert isinstance(function, ast.FunctionDef)
     rest = function.args.kwarg
+    names = dict(body.__globals__)
+    for node in ast.walk(function):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            module = importlib.import_module(node.module)
+            names |= {alias.name: getattr(module, alias.name) for alias in node.names}
     for node in ast.walk(function) if rest else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             passed = {ast.unparse(word.value) for word in node.keywords if word.arg is None}
             if rest and rest.arg in passed:
                 added = {word.arg for word in node.keywords if word.arg}
-                yield body.__globals__[node.func.id], added
+                yield names[node.func.id], added
 
 
 @pytest.mark.parametrize("name", COMMANDS)
