@@ -762,7 +762,7 @@ class ShellMark(Part, frozen=True, kw_only=True):
     rule: str
     text: str = ""
     near: str = ""
-    place: Place
+    location: Place = msgspec.field(name="place")
 
 
 class ShellScript(Section, frozen=True, kw_only=True):

@@ -9,8 +9,8 @@ import pytest
 from tests import house
 
 # Where the house stands. A change that makes a number smaller lowers it here.
-BANNED = 55
-PARTICIPLES = 50
+BANNED = 0
+PARTICIPLES = 47
 TWICE = 0
 LONG = 0
 MEDIAN_LINES = 130

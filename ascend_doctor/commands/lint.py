@@ -97,8 +97,8 @@ def command(  # noqa: PLR0913 - the options of the command
         )
     )
     if fix:
-        _propose(inputs, found)
-    report = _report(found, base, output, time.monotonic() - start)
+        _propose(inputs, shown)
+    report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
 
@@ -126,11 +126,11 @@ def _mend(files: Sequence[str], rows: Catalog) -> None:
             click.echo(f"{one_line(path)}: {quantity(count, 'line')} mended", err=True)
 
 
-def _propose(inputs: Sequence[LintInput], found: Sequence[Finding]) -> None:
+def _propose(inputs: Sequence[LintInput], shown: Sequence[Finding]) -> None:
     for each in inputs:
         if each.shell_script is not None:
             content = read(each.file)
-            for line in propose(content, each.shell_script.marks, found, each.file):
+            for line in propose(content, each.shell_script.marks, shown, each.file):
                 click.echo(one_line(line), err=True)
 
 

@@ -46,8 +46,8 @@ def mend(content: bytes, marks: Iterable[ShellMark], file: str) -> bytes:
     """
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     for mark in marks:
-        number = mark.place.line - 1
-        if mark.rule in _SAFE and mark.place.file == file and number < len(lines):
+        number = mark.location.line - 1
+        if mark.rule in _SAFE and mark.location.file == file and number < len(lines):
             lines[number] = _CONTINUED.sub(r"\\", lines[number].removesuffix("\r"))
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
@@ -59,13 +59,13 @@ def propose(
     before = content.decode("utf-8", "replace").split("\n")
     after = list(before)
     for mark in marks:
-        number = mark.place.line - 1
-        if mark.rule in _PROPOSED and mark.place.file == file and number < len(after):
+        number = mark.location.line - 1
+        if mark.rule in _PROPOSED and mark.location.file == file and number < len(after):
             after[number] = _PROPOSED[mark.rule](after[number], mark.text, mark.near)
     for finding in findings:
-        slip = finding.check in _OPTIONS and finding.wanted.startswith("--")
-        if slip and finding.place is not None and finding.place.file == file:
-            number = finding.place.line - 1
-            after[number] = _once(after[number], finding.found, finding.wanted)
+        slip = finding.check in _OPTIONS and finding.required.startswith("--")
+        if slip and finding.location is not None and finding.location.file == file:
+            number = finding.location.line - 1
+            after[number] = _once(after[number], finding.observed, finding.required)
     diff = difflib.unified_diff(before, after, file, file, lineterm="", n=1)
     return tuple(diff)

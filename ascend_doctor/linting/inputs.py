@@ -201,7 +201,7 @@ def _subject(
         open_environment=bool(command.sourced),
         unresolved=tuple(_unknown_spots(command, options, locate)),
         pythonpath=spelt(path) if path is not None else "",
-        unexported=tuple(lost) if launch_.given else (),
+        unexported=tuple(lost) if launch_.present else (),
     )
     return LintInput(file=file, launch=launch_, environment=_environment(file, exported, catalog))
 
@@ -250,7 +250,7 @@ def _unknown_spots(
             asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
     for piece, name in asked.items():
-        yield Spot(name=piece.source, argument=name, place=locate(piece))
+        yield Spot(name=piece.source, argument=name, location=locate(piece))
 
 
 def _read_by_training(catalog: Catalog) -> set[str]:

@@ -112,7 +112,7 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
     places = subject.launch.places if subject.launch is not None else {}
     names = _names(finding)
     where = next((places[name] for name in names if name in places), None)
-    return msgspec.structs.replace(finding, place=where or Place(file=subject.file, line=1))
+    return msgspec.structs.replace(finding, location=where or Place(file=subject.file, line=1))
 
 
 def _names(finding: Finding) -> Iterator[str]:
@@ -127,7 +127,7 @@ def unique(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     rest = [finding for finding in seen if finding.location is None]
 
     def key(finding: Finding) -> tuple[str, int, int]:
-        where = finding.place or Place(file="", line=0)
-        return where.file, where.line, where.column
+        spot = finding.location or Place(file="", line=0)
+        return spot.file, spot.line, spot.column
 
     return (*sorted(placed, key=key), *rest)

@@ -56,9 +56,9 @@ def _top(body: list[ast.stmt]) -> list[ast.stmt]:
 def _imports(node: ast.stmt, file: str) -> list[Spot]:
     where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     if isinstance(node, ast.Import):
-        return [Spot(name=name.name, place=where) for name in node.names]
+        return [Spot(name=name.name, location=where) for name in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return [Spot(name=f"{node.module}.{name.name}", place=where) for name in node.names]
+        return [Spot(name=f"{node.module}.{name.name}", location=where) for name in node.names]
     return []
 
 
@@ -67,9 +67,9 @@ def _call(node: ast.Call, file: str) -> list[Spot]:
     if not name:
         return []
     where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
-    spots = [Spot(name=name, place=where)]
+    spots = [Spot(name=name, location=where)]
     if node.args:
-        spots = [Spot(name=name, argument=_show_constant(node.args[0]), place=where)]
+        spots = [Spot(name=name, argument=_show_constant(node.args[0]), location=where)]
     for keyword in node.keywords:
         if keyword.arg:
             spot = Place(file=file, line=keyword.value.lineno, column=keyword.value.col_offset + 1)
@@ -82,7 +82,7 @@ def _environment(node: ast.Assign, file: str) -> list[Spot]:
     """os.environ["NAME"] = ... as a call of os.environ."""
     where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
     return [
-        Spot(name="os.environ", argument=_show_constant(target.slice), place=where)
+        Spot(name="os.environ", argument=_show_constant(target.slice), location=where)
         for target in node.targets
         if isinstance(target, ast.Subscript) and _dot_name(target.value) == "os.environ"
     ]

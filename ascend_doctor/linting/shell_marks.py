@@ -55,7 +55,7 @@ def find_placeholders(content: bytes, file: str) -> tuple[bytes, tuple[ShellMark
             column = len(before.decode("utf-8", "replace")) + 1
             where = Place(file=file, line=number + 1, column=column)
             text = match.group().decode("utf-8", "replace")
-            marks.append(ShellMark(rule="placeholder", text=text[:80], place=where))
+            marks.append(ShellMark(rule="placeholder", text=text[:80], location=where))
             filled = b"X" * len(match.group())
             lines[number] = lines[number][: match.start()] + filled + line[match.end() :]
             line = lines[number]  # noqa: PLW2901 - its length is the same
@@ -132,7 +132,7 @@ def _find_carriage_returns(lines: list[str], file: str) -> Iterator[ShellMark]:
     for number, line in enumerate(lines, 1):
         if line.endswith("\r"):
             where = Place(file=file, line=number, column=len(line))
-            yield ShellMark(rule="carriage-return", place=where)
+            yield ShellMark(rule="carriage-return", location=where)
 
 
 def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
@@ -143,10 +143,10 @@ def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
         brace = _OPEN_BRACE.search(line)
         if brace:
             where = Place(file=file, line=number, column=brace.start() + 1)
-            yield ShellMark(rule="open-brace", text=brace.group(), place=where)
+            yield ShellMark(rule="open-brace", text=brace.group(), location=where)
         if _OPEN_QUOTE.fullmatch(line) and _QUOTED.match(following):
             where = Place(file=file, line=number, column=line.index('"') + 1)
-            yield ShellMark(rule="SC1078", text=line.strip()[:80], place=where)
+            yield ShellMark(rule="SC1078", text=line.strip()[:80], location=where)
 
 
 def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[ShellMark]:
@@ -168,7 +168,7 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         if goes_on:
             continue
         where = Place(file=file, line=line, column=max(len(before), 1))
-        yield ShellMark(rule="lost-line", text=before.strip()[:80], near=text[:60], place=where)
+        yield ShellMark(rule="lost-line", text=before.strip()[:80], near=text[:60], location=where)
 
 
 def _find_odd_words(
@@ -180,14 +180,14 @@ def _find_odd_words(
         for word in command.words:
             if word.text == "\\":
                 where = Place(file=word.file or file, line=word.line, column=word.column)
-                yield ShellMark(rule="stray-backslash", place=where)
+                yield ShellMark(rule="stray-backslash", location=where)
             option, _, value = word.text.rpartition("=")
             braced = _BRACED.fullmatch(value)
             name = braced.group(1) if braced else value
             known = name in names.assigned and (braced or _CAPITALS.fullmatch(name))
             if known and (option or before.startswith("--")) and not word.unresolved:
                 where = Place(file=word.file or file, line=word.line, column=word.column)
-                yield ShellMark(rule="lost-dollar", text=value, near=name, place=where)
+                yield ShellMark(rule="lost-dollar", text=value, near=name, location=where)
             before = word.text
 
 
@@ -197,7 +197,9 @@ def _parentheses(names: _Names, file: str) -> Iterator[ShellMark]:
         text = _text(node)
         name = text[2:-1].strip()
         if name in names.assigned and _CAPITALS.fullmatch(name):
-            yield ShellMark(rule="parentheses", text=text, near=name, place=_position(node, file))
+            yield ShellMark(
+                rule="parentheses", text=text, near=name, location=_position(node, file)
+            )
 
 
 def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[ShellMark]:
@@ -209,7 +211,9 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
         used_elsewhere = [] if _OUTSIDE.fullmatch(name) else list(names.assigned)
         close = slip_of(name, idle) or slip_of(name, used_elsewhere, most=1)
         for node in nodes if close else ():
-            yield ShellMark(rule="unset-name", text=name, near=close, place=_position(node, file))
+            yield ShellMark(
+                rule="unset-name", text=name, near=close, location=_position(node, file)
+            )
 
 
 def _text(node: Any) -> str:

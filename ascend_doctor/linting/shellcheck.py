@@ -47,7 +47,7 @@ def run_shellcheck(content: bytes, file: str) -> tuple[ShellMark, ...]:
 
 def _is_meant(mark: ShellMark, lines: list[str]) -> bool:
     """`CDPATH= cd` and `IFS= read` empty a variable for one command."""
-    line = lines[mark.place.line - 1] if mark.place.line <= len(lines) else ""
+    line = lines[mark.location.line - 1] if mark.location.line <= len(lines) else ""
     return mark.rule == "SC1007" and _EMPTIED.search(line) is not None
 
 
@@ -87,7 +87,7 @@ def _mark(comment: dict[str, Any], file: str) -> ShellMark | None:
         rule = "syntax"
     where = Place(file=file, line=int(comment["line"]), column=int(comment["column"]))
     # Its words are shown where the doctor has none of its own.
-    return ShellMark(rule=rule, near=_words(str(comment["message"])), place=where)
+    return ShellMark(rule=rule, near=_words(str(comment["message"])), location=where)
 
 
 def _words(message: str) -> str:

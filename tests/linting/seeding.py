@@ -142,10 +142,10 @@ def main(seed: int, count: int) -> None:
     for number, mistake in mistakes(texts, seed, count):
         label, _ = files[number]
         before = {(each.check, each.title) for each in reports(label, texts[number])}
-        found = [each for each in reports(label, mistake.script) if each.place is not None]
+        found = [each for each in reports(label, mistake.script) if each.location is not None]
         hit = any(
-            each.place is not None
-            and each.place.line == mistake.line
+            each.location is not None
+            and each.location.line == mistake.line
             and (each.check, each.title) not in before
             for each in found
         )

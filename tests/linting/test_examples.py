@@ -83,7 +83,10 @@ def test_no_error_on_what_maintainers_ship(
     wrong = [
         one
         for one in found
-        if (one.level is Level.ERROR and (one.place and one.place.file, one.check) not in MISTAKES)
+        if (
+            one.level is Level.ERROR
+            and (one.location and one.location.file, one.check) not in MISTAKES
+        )
         or (one.level is Level.UNKNOWN and one.check not in OPEN)
     ]
     assert [f"{one.location}: {one.check}: {one.title}" for one in wrong] == []

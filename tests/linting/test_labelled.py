@@ -82,8 +82,8 @@ def test_false_reports_are_few() -> None:
         lines = {spot.line for spot in (*label.mistakes, *label.right)}
         for finding in reports(label, content(label)):
             total += 1
-            if finding.place is None or finding.place.line not in lines:
-                false.append(f"{label.path}:{finding.place}: {finding.check}: {finding.title}")
+            if finding.location is None or finding.location.line not in lines:
+                false.append(f"{label.path}:{finding.location}: {finding.check}: {finding.title}")
     print(total, len(false), *false, sep="\n")  # noqa: T201
     assert len(false) <= 0.05 * total
 
@@ -94,9 +94,9 @@ def test_seeded_mistakes_are_found_at_their_lines() -> None:
     outcome: Counter[bool] = Counter()
     for number, mistake in mistakes(texts, 20261122, 100):
         places = {
-            each.place.line
+            each.location.line
             for each in reports(files[number][0], mistake.script)
-            if each.place is not None
+            if each.location is not None
         }
         outcome[mistake.line in places] += 1
     assert outcome.total() == 100

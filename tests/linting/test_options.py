@@ -62,14 +62,14 @@ def test_an_option_by_its_name_and_value(script: str, level: Level, right: str) 
     assert max((each.level for each in found), default=Level.OK) is level
     assert len(found) == (level is not Level.OK)
     for each in found:
-        assert each.wanted.startswith(right)
-        assert each.place is not None
-        assert each.place.line == 1
+        assert each.required.startswith(right)
+        assert each.location is not None
+        assert each.location.line == 1
 
 
 def test_without_a_release_all_are_judged_together() -> None:
     (finding,) = complaints(MEGATRON + "--tensor-model-paralel-size 2", "")
-    assert finding.wanted == "--tensor-model-parallel-size"
+    assert finding.required == "--tensor-model-parallel-size"
     fork = "torchrun pretrain_gpt.py --num_layers 8 --hidden_size 8 --micro_batch_size 1 --fp16"
     assert complaints(fork, "") == []
 

@@ -34,7 +34,7 @@ def complaints(script: str) -> dict[tuple[str, int], Finding]:
         )
     )
     return {
-        (finding.check, finding.place.line if finding.place else 0): finding
+        (finding.check, finding.location.line if finding.location else 0): finding
         for finding in found
         if finding.level in {Level.ERROR, Level.WARNING} and finding.check.startswith("shell-")
     }
@@ -92,7 +92,7 @@ def test_reading_goes_on_behind_a_placeholder() -> None:
     assert set(found) == {("shell-syntax", 1), ("shell-syntax", 2), ("shell-assignments", 3)}
     filled, marks = find_placeholders("ü=<a b>/c <d>".encode(), "x")
     assert filled.decode() == "ü=XXXXX/c XXX"
-    assert [(mark.text, mark.place.column) for mark in marks] == [("<a b>", 3), ("<d>", 11)]
+    assert [(mark.text, mark.location.column) for mark in marks] == [("<a b>", 3), ("<d>", 11)]
 
 
 def test_every_rule_stands_in_a_check() -> None:
@@ -100,7 +100,7 @@ def test_every_rule_stands_in_a_check() -> None:
     tables = (*words, shell.ARRAYS, shell.NAMES, shell.UNSET)
     assert sum(map(len, tables)) == len(shell.RULES)
     for rule in (rule for table in tables for rule in table.values()):
-        for text in (rule.title, rule.wanted, rule.remedy):
+        for text in (rule.title, rule.required, rule.remedy):
             text.format_map({"text": "x", "near": "y"})
 
 
@@ -153,7 +153,7 @@ def test_without_it_the_run_is_not_green(tmp_path: Path, monkeypatch: pytest.Mon
         if each.check == "shell-read"
     )
     assert finding.level is Level.UNKNOWN
-    assert finding.found == "shellcheck is not installed"
+    assert finding.observed == "shellcheck is not installed"
 
 
 def test_a_repository_has_no_say(doctor: Command, tmp_path: Path) -> None:

@@ -212,8 +212,8 @@ def test_a_mistake_in_a_branch_is_found_there() -> None:
     script = "A=()\nif big; then\n  A+=(\n    --num-layer 8\n  )\nfi\n" + LAUNCH.format('"${A[@]}"')
     wrong = judged(script)["run-flags-known"]
     assert wrong.level is Level.ERROR
-    assert wrong.place is not None
-    assert wrong.place.line == 4
+    assert wrong.location is not None
+    assert wrong.location.line == 4
 
 
 def test_arguments_of_a_function_are_those_of_its_call() -> None:

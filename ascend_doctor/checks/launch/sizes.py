@@ -111,7 +111,9 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
             because="Megatron stops when it builds its groups.",
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
             refs=(_STATE,),
-            place=at(case, *(f"{names[short]}_parallel_size" for short in order), "nproc_per_node"),
+            location=at(
+                case, *(f"{names[short]}_parallel_size" for short in order), "nproc_per_node"
+            ),
         )
 
 

@@ -12,7 +12,7 @@ from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import family, npu_only
 from ascend_doctor.judging.spelling import slip_of
-from ascend_doctor.judging.value_bounds import allowed_text, clean, unknown_keys
+from ascend_doctor.judging.value_bounds import clean, describe_bounds, unknown_keys
 from ascend_doctor.matrix.schema import NearMiss, Variable
 
 # Variables of shells and launchers, which are no rows of the matrix.
