@@ -13,6 +13,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import SECTIONS, Host, Npus, Snapshot
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, Check, error, judge, note, unknown, warning
+from ascend_doctor.judging.subjects import subjects
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
 
@@ -100,7 +101,7 @@ def test_ids_are_kebab_case_and_every_check_explains_itself() -> None:
         assert set(check.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
         assert len(check.explain) > 80, check.id
         first = check.title.split()[0]
-        assert not first.isalpha() or first[0].isupper() or first == "torch", check.id
+        assert not first.isalpha() or first[0].isupper() or first in {"torch", "verl"}, check.id
 
 
 @given(st.data())
@@ -153,3 +154,12 @@ def test_a_finding_names_the_first_cause_that_is_an_error() -> None:
     assert got == {"root": "", "middle": "root", "last": "root", "mild": ""}
     got = {each.check: each.because_of for each in judge(case, (middle, last, mild))}
     assert got == {"middle": "", "last": "middle", "mild": ""}
+
+
+def test_findings_about_the_run_belong_to_no_subject() -> None:
+    checks = all_checks()
+    findings = judge(Case(facts=Snapshot(), catalog=CATALOG), checks)
+    about_run = Finding(check="early-end", level=Level.UNKNOWN, title="It ended early")
+    listed = tuple(subjects((*findings, about_run), checks, Snapshot()))
+    assert listed == tuple(subjects(findings, checks, Snapshot()))
+    assert {subject.name for subject in listed} >= {"Host", "CANN", "Network"}

@@ -47,15 +47,18 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 def subjects(
     findings: Sequence[Finding], chosen: Collection[Check], facts: Snapshot
 ) -> Iterator[Subject]:
-    """The subjects that were looked at, in the order in which a stack is built."""
+    """The subjects that were looked at, in the order in which a stack is built.
+
+    Findings about the run itself (an expired acknowledgement, an early end) belong to none.
+    """
     folders = {check.id: check.subject for check in chosen}
     by_folder: dict[str, list[Finding]] = {}
     for finding in findings:
-        by_folder.setdefault(folders[finding.check], []).append(finding)
+        by_folder.setdefault(folders.get(finding.check, ""), []).append(finding)
     roots = root_causes(findings)
     for folder, name in _NAMES.items():
         about = by_folder.get(folder, [])
-        levels = {finding.level for finding in roots if folders[finding.check] == folder}
+        levels = {finding.level for finding in roots if folders.get(finding.check) == folder}
         complaints = levels - {Level.OK, Level.SKIPPED}
         level = max(complaints, default=Level.OK if Level.OK in levels else Level.SKIPPED)
         text = _describe(folder, facts, about)
