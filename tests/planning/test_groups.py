@@ -113,7 +113,7 @@ def test_probes_expect_the_same_groups(of_probes: ModuleType, seed: int) -> None
     layout = drawn(random.Random(seed))
     if layout.npus > 64:
         return
-    probed = of_probes.Layout(layout.tp, layout.pp, layout.ep, layout.cp, layout.etp or None)
+    probed = of_probes.ProbeLayout(layout.tp, layout.pp, layout.ep, layout.cp, layout.etp or None)
     theirs = of_probes.groups(probed, layout.npus)
     names = {"dp_cp": "dp-cp", "mp": "tp-pp", "tp_ep": "etp-ep"}
     for name, groups in theirs.items():

@@ -243,7 +243,7 @@ def shell_names(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("shell-read", "shellcheck has read the script", scope="shell script")
+@check("shell-read", "The script was read by shellcheck", scope="shell script")
 def shell_read(case: Case) -> Iterator[Finding]:
     """Mistakes of the shell itself are found by shellcheck, a program that is installed beside it.
 
