@@ -29,6 +29,8 @@ _GNU_HEAD = struct.Struct("<IIII")
 _VERSIONS = struct.Struct("<HHIII")  # Elf64_Verneed
 _VERSION = struct.Struct("<IHHII")  # Elf64_Vernaux
 _NAME_LIMIT = 8192
+_MOST_VERSIONS = 4096
+_LONGEST_CHAIN = 65536
 
 
 class NotElf(Exception):  # noqa: N818 - what the file is
@@ -93,14 +95,18 @@ class Elf:
         """Names of the versions that it needs of other libraries: GLIBC_2.17, GLIBCXX_3.4.29 ..."""
         offset = self._offset(_VERNEED)
         count = next((value for tag, value in self._tags if tag == _VERNEEDNUM), 0)
-        versions = []
+        versions: list[str] = []
         for _ in range(count if offset is not None else 0):
             _, names, _, first, following = self._numbers(_VERSIONS, offset or 0)
             at = (offset or 0) + first
+            if len(versions) + names > _MOST_VERSIONS:
+                raise NotElf("damaged: its list of versions has no end")
             for _ in range(names):
                 _, _, _, name, step = self._numbers(_VERSION, at)
                 versions.append(self._text(self._names + name).decode("utf-8", "replace"))
                 at += step
+            if not following:  # the last one; a damaged count goes on for ever
+                break
             offset = (offset or 0) + following
         return versions
 
@@ -147,13 +153,13 @@ class Elf:
 
     def _in_chain(self, chains: int, index: int, symbol: Symbol) -> bool:
         """Whether the chain from this symbol on has the name; the lowest bit marks its end."""
-        while True:
-            value = self._number(_U32, chains + 4 * index)
-            if value | 1 == symbol.hash | 1 and self._is(index, symbol.name):
+        for at in range(index, index + _LONGEST_CHAIN):
+            value = self._number(_U32, chains + 4 * at)
+            if value | 1 == symbol.hash | 1 and self._is(at, symbol.name):
                 return True
             if value & 1:
                 return False
-            index += 1
+        raise NotElf("damaged: a chain of its hash table has no end")
 
     def _is(self, index: int, name: bytes) -> bool:
         name_at, _, _, section, _, _ = self._numbers(_SYMBOL, self._table + index * _SYMBOL.size)
@@ -235,6 +241,8 @@ class Elf:
         ]
 
     def _text(self, start: int) -> bytes:
+        if start > len(self._data):
+            raise NotElf("damaged: a name stands behind its end")
         end = self._data.find(b"\0", start, start + _NAME_LIMIT)
         return self._data[start : end if end >= 0 else start + _NAME_LIMIT]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import _core
 
 from ascend_doctor.collect.linking import newest
 from ascend_doctor.machine.elf import Elf, NotElf, symbol
@@ -118,7 +120,7 @@ def test_another_file_is_no_elf(tmp_path: Path, content: bytes) -> None:
 
 def read_all(path: Path) -> None:
     with Elf(str(path)) as elf:
-        assert isinstance([elf.needed, elf.soname, elf.rpath, elf.runpath], list)
+        assert isinstance([elf.needed, elf.soname, elf.rpath, elf.runpath, elf.versions], list)
         list(elf.undefined())
         elf.without([symbol(b"first"), symbol(b"absent")])
 
@@ -136,3 +138,14 @@ def test_a_damaged_file_is_read_or_refused(
     copy.write_bytes(content[: data.draw(st.just(len(content)) | st.integers(0, len(content)))])
     with contextlib.suppress(NotElf):
         read_all(copy)
+
+
+def test_a_count_of_versions_that_is_too_large_ends(tmp_path: Path) -> None:
+    content = Path(_core.__file__).read_bytes()
+    number = struct.pack("<Q", 0x6FFFFFFF)  # DT_VERNEEDNUM
+    at = content.index(number) + len(number)
+    copy = tmp_path / "many.so"
+    copy.write_bytes(content[:at] + struct.pack("<Q", 2**40) + content[at + 8 :])
+    with Elf(_core.__file__) as elf, Elf(str(copy)) as damaged:
+        assert elf.versions
+        assert damaged.versions == elf.versions
