@@ -159,5 +159,6 @@ def _simulate_server(folder: Path, python: str, lock: Lock) -> OverlayMachine:
 
     server, live = machine("a2-8"), LiveMachine()
     tree = build(Path(python), cann=lock.system.get("cann") or CANN)
-    bare = OverlayMachine(server.recording, live, server.environment(tree, os.environ, []))
-    return OverlayMachine(server.recording, live, environment(bare, folder, lock))
+    recording = server.record()
+    bare = OverlayMachine(recording, live, server.environment(tree, os.environ, []))
+    return OverlayMachine(recording, live, environment(bare, folder, lock))

@@ -1,20 +1,47 @@
-"""Where the processes of one simulated machine account for device memory (runtime/ledger.c)."""
+"""The ledger of a simulated machine, which its processes map (runtime/ledger.c)."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import struct
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psutil
 
-from ascend_doctor.machine.private import private_folder
+from ascend_doctor.machine.private import private_folder, read_mine
 from ascend_doctor.machine.scratch import new_folder
 
 SUFFIX = ".ledger"
 STALE_AFTER = 600.0  # seconds: a new machine's processes have long written into its ledger by then
+# As in ledger.c: for each device entries of a process id (4 bytes, padded to 8) and its bytes (8);
+# then for each device the most that was taken; then operation, ranks, calls, bytes.
+_DEVICES, _ENTRIES, _TALLIES = 64, 64, 256
+_ENTRY = struct.Struct("=i4xQ")
+_PEAKS = struct.Struct(f"={_DEVICES}Q")
+_TALLY = struct.Struct("=24sQQQ")
+_PEAKS_AT = _DEVICES * _ENTRIES * _ENTRY.size
+_TALLIES_AT = _PEAKS_AT + _PEAKS.size
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """How often groups of ``ranks`` called an operation, and the bytes that one rank gave."""
+
+    operation: str
+    ranks: int
+    calls: int
+    bytes: int
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """What a simulated machine was used for. ``peaks``: the most bytes that were taken at once."""
+
+    peaks: dict[int, int] = {}
+    tallies: tuple[Tally, ...] = ()
 
 
 def new_ledger() -> Path:
@@ -28,12 +55,43 @@ def new_ledger() -> Path:
     return folder / f"{secrets.token_hex(8)}{SUFFIX}"
 
 
+def hold(path: Path) -> None:
+    """Make the ledger, and keep it: the last process of a machine removes it."""
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.seek(_PEAKS_AT - _ENTRY.size)
+        file.write(_ENTRY.pack(os.getpid(), 0))
+
+
+def read_account(path: Path) -> Account:
+    """What stands in a ledger; nothing where there is none."""
+    data = read_mine(path) or b""
+    if len(data) < _TALLIES_AT + _TALLIES * _TALLY.size:
+        return Account()
+    peaks = _PEAKS.unpack_from(data, _PEAKS_AT)
+    return Account(
+        peaks={device: peak for device, peak in enumerate(peaks) if peak},
+        tallies=tuple(_tallies(data)),
+    )
+
+
+def _tallies(data: bytes) -> Iterator[Tally]:
+    for at in range(_TALLIES):
+        operation, *numbers = _TALLY.unpack_from(data, _TALLIES_AT + at * _TALLY.size)
+        if not operation[0]:
+            return
+        yield Tally(
+            operation=operation.rstrip(b"\0").decode("utf-8", "replace"),
+            ranks=numbers[0],
+            calls=numbers[1],
+            bytes=numbers[2],
+        )
+
+
 def _sweep(path: Path) -> None:
-    """An entry is a process id (4 bytes, padded to 8) and a number of bytes (8)."""
     try:
         old = time.time() - path.stat().st_mtime > STALE_AFTER
-        entries = memoryview(path.read_bytes()).cast("Q") if old else None
-        if entries is not None and not any(map(psutil.pid_exists, filter(None, entries[::2]))):
+        pids = [pid for pid, _ in _ENTRY.iter_unpack(path.read_bytes()[:_PEAKS_AT])] if old else []
+        if old and not any(map(psutil.pid_exists, filter(None, pids))):
             path.unlink()
-    except OSError:
+    except (OSError, struct.error):
         return  # somebody else removed it

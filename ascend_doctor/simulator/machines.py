@@ -5,6 +5,7 @@ The texts have the forms of real ones (tests/samples); the figures are those of 
 
 from __future__ import annotations
 
+import shlex
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -66,16 +67,20 @@ KINDS = {
 
 
 class SimulatedMachine:
-    """A server of a kind. The folder of its recording goes when nobody has the recording."""
+    """A server of a kind."""
 
     def __init__(self, kind: MachineKind, soc: str, memory: int) -> None:
         self.kind = kind
         self.soc = soc
         self.memory = memory
+
+    def record(self) -> ReplayMachine:
+        """What its tools and files say. The folder of the recording goes with it."""
         folder = scratch.new_folder()
-        write(kind, folder, soc=soc, memory=memory)
-        self.recording = ReplayMachine(folder)
-        weakref.finalize(self.recording, scratch.remove, folder)
+        write(self.kind, folder, soc=self.soc, memory=self.memory)
+        recording = ReplayMachine(folder)
+        weakref.finalize(recording, scratch.remove, folder)
+        return recording
 
     def environment(
         self, tree: Tree, base: Mapping[str, str], faults: Sequence[Injection] = ()
@@ -94,19 +99,42 @@ class SimulatedMachine:
         return env
 
 
-def machine(name: str, *, soc: str | None = None, memory: int = MEMORY) -> SimulatedMachine:
-    """A server by name, with its own chip or another one; ``memory`` is bytes a device.
+def machine(
+    name: str, *, soc: str | None = None, memory: int = MEMORY, npus: int | None = None
+) -> SimulatedMachine:
+    """A server by name, with its own chip and number of devices or others.
 
-    Raises DataError for a name or a chip that is not known.
+    ``memory`` is bytes a device. Raises DataError for a name or a chip that is not known, and for
+    devices that do not make whole cards.
     """
     kind = KINDS.get(name)
     if kind is None:
         raise DataError(f"--machine {name}: there is no such one; known are {', '.join(KINDS)}")
     chip = soc or kind.soc
     find(chip)
+    if npus is not None:
+        cards, rest = divmod(npus, kind.chips)
+        if rest:
+            raise DataError(f"--npus {npus}: a card of {name} has {kind.chips} of them")
+        kind = msgspec.structs.replace(kind, cards=cards)
     if soc and kind.chips == 1:
         kind = msgspec.structs.replace(kind, shown=chip.removeprefix("Ascend"))
     return SimulatedMachine(kind, chip, memory)
+
+
+def write_tools(server: SimulatedMachine, folder: Path) -> None:
+    """Write npu-smi and hccn_tool as programs, for a user's own scripts."""
+    answers: dict[str, list[str]] = {}
+    for line, text in _answers(server.kind, server.soc, server.memory):
+        tool, _, arguments = line.partition(" ")
+        case = f"{shlex.quote(arguments)}) printf %s {shlex.quote(text)} ;;"
+        answers.setdefault(tool, []).append(case)
+    for tool, cases in answers.items():
+        refusal = f'*) echo "{tool} of a simulated machine: no answer to: $*" >&2; exit 1 ;;'
+        lines = ("#!/bin/sh", 'case "$*" in', *cases, refusal, "esac")
+        program = folder / tool
+        program.write_text("\n".join(lines) + "\n", "utf-8")
+        program.chmod(0o755)
 
 
 def write(kind: MachineKind, folder: Path, *, soc: str, memory: int) -> None:

@@ -14,7 +14,7 @@ DEVICES = {"a2-8": 8, "a3-16": 16}
 @pytest.mark.parametrize("name", KINDS)
 def test_npu_smi_of_a_simulated_machine_reads_like_a_real_one(name: str) -> None:
     server = machine(name, memory=4 << 30)
-    found = npus(server.recording)
+    found = npus(server.record())
     assert found.error is None
     assert found.complete
     assert len(found.devices) == DEVICES[name]
@@ -30,11 +30,11 @@ def test_npu_smi_of_a_simulated_machine_reads_like_a_real_one(name: str) -> None
 @pytest.mark.parametrize("name", KINDS)
 def test_driver_and_ports_of_a_simulated_machine(name: str) -> None:
     server = machine(name)
-    found = driver(server.recording)
+    found = driver(server.record())
     assert [node.number for node in found.devices] == list(range(DEVICES[name]))
     assert found.version
     assert {one.name for one in found.libraries if one.path} >= {"libascend_hal.so"}
-    ports = hccn(server.recording, found)
+    ports = hccn(server.record(), found)
     assert ports.error is None
     assert [one.link for one in ports.devices] == ["UP"] * DEVICES[name]
     addresses = {one.address for one in ports.devices}
@@ -42,12 +42,12 @@ def test_driver_and_ports_of_a_simulated_machine(name: str) -> None:
 
 
 def test_a_recording_says_that_it_is_simulated() -> None:
-    assert "simulated" in machine("a2-8").recording.recording.origin
+    assert "simulated" in machine("a2-8").record().recording.origin
 
 
 def test_a_machine_with_another_chip(built: Tree) -> None:
     server = machine("a2-8", soc="Ascend910B4")
-    assert {one.name for one in npus(server.recording).devices} == {"910B4"}
+    assert {one.name for one in npus(server.record()).devices} == {"910B4"}
     env = server.environment(built, {}, [parse("hbm-ecc:device=2,step=4")])
     assert env["ASCEND_SIMULATOR_SOC"] == "Ascend910B4"
     assert env["ASCEND_SIMULATOR_DEVICES"] == "8"

@@ -242,6 +242,19 @@ HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank) {
     return HCCL_SUCCESS;
 }
 
+void sim_hccl_count(communicator *c, const char *operation, uint64_t bytes) {
+    for (int i = 0; i < OPERATIONS; i++) {
+        if (!c->counted[i].operation) {
+            c->counted[i].operation = operation;
+            c->counted[i].tally = sim_ledger_tally(c->ranks, operation);
+        }
+        if (c->counted[i].operation == operation) {
+            sim_ledger_count(c->counted[i].tally, bytes);
+            return;
+        }
+    }
+}
+
 void sim_hccl_failed(communicator *c, const char *message) {
     if (atomic_exchange(&c->failed, true))
         return;

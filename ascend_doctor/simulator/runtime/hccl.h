@@ -13,6 +13,7 @@ enum {
     SLOT = 4 << 20,          /* bytes that a rank publishes at a time */
     MAIL = 256 << 10,        /* bytes of a message from rank to rank at a time, two under way */
     MESSAGES = 2,
+    OPERATIONS = 16,         /* kinds that a communicator counts */
 };
 
 typedef _Atomic uint32_t word; /* 32 bits, as a futex has to be */
@@ -62,10 +63,17 @@ typedef struct {
     uint32_t ranks, rank, meetings;
     bool linked;
     char name[128];
+    struct {
+        const char *operation;
+        sim_tally *tally;
+    } counted[OPERATIONS];
     _Atomic bool failed;
     _Atomic int error;         /* HcclResult of the first operation that failed */
     char message[SIM_MESSAGE]; /* of that one; written before the error */
 } communicator;
+
+/* hccl.c: what a group communicated, for the ledger; `operation` is a literal */
+void sim_hccl_count(communicator *c, const char *operation, uint64_t bytes);
 
 /* hccl_link.c */
 void sim_word_wake(word *w);

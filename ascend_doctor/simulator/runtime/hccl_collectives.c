@@ -195,6 +195,13 @@ static aclError run(void *arguments, aclError failed, char *message) {
     return code;
 }
 
+static uint64_t bytes_given(const operation *o) {
+    uint64_t given = 0;
+    for (uint32_t rank = 0; rank < o->comm->ranks; rank++)
+        given += o->send_counts[rank];
+    return (given ? given : o->count) * o->size;
+}
+
 /* Checks, links on the first use, and puts the operation into the stream. */
 static HcclResult launch(operation *o, aclrtStream stream) {
     o->size = sim_hccl_size(o->type);
@@ -206,6 +213,8 @@ static HcclResult launch(operation *o, aclrtStream stream) {
     HcclResult result = hangs ? HCCL_SUCCESS : sim_link(o->comm, &o->what);
     if (result || hangs)
         return result;
+    if (o->comm->rank == 0)
+        sim_hccl_count(o->comm, o->name, bytes_given(o));
     return sim_launch(stream, run, o, sizeof *o, true) ? HCCL_E_RUNTIME : HCCL_SUCCESS;
 }
 

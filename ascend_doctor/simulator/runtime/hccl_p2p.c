@@ -129,6 +129,9 @@ static HcclResult collect(communicator *c, const HcclSendRecvItem *items, uint32
     batch *work = extended(fresh ? NULL : group.entries[at].work, c, items, count);
     if (!work)
         return HCCL_E_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        if (items[i].sendRecvType == 0)
+            sim_hccl_count(c, "Send", items[i].count * sim_hccl_size(items[i].dataType));
     group.entries[at] = (entry){stream, work};
     group.count += fresh;
     return HCCL_SUCCESS;

@@ -1,6 +1,7 @@
-/* The memory ledger of a simulated machine: a small file that its processes map, with one entry for
- * each process and device. Entries of dead processes count for nothing and are taken over, so a
- * killed process leaves no lost memory. The file is not shared memory and holds no data. */
+/* The ledger of a simulated machine: a small file that its processes map. For each device it has an
+ * entry for each process, and the most that was taken at once; for groups of a size what was communicated.
+ * Entries of dead processes count for nothing and are taken over, so a killed process leaves no lost
+ * memory. The file is not shared memory and holds no data. ledger.py reads it. */
 #define _GNU_SOURCE
 #include "simulator.h"
 
@@ -9,20 +10,29 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ENTRIES = 64 };
+enum { ENTRIES = 64, TALLIES = 256 };
 
 typedef struct {
     atomic_int pid;
     _Atomic uint64_t bytes;
 } entry;
+struct sim_tally {
+    char operation[24];
+    uint64_t ranks;
+    _Atomic uint64_t calls, bytes;
+};
 typedef struct {
     entry entries[SIM_MAX_DEVICES][ENTRIES];
+    uint64_t peaks[SIM_MAX_DEVICES];
+    sim_tally tallies[TALLIES];
 } ledger;
 
 static ledger private_ledger, *shared = &private_ledger;
@@ -107,8 +117,11 @@ bool sim_ledger_take(int device, uint64_t bytes) {
     lock();
     entry *own = mine(device);
     bool fits = own && used(device) + bytes <= capacity(device);
-    if (fits)
+    if (fits) {
+        uint64_t *peak = &shared->peaks[sim_config()->visible[device]], taken = used(device) + bytes;
         own->bytes += bytes;
+        *peak = taken > *peak ? taken : *peak;
+    }
     unlock();
     return fits;
 }
@@ -127,6 +140,30 @@ uint64_t sim_ledger_used(int device) {
     uint64_t total = sim_config()->memory, room = capacity(device), sum = used(device);
     unlock();
     return total - (sum < room ? room - sum : 0);
+}
+
+/* Where an operation of groups of a size is counted; NULL where there is no room for one more. */
+sim_tally *sim_ledger_tally(uint32_t ranks, const char *operation) {
+    sim_tally *found = NULL;
+    lock();
+    for (int i = 0; i < TALLIES && !found; i++) {
+        sim_tally *t = &shared->tallies[i];
+        if (!*t->operation) {
+            snprintf(t->operation, sizeof t->operation, "%s", operation);
+            t->ranks = ranks;
+        }
+        if (t->ranks == ranks && !strcmp(t->operation, operation))
+            found = t;
+    }
+    unlock();
+    return found;
+}
+
+void sim_ledger_count(sim_tally *tally, uint64_t bytes) {
+    if (!tally)
+        return;
+    atomic_fetch_add(&tally->calls, 1);
+    atomic_fetch_add(&tally->bytes, bytes);
 }
 
 /* The last process of a machine removes the ledger; killed ones are noticed by whoever makes the next. */

@@ -40,6 +40,9 @@ void sim_device_fail(int device, aclError code, const char *message);
 bool sim_ledger_take(int device, uint64_t bytes);
 void sim_ledger_give(int device, uint64_t bytes);
 uint64_t sim_ledger_used(int device);
+typedef struct sim_tally sim_tally;
+sim_tally *sim_ledger_tally(uint32_t ranks, const char *operation);
+void sim_ledger_count(sim_tally *tally, uint64_t bytes);
 
 /* stream.c */
 /* A task of a stream that failed before is called with that error: it only cleans up then. */
