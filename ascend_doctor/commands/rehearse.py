@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.options.check_filter import selection_options
@@ -20,11 +18,8 @@ from ascend_doctor.commands.options.launch import (
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_options
 from ascend_doctor.commands.options.target import Examination
-from ascend_doctor.errors import DataError
-from ascend_doctor.machine.live import LiveMachine
-from ascend_doctor.machine.recorded import OverlayMachine
-from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.provision import lock as locks
+
+MOST_NPUS = 16
 
 
 @click.command("rehearse")
@@ -55,16 +50,42 @@ from ascend_doctor.provision import lock as locks
     metavar="FAULT",
     help="Break something; repeatable. `--inject list` shows what.",
 )
+@click.option(
+    "--npus",
+    type=click.IntRange(1, MOST_NPUS),
+    metavar="N",
+    help="NPUs of the machine.  [default: 8 of a2-8, 16 of a3-16]",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0.25, max=1024),
+    default=4,
+    show_default=True,
+    metavar="GIB",
+    help="Memory of each NPU; what is used of it is this machine's own.",
+)
 @nproc_option("Ranks of level 3.", most=16, default=4)
 @level_option("As for check.")
 @timeout_option("Seconds for the whole run.")
 @patience_option()
+@click.option(
+    "--log",
+    metavar="FILE",
+    default="ascend-doctor-rehearsal.log",
+    show_default=True,
+    help="Where what COMMAND prints is kept; an older one is replaced.",
+)
 @layout_options
 @selection_options
 @output_options
+@click.argument("launch", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(  # noqa: PLR0913 - the options of the command
     *,
     output: Output,
+    launch: tuple[str, ...],
+    log: str,
+    npus: int | None,
+    memory: float,
     python: str | None,
     prefix: str | None,
     megatron: str | None,
@@ -78,70 +99,55 @@ def command(  # noqa: PLR0913 - the options of the command
     only: tuple[str, ...],
     skip: tuple[str, ...],
 ) -> int:
-    """Run the whole check on a simulated NPU with the real torch_npu, on any Linux machine.
+    """Run the whole check, or a command of yours, on simulated NPUs with the real torch_npu.
+
+    \b
+    ascend-doctor rehearse
+    ascend-doctor rehearse --npus 4 -- torchrun --nproc-per-node 4 train.py
 
     The same collectors, checks and probes as `check`; a stand-in CANN answers below torch_npu.
     Nothing that it says is about hardware, and everything it writes is marked as simulated.
-    """
-    from ascend_doctor.commands.env import environment  # noqa: PLC0415 - not for --help
-    from ascend_doctor.simulator import FAULTS, build, machine, packages, parse  # noqa: PLC0415
+
+    What COMMAND prints passes through unchanged, and its exit code is ours: 128 and the number
+    where a signal ended it. What was seen of it is told on standard error, and where it fails its
+    output is diagnosed. Nothing that it started outlives it.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    from ascend_doctor.commands.rehearsal import (  # noqa: PLC0415 - not for --help
+        choose_stack,
+        hint_at_missing_packages,
+        list_faults,
+        prepare,
+        rehearse_launch,
+    )
+    from ascend_doctor.simulator import machine  # noqa: PLC0415
 
     if "list" in faults:
-        for fault in FAULTS:
-            click.echo(f"{fault.id:<22} {fault.title}")
-        return 0
-    injected = [parse(text) for text in faults]
-    live = LiveMachine()
-    folder = _stack_folder(prefix, megatron)
-    lock = locks.read(folder) if folder else None
-    interpreter = python or _interpreter(folder, lock)
-    server = machine(kind, soc=soc)
-    family = Catalog().family_of(server.soc)
-    builds: dict[str, Any] = {"kernels": family.id} if family else {}
-    for injection in injected:
-        builds.update(injection.fault.builds)
-    tree = build(Path(interpreter), **builds)
-    if lacking := packages.missing(interpreter):
-        hint = f"without {', '.join(lacking)} some probes are skipped; install with"
-        click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
-    env = server.environment(tree, os.environ, injected)
-    if folder and lock:
-        env = environment(OverlayMachine(server.recording, live, env), folder, lock)
-    examination = Examination(
-        OverlayMachine(server.recording, live, env), python=interpreter, simulated=True
+        return list_faults()
+    _refuse_unused(launch)
+    prepared = prepare(
+        choose_stack(prefix, megatron),
+        python,
+        machine(kind, soc=soc, npus=npus, memory=int(memory * (1 << 30))),
+        faults,
     )
+    if launch:
+        return rehearse_launch(prepared, launch, log=log)
+    hint_at_missing_packages(prepared.interpreter)
+    examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
     wish = Wish(
         level=level, device="npu", nproc=nproc, timeout=timeout, asked=replace(asked, small=True)
     )
-    try:
-        return conduct(examination, output, wish, only=only, skip=skip)
-    finally:
-        Path(env["ASCEND_SIMULATOR_LEDGER"]).unlink(missing_ok=True)
+    return conduct(examination, output, wish, only=only, skip=skip)
 
 
-def _interpreter(folder: Path | None, lock: locks.Lock | None) -> str:
-    from ascend_doctor.collect.python import active  # noqa: PLC0415 - not for --help
-
-    if folder and lock:
-        return f"{locks.environment_of(folder, lock)}/bin/python"
-    interpreter = active(LiveMachine())
-    if interpreter is None:
-        raise DataError("there is no active Python environment; name one with --python")
-    return interpreter
-
-
-def _stack_folder(prefix: str | None, megatron: str | None) -> Path | None:
-    """The folder of the stack to rehearse: the newest one with a Megatron, or the one in use."""
-    if prefix and (not megatron or (Path(prefix) / locks.FILE).is_file()):
-        return locks.stack_in_use(prefix)
-    if not megatron:
-        return None
-    root = locks.Prefix.of(prefix).root
-    known = {file.parent: locks.read(file) for file in root.glob(f"stacks/*/{locks.FILE}")}
-    fitting = [folder for folder, lock in known.items() if lock.wish.get("megatron") == megatron]
-    if not fitting:
-        raise DataError(
-            f"{root}: no stack with Megatron {megatron} was set up here; "
-            f"ascend-doctor setup --megatron {megatron} builds one"
-        )
-    return max(fitting, key=lambda folder: known[folder].created_at)
+def _refuse_unused(launch: tuple[str, ...]) -> None:
+    """What only the check has must not be named beside a command, and the other way round."""
+    both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
+    of_command = {"log"}
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if typed and name not in both and bool(launch) is (name not in of_command):
+            needs = "is for the check, not for a command" if launch else "needs a command"
+            raise click.UsageError(f"{parameter.opts[-1]} {needs}")

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import selectors
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
 import click
 
 from ascend_doctor.commands.arming import watchdog_variables
 from ascend_doctor.commands.check import Wish, make_report
+from ascend_doctor.commands.kept_launch import diagnose_kept, run_kept
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
 from ascend_doctor.commands.options.launch import timeout_option
@@ -25,15 +20,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.expectations import CHECKS, Expectation
-from ascend_doctor.machine.files import open_emptied, reason
-from ascend_doctor.machine.live import DOCTOR
-from ascend_doctor.redact import Redactor
-from ascend_doctor.redact.streams import KeptLog
 from ascend_doctor.report import Report
-
-_BLOCK = 1 << 16
-_WAIT = 0.2
-_SIGNALLED = 128  # what a shell adds to the number of a signal
 
 
 @click.command("run")
@@ -97,9 +84,9 @@ def command(  # noqa: PLR0913 - the options of the command
             f" join ({name}=0 before the command keeps it off)",
             err=True,
         )
-    code = run_kept(launch, log, variables)
+    code = run_kept(launch, log, {**os.environ, **variables})
     if code:
-        _diagnose(log)
+        diagnose_kept(log, code)
     return code
 
 
@@ -108,85 +95,3 @@ def _is_kept_back(report: Report) -> bool:
     return report.verdict.exit_code == EXIT_FINDINGS or any(
         finding.check in CHECKS and finding.level is Level.UNKNOWN for finding in report.findings
     )
-
-
-def _diagnose(log: str) -> None:
-    """What is known about the failure, on standard error, in a process of its own."""
-    click.echo(f"ascend-doctor: it failed; what its output in {log} shows:", err=True)
-    done = subprocess.run(  # noqa: S603 - our own command line
-        [*DOCTOR, "diagnose", "--", log],
-        stdout=subprocess.PIPE,
-        timeout=600,
-        check=False,
-    )
-    click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
-
-
-def run_kept(launch: tuple[str, ...], log: str, variables: Mapping[str, str]) -> int:
-    """Run a command; what it prints goes to our streams and into ``log``. Gives its exit code.
-
-    It has our environment and ``variables``. Raises DataError where the log cannot be written or
-    the command cannot be started.
-    """
-    try:
-        fdopen = os.fdopen(open_emptied(log), "wb")
-    except OSError as error:
-        raise DataError(f"--log {log}: {reason(error)}") from error
-    with fdopen:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
-                launch,
-                env={**os.environ, **variables},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise DataError(f"{launch[0]}: {error.strerror}") from error
-        with process, _signals_passed_on(process):
-            log_lines = KeptLog(fdopen, Redactor().secrets)
-            try:
-                _copy(process, log_lines)
-            finally:
-                log_lines.close()
-            code = process.wait()
-    return code if code >= 0 else _SIGNALLED - code
-
-
-@contextmanager
-def _signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it."""
-
-    def pass_on(number: int, _: object) -> None:
-        process.send_signal(number)
-
-    before = {
-        signal_number: signal.signal(signal_number, pass_on)
-        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(signal_number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for signal_number, handler in before.items():
-            signal.signal(signal_number, handler)
-
-
-def _copy(process: subprocess.Popen[bytes], log: KeptLog) -> None:
-    """Until both streams end, or the process did and what it left open says nothing more."""
-    with selectors.DefaultSelector() as selector:
-        for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
-            if pipe is not None:
-                selector.register(pipe, selectors.EVENT_READ, ours.buffer)
-        while selector.get_map():
-            ready = selector.select(_WAIT)
-            if not ready and process.poll() is not None:
-                return
-            for key, _ in ready:
-                data = os.read(key.fd, _BLOCK)
-                if not data:
-                    selector.unregister(key.fileobj)
-                    continue
-                log.write(str(key.fd), data)
-                key.data.write(data)
-                key.data.flush()

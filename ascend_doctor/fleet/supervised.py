@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import subprocess
 import sys
 import tempfile
@@ -19,11 +18,9 @@ from typing import IO
 import msgspec
 
 from ascend_doctor.machine.live import MODULE
+from ascend_doctor.probing.keeper import end, wait_while_alive
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
 
-_POLL = 0.1
-# A check that is told to end ends its probes and writes what it has.
-_GRACE = 5.0
 _KEPT_ERRORS = 4000
 
 
@@ -72,11 +69,9 @@ def supervise(command: Sequence[str], seconds: float, life_line: int) -> Ending:
             env={**os.environ, "TMPDIR": scratch},
             start_new_session=True,
         )
-        code = _wait(process, begin + seconds, life_line)
+        code = wait_while_alive(process, life_line, begin + seconds)
         if code is None:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_GRACE)
+            end(process)
         descendants.end()
         return Ending(
             code=code,
@@ -84,16 +79,6 @@ def supervise(command: Sequence[str], seconds: float, life_line: int) -> Ending:
             output=_content(output),
             errors=_content(errors)[-_KEPT_ERRORS:].decode("utf-8", "replace"),
         )
-
-
-def _wait(process: subprocess.Popen[bytes], end: float, life_line: int) -> int | None:
-    while process.poll() is None:
-        if time.monotonic() >= end:
-            return None
-        ready, _, _ = select.select([life_line], [], [], _POLL)
-        if ready and not os.read(life_line, 4096):
-            return None
-    return process.returncode
 
 
 def _content(file: IO[bytes]) -> bytes:

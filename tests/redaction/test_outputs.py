@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from ascend_doctor import cli
+from ascend_doctor.commands.kept_launch import run_kept
 from ascend_doctor.commands.options.output import Output
 from ascend_doctor.commands.options.target import Examination
-from ascend_doctor.commands.run import run_kept
 from ascend_doctor.findings import Level
 from ascend_doctor.machine.recorded import ReplayMachine
 from ascend_doctor.redact import Redactor, redactor

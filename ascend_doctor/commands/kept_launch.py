@@ -1,0 +1,95 @@
+"""A launch whose output passes through, byte for byte, and is kept in a log without its secrets."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
+from ascend_doctor.machine.files import open_emptied, reason
+from ascend_doctor.machine.live import DOCTOR
+from ascend_doctor.probing.keeper import SIGNALLED, signals_passed_on
+from ascend_doctor.redact import Redactor
+from ascend_doctor.redact.streams import KeptLog
+
+_BLOCK = 1 << 16
+_WAIT = 0.2
+
+
+def diagnose_kept(log: str, code: int) -> None:
+    """What is known about the failure, on standard error, by a process of its own."""
+    ended = f"ended with {code}"
+    if code > SIGNALLED and code - SIGNALLED in set(signal.Signals):
+        ended += f" ({signal.Signals(code - SIGNALLED).name})"
+    done = subprocess.run(  # noqa: S603 - our own command line
+        [*DOCTOR, "diagnose", "--", log],
+        capture_output=True,
+        timeout=600,
+        check=False,
+    )
+    if done.returncode in {EXIT_FINDINGS, EXIT_UNKNOWN}:
+        click.echo(f"ascend-doctor: it {ended}; what its output in {log} shows:", err=True)
+        click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
+    else:
+        click.echo(f"ascend-doctor: it {ended}; nothing in its output says why ({log})", err=True)
+
+
+def run_kept(
+    launch: Sequence[str], log: str, env: Mapping[str, str], *, pass_fds: tuple[int, ...] = ()
+) -> int:
+    """Run a command; what it prints goes to our streams and into ``log``. Gives its exit code.
+
+    ``env`` is its whole environment. Raises DataError where the log cannot be written or
+    the command cannot be started.
+    """
+    try:
+        fdopen = os.fdopen(open_emptied(log), "wb")
+    except OSError as error:
+        raise DataError(f"--log {log}: {reason(error)}") from error
+    with fdopen:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
+                launch,
+                env=env,
+                pass_fds=pass_fds,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise DataError(f"{launch[0]}: {error.strerror}") from error
+        with process, signals_passed_on(process):
+            log_lines = KeptLog(fdopen, Redactor().secrets)
+            try:
+                _copy(process, log_lines)
+            finally:
+                log_lines.close()
+            code = process.wait()
+    return code if code >= 0 else SIGNALLED - code
+
+
+def _copy(process: subprocess.Popen[bytes], log: KeptLog) -> None:
+    """Until both streams end, or the process did and what it left open says nothing more."""
+    with selectors.DefaultSelector() as selector:
+        for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, ours.buffer)
+        while selector.get_map():
+            ready = selector.select(_WAIT)
+            if not ready and process.poll() is not None:
+                return
+            for key, _ in ready:
+                data = os.read(key.fd, _BLOCK)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    continue
+                log.write(str(key.fd), data)
+                key.data.write(data)
+                key.data.flush()

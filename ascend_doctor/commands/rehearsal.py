@@ -1,0 +1,182 @@
+"""What a rehearsal runs on, and a user's own command on it: passed through, and what was seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ascend_doctor.collect.python import active
+from ascend_doctor.commands.env import environment
+from ascend_doctor.commands.kept_launch import diagnose_kept, run_kept
+from ascend_doctor.diagnosis.steps import read_steps
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.recorded import OverlayMachine
+from ascend_doctor.machine.scratch import new_folder
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.probing.keeper import command_of_keeper
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
+from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
+from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
+
+SIMULATED = "ASCEND_DOCTOR_SIMULATED"
+# What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
+_LACKING = re.compile(rb"\b([\w:.]{3,80}) is not simulated|Could not run '([\w:.]{3,80})'")
+_GIB = 1 << 30
+
+
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    """What is rehearsed on. ``scratch`` is the folder for what is made for it, the ledger too."""
+
+    server: SimulatedMachine
+    env: dict[str, str]
+    interpreter: str
+    scratch: Path
+
+    def machine(self) -> OverlayMachine:
+        """The simulated machine in front of this one."""
+        return OverlayMachine(self.server.record(), LiveMachine(), self.env)
+
+
+def list_faults() -> int:
+    for fault in FAULTS:
+        click.echo(f"{fault.id:<22} {fault.title}")
+    return 0
+
+
+def prepare(
+    stack: Path | None, python: str | None, server: SimulatedMachine, faults: Sequence[str]
+) -> Rehearsal:
+    """A stack, or an interpreter, on a simulated machine in which something may be broken.
+
+    Raises DataError for what is not known or not there.
+    """
+    lock = locks.read(stack) if stack else None
+    interpreter = python or _interpreter(stack, lock)
+    scratch = new_folder()
+    env = _environment(server, interpreter, scratch, [parse(text) for text in faults])
+    prepared = Rehearsal(server=server, env=env, interpreter=interpreter, scratch=scratch)
+    if not (stack and lock):
+        return prepared
+    return msgspec.structs.replace(prepared, env=environment(prepared.machine(), stack, lock))
+
+
+def hint_at_missing_packages(interpreter: str) -> None:
+    """On standard error: without some packages probes are skipped."""
+    if lacking := packages.missing(interpreter):
+        hint = f"without {', '.join(lacking)} some probes are skipped; install with"
+        click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
+
+
+def rehearse_launch(rehearsal: Rehearsal, launch: Sequence[str], *, log: str) -> int:
+    """Run a command on the simulated machine; gives its exit code.
+
+    What the command prints passes through unchanged; our own words go to standard error. Nothing
+    that it started outlives it, or us. Raises DataError where it cannot be started.
+    """
+    server, folder = rehearsal.server, rehearsal.scratch
+    account = Path(rehearsal.env["ASCEND_SIMULATOR_LEDGER"])
+    hold(account)
+    write_tools(server, folder)
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    # Programs are looked for among ours, beside the interpreter, and where they were.
+    programs = (folder, Path(rehearsal.interpreter).parent.absolute(), rehearsal.env.get("PATH"))
+    path = ":".join(str(entry) for entry in programs if entry)
+    env = {**rehearsal.env, SIMULATED: "1", "PATH": path, "TMPDIR": str(temporary)}
+    if shutil.which(launch[0], path=env["PATH"]) is None:
+        raise DataError(f"{launch[0]}: no such program")
+    _say(
+        f"{server.kind.devices} {server.soc} with {_gib(server.memory)} each; nothing here"
+        " is about hardware"
+    )
+    life_line, ours = os.pipe()
+    keeper = command_of_keeper(launch, life_line, str(folder))
+    try:
+        code = run_kept(keeper, log, env, pass_fds=(life_line,))
+    finally:
+        os.close(ours)
+        os.close(life_line)
+    for line in _closing_lines(log, read_account(account), server):
+        _say(line)
+    if code:
+        diagnose_kept(log, code)
+    return code
+
+
+def _closing_lines(log: str, account: Account, server: SimulatedMachine) -> Iterator[str]:
+    with open(log, "rb") as file:
+        steps = read_steps(file)
+        file.seek(0)
+        lacking = {next(filter(None, match)) for line in file for match in _LACKING.findall(line)}
+    if steps:
+        change = f"{steps.name} {steps.first:g} to {steps.last:g}"
+        yield f"{steps.logged} steps, {change}" if steps.logged > 1 else f"1 step, {change}"
+    if account.peaks:
+        most = max(account.peaks.values())
+        yield (
+            f"memory at most {_gib(most)} of {_gib(server.memory)}, on "
+            f"{len(account.peaks)} of {server.kind.devices} NPUs"
+        )
+    for tally in sorted(account.tallies, key=lambda tally: -tally.bytes):
+        times = "once" if tally.calls == 1 else f"{tally.calls:,} times"
+        moved = f"{tally.bytes / (1 << 20):,.1f} MiB"
+        yield f"{tally.operation} of {tally.ranks} ranks {times}, {moved} given by one rank"
+    if lacking:
+        names = ", ".join(one_line(name.decode("utf-8", "replace")) for name in sorted(lacking))
+        yield f"the simulated NPU does not have: {names}"
+
+
+def _gib(size: int) -> str:
+    return f"{size / _GIB:.2f}".rstrip("0").rstrip(".") + " GiB"
+
+
+def _say(text: str) -> None:
+    click.echo(f"ascend-doctor: simulated: {text}", err=True)
+
+
+def _environment(
+    server: SimulatedMachine, interpreter: str, scratch: Path, faults: list[Injection]
+) -> dict[str, str]:
+    """That of a shell on the simulated machine, whose ledger is in ``scratch``."""
+    family = Catalog().family_of(server.soc)
+    builds: dict[str, Any] = {"kernels": family.id} if family else {}
+    for injection in faults:
+        builds.update(injection.fault.builds)
+    base = {**os.environ, "ASCEND_SIMULATOR_LEDGER": str(scratch / f"machine{SUFFIX}")}
+    return server.environment(build(Path(interpreter), **builds), base, faults)
+
+
+def _interpreter(folder: Path | None, lock: locks.Lock | None) -> str:
+    if folder and lock:
+        return f"{locks.environment_of(folder, lock)}/bin/python"
+    interpreter = active(LiveMachine())
+    if interpreter is None:
+        raise DataError("there is no active Python environment; name one with --python")
+    return interpreter
+
+
+def choose_stack(prefix: str | None, megatron: str | None) -> Path | None:
+    """The folder of the stack to rehearse: the newest one with a Megatron, or the one in use."""
+    if prefix and (not megatron or (Path(prefix) / locks.FILE).is_file()):
+        return locks.stack_in_use(prefix)
+    if not megatron:
+        return None
+    root = locks.Prefix.of(prefix).root
+    known = {file.parent: locks.read(file) for file in root.glob(f"stacks/*/{locks.FILE}")}
+    fitting = [folder for folder, lock in known.items() if lock.wish.get("megatron") == megatron]
+    if not fitting:
+        raise DataError(
+            f"{root}: no stack with Megatron {megatron} was set up here; "
+            f"ascend-doctor setup --megatron {megatron} builds one"
+        )
+    return max(fitting, key=lambda folder: known[folder].created_at)

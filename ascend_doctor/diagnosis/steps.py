@@ -1,0 +1,43 @@
+"""Training steps in what a run printed: how many, and the first and the last loss.
+
+The lines are those of Megatron-LM (megatron/training/training.py: `training_log`) and of
+transformers' Trainer, which ms-swift and accelerate's examples have, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+_NUMBER = rb"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+_MEGATRON = re.compile(
+    rb"\biteration +(?P<step>\d+)/ *\d+ \|.*?\b(?P<name>[a-z0-9_ ]*loss): (?P<loss>%s)" % _NUMBER
+)
+_TRAINER = re.compile(rb"\{'(?P<name>loss)': '?(?P<loss>%s)'?[,}]" % _NUMBER)
+
+
+class TrainingSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """TrainingSteps that a run logged. ``name`` is what the framework calls the loss."""
+
+    logged: int
+    name: str
+    first: float
+    last: float
+
+
+def read_steps(lines: Iterable[bytes]) -> TrainingSteps | None:
+    """The steps in a log; None where no line is one. A step that several ranks print is one."""
+    losses: dict[int, float] = {}
+    name = b""
+    for line in lines:
+        match = _MEGATRON.search(line) or _TRAINER.search(line)
+        if match:
+            name = name or match["name"].strip()
+            step = match.groupdict().get("step")
+            losses[int(step) if step else len(losses)] = float(match["loss"])
+    if not losses:
+        return None
+    values = list(losses.values())
+    return TrainingSteps(logged=len(values), name=name.decode(), first=values[0], last=values[-1])

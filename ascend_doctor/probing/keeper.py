@@ -1,0 +1,102 @@
+"""Runs a launch for somebody who may die first: whatever ends, all that was started ends."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import ascend_doctor
+from ascend_doctor.probing.processes import Descendants, adopting_orphans
+
+SIGNALLED = 128  # what a shell adds to the number of a signal
+_POLL = 0.1
+# Not by -m: PYTHONPATH is the launch's, and the package may not be installed.
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
+_MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
+# A launch that is told to end may write what it has.
+_GRACE = 5.0
+
+
+def command_of_keeper(command: Sequence[str], life_line: int, folder: str) -> list[str]:
+    """The command that runs another one until that ends or we die; then ``folder`` goes as well.
+
+    ``life_line`` is the descriptor that closes when we die; it has to be passed on. The other
+    command has the same standard streams. The exit code is its own, 128 and the number where a
+    signal ended it.
+    """
+    return [sys.executable, "-I", "-c", _MAIN, str(life_line), folder, *command]
+
+
+def keep(command: Sequence[str], life_line: int, folder: str) -> int:
+    """Run a command until it ends or the life line closes, then end the rest; gives its code."""
+    with adopting_orphans():
+        descendants = Descendants()
+        try:
+            process = subprocess.Popen(command)  # noqa: S603 - the user's own command, no shell
+        except OSError as error:
+            sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+            return SIGNALLED - 1 if isinstance(error, FileNotFoundError) else SIGNALLED - 2
+        with signals_passed_on(process):
+            code = wait_while_alive(process, life_line)
+        if code is None:
+            end(process)
+        descendants.end()
+        if code is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    code = process.poll() if code is None else code
+    return SIGNALLED + 9 if code is None else code if code >= 0 else SIGNALLED - code
+
+
+def wait_while_alive(
+    process: subprocess.Popen[bytes], life_line: int, until: float = math.inf
+) -> int | None:
+    """The code of a process; None where it has to be ended: by the clock, or by the life line."""
+    while process.poll() is None:
+        if time.monotonic() >= until:
+            return None
+        ready, _, _ = select.select([life_line], [], [], _POLL)
+        if ready and not os.read(life_line, 4096):
+            return None
+    return process.returncode
+
+
+@contextmanager
+def signals_passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """The launch ends itself, and with it we do: a scheduler's SIGTERM and Ctrl-C are for it."""
+
+    def pass_on(number: int, _: object) -> None:
+        process.send_signal(number)
+
+    before = {
+        number: signal.signal(number, pass_on)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, and time to write what there is."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
+
+
+def main() -> None:
+    """Without unwinding: nothing is left to be done."""
+    life_line, folder, *command = sys.argv[1:]
+    os.set_inheritable(int(life_line), False)  # noqa: FBT003 - the interface of os
+    os._exit(keep(command, int(life_line), folder))
