@@ -56,7 +56,10 @@ def _fail(arguments: Sequence[str]) -> None:
 @click.option("--shell", "form", type=click.Choice(FORMS), help="Default: the shell that calls.")
 @click.option("--undo", is_flag=True, help="Give every variable the value that it had.")
 @click.option("--diff", is_flag=True, help="Show, as comments, what would change.")
-def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> int:
+@click.option("--simulated", is_flag=True, help="With 8 simulated NPUs, as `rehearse` has them.")
+def command(
+    *, prefix: str | None, form: str | None, undo: bool, diff: bool, simulated: bool
+) -> int:
     """Print the variables of the stack and of CANN, to be sourced.
 
     \b
@@ -66,7 +69,12 @@ def command(*, prefix: str | None, form: str | None, undo: bool, diff: bool) -> 
     Without a stack it prints those of the machine's CANN. To take all back, add --undo.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     environ = os.environ
-    changes = _undo(environ) if undo else _changes(environ, locks.stack_in_use(prefix))
+    if undo and simulated:
+        raise click.UsageError(
+            "--undo takes all back, what is simulated too; leave --simulated out"
+        )
+    plan = _simulated_changes if simulated else _changes
+    changes = _undo(environ) if undo else plan(environ, locks.stack_in_use(prefix))
     if diff:
         _show(environ, changes)
         return 0
@@ -83,6 +91,22 @@ def _undo(environ: Mapping[str, str]) -> list[Change]:
     if not changes:
         click.echo("ascend-doctor: there is nothing to undo", err=True)
     return changes
+
+
+def _simulated_changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
+    """Those of a stack, or of the active environment, on a simulated machine."""
+    from ascend_doctor.commands.rehearsal import SIMULATED, prepare  # noqa: PLC0415 - imports much
+    from ascend_doctor.simulator import machine  # noqa: PLC0415
+    from ascend_doctor.simulator.ledger import new_ledger  # noqa: PLC0415
+
+    base = before(environ)
+    env = prepare(folder, None, machine("a2-8"), ()).env
+    env |= {SIMULATED: "1", "ASCEND_SIMULATOR_LEDGER": str(new_ledger())}
+    names = sorted({*env, *base} - {NAME})
+    changes = (Change(name, env.get(name), "simulated NPUs") for name in names)
+    return changes_to(
+        environ, [change for change in changes if change.value != base.get(change.name)]
+    )
 
 
 def _changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:

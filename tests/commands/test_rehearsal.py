@@ -132,6 +132,27 @@ def test_a_killed_rank_is_diagnosed(rehearse: Rehearse, tmp_path: Path) -> None:
     assert "rank 1" in done.stderr.decode().lower()
 
 
+def test_a_shell_has_simulated_npus(examined_python: Path, environment: dict[str, str]) -> None:
+    count = "import torch, torch_npu; print(torch.npu.device_count())"
+    script = f"""
+        export PATH={examined_python.parent}:$PATH VIRTUAL_ENV={examined_python.parent.parent}
+        before=$(env | sort)
+        source <({DOCTOR} env --simulated --shell bash)
+        python -c '{count}'; echo $ASCEND_DOCTOR_SIMULATED
+        source <({DOCTOR} env --undo --shell bash)
+        [ "$(env | sort)" = "$before" ] && echo undone
+    """
+    done = subprocess.run(
+        ["bash", "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+    assert done.stdout.splitlines() == ["8", "1", "undone"], done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_it(
     command: list[str], environment: dict[str, str], tmp_path: Path, number: signal.Signals
