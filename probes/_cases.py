@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -32,18 +33,27 @@ Outcomes = dict[str, dict[str, Any]]
 
 
 def run(
-    probe: Probe, script: str, names: Sequence[str], *, limit: float, apart: bool = False
+    probe: Probe,
+    script: str,
+    names: Sequence[str],
+    *,
+    limit: float,
+    apart: bool = False,
+    cases: Mapping[str, Case] | None = None,
 ) -> Outcomes:
     """Measurements of every case by name; ``error`` says how one ended that failed.
 
     ``limit`` are the seconds for one case, ``apart`` gives every case a process of its own. The
-    outcomes so far are recorded as ``cases``.
+    outcomes so far are recorded as ``cases``. Where this process has torch and is given the
+    ``cases`` themselves it forks; it must not touch a device then.
     """
     outcomes: Outcomes = {}
     pending = list(names)
     while pending:
         together = pending[:1] if apart else pending
-        for position, (name, outcome) in enumerate(_child(probe, script, together, limit)):
+        fork = cases if "torch" in sys.modules else None
+        child = Child(script, CHILD, probe.device, *together, fork=fork)
+        for position, (name, outcome) in enumerate(_outcomes(probe, child, together, limit)):
             outcomes[name] = outcome
             probe.measure("cases", outcomes)
             if "error" in outcome:
@@ -55,11 +65,10 @@ def run(
     return outcomes
 
 
-def _child(
-    probe: Probe, script: str, names: Sequence[str], limit: float
+def _outcomes(
+    probe: Probe, child: Child, names: Sequence[str], limit: float
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The outcomes of one process, in order, until one has an error."""
-    child = Child(script, CHILD, probe.device, *names)
     try:
         with probe.stage(f"import for case {names[0]}"):
             ready = child.next(min(IMPORT_SECONDS, probe.left()))
@@ -80,26 +89,41 @@ def _child(
 class Child:
     """A process that answers in JSON lines, and how it ended should there be no more.
 
-    ``script`` is started with ``flag``, the device, the descriptor to answer to, and ``rest``.
+    ``script`` is started with ``flag``, the device, the descriptor to answer to, and ``rest``; or
+    this process forks one that runs the cases that ``rest`` names.
     """
 
-    def __init__(self, script: str, flag: str, device: str, *rest: str) -> None:
+    def __init__(
+        self,
+        script: str,
+        flag: str,
+        device: str,
+        *rest: str,
+        fork: Mapping[str, Case] | None = None,
+    ) -> None:
         self._reader, writer = os.pipe()
-        self._child = subprocess.Popen(  # noqa: S603 - argument list, no shell
-            [sys.executable, script, flag, device, str(writer), *rest],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            pass_fds=(writer,),
-            start_new_session=True,
-        )
+        if fork:
+            self._pid, self._stderr = _fork(fork, device, writer, rest)
+        else:
+            child = subprocess.Popen(  # noqa: S603 - argument list, no shell
+                [sys.executable, script, flag, device, str(writer), *rest],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(writer,),
+                start_new_session=True,
+            )
+            assert child.stderr is not None  # noqa: S101 - it is a pipe
+            self._pid, self._stderr = child.pid, os.dup(child.stderr.fileno())
+            child.stderr.close()
+            child.returncode = 0  # it is waited for by its number
+        self._code: int | None = None
         os.close(writer)
         self._lines = b""
         self._printed = b""
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._reader, selectors.EVENT_READ, "answer")
-        assert self._child.stderr is not None  # noqa: S101 - it is a pipe
-        self._selector.register(self._child.stderr.fileno(), selectors.EVENT_READ, "print")
+        self._selector.register(self._stderr, selectors.EVENT_READ, "print")
 
     def next(self, seconds: float) -> dict[str, Any]:
         """The next answer; an end or a time-out is an answer, too."""
@@ -126,20 +150,47 @@ class Child:
         return {"error": text, "output": output}
 
     def _ending(self) -> str:
-        code = self._child.wait()
+        code = self._wait()
         if code >= 0:
             return f"ended with exit code {code}"
         return f"crashed with {signal.Signals(-code).name}"
 
+    def _wait(self) -> int:
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._code
+
     def close(self) -> None:
         """End the child and all that it started; compilers of operators are its children."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait()
+            os.killpg(self._pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            if self._code is None:  # it may not have a group yet
+                os.kill(self._pid, signal.SIGKILL)
+        self._wait()
         self._selector.close()
         os.close(self._reader)
-        assert self._child.stderr is not None  # noqa: S101 - it is a pipe
-        self._child.stderr.close()
+        os.close(self._stderr)
+
+
+def _fork(
+    cases: Mapping[str, Case], device: str, writer: int, names: Sequence[str]
+) -> tuple[int, int]:
+    """A child that runs cases: its number, and what it prints."""
+    reader, stderr = os.pipe()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of other threads: the one that shows signs of life holds no lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if not pid:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor, place in ((null, 0), (null, 1), (stderr, 2)):
+            os.dup2(descriptor, place)
+        os.close(reader)
+        _answer(cases, device, writer, names, bare=False)
+    os.close(stderr)
+    return pid, reader
 
 
 def answer(cases: Mapping[str, Case], *, bare: bool = False) -> None:

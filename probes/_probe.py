@@ -361,13 +361,18 @@ alive: list[str] = []
 
 def attach(folder: str, rank: int) -> None:
     """Print into the pipe of this rank, die with the parent, and show signs of life."""
+    connect(folder, rank)
+    threading.Thread(target=_beat, daemon=True).start()
+
+
+def connect(folder: str, rank: int) -> None:
+    """Print into the pipe of this rank, and die with the parent; no thread is started."""
     die_with_parent()
     with contextlib.suppress(FileNotFoundError):
         pipe = os.open(os.path.join(folder, f"rank-{rank}.out"), os.O_WRONLY)
         os.dup2(pipe, 1)
         os.dup2(pipe, 2)
         os.close(pipe)
-    threading.Thread(target=_beat, daemon=True).start()
 
 
 def _beat() -> None:

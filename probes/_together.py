@@ -1,19 +1,29 @@
-"""Runs several probes one after the other in one process a rank.
+"""Runs several probes one after the other in one process a rank, or forks one for each.
 
-Torch is imported, the device taken and the group of all ranks made once. Each probe has its own
-record, in a folder named after it. The first probe that fails on a rank ends the process: what it
-left behind could make the next ones fail. So does one that records why others cannot run
-(``blocks``); the doctor starts again what does not need it.
+In one process torch is imported, the device taken and the group of all ranks made once. Each probe
+has its own record, in a folder named after it. The first probe that fails on a rank ends the
+process: what it left behind could make the next ones fail. So does one that records why others
+cannot run (``blocks``); the doctor starts again what does not need it.
+
+With ``--fork`` torch is imported once, and each probe has a process that is forked from there, ends
+for itself and leaves nothing behind. An import does not initialise a device; should it have, each
+process starts the probe's script instead, because torch_npu and CUDA refuse a device that was
+initialised before a fork (torch_npu/npu/__init__.py, "Cannot re-initialize NPU in forked
+subprocess").
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import importlib.util
+import json
 import os
 import sys
+import time
 from collections.abc import Callable
+from typing import NoReturn
 
 import _probe
 from _probe import Probe
@@ -44,6 +54,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--part", nargs=3, action="append", metavar=("NAME", "SCRIPT", "SECONDS"), required=True
     )
+    parser.add_argument("--fork", action="store_true", help="a process for each part")
     arguments = parser.parse_args()
     sys.argv[1:] = []
     return arguments
@@ -52,6 +63,9 @@ def options() -> argparse.Namespace:
 def main() -> None:
     _probe.leave_folder()
     arguments = options()
+    if arguments.fork:
+        fork_each(arguments)
+        return
     folder, rank = arguments.records, _probe.rank_of()
     _probe.attach(folder, rank)
     before: Probe | None = None
@@ -68,6 +82,55 @@ def main() -> None:
             break
     assert before is not None  # noqa: S101 - there is a part
     before.take_down()
+
+
+def fork_each(arguments: argparse.Namespace) -> None:
+    """Give each probe a process with torch; the first that fails ends this one as it ended."""
+    folder = arguments.records
+    _probe.connect(folder, _probe.rank_of())
+    forks = import_torch(arguments.device)
+    for name, script, seconds in arguments.part:
+        tell(name)
+        arguments.records, arguments.deadline = os.path.join(folder, name), float(seconds)
+        pid = os.fork()
+        if not pid and not forks:
+            start(script, arguments)
+        if not pid:
+            _probe.attach(folder, _probe.rank_of())
+            probe = Probe(name, arguments)
+            if not probe.run(body_of(name, script)):
+                _probe.leave(ok=False)
+            probe.take_down()
+            return
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        if code:
+            sys.exit(code)
+        with open(f"{arguments.records}/rank-{_probe.rank_of()}.jsonl", "a") as record:
+            record.write(json.dumps({"event": "exit", "time": time.time()}) + "\n")
+
+
+def import_torch(device: str) -> bool:
+    """Import torch for all that is forked. Whether a fork can use it."""
+    # What fails here fails in a probe, too, which tells it.
+    with contextlib.suppress(Exception):
+        torch = _probe.import_torch(device)
+        return device == "cpu" or not getattr(torch, device).is_initialized()
+    return False
+
+
+def start(script: str, arguments: argparse.Namespace) -> NoReturn:
+    """Become the probe's script, in a process of its own that imports torch itself."""
+    asked = [
+        text
+        for size in _probe.SIZES
+        if getattr(arguments, size) is not None
+        for text in (f"--{size}", str(getattr(arguments, size)))
+    ]
+    common = ["--device", arguments.device, "--records", arguments.records]
+    command = [sys.executable, script, *common, "--deadline", str(arguments.deadline), *asked]
+    os.execv(sys.executable, command)  # noqa: S606 - argument list, no shell
 
 
 def tell(name: str) -> None:

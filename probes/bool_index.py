@@ -30,7 +30,9 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 def body(probe: Probe) -> None:
     """Boolean indexing on one device, by value, each case apart."""
-    outcomes = _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS[probe.device])
+    outcomes = _cases.run(
+        probe, __file__, list(CASES), limit=CASE_SECONDS[probe.device], cases=CASES
+    )
     for name, outcome in outcomes.items():
         if "differ" in outcome:
             probe.expect(f"{name}: {outcome['first']}", f"{outcome['differ']} wrong", "0 wrong")

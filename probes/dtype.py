@@ -22,7 +22,7 @@ DTYPES = ("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_
 
 def body(probe: Probe) -> None:
     """Conversion, sum and product in each dtype of one device."""
-    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
+    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS, cases=CASES)
 
 
 def case(torch: Any, device: str, dtype: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ Attention = Callable[[Any, Any, Any], Any]
 def body(probe: Probe) -> None:
     """Fused attention by value and gradient, for the masks of training."""
     names = [name for name in CASES if probe.device == "npu" or name.startswith("sdpa")]
-    _cases.run(probe, __file__, names, limit=CASE_SECONDS)
+    _cases.run(probe, __file__, names, limit=CASE_SECONDS, cases=CASES)
 
 
 def pad(torch: Any, *, heads: int = 1) -> Any:

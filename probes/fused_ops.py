@@ -25,7 +25,7 @@ def body(probe: Probe) -> None:
     """The fused operators of torch_npu, by value and gradient."""
     if probe.device != "npu":
         probe.skip(f"these are operators of torch_npu, not of {probe.device}")
-    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
+    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS, cases=CASES)
 
 
 class Draw:

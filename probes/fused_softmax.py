@@ -35,7 +35,7 @@ def body(probe: Probe) -> None:
         probe.skip(f"npu_scaled_masked_softmax is an operator of NPUs, not of {probe.device}")
     with probe.stage("packages"):
         probe.measure("packages", {name: find_installed(name) for name in PACKAGES})
-    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS)
+    _cases.run(probe, __file__, list(CASES), limit=CASE_SECONDS, cases=CASES)
 
 
 def find_installed(name: str) -> bool:

@@ -5,7 +5,9 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,6 +183,104 @@ def test_a_script_that_does_not_load_is_its_own_fault(tmp_path: Path) -> None:
     first, second = run_all([request(tmp_path, "a", PID), broken])
     assert first.sound
     assert not second.sound
+
+
+TORCH = "import time, os\nbegan = (os.getpid(), time.monotonic())\n"
+INITIALISED = f"{TORCH}class npu:\n    is_initialized = staticmethod(lambda: True)\n"
+
+
+def forked(
+    tmp_path: Path, name: str, body: str, *, torch: str = TORCH, **more: Any
+) -> ProbeRequest:
+    """A probe for which a process is forked that has imported a stand-in of torch."""
+    (tmp_path / "torch.py").write_text(torch, "utf-8")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    plain = request(tmp_path, name, body, **more)
+    return msgspec.structs.replace(plain, forked=True, env=env)
+
+
+WHOSE = f"import torch\nprobe.measure('torch', torch.began)\n{PID}"
+
+
+def test_forks_share_one_import_and_nothing_else(tmp_path: Path) -> None:
+    listener = Listener()
+    spoils = f"import math\nmath.spoilt = os.environ['SPOILT'] = '1'\n{WHOSE}"
+    suffers = (
+        f"import math\nassert not hasattr(math, 'spoilt') and 'SPOILT' not in os.environ\n{WHOSE}"
+    )
+    several = [
+        forked(tmp_path, "a", spoils),
+        forked(tmp_path, "b", suffers),
+        forked(tmp_path, "c", WHOSE),
+    ]
+    runs = run_all(several, watch=listener)
+    assert len(set(pids(runs))) == len(runs)
+    assert len({tuple(run.ranks[0].values["torch"]) for run in runs}) == 1
+    for name, run in zip("abc", runs, strict=True):
+        assert (run.sound, run.exit_code, run.failed_after) == (True, 0, "")
+        assert run.ranks[0].output == f"of {name}"
+        assert run.argv[1].endswith(f"{name}.py")
+    assert listener.begun == listener.done == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("place", ["first", "second"])
+@pytest.mark.parametrize(
+    ("body", "deadline", "error", "code"),
+    [
+        ("raise ValueError('mine')", 60.0, "ValueError: mine", 1),
+        (CRASHES, 60.0, "", -11),
+        ("import atexit, ctypes\natexit.register(ctypes.string_at, 0)", 60.0, "", -11),
+        ("with probe.stage('deep'):\n    time.sleep(600)", 3.0, "", None),
+    ],
+)
+def test_a_fork_that_ends_badly_is_told_as_without_forks(
+    tmp_path: Path, place: str, body: str, deadline: float, error: str, code: int | None
+) -> None:
+    culprit = forked(tmp_path, "b", body, deadline=deadline)
+    before = [forked(tmp_path, "a", PID)] if place == "second" else []
+    *_, bad, third = run_all([*before, culprit, forked(tmp_path, "c", PID)])
+    (alone,) = run_all([culprit.unforked])
+    for run in (bad, alone):
+        assert (run.exit_code, run.timed_out) == (code, code is None)
+        assert (run.ranks[0].error, run.ranks[0].stage, run.failed_after) == (
+            error,
+            alone.ranks[0].stage,
+            "",
+        )
+    assert third.sound
+
+
+def test_what_fails_in_a_fork_alone_ends_the_forks(tmp_path: Path) -> None:
+    refuses = "if 'torch' in sys.modules:\n    raise RuntimeError('Cannot re-initialize NPU')"
+    tells = f"{PID}\nprobe.measure('had', 'torch' in sys.modules)"
+    listener = Listener()
+    several = [forked(tmp_path, "a", refuses), forked(tmp_path, "b", tells)]
+    first, second, third = run_all([*several, forked(tmp_path, "c", tells)], watch=listener)
+    assert first.sound
+    assert first.failed_after == (
+        "RuntimeError: Cannot re-initialize NPU, after a fork behind the import of torch"
+    )
+    assert not second.ranks[0].values["had"]
+    assert not third.ranks[0].values["had"]
+    assert listener.done == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "torch", [INITIALISED, "raise ImportError('no')", "import os\nos._exit(9)"]
+)
+def test_where_a_fork_could_not_use_torch_the_probes_start_for_themselves(
+    tmp_path: Path, torch: str
+) -> None:
+    tells = f"{PID}\nprobe.measure('had', 'torch' in sys.modules)"
+    several = [
+        msgspec.structs.replace(forked(tmp_path, one, tells, torch=torch), device="npu")
+        for one in "ab"
+    ]
+    (tmp_path / "torch_npu.py").touch()
+    for name, run in zip("ab", run_all(several), strict=True):
+        assert run.sound
+        assert not run.ranks[0].values["had"]
+        assert run.ranks[0].output == f"of {name}"
 
 
 PRINTED = st.binary(max_size=40).filter(lambda one: b"\0" not in one)

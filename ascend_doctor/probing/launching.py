@@ -53,7 +53,7 @@ def launch_together(
     Gives the runs of those that began, in their order. The next one begins when all ranks have a
     result; each has its own deadline, and none lasts beyond ``end`` (of time.monotonic). The
     watch hears of the end of a probe if it is the first, or has done well: what fails in processes
-    that others have used may be their fault.
+    that others have used, or have forked, may be their fault.
     """
     watch = watch or Unwatched()
     first = requests[0]
@@ -153,6 +153,11 @@ class _Launch:
         return tuple(self._runs)
 
     @property
+    def _forks(self) -> bool:
+        """Whether each probe has a process that the first one forks."""
+        return self._first.forked and len(self._parts) > 1
+
+    @property
     def _part(self) -> ProbeSlot:
         return self._parts[self._at]
 
@@ -196,7 +201,7 @@ class _Launch:
         self._watch.started(self._part.request)
 
     def _take(self, run: ProbeRun) -> None:
-        if not self._runs or run.sound:
+        if run.sound or not (self._runs or self._forks):
             self._watch.ended(run)
         self._runs.append(run)
 
@@ -243,7 +248,8 @@ class _Launch:
                 str(part.request.deadline),
             )
         ]
-        return [*first.launcher, first.together, *first.options, *listed]
+        fork = ("--fork",) if self._forks else ()
+        return [*first.launcher, first.together, *first.options, *fork, *listed]
 
     def _listen(self, reader: int, sink: Tail | Stream) -> None:
         self._selector.register(reader, selectors.EVENT_READ, sink)

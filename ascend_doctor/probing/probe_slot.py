@@ -39,7 +39,9 @@ class ProbeSlot:
 
     @property
     def ended(self) -> bool:
-        """Whether every rank has written its result."""
+        """Whether every rank has written its result, and is gone where it has its own process."""
+        if self.request.forked:
+            return all(record.exited for record in self._records)
         return all(record.ended for record in self._records)
 
     @property

@@ -29,6 +29,7 @@ class Record:
         self._values: dict[str, Any] = {}
         self._wrong: list[Wrong] = []
         self._last_event = 0.0
+        self.exited = False
 
     @property
     def started(self) -> bool:
@@ -79,6 +80,8 @@ class Record:
             self._fields["compared"] = int(event["compared"])
             for key in ("skipped", "error", "traceback"):
                 self._fields[key] = str(event.get(key, ""))
+        elif kind == "exit":
+            self.exited = True
 
     def result(self, now: float) -> ProbeResult:
         """What is known of the rank. ``now``: the time of day when the run ended."""

@@ -29,6 +29,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``level`` is the first level that runs it; ``torchrun``: its ranks need each other;
     ``agents``: it runs once on each node, without torchrun, and starts so many ranks itself;
     ``together``: the script that runs it with others in the same processes, "" where none may.
+    ``forked``: with others it still has a process of its own, which one forks that has torch.
     ``world_size`` counts the ranks of all ``nodes``; ``sizes`` are the parallel sizes that are
     asked for, ``minutes`` is how long to soak, ``small`` asks for the sizes of the CPU, and
     ``needs`` are probes that must have passed;
@@ -46,6 +47,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     torchrun: bool = False
     agents: int = 0
     together: str = ""
+    forked: bool = False
     nodes: LaunchNodes = LaunchNodes()
     sizes: tuple[tuple[str, int], ...] = ()
     minutes: float = 0.0
@@ -97,14 +99,19 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The command that repeats the probe by hand."""
         return (*self.launcher, self.script, *self.options)
 
+    @property
+    def unforked(self) -> ProbeRequest:
+        """The same in a process that imports torch itself."""
+        return msgspec.structs.replace(self, forked=False, together="") if self.forked else self
+
     def shares(self, other: ProbeRequest) -> bool:
         """Whether both may run in the same processes."""
-        return self.together != "" and (self.together, self.launcher, self.options, self.env) == (
-            other.together,
-            other.launcher,
-            other.options,
-            other.env,
-        )
+        return self.together != "" and self._process == other._process
+
+    @property
+    def _process(self) -> tuple[object, ...]:
+        """What makes the processes that it runs in."""
+        return (self.together, self.forked, self.launcher, self.options, self.env)
 
 
 class ProbeWatch(Protocol):

@@ -26,7 +26,8 @@ class _Entry(NamedTuple):
     """A shipped probe: its first level, and its deadline on an accelerator and on the CPU.
 
     ``needs`` are the probes without which it would fail for their reasons. What runs under torchrun
-    shares its processes with others. ``soaks`` lasts as many minutes as are asked for, beyond its
+    shares its processes with others, and ``forked`` what one process can fork that has torch, where
+    each ends for itself. ``soaks`` lasts as many minutes as are asked for, beyond its
     deadline. ``agents``: it runs once on every node, and starts the ranks of this node itself.
     """
 
@@ -39,6 +40,7 @@ class _Entry(NamedTuple):
     soaks: bool = False
     sized: bool = False
     agents: bool = False
+    forked: bool = False
 
 
 # Without an import of MindSpeed nobody comes to megatron.core.
@@ -59,18 +61,20 @@ _PROBES = (
     _Entry("port", 1, 30.0, 30.0, needs=()),
     _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
     _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
-    _Entry("megatron-calls", 1, 120.0, 90.0, needs=("inspect-env", "mindspeed-patches")),
-    _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",)),
+    _Entry(
+        "megatron-calls", 1, 120.0, 90.0, needs=("inspect-env", "mindspeed-patches"), forked=True
+    ),
+    _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",), forked=True),
     _Entry("mindspeed-forward", 2, 300.0, 90.0, needs=_MEGATRON),
-    _Entry("bool-index", 2, 300.0, 90.0),
-    _Entry("fused-softmax", 2, 300.0, 90.0),
-    _Entry("dtype", 2, 300.0, 90.0),
-    _Entry("flash-attention", 2, 600.0, 90.0),
-    _Entry("fused-ops", 2, 600.0, 90.0),
+    _Entry("bool-index", 2, 300.0, 90.0, forked=True),
+    _Entry("fused-softmax", 2, 300.0, 90.0, forked=True),
+    _Entry("dtype", 2, 300.0, 90.0, forked=True),
+    _Entry("flash-attention", 2, 600.0, 90.0, forked=True),
+    _Entry("fused-ops", 2, 600.0, 90.0, forked=True),
     _Entry("triton-kernel", 2, 300.0, 120.0),
-    _Entry("attention-mask-rebuild", 2, 120.0, 90.0),
-    _Entry("fp8", 2, 300.0, 90.0, needs=_MEGATRON),
-    _Entry("single-process", 2, 300.0, 90.0, needs=_MEGATRON),
+    _Entry("attention-mask-rebuild", 2, 120.0, 90.0, forked=True),
+    _Entry("fp8", 2, 300.0, 90.0, needs=_MEGATRON, forked=True),
+    _Entry("single-process", 2, 300.0, 90.0, needs=_MEGATRON, forked=True),
     # Before any launch over all nodes, which would only hang where one does not come.
     _Entry("pair-rounds", 3, 900.0, 240.0, agents=True),
     _Entry("device-per-rank", 3, 300.0, 90.0, torchrun=True, needs=_REACHED),
@@ -86,7 +90,7 @@ _PROBES = (
     _Entry("lora-tied-embeddings", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
     _Entry("lora-sequence-parallel", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
     _Entry("lora-experts", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
-    _Entry("large-groups", 3, 300.0, 120.0, sized=True, needs=_MEGATRON),
+    _Entry("large-groups", 3, 300.0, 120.0, sized=True, needs=_MEGATRON, forked=True),
     _Entry("smoke-train", 3, 900.0, 240.0, torchrun=True, needs=_TRAINS),
     _Entry("bandwidth", 4, 600.0, 120.0, torchrun=True, needs=_LINKED),
     _Entry("gemm", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),
@@ -109,6 +113,8 @@ class Extent(NamedTuple):
 
 
 _HERE = Extent()
+# What came before a probe in a process that was forked.
+FORKED = "a fork behind the import of torch"
 
 
 def plan(
@@ -148,12 +154,15 @@ def _request(entry: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) ->
         return msgspec.structs.replace(
             request, agents=nproc, world_size=extent.nodes.count, nodes=extent.nodes
         )
+    together = str(folder("probes") / "_together.py")
     if not entry.torchrun:
-        return request
+        return msgspec.structs.replace(
+            request, forked=entry.forked, together=together if entry.forked else ""
+        )
     return msgspec.structs.replace(
         request,
         torchrun=True,
-        together=str(folder("probes") / "_together.py"),
+        together=together,
         world_size=nproc * extent.nodes.count,
         nodes=extent.nodes,
     )
@@ -165,7 +174,8 @@ def run_all(
     """Run probes within ``total`` seconds; what needs a failed one is not started.
 
     Probes that are safe together share a launch. Where one fails in processes that others have
-    used before, it is run again in its own, and what it does there counts.
+    used before, or that were forked, it is run again in its own, and what it does there counts.
+    Where it does well there, nothing more is forked.
     """
     watch = watch or Unwatched()
     end = math.inf if total is None else time.monotonic() + total
@@ -184,15 +194,17 @@ def run_all(
         else:
             batch = _together(pending, blocks, suspects)
             done = []
+            forked = first.forked and len(batch) > 1
             for position, run in enumerate(launch_together(batch, watch=watch, end=end)):
-                if position and not run.sound:
-                    suspects[run.probe] = _failure(
-                        run, [request.probe for request in batch[:position]]
-                    )
+                if (position or forked) and not run.sound:
+                    before = [request.probe for request in batch[:position]]
+                    suspects[run.probe] = _failure(run, [FORKED] if forked else before)
                 else:
                     done.append(run)
         for run in done:
             story = suspects.get(run.probe, "") if run.sound else ""
+            if story.endswith(FORKED):
+                pending = [request.unforked for request in pending]
             runs[run.probe] = msgspec.structs.replace(run, failed_after=story)
             blocks[run.probe] = run.blocks
         pending = [request for request in pending if request.probe not in runs]

@@ -85,10 +85,11 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
         yield from _take_down(run)
     if run.failed_after:
         yield warning(
-            f"{run.probe}: fails in processes that other probes have used",
+            f"{run.probe}: fails in processes that it does not have for itself",
             observed=run.failed_after,
             required="the same as in processes of its own, where it does well",
-            because="What ran before leaves a state behind, as it does in a training job.",
+            because="What ran before leaves a state behind, as it does in a training job; and data "
+            "loaders fork behind the import of torch, too.",
         )
     if run.left_behind:
         pids = ", ".join(str(pid) for pid in run.left_behind)
