@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import _probe
+import _spares
 from _probe import Probe
 
 CHILD = "--run-cases"
@@ -89,8 +90,8 @@ def _outcomes(
 class Child:
     """A process that answers in JSON lines, and how it ended should there be no more.
 
-    ``script`` is started with ``flag``, the device, the descriptor to answer to, and ``rest``; or
-    this process forks one that runs the cases that ``rest`` names.
+    ``script`` is started with ``flag``, the device, the descriptor to answer to, and ``rest``, in a
+    spare process where there is one; or this process forks one that runs the cases of ``rest``.
     """
 
     def __init__(
@@ -102,8 +103,16 @@ class Child:
         fork: Mapping[str, Case] | None = None,
     ) -> None:
         self._reader, writer = os.pipe()
+        spare = _spares.take()
         if fork:
             self._pid, self._stderr = _fork(fork, device, writer, rest)
+        elif spare is not None:
+            self._stderr, stderr = os.pipe()
+            with open(os.devnull, "w") as null:
+                command = [script, flag, device, _spares.PASSED, *rest]
+                spare.start(command, os.environ, (stderr, null.fileno(), writer))
+            os.close(stderr)
+            self._pid = spare.pid
         else:
             child = subprocess.Popen(  # noqa: S603 - argument list, no shell
                 [sys.executable, script, flag, device, str(writer), *rest],

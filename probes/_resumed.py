@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import _on_megatron
 import _probe
+import _spares
 from _layouts import ProbeLayout
 from _probe import Probe
 
@@ -37,19 +36,17 @@ def start(
     """Resume the saved layouts in a fresh process. Raises RuntimeError where it fails."""
     records = os.path.join(folder, "resumed")
     os.mkdir(records)
-    ended = subprocess.run(  # noqa: S603 - argument list, no shell
+    deadline = str(max(probe.left() - ALONE_SECONDS, 1.0))
+    code = _spares.run(
         [
-            *(sys.executable, "-W", "ignore", os.path.abspath(__file__)),
-            *("--device", probe.device, "--records", records),
-            *("--deadline", str(max(probe.left() - ALONE_SECONDS, 1.0))),
+            *(os.path.abspath(__file__), "--device", probe.device),
+            *("--records", records, "--deadline", deadline),
         ],
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env=environment(probe, {"done": done, "steps": steps, "layouts": saved}),
+        environment(probe, {"done": done, "steps": steps, "layouts": saved}),
     )
     values, end = read(os.path.join(records, f"rank-{probe.rank}.jsonl"))
     if not end.get("ok"):
-        how = end.get("error") or f"exit code {ended.returncode}"
+        how = end.get("error") or f"exit code {code}"
         raise RuntimeError(f"the process that resumes the training failed: {how}")
     return values
 

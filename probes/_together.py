@@ -26,7 +26,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import _probe
+import _spares
 from _probe import Probe
+
+# How many fresh processes a probe needs of each rank.
+SPARES = {"object-collectives": 2, "smoke-train": 1}
 
 
 def body_of(name: str, script: str) -> Callable[[Probe], None]:
@@ -67,6 +71,11 @@ def main() -> None:
         fork_each(arguments)
         return
     folder, rank = arguments.records, _probe.rank_of()
+    _probe.connect(folder, rank)
+    # What the first probe does counts, so it does without.
+    spares = sum(SPARES.get(name, 0) for name, _, _ in arguments.part[1:])
+    if spares and import_torch(arguments.device):
+        _spares.fork(spares)
     _probe.attach(folder, rank)
     before: Probe | None = None
     for name, script, seconds in arguments.part:

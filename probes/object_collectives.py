@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import _cases
 import _megatron
 import _probe
+import _spares
 from _probe import Probe
 
 PEER = "--peer"
@@ -45,7 +46,9 @@ def body(probe: Probe) -> None:
     peers: dict[str, Any] = {}
     for name in ("set", "unset") if probe.device != "cpu" else ("set",):
         with probe.stage(f"peers {name}"):
-            peers[name] = peer(probe, name)
+            peers[name] = peer(probe, name, f"object-collectives/{name}")
+            if name == "set" and spoilt(dist, group, peers[name]):
+                peers[name] = peer(probe, name, f"object-collectives/{name} again")
             probe.measure("peers", peers)
             got = peers[name].pop("objects", None)
         if got is not None:
@@ -115,12 +118,23 @@ def metrics(probe: Probe, torch: Any, dist: Any) -> None:
 # ---------------------------------------------------------------- the children
 
 
-def peer(probe: Probe, name: str) -> dict[str, Any]:
-    """What a child of this rank came to, together with those of the other ranks."""
+def spoilt(dist: Any, group: Any, outcome: dict[str, Any]) -> bool:
+    """Whether spare processes failed on any rank; from here on all ranks do without them."""
+    if not _spares.waiting():
+        return False
+    failed: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(failed, "error" in outcome, group=group)
+    if any(failed):
+        _spares.end()
+    return any(failed)
+
+
+def peer(probe: Probe, name: str, prefix: str) -> dict[str, Any]:
+    """What a child of this rank came to, with those of the other ranks, who meet under a prefix."""
     limit = STEP_SECONDS[probe.device]
     last = time.monotonic() + max(probe.left() - 10, 1)
     outcome: dict[str, Any] = {"step": "import"}
-    child = _cases.Child(__file__, PEER, probe.device, name, str(limit))
+    child = _cases.Child(__file__, PEER, probe.device, name, str(limit), prefix)
     seconds = _cases.IMPORT_SECONDS
     try:
         while not {"seconds", "error"} & outcome.keys():
@@ -145,7 +159,7 @@ class Peer:
 
 def answer() -> NoReturn:
     """Be such a child: move objects over the backend of the device, and say how far it came."""
-    device, writer, name, limit = sys.argv[2:6]
+    device, writer, name, limit, prefix = sys.argv[2:7]
     sys.argv[1:] = []
     _probe.leave_folder()
     _probe.die_with_parent()
@@ -154,14 +168,16 @@ def answer() -> NoReturn:
         _cases.say(int(writer), fields)
 
     try:
-        work(Peer(), device, name, float(limit), say)
+        work(Peer(), device, name, float(limit), prefix, say)
     except BaseException as error:  # noqa: BLE001 - SystemExit of a library is a result, too
         say(error=_probe.innermost(error))
     # The exit handlers of a broken accelerator may hang.
     os._exit(0)
 
 
-def work(me: Peer, device: str, name: str, limit: float, say: Callable[..., None]) -> None:
+def work(
+    me: Peer, device: str, name: str, limit: float, prefix: str, say: Callable[..., None]
+) -> None:
     from datetime import timedelta
 
     fault = _probe.fault_of(me.rank)
@@ -181,7 +197,7 @@ def work(me: Peer, device: str, name: str, limit: float, say: Callable[..., None
         )
     dist.init_process_group(
         _probe.BACKENDS[device],
-        store=dist.PrefixStore(f"object-collectives/{name}", store),
+        store=dist.PrefixStore(prefix, store),
         rank=me.rank,
         world_size=me.world_size,
         timeout=timedelta(seconds=limit + 60),  # the parent is to say first that it hangs

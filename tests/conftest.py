@@ -19,6 +19,17 @@ settings.load_profile("default")
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+# Fixtures that need an interpreter with torch, a compiler, a cluster, a built package or a network.
+SLOW = {"examined_python", "simulator_cache"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What ``tests/run --fast`` leaves out, told by the fixtures that a test stands on."""
+    for item in items:
+        if SLOW & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def no_real_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test has a home of its own, and no settings of the machine that runs it."""
