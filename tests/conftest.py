@@ -19,8 +19,19 @@ settings.load_profile("default")
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-# Fixtures that need an interpreter with torch, a compiler, a cluster, a built package or a network.
-SLOW = {"examined_python", "simulator_cache"}
+# Fixtures that take an interpreter with torch, a compiler, a cluster, root, a built package, or a
+# prefix with a stack.
+SLOW = {
+    "examined_python",
+    "simulator_cache",
+    "cluster",
+    "hosts",
+    "dist",
+    "world",
+    "same",
+    "prepared",
+    "theirs",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from ascend_doctor.cli import doctor
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",

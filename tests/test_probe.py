@@ -20,6 +20,8 @@ from ascend_doctor.probing.records import RECORD_LIMIT, Record
 from ascend_doctor.probing.request import ProbeRequest, Unwatched
 from ascend_doctor.probing.schedule import Extent, plan, run_all
 
+pytestmark = pytest.mark.slow
+
 PROBES = Path(__file__).parent.parent / "probes"
 MARK = "ASCEND_DOCTOR_TEST_MARK"
 

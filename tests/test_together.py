@@ -17,6 +17,8 @@ from ascend_doctor.probing.processes import Stream, Tail
 from ascend_doctor.probing.request import ProbeRequest, Unwatched
 from ascend_doctor.probing.schedule import run_all
 
+pytestmark = pytest.mark.slow
+
 PROBES = Path(__file__).parent.parent / "probes"
 
 

@@ -17,6 +17,8 @@ from ascend_doctor.render import FORMATS
 from tests.hostile import runner
 from tests.hostile.commands import WHOLE, Job, written
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CODES = {0, 1, 2, 3}
 CONTROL = re.compile(

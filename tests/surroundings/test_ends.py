@@ -15,6 +15,8 @@ import pytest
 
 from tests.surroundings.test_surroundings import MARK, WHOLE, environment, left
 
+pytestmark = pytest.mark.slow
+
 # Below the folder /hung nothing ever answers, as on a mount whose server is gone: the call returns
 # neither for a signal nor for a deadline. A lock that is held stands for it.
 _HUNG = """
