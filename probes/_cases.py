@@ -194,8 +194,8 @@ def _fork(
     if not pid:
         os.setsid()
         null = os.open(os.devnull, os.O_RDWR)
-        for descriptor, place in ((null, 0), (null, 1), (stderr, 2)):
-            os.dup2(descriptor, place)
+        for descriptor, number in ((null, 0), (null, 1), (stderr, 2)):
+            os.dup2(descriptor, number)
         os.close(reader)
         _answer(cases, device, writer, names, bare=False)
     os.close(stderr)

@@ -88,8 +88,8 @@ def _become(theirs: socket.socket) -> NoReturn:
     wish = json.loads(text)
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    for descriptor, place in zip(descriptors, (2, 1), strict=False):
-        os.dup2(descriptor, place)
+    for descriptor, number in zip(descriptors, (2, 1), strict=False):
+        os.dup2(descriptor, number)
     passed = str(descriptors[-1])
     os.environ.clear()
     os.environ.update(wish["env"])

@@ -285,6 +285,72 @@ def test_where_a_fork_could_not_use_torch_the_probes_start_for_themselves(
         assert run.ranks[0].output == f"of {name}"
 
 
+CASES = """
+import _probe, torch
+_cases = _probe.neighbour("_cases")
+def begin(*_):
+    return {"began": torch.began, "pid": os.getpid()}
+cases = {"a": begin, "crash": lambda *_: os.kill(os.getpid(), 11), "b": begin,
+         "leave": lambda *_: os._exit(5), "hang": lambda *_: time.sleep(600), "c": begin}
+_cases.run(probe, __file__, list(cases), limit=2, cases=cases)
+probe.measure("began", torch.began)
+"""
+
+
+def test_cases_are_forked_and_a_bad_one_takes_no_other_along(tmp_path: Path) -> None:
+    body = "\n".join(CASES.strip().splitlines())
+    several = [forked(tmp_path, "x", body), forked(tmp_path, "y", PID)]
+    run, other = run_all(several)
+    assert run.sound
+    assert other.sound
+    values = run.ranks[0].values
+    cases = values["cases"]
+    errors = [cases[name].get("error", "") for name in ("crash", "leave", "hang")]
+    assert errors == [
+        "ChildProcessError: the process crashed with SIGSEGV",
+        "ChildProcessError: the process ended with exit code 5",
+        "TimeoutError: no end after 2 s",
+    ]
+    well = [cases[name] for name in "abc"]
+    assert [case["began"] for case in well] == [values["began"]] * 3
+    assert len({case["pid"] for case in well}) == len(well)
+
+
+SPARE = """
+import os, sys
+sys.path.insert(0, {probes!r})
+import math
+math.known = True
+import _spares
+_spares.fork(2)
+env = {{**os.environ, "ASKED": "yes"}}
+for arguments in (["one"], ["kill"], ["one"]):
+    print(_spares.run([{script!r}, *arguments], env), flush=True)
+"""
+
+
+def test_a_spare_process_becomes_a_script_and_then_an_interpreter_does(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import math, os, sys\n"
+        "print(sys.argv[1:], __name__, os.environ['ASKED'], hasattr(math, 'known'),\n"
+        "      sys.path[0] == os.path.dirname(__file__), flush=True)\n"
+        "os.kill(os.getpid(), 9) if sys.argv[1] == 'kill' else sys.exit(3)\n"
+    )
+    program = SPARE.format(probes=str(PROBES), script=str(script))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == [
+        "['one'] __main__ yes True True",
+        "3",
+        "['kill'] __main__ yes True True",
+        "-9",
+        "['one'] __main__ yes False True",
+        "3",
+    ]
+
+
 PRINTED = st.binary(max_size=40).filter(lambda one: b"\0" not in one)
 
 
