@@ -14,6 +14,8 @@ import pytest
 from ascend_doctor.render.json import schema
 from tests.conftest import Command
 
+pytestmark = pytest.mark.slow
+
 CANN_LIBRARIES = (
     "libhccl.so",
     "libascendcl.so",

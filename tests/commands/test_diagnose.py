@@ -16,6 +16,8 @@ import pytest
 from ascend_doctor.render import FORMATS
 from tests.conftest import Command
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
 OOM = "[rank3]: RuntimeError: NPU out of memory. Tried to allocate 3.47 GiB (NPU 0; 60 GiB total)"
 KEYS = {

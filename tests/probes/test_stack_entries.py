@@ -7,6 +7,8 @@ import pytest
 from ascend_doctor.findings import Level
 from tests.probes.standins import findings, ran, written
 
+pytestmark = pytest.mark.slow
+
 PROBE = "entry-points"
 FIRST = "import mindspeed.megatron_adaptor\n"
 LATE = "import megatron.core.optimizer\n"

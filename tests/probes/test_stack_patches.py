@@ -9,6 +9,8 @@ from ascend_doctor.findings import Level
 from ascend_doctor.probe_results import ProbeRun
 from tests.probes.standins import FILES, findings, ran, written
 
+pytestmark = pytest.mark.slow
+
 PROBE = "mindspeed-patches"
 CHECKS = [one.id for one in all_checks() if one.probe == PROBE]
 ADAPTOR = "mindspeed/megatron_adaptor.py"
