@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from ascend_doctor.commands import matrix_prove
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.matrix.lint import lint as lint_matrix
@@ -37,18 +39,22 @@ def command() -> None:
 @matrix_option
 @_shape
 def list_rows(overlays: tuple[str, ...], shape: str) -> int:
-    """List the documented stacks and the components with their releases."""
+    """List the stacks, documented, executed or contradicted by a run, and the components."""
     rows = catalog(overlays)
     if shape == "json":
         components = {
             component.id: [row.version for row in component.releases]
             for component in rows.components
         }
-        _say(pretty({"schema": 1, "stacks": rows.stacks, "components": components}))
+        standings = {stack.id: rows.evidence(stack.id).standing for stack in rows.stacks}
+        content = {"stacks": rows.stacks, "evidence": standings, "components": components}
+        _say(pretty({"schema": 1, **content}))
         return 0
     _say("Stacks")
     for stack in rows.stacks:
-        _say(f"  {stack.id:<28} {stack.status:<12} {stack.title}")
+        standing = rows.evidence(stack.id).standing
+        status = "" if stack.status == "documented" else f"  ({stack.status})"
+        _say(f"  {stack.id:<28} {standing:<13} {stack.title}{status}")
     _say("", "Components")
     for component in rows.components:
         versions = ", ".join(row.version for row in component.releases) or "not listed; bounds only"
@@ -68,7 +74,11 @@ def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:
     rows = catalog(overlays)
     stack = next((row for row in rows.stacks if row.id == identity), None)
     if stack is not None:
-        _say(pretty(stack) if shape == "json" else "\n".join(_stack(stack)))
+        evidence = rows.evidence(stack.id)
+        if shape == "json":
+            _say(pretty({**msgspec.to_builtins(stack), "evidence": evidence.runs}))
+        else:
+            _say(*_stack(stack), *(f"{run.standing}: {run.summary}" for run in evidence.runs))
         return 0
     chosen = choose(rows, identity)
     if shape == "json":
@@ -161,6 +171,8 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
         _say(*refusal_lines(refusal(rows, question), question))
     return 0 if solution is not None else EXIT_FINDINGS
 
+
+command.add_command(matrix_prove.command)
 
 _FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ascend_doctor.findings import Level
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.provision.lock import FILE, Lock, Proof, environment_of
 from ascend_doctor.report import Report
 
@@ -68,7 +69,7 @@ class Prover:
         except DataError:
             raise
         except DoctorError as error:  # as where there is no compiler for the stand-in CANN
-            return msgspec.structs.replace(proof, failed=(f"could not be run: {error}",))
+            return msgspec.structs.replace(proof, unknown=(f"could not be run: {error}",))
 
     def _prove(self, proof: Proof, folder: Path, lock: Lock) -> Proof:
         python = str(environment_of(folder, lock) / "bin" / "python")
@@ -98,7 +99,9 @@ class Prover:
             proof,
             probes=tuple(dict.fromkeys(run.probe for run in runs if run.exit_code == 0)),
             imports=passed,
-            failed=(*_failures(report), *failed),
+            failed=(*_findings(report, Level.ERROR), *failed),
+            unknown=(*_levels_not_run(report), *_findings(report, Level.UNKNOWN)),
+            losses=_losses(runs),
         )
 
     def examine(self, folder: Path, python: str, lock: Lock) -> Examination:
@@ -139,18 +142,32 @@ def _import_checks(rows: Catalog, lock: Lock) -> Iterator[tuple[str, str]]:
             yield name, check.code
 
 
-def _failures(report: Report) -> Iterator[str]:
-    """Why the stack is not proven: what was found by running it, and what did not run.
-
-    A probe that told nothing proves nothing; the stack's own packages and its lock count as well.
-    """
+def _levels_not_run(report: Report) -> Iterator[str]:
+    """A level that did not run proves nothing."""
     for level in report.levels:
         if level.asked and not level.ran:
             yield f"level {level.level} did not run: {level.reason}"
+
+
+def _findings(report: Report, level: Level) -> Iterator[str]:
+    """What running the stack gave at a level; its own packages and its lock count as well."""
     probing = {check.id for check in all_checks() if check.probe} | {"stack-lock", "early-end"}
     for finding in report.findings:
-        if finding.level in {Level.ERROR, Level.UNKNOWN} and finding.check in probing:
+        if finding.level is level and finding.check in probing:
             yield f"{finding.check}: {finding.title}"
+
+
+def _losses(runs: Iterable[ProbeRun]) -> dict[str, tuple[float, ...]]:
+    """The losses of the training steps by layout, as the first rank recorded them."""
+    losses = dict[str, tuple[float, ...]]()
+    for run in runs:
+        for rank in run.ranks[:1]:
+            layouts = rank.values.get("layouts")
+            for name, record in layouts.items() if isinstance(layouts, dict) else ():
+                steps = record.get("losses") if isinstance(record, dict) else None
+                if steps and all(isinstance(loss, float) for loss in steps):
+                    losses[f"{run.probe} {name}"] = tuple(round(loss, 5) for loss in steps)
+    return losses
 
 
 def _simulate_server(folder: Path, python: str, lock: Lock) -> OverlayMachine:

@@ -39,22 +39,15 @@ def run_setup(  # noqa: PLR0913 - what is not part of the request as it was give
     **request: Any,
 ) -> int:
     """Plan, build and prove, or only show the plan; ``request`` are fields of SetupOptions."""
-    rows = catalog(overlays)
-    sources = Mirrors(mirrors, rows.component_ids)
-    facts = take(LiveMachine(), rows, python=_interpreter(python, request["venv"]))
-    prover = Prover.of(proof, facts, overlays=overlays, quiet=quiet)
-    display = SetupDisplay(Prefix.of(prefix), quiet=quiet, yes=yes)
-    options = SetupOptions(
+    options, prover, display = prepare(
+        overlays=overlays,
+        mirrors=mirrors,
+        prefix=prefix,
+        python=python,
+        proof=proof,
+        yes=yes,
+        quiet=quiet,
         **request,
-        prefix=Prefix.of(prefix),
-        mirrors=sources,
-        catalog=rows,
-        facts=facts,
-        undeclared=(*STOPS.values(), *LISTED.values()),
-        level=prover.level,
-        environment=source_stack,
-        prove=prover,
-        steps=display,
     )
     try:
         if dry_run:
@@ -71,6 +64,38 @@ def run_setup(  # noqa: PLR0913 - what is not part of the request as it was give
         display.show_unproven(lock)
         return EXIT_FINDINGS
     return prover.exit_code
+
+
+def prepare(  # noqa: PLR0913 - as above
+    *,
+    overlays: tuple[str, ...],
+    mirrors: tuple[str, ...],
+    prefix: str | None,
+    python: str | None,
+    proof: str,
+    yes: bool,
+    quiet: bool,
+    **request: Any,
+) -> tuple[SetupOptions, Prover, SetupDisplay]:
+    """Look at the machine once; ``request`` are fields of SetupOptions."""
+    rows = catalog(overlays)
+    sources = Mirrors(mirrors, rows.component_ids)
+    facts = take(LiveMachine(), rows, python=_interpreter(python, request.get("venv")))
+    prover = Prover.of(proof, facts, overlays=overlays, quiet=quiet)
+    display = SetupDisplay(Prefix.of(prefix), quiet=quiet, yes=yes)
+    options = SetupOptions(
+        **request,
+        prefix=Prefix.of(prefix),
+        mirrors=sources,
+        catalog=rows,
+        facts=facts,
+        undeclared=(*STOPS.values(), *LISTED.values()),
+        level=prover.level,
+        environment=source_stack,
+        prove=prover,
+        steps=display,
+    )
+    return options, prover, display
 
 
 def _interpreter(python: str | None, venv: str | None) -> str | None:

@@ -14,6 +14,7 @@ import msgspec
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, read_yaml
+from ascend_doctor.matrix.evidence import StackEvidence
 from ascend_doctor.matrix.loading import convert, load
 from ascend_doctor.matrix.schema import (
     Component,
@@ -53,8 +54,8 @@ def folder(name: str) -> Path:
 class Catalog:
     """The matrix. Files are read when they are asked for.
 
-    ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks and
-    hardware add or replace whole files; those for components, hazards, variables, failures and
+    ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks, evidence
+    and hardware add or replace whole files; those for components, hazards, variables, failures and
     error codes add rows or replace rows of the same version, ref, id, name or code.
     """
 
@@ -65,7 +66,7 @@ class Catalog:
         self._folders = (folder("matrices"), *overlays)
 
     def files(self, kind: str) -> dict[str, tuple[Path, ...]]:
-        """The files of components, stacks or hardware by id, those of overlays last."""
+        """The files of components, stacks, evidence or hardware by id, those of overlays last."""
         files: dict[str, tuple[Path, ...]] = {}
         for folder in self._folders:
             for path in sorted((folder / kind).glob("*.yaml")):
@@ -120,6 +121,13 @@ class Catalog:
     @functools.cached_property
     def stacks(self) -> tuple[Stack, ...]:
         return tuple(self.stack(identity) for identity in self.files("stacks"))
+
+    @functools.cache  # noqa: B019 - as above
+    def evidence(self, identity: str) -> StackEvidence:
+        """What was seen of a stack; empty where nobody ran it."""
+        if identity not in self.files("evidence"):
+            return StackEvidence(schema=1, id=identity)
+        return load(self._last("evidence", identity), StackEvidence)
 
     @functools.cache  # noqa: B019 - as above
     def family(self, identity: str) -> Family:

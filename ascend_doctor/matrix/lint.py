@@ -14,6 +14,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, check_yaml
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.evidence import StackEvidence
 from ascend_doctor.matrix.schema import Component, Family, Need, Release, Stack
 from ascend_doctor.matrix.versions import (
     Scheme,
@@ -38,6 +39,7 @@ class RowProblem:
 
 
 Found = Iterator[tuple[str, str]]
+_Loader = Callable[[str], Component | Stack | Family | StackEvidence]
 
 
 def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
@@ -52,6 +54,9 @@ def lint(catalog: Catalog) -> tuple[RowProblem, ...]:
         problems += _at(catalog, "stacks", stack.id, _stack(catalog, stack))
     for family in catalog.families:
         problems += _at(catalog, "hardware", family.id, _family(catalog, family))
+    for name in catalog.files("evidence"):
+        if name not in catalog.files("stacks"):
+            problems += _at(catalog, "evidence", name, iter([("id", "no stack is called so")]))
     return tuple(problems)
 
 
@@ -62,10 +67,11 @@ def _at(catalog: Catalog, kind: str, identity: str, faults: Found) -> Iterator[R
 
 
 def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
-    loaders: dict[str, Callable[[str], Component | Stack | Family]] = {
+    loaders: dict[str, _Loader] = {
         "components": catalog.component,
         "stacks": catalog.stack,
         "hardware": catalog.family,
+        "evidence": catalog.evidence,
     }
     for kind, loader in loaders.items():
         for paths in catalog.files(kind).values():
@@ -79,7 +85,7 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
     yield from _try(lambda: catalog.variables)
 
 
-def _load(loader: Callable[[str], Component | Stack | Family], path: Path) -> None:
+def _load(loader: _Loader, path: Path) -> None:
     loaded = loader(path.stem).id
     if loaded != path.stem:
         raise DataError(f"{path}: id {loaded} is not the file's name - at `$.id`")
@@ -239,6 +245,8 @@ def _stack(catalog: Catalog, stack: Stack) -> Found:
     for name in stack.environment:
         if catalog.variables.find(name) is None:
             yield f"environment.{name}", "no row of environment.yaml describes this variable"
+    if stack.status == "verified" and not catalog.evidence(stack.id).verified:
+        yield "status", "is verified without evidence of a run on an NPU; see matrix prove"
     yield from _contradictions(catalog, rows)
 
 

@@ -57,7 +57,7 @@ def build(options: SetupOptions) -> Lock:
 
 
 def _stands(proof: Proof | None, level: int) -> bool:
-    return proof is not None and not proof.failed and proof.level >= level
+    return proof is not None and not proof.doubtful and proof.level >= level
 
 
 def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:

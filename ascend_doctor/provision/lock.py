@@ -147,7 +147,8 @@ class Proof(_Piece, frozen=True, kw_only=True):
     """What was run with a stack after it was built, on ``date`` (ISO 8601).
 
     ``level`` is that of the probes; ``simulated``: on a simulated NPU. ``probes`` ran,
-    ``imports`` are the import checks of documents that passed, ``failed`` what did not pass.
+    ``imports`` are the import checks of documents that passed, ``failed`` what did not pass and
+    ``unknown`` what could not be told. ``losses`` are those of the training steps, by layout.
     """
 
     level: int
@@ -156,6 +157,13 @@ class Proof(_Piece, frozen=True, kw_only=True):
     probes: tuple[_Name, ...] = ()
     imports: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    losses: dict[_Printed, tuple[float, ...]] = {}
+
+    @property
+    def doubtful(self) -> tuple[str, ...]:
+        """Why it proves nothing; empty where it stood."""
+        return (*self.failed, *self.unknown)
 
     @property
     def summary(self) -> str:
@@ -164,8 +172,8 @@ class Proof(_Piece, frozen=True, kw_only=True):
         ran = f"level {self.level} {where} on {self.date[:10]}"
         checks = quantity(len(self.imports), "documented import check")
         counts = f"{quantity(len(self.probes), 'probe')}, {checks}"
-        if self.failed:
-            return f"{ran}: {'; '.join(self.failed)}"
+        if self.doubtful:
+            return f"{ran}: {'; '.join(self.doubtful)}"
         return f"{ran}: {counts}" if self.level else ran
 
 
@@ -202,7 +210,7 @@ class Lock(_Piece, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         """Whether it was run and did not pass."""
-        return self.proof is not None and bool(self.proof.failed)
+        return self.proof is not None and bool(self.proof.doubtful)
 
     @property
     def proof_summary(self) -> str:

@@ -29,10 +29,11 @@ class Outcome:
 class Steps:
     """Shows nothing; who does overrides ``show_plan``, ``show`` and ``ended``.
 
-    ``changed``: a step has changed the stack.
+    ``changed``: a step has changed the stack. ``failure`` is how the last step failed.
     """
 
     changed = False
+    failure: Outcome | None = None
 
     def show_plan(self, plan: Plan, *, finished: bool) -> None:
         """A plan was made; what raises here stops it. ``finished``: it was built before."""
@@ -45,6 +46,7 @@ class Steps:
     def end(self, outcome: Outcome) -> None:
         """A step has ended, with or without anything to do."""
         self.changed |= outcome.word in ("built", "repaired")
+        self.failure = outcome if outcome.word == "failed" else None
 
     @contextlib.contextmanager
     def step(self, title: str, *folders: Path) -> Iterator[Done]:

@@ -70,7 +70,7 @@ def test_a_stack_that_fails_its_proof_is_not_put_in_use(world: World, tmp_path: 
     (stack,) = (tmp_path / "prefix/stacks").glob("core_v0.15.3-*")
     lock = locks.read(stack)
     assert lock.proof is not None
-    assert lock.proof.failed
+    assert lock.proof.doubtful
     drift = world.run("check", "-l", "0", "--only", "stack-lock", "--lock", stack / locks.FILE)
     assert drift.returncode == 1
     assert "did not stand its proof" in drift.stdout
@@ -95,11 +95,13 @@ def prove(
 def test_a_probe_that_told_nothing_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     late = Finding(check="inspect-env", level=Level.UNKNOWN, title="the probe did not run")
     other = Finding(check="npu-health", level=Level.UNKNOWN, title="npu-smi is not there")
-    assert prove(monkeypatch, other).failed == ()
-    assert prove(monkeypatch, late).failed == ("inspect-env: the probe did not run",)
-    assert prove(monkeypatch, ran=False).failed == ("level 1 did not run: no time",)
+    assert prove(monkeypatch, other).doubtful == ()
+    assert prove(monkeypatch, late).unknown == ("inspect-env: the probe did not run",)
+    assert prove(monkeypatch, ran=False).unknown == ("level 1 did not run: no time",)
     early = Finding(check="early-end", level=Level.UNKNOWN, title="The run ended early")
-    assert prove(monkeypatch, early).failed
+    assert prove(monkeypatch, early).unknown
+    wrong = Finding(check="inspect-env", level=Level.ERROR, title="torch is gone")
+    assert prove(monkeypatch, wrong).failed == ("inspect-env: torch is gone",)
 
 
 def test_an_interrupted_proof_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

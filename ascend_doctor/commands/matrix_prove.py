@@ -1,0 +1,188 @@
+"""``ascend-doctor matrix prove``: builds and runs stacks, and writes what was seen."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from ascend_doctor import __version__
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.machine.files import write_whole
+from ascend_doctor.machine.scratch import temporary
+from ascend_doctor.matrix.evidence import StackRun, Stop
+from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.render.plain import one_line
+
+if TYPE_CHECKING:
+    from ascend_doctor.matrix.catalog import Catalog
+    from ascend_doctor.matrix.schema import Stack
+    from ascend_doctor.provision.lock import Lock
+    from ascend_doctor.provision.options import SetupOptions
+
+_EXACT = re.compile(r"==([^\s,|*]+)")
+_LONGEST = 600
+_EXIT_CODES = {"executed": EXIT_OK, "documented": EXIT_UNKNOWN, "contradicted": EXIT_FINDINGS}
+_HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row of the same name.\n"
+
+
+@click.command("prove")
+@click.argument("identity", metavar="[ROW]", required=False)
+@click.option("--framework", metavar="F", help="With this framework, as for setup.")
+@click.option("--python", metavar="PATH", help="Interpreter of the stack.  [default: active]")
+@click.option(
+    "--prefix",
+    metavar="DIR",
+    help="Build here, and keep it.  [default: a temporary folder that is removed]",
+)
+@click.option(
+    "--git-mirror", "mirrors", multiple=True, metavar="[NAME=]URL_OR_DIR", help="As for setup."
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Matrix folder to write the evidence into.  [default: the one that has the row]",
+)
+@matrix_option
+def command(
+    *, identity: str | None, into: Path | None, overlays: tuple[str, ...], **setup: Any
+) -> int:
+    """Build the stack ROW, run it at levels 1 to 3 on a simulated NPU, and record what was seen.
+
+    Without ROW every stack, one after the other. Evidence stands in evidence/ROW.yaml of the
+    matrix: commits, wheels, what passed and failed, losses, and where a run stopped and why.
+
+    \b
+    Exit codes: 0 executed; 1 a row is contradicted; 3 a run could not tell.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    rows = catalog(overlays)
+    stacks = [rows.stack(identity)] if identity else rows.stacks
+    worst = {"executed": 0, "documented": 1, "contradicted": 2}
+    standings = []
+    for stack in stacks:
+        run = prove(stack, rows, overlays=overlays, **setup)
+        file = write_run(stack, rows, run, into)
+        click.echo(one_line(f"{stack.id} is {run.standing}: {run.summary}"))
+        click.echo(one_line(f"evidence: {file}"), err=True)
+        standings.append(run.standing)
+    return _EXIT_CODES[max(standings, key=lambda standing: worst[standing])]
+
+
+def prove(stack: Stack, rows: Catalog, *, prefix: str | None, **setup: Any) -> StackRun:
+    """Build a stack as its row has it, and run it."""
+    from ascend_doctor.commands.setup_run import prepare  # noqa: PLC0415 - not for matrix list
+    from ascend_doctor.provision.build import build  # noqa: PLC0415
+    from ascend_doctor.provision.conflict import NoStackError  # noqa: PLC0415
+    from ascend_doctor.provision.running import CommandError  # noqa: PLC0415
+
+    with temporary() as scratch:
+        options, _, display = prepare(
+            **setup,
+            prefix=prefix or scratch,
+            proof="rehearse",
+            yes=True,
+            quiet=False,
+            megatron=_exact(stack.components.get("megatron-lm", "")),
+            additions=tuple(_additions(stack, rows)),
+        )
+        try:
+            return _of_lock(_bare(options), build(options), stack, rows)
+        except NoStackError as none:
+            refused = none.refusal
+            why, contradicts = "; ".join(refused.reasons), not refused.machine
+            stop = Stop(step="plan", why=_shorten(why), contradicts=contradicts)
+        except (CommandError, DataError, OSError) as error:
+            step = display.failure.title if display.failure else "setup"
+            stop = Stop(step=step, why=_shorten(str(error)))
+        return msgspec.structs.replace(_bare(options), stop=stop)
+
+
+def _exact(versions: str) -> str:
+    """The one version of a range. Raises DataError for a range of several."""
+    match = _EXACT.fullmatch(versions)
+    if match is None:
+        raise DataError("only a row with one Megatron-LM can be proven")
+    return match[1]
+
+
+def _additions(stack: Stack, rows: Catalog) -> Iterator[str]:
+    """What the row has in one version, but for the interpreter and what a checkout brings."""
+    megatron = rows.component("megatron-lm").release(_exact(stack.components["megatron-lm"]))
+    brought = {"megatron-lm", "python", *(megatron.provides if megatron else ())}
+    for name, versions in stack.components.items():
+        match = _EXACT.fullmatch(versions)
+        if match and name not in brought:
+            yield f"{name}=={match[1]}"
+
+
+def _bare(options: SetupOptions) -> StackRun:
+    facts = options.facts
+    host, python = facts.host, facts.python
+    return StackRun(
+        date=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+        tool_version=__version__,
+        python=".".join(python.version.split(".")[:2]) if python else "",
+        arch=(host.arch if host else None) or "",
+        framework=options.framework or "",
+        level=options.level,
+        simulated=True,
+    )
+
+
+def _of_lock(bare: StackRun, lock: Lock, stack: Stack, rows: Catalog) -> StackRun:
+    proof = lock.proof
+    differs = (
+        f"{name} {version}, where the row has {stack.components[name]}"
+        for name, version in lock.rows.items()
+        if name in stack.components
+        and not satisfies(rows.component(name).scheme, version, stack.components[name])
+    )
+    run = msgspec.structs.replace(
+        bare,
+        differs=tuple(differs),
+        checkouts={checkout.name: checkout.commit for checkout in lock.checkouts},
+        wheels={wheel.name: wheel.version for wheel in lock.wheels},
+    )
+    if proof is None:
+        return msgspec.structs.replace(run, unknown=("never run",))
+    return msgspec.structs.replace(
+        run,
+        date=proof.date,
+        level=proof.level,
+        simulated=proof.simulated,
+        probes=proof.probes,
+        imports=proof.imports,
+        losses=proof.losses,
+        failed=tuple(_shorten(text) for text in proof.failed),
+        unknown=tuple(_shorten(text) for text in proof.unknown),
+    )
+
+
+def _shorten(text: str) -> str:
+    """In one line of bounded length, without names of this machine and its user."""
+    from ascend_doctor.redact.local import ours  # noqa: PLC0415 - not for matrix list
+
+    line = one_line(" ".join(ours().text(text).split()))
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
+
+
+def write_run(stack: Stack, rows: Catalog, run: StackRun, into: Path | None) -> Path:
+    """Add a run to the evidence beside the row, or in another matrix folder."""
+    import yaml  # noqa: PLC0415 - only to write
+
+    folder = into or rows.files("stacks")[stack.id][-1].parent.parent
+    file = folder / "evidence" / f"{stack.id}.yaml"
+    evidence = rows.evidence(stack.id).add(run)
+    content = {"schema": evidence.schema, **msgspec.to_builtins(evidence)}
+    file.parent.mkdir(exist_ok=True)
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+    write_whole(str(file), _HEAD + text)
+    return file

@@ -1,0 +1,101 @@
+"""What was seen when stacks of the matrix were run: ``matrices/evidence/<stack>.yaml``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ascend_doctor.matrix.schema import Row
+
+Standing = Literal["documented", "executed", "contradicted"]
+
+
+class Stop(Row, frozen=True, kw_only=True):
+    """The step at which a run ended before the stack was run, and why.
+
+    ``contradicts``: rows of the matrix exclude each other; otherwise it tells nothing of them.
+    """
+
+    step: str
+    why: str
+    contradicts: bool = False
+
+
+class StackRun(Row, frozen=True, kw_only=True):
+    """One run of a stack, from its setup to its proof, on ``date`` (ISO 8601).
+
+    ``checkouts`` are commits and ``wheels`` versions. ``differs`` is where the run departs from
+    the row. ``probes`` and ``imports`` passed, ``failed`` did not, ``unknown`` could not be told.
+    ``losses`` are those of the training steps by layout. ``stop`` is None where the stack was run.
+    """
+
+    date: str
+    tool_version: str
+    python: str
+    arch: str
+    framework: str = ""
+    level: int
+    simulated: bool
+    differs: tuple[str, ...] = ()
+    checkouts: dict[str, str] = msgspec.field(default_factory=dict)
+    wheels: dict[str, str] = msgspec.field(default_factory=dict)
+    probes: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    losses: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    stop: Stop | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """What it says of the row; a run that told nothing leaves it documented."""
+        if self.failed or (self.stop and self.stop.contradicts):
+            return "contradicted"
+        return "documented" if self.stop or self.unknown else "executed"
+
+    @property
+    def summary(self) -> str:
+        """In one line."""
+        where = "on a simulated NPU" if self.simulated else "on an NPU"
+        host = f"{self.arch}, Python {self.python}"
+        ran = f"level {self.level} {where} ({host}) on {self.date[:10]}"
+        text = f"with {self.framework}, {ran}" if self.framework else ran
+        reasons = (*self.failed, *self.unknown)
+        if self.stop:
+            return f"{text}: stopped at {self.stop.step}: {self.stop.why}"
+        if reasons:
+            return f"{text}: {'; '.join(reasons)}"
+        return f"{text}: {len(self.probes)} probes, {len(self.losses)} trainings"
+
+    @property
+    def subject(self) -> tuple[object, ...]:
+        """What a newer run has to share to stand in its place."""
+        return (self.framework, self.python, self.arch, self.simulated)
+
+
+class StackEvidence(Row, frozen=True, kw_only=True):
+    """All that was seen of one stack, newest first."""
+
+    schema: int
+    id: str
+    runs: tuple[StackRun, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """Contradicted where any run says so, executed where one does."""
+        standings = {run.standing for run in self.runs}
+        if "contradicted" in standings:
+            return "contradicted"
+        return "executed" if "executed" in standings else "documented"
+
+    def add(self, run: StackRun) -> StackEvidence:
+        """With a run, in place of the one with the same subject."""
+        others = (old for old in self.runs if old.subject != run.subject)
+        return msgspec.structs.replace(self, runs=(run, *others))
+
+    @property
+    def verified(self) -> bool:
+        """Whether it ran on an NPU, and nothing contradicts it."""
+        ran = any(run.standing == "executed" and not run.simulated for run in self.runs)
+        return ran and self.standing != "contradicted"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from ascend_doctor.commands import matrix_prove
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.evidence import StackEvidence, StackRun, Stop
+from ascend_doctor.matrix.lint import lint
+from ascend_doctor.provision.lock import Proof
+from tests.provision import small_world
+from tests.provision.small_world import World
+from tests.provision.test_lock import LOCK
+
+ROW = "mindspeed-core-0.15.3"
+RUN = StackRun(
+    date="2026-11-22T00:00:00+00:00",
+    tool_version="0.1.0",
+    python="3.11",
+    arch="x86_64",
+    level=3,
+    simulated=True,
+    probes=("inspect-env",),
+    losses={"smoke-train tp2": (4.9, 4.4)},
+)
+
+
+def changed(**fields: Any) -> StackRun:
+    return msgspec.structs.replace(RUN, **fields)
+
+
+def test_a_run_says_of_a_row_what_it_has_seen() -> None:
+    assert RUN.standing == "executed"
+    assert changed(failed=("smoke-train: the loss is NaN",)).standing == "contradicted"
+    assert changed(unknown=("level 3 did not run",)).standing == "documented"
+    offline = Stop(step="environment", why="no index")
+    assert changed(stop=offline).standing == "documented"
+    refused = Stop(step="plan", why="numpy", contradicts=True)
+    assert changed(stop=refused).standing == "contradicted"
+    assert "stopped at plan: numpy" in changed(stop=refused).summary
+
+
+def test_a_newer_run_takes_the_place_of_the_one_with_its_subject() -> None:
+    evidence = StackEvidence(schema=1, id=ROW)
+    assert evidence.standing == "documented"
+    evidence = evidence.add(changed(failed=("a: b",))).add(RUN)
+    assert (evidence.runs, evidence.standing) == ((RUN,), "executed")
+    other = changed(framework="verl", failed=("a: b",))
+    assert evidence.add(other).standing == "contradicted"
+
+
+def test_verified_wants_a_run_on_an_npu(tmp_path: Path) -> None:
+    row = yaml.safe_load((Catalog().files("stacks")[ROW][0]).read_text("utf-8"))
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / f"{ROW}.yaml").write_text(yaml.safe_dump({**row, "status": "verified"}))
+    (tmp_path / "evidence").mkdir()
+    for run, problems in ((RUN, 1), (changed(simulated=False), 0)):
+        content = StackEvidence(schema=1, id=ROW, runs=(run,))
+        text = yaml.safe_dump({"schema": 1, **msgspec.to_builtins(content)})
+        (tmp_path / "evidence" / f"{ROW}.yaml").write_text(text)
+        assert len(lint(Catalog((tmp_path,)))) == problems
+    (tmp_path / "evidence" / "nothing.yaml").write_text("schema: 1\nid: nothing\n")
+    assert "no stack is called so" in str(lint(Catalog((tmp_path,))))
+
+
+def test_a_lock_becomes_evidence_and_says_where_it_differs(tmp_path: Path) -> None:
+    rows = Catalog()
+    stack = rows.stack(ROW)
+    proof = Proof(level=3, simulated=True, date=RUN.date, probes=("inspect-env",))
+    versions = {"python": "3.11", "cann": "9.0.0", "numpy": "1.26.0"}
+    lock = msgspec.structs.replace(LOCK, rows=versions, proof=proof)
+    run = matrix_prove._of_lock(RUN, lock, stack, rows)
+    assert run.differs == ("python 3.11, where the row has ==3.10.*",)
+    assert run.checkouts == {checkout.name: checkout.commit for checkout in LOCK.checkouts}
+    assert run.probes == ("inspect-env",)
+    file = matrix_prove.write_run(stack, rows, run, tmp_path)
+    assert Catalog((tmp_path,)).evidence(ROW).runs == (run,)
+    assert file.read_text("utf-8").startswith("# Written by")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return small_world.make(tmp_path_factory.mktemp("prove"))
+
+
+def prove(world: World, into: Path, **env: str) -> tuple[int, dict[str, Any]]:
+    done = world.run(
+        *("matrix", "prove", ROW, "--matrix", world.rows, "--git-mirror", world.mirrors),
+        *("--into", into, "--prefix", into / "prefix"),
+        **env,
+    )
+    file = into / "evidence" / f"{ROW}.yaml"
+    assert file.is_file(), done.stderr
+    assert str(world.root) not in file.read_text("utf-8")
+    return done.returncode, yaml.safe_load(file.read_text("utf-8"))["runs"][0]
+
+
+def test_rows_that_exclude_each_other_contradict_a_stack(world: World, tmp_path: Path) -> None:
+    """The small world has no torch_npu 2.7.1.post4."""
+    code, run = prove(world, tmp_path)
+    assert (code, run["stop"]["step"], run["stop"]["contradicts"]) == (1, "plan", True)
+
+
+def test_what_stops_a_setup_tells_nothing_of_the_row(world: World, tmp_path: Path) -> None:
+    row = yaml.safe_load((Catalog().files("stacks")[ROW][0]).read_text("utf-8"))
+    row["components"] |= {"torch-npu": "==2.13.0", "torch": "==2.13.0"}
+    (world.rows / "stacks").mkdir()
+    (world.rows / "stacks" / f"{ROW}.yaml").write_text(yaml.safe_dump(row))
+    code, run = prove(world, tmp_path, PIP_FIND_LINKS="/nowhere")
+    assert (code, run["stop"]["step"]) == (3, "environment")
+    assert "contradicts" not in run["stop"]
+    done = world.run("matrix", "list", "--matrix", tmp_path, "--format", "json")
+    assert json.loads(done.stdout)["evidence"][ROW] == "documented"
