@@ -68,7 +68,7 @@ def command(
     worst = {"executed": 0, "documented": 1, "contradicted": 2}
     standings = []
     for stack in stacks:
-        run = prove(stack, rows, overlays=overlays, **setup)
+        run = run_stack(stack=stack, rows=rows, overlays=overlays, **setup)
         file = write_run(stack, rows, run, into)
         click.echo(one_line(f"{stack.id} is {run.standing}: {run.summary}"))
         click.echo(one_line(f"evidence: {file}"), err=True)
@@ -76,7 +76,7 @@ def command(
     return _EXIT_CODES[max(standings, key=lambda standing: worst[standing])]
 
 
-def prove(stack: Stack, rows: Catalog, *, prefix: str | None, **setup: Any) -> StackRun:
+def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) -> StackRun:
     """Build a stack as its row has it, and run it."""
     from ascend_doctor.commands.setup_run import prepare  # noqa: PLC0415 - not for matrix list
     from ascend_doctor.provision.build import build  # noqa: PLC0415
