@@ -32,6 +32,7 @@ COMMANDS = {
     "fleet": "Check many machines by Ray, Slurm, Kubernetes or torchrun.",
     "diff": "Say in what two machines differ, what matters most first.",
     "setup": "Build a stack for a Megatron-LM, pinned and locked, and judge it.",
+    "stack": "List, remove and export the stacks that setup has built.",
     "env": "Print the variables of a stack for a shell to source, or take them back.",
     "diagnose": "Find known failures in logs, the root cause and the guilty rank first.",
     "matrix": "Show which versions go together and why, and check the rows.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 import time
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.progress import live, stderr_console
+from ascend_doctor.provision.kept import measure_folder
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import Plan
 from ascend_doctor.provision.steps import Outcome, Steps
@@ -50,10 +50,10 @@ class SetupDisplay(Steps):
 
     @contextlib.contextmanager
     def show(self, title: str, folders: Sequence[Path]) -> Iterator[None]:
-        start, before = time.monotonic(), _size(folders)
+        start, before = time.monotonic(), sum(map(measure_folder, folders))
 
         def grow() -> Text:
-            grown = max(_size(folders) - before, 0) / _MIB
+            grown = max(sum(map(measure_folder, folders)) - before, 0) / _MIB
             return Text(one_line(f"{title}  {grown:.1f} MiB  {time.monotonic() - start:.0f} s"))
 
         # What has no folders may have a display of its own, as the proof has.
@@ -127,14 +127,3 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
         yield f"  {'variable':<22} {setting.name}={setting.value}"
     yield from (f"note: {doubt}" for doubt in plan.doubts)
     yield from (f"to get: {text}" for text in plan.missing)
-
-
-def _size(folders: Sequence[Path]) -> int:
-    """Bytes of all files; those that vanish meanwhile count nothing."""
-    total = 0
-    for folder in folders:
-        for parent, _, names in os.walk(folder):
-            for name in names:
-                with contextlib.suppress(OSError):
-                    total += os.lstat(os.path.join(parent, name)).st_size
-    return total

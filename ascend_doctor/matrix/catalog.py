@@ -15,6 +15,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import YAML_BYTES, read_yaml
 from ascend_doctor.matrix.evidence import StackEvidence
+from ascend_doctor.matrix.images import BaseImages
 from ascend_doctor.matrix.loading import convert, load
 from ascend_doctor.matrix.schema import (
     Component,
@@ -164,6 +165,10 @@ class Catalog:
     @functools.cached_property
     def options(self) -> Options:
         return load(self.single("options.yaml")[-1], Options)
+
+    @functools.cached_property
+    def images(self) -> BaseImages:
+        return load(self.single("images.yaml")[-1], BaseImages)
 
     @functools.cached_property
     def hazards(self) -> Hazards:

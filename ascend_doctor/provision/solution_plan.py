@@ -49,7 +49,7 @@ def plan_solution(
         python=plan.python,
         requirements=(*pins.values(), *_requirements(options, solution)),
         constraints=(*pins.values(), *_constraints(catalog, solution)),
-        indexes={pins[part.id]: urls for part in pip if (urls := _indexes(part, lock))},
+        indexes={pins[part.id]: urls for part in pip if (urls := indexes_of(part, lock))},
         missing=tuple(_missing(catalog, parts, versions, machine)),
         doubts=tuple(_doubts(solution)),
     )
@@ -65,7 +65,7 @@ def _youngest(parts: Iterable[Component], versions: Mapping[str, str]) -> str:
     return max((day for day in days if day), default="")
 
 
-def _indexes(part: Component, lock: Lock) -> tuple[str, ...]:
+def indexes_of(part: Component, lock: Lock) -> tuple[str, ...]:
     """Those that documents name for a component on this machine."""
     machine = {"arch": lock.python.arch}
     return tuple(

@@ -1,0 +1,11 @@
+"""The option that names the folder that stacks are built in."""
+
+from __future__ import annotations
+
+import click
+
+prefix_option = click.option(
+    "--prefix",
+    metavar="DIR",
+    help="Where stacks are built.  [default: ASCEND_DOCTOR_PREFIX, or the user's data folder]",
+)

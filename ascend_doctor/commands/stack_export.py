@@ -1,0 +1,105 @@
+"""``ascend-doctor stack export``: a lock in the formats of other tools."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import click
+
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import write_whole
+from ascend_doctor.matrix.images import System
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.export.containerfile import render_containerfile
+from ascend_doctor.provision.export.cyclonedx import render_cyclonedx
+from ascend_doctor.provision.export.pylock import render_pylock
+from ascend_doctor.provision.export.requirements import render_requirements
+from ascend_doctor.provision.lock import Prefix, Wheel
+from ascend_doctor.provision.wheels import wheel_path
+
+FORMATS = ("requirements", "pylock", "cyclonedx", "containerfile")
+
+
+@click.command("export")
+@click.option("--format", "shape", type=click.Choice(FORMATS), required=True, help="What to write.")
+@click.option(
+    "--lock", metavar="FILE", help="The lock, or that of a bundle.  [default: of the stack in use]"
+)
+@prefix_option
+@click.option(
+    "--base",
+    type=click.Choice(["openeuler", "ubuntu"]),
+    default="openeuler",
+    show_default=True,
+    help="System of the image that a Containerfile is built on.",
+)
+@click.option(
+    "--soc", default="ascend910b", show_default=True, metavar="NAME", help="Chip of that image."
+)
+@click.option("-o", "--output", metavar="FILE", help="Write it here.  [default: standard output]")
+@matrix_option
+def command(  # noqa: PLR0913 - a parameter an option
+    *,
+    shape: str,
+    lock: str | None,
+    prefix: str | None,
+    base: System,
+    soc: str,
+    output: str | None,
+    overlays: tuple[str, ...],
+) -> int:
+    """Print the lock of a stack for pip and uv, as a bill of materials, or as a Containerfile.
+
+    pylock.toml names the wheel files that the prefix or the bundle keeps, relative to itself, so
+    that it needs no network: write it there with -o.
+    """
+    file = _lock_file(lock, prefix)
+    whole = locks.read(file)
+    if shape == "requirements":
+        text = render_requirements(whole)
+    elif shape == "pylock":
+        folder = Path(output).absolute().parent if output else Path.cwd()
+        text = render_pylock(whole, functools.partial(_kept_file, file, prefix), folder)
+    elif shape == "cyclonedx":
+        text = render_cyclonedx(whole)
+    else:
+        rows = catalog(overlays)
+        family = rows.family_of(soc)
+        known = family.id if family else soc
+        if known not in rows.files("hardware"):
+            raise click.UsageError(f"--soc {soc}: the matrix knows no such chip")
+        text = render_containerfile(whole, rows, system=base, family=known)
+    if output:
+        write_whole(output, text)
+    else:
+        click.echo(text, nl=False)
+    return 0
+
+
+def _lock_file(named: str | None, prefix: str | None) -> Path:
+    if named:
+        path = Path(named).absolute()
+        return path / locks.FILE if path.is_dir() else path
+    folder = locks.stack_in_use(prefix)
+    if folder is None:
+        raise DataError("no stack is in use; name a lock with --lock")
+    return folder / locks.FILE
+
+
+def _kept_file(lock: Path, prefix: str | None, wheel: Wheel) -> Path:
+    """The file of a wheel in the bundle that the lock lies in, or in the prefix.
+
+    Raises DataError where neither has it.
+    """
+    stack = lock.parent
+    own = Prefix(stack.parent.parent) if stack.parent.name == "stacks" else Prefix.of(prefix)
+    for file in (stack / "wheels" / wheel.file, wheel_path(own, wheel)):
+        if file.is_file():
+            return file
+    raise DataError(
+        f"{wheel.file} is neither beside {lock} nor in {own.root}; "
+        f"ascend-doctor setup --locked --lock {lock} brings it"
+    )

@@ -1,0 +1,85 @@
+"""``ascend-doctor stack list``: what a prefix keeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.provision.kept import KeptStack, KeptWheel, list_stacks, list_wheels
+from ascend_doctor.provision.lock import Prefix
+from ascend_doctor.render.json import pretty
+from ascend_doctor.render.plain import one_line
+
+_DAY = 86400
+
+
+@click.command("list")
+@prefix_option
+@click.option(
+    "--format", "shape", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def command(*, prefix: str | None, shape: str) -> int:
+    """List the stacks of a prefix, youngest first, and the wheels that they share."""
+    whole = Prefix.of(prefix)
+    stacks = list_stacks(whole)
+    wheels = list_wheels(whole, stacks)
+    if shape == "json":
+        click.echo(pretty(_content(whole, stacks, wheels)), nl=False)
+        return 0
+    for stack in stacks:
+        mark = "*" if stack.in_use else " "
+        state = stack.lock.proof_summary if stack.lock else "setup has not ended"
+        line = (
+            f"{mark} {stack.id:<28} {show_size(stack.size):>9}  {_age(stack.changed):<11} {state}"
+        )
+        click.echo(one_line(line))
+    if not stacks:
+        click.echo(one_line(f"no stack in {whole.root}"))
+    unused = [wheel for wheel in wheels if not wheel.stacks]
+    sizes = (sum(wheel.size for wheel in group) for group in (wheels, unused))
+    size, size_unused = map(show_size, sizes)
+    click.echo(f"  {len(wheels)} wheels, {size}; {len(unused)} of no stack, {size_unused}")
+    if any(stack.in_use for stack in stacks):
+        click.echo("  * in use", err=True)
+    return 0
+
+
+def _content(
+    prefix: Prefix, stacks: Sequence[KeptStack], wheels: Sequence[KeptWheel]
+) -> dict[str, object]:
+    return {
+        "schema": 1,
+        "prefix": str(prefix.root),
+        "stacks": [
+            {
+                "id": stack.id,
+                "in_use": stack.in_use,
+                "bytes": stack.size,
+                "created_at": stack.lock.created_at if stack.lock else None,
+                "proof": stack.lock.proof if stack.lock else None,
+            }
+            for stack in stacks
+        ],
+        "wheels": [
+            {"file": wheel.file.name, "bytes": wheel.size, "stacks": wheel.stacks}
+            for wheel in wheels
+        ],
+    }
+
+
+def show_size(size: int) -> str:
+    """Bytes as people say them: "2.5 GB"."""
+    number = float(size)
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:  # noqa: PLR2004 - a decimal prefix
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def _age(moment: float) -> str:
+    days = int((time.time() - moment) // _DAY)
+    return "today" if days < 1 else f"{days} day{'s' * (days != 1)} old"

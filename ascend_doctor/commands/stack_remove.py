@@ -1,0 +1,35 @@
+"""``ascend-doctor stack remove``: takes away stacks and wheels that are not in use."""
+
+from __future__ import annotations
+
+import click
+
+from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.commands.stack_list import show_size
+from ascend_doctor.provision.kept import list_stacks, remove_stacks, remove_unused_wheels
+from ascend_doctor.provision.lock import Prefix
+from ascend_doctor.render.plain import one_line
+
+
+@click.command("remove")
+@click.argument("names", metavar="[ID]...", nargs=-1)
+@click.option("--wheels", is_flag=True, help="Remove the wheels that no stack has, too.")
+@prefix_option
+def command(*, names: tuple[str, ...], wheels: bool, prefix: str | None) -> int:
+    """Remove the stacks ID, as `stack list` names them; never the one in use.
+
+    An environment of yours that a stack was installed into stays.
+    """
+    if not names and not wheels:
+        raise click.UsageError("name the stacks to remove, or give --wheels")
+    whole = Prefix.of(prefix)
+    sizes = {stack.id: stack.size for stack in list_stacks(whole)}
+    if names:
+        remove_stacks(whole, tuple(dict.fromkeys(names)))
+    for name in dict.fromkeys(names):
+        click.echo(one_line(f"removed {name}, {show_size(sizes[name])}"))
+    if wheels:
+        unused = remove_unused_wheels(whole)
+        size = show_size(sum(wheel.size for wheel in unused))
+        click.echo(f"removed {len(unused)} wheels, {size}")
+    return 0

@@ -1,0 +1,1 @@
+"""A lock in the formats of other tools."""

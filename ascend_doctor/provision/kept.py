@@ -1,0 +1,120 @@
+"""What a prefix keeps: stacks, wheels and git objects; and taking away what is not in use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.lock import Lock, Prefix
+from ascend_doctor.provision.running import exclusively
+
+_REMOVING = ".removing-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptStack:
+    """A stack of a prefix. ``lock`` is None where its setup has not ended."""
+
+    id: str
+    in_use: bool
+    size: int
+    changed: float
+    lock: Lock | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptWheel:
+    """A wheel file; ``changed`` is when it was kept. ``stacks`` are those whose locks name it."""
+
+    file: Path
+    size: int
+    changed: float
+    stacks: tuple[str, ...]
+
+
+def list_stacks(prefix: Prefix) -> tuple[KeptStack, ...]:
+    """The stacks by age, the youngest first. Raises DataError for a lock that does not load."""
+    current = prefix.current()
+    stacks = (
+        KeptStack(
+            id=folder.name,
+            in_use=folder == current,
+            size=measure_folder(folder),
+            changed=folder.stat().st_mtime,
+            lock=locks.read(folder) if (folder / locks.FILE).is_file() else None,
+        )
+        for folder in _folders(prefix)
+    )
+    return tuple(sorted(stacks, key=lambda stack: -stack.changed))
+
+
+def list_wheels(prefix: Prefix, stacks: Sequence[KeptStack]) -> tuple[KeptWheel, ...]:
+    """The wheels by name. A setup that has not ended may need any of them."""
+    users: dict[str, list[str]] = {}
+    for stack in stacks:
+        for wheel in stack.lock.wheels if stack.lock else ():
+            users.setdefault(wheel.sha256, []).append(stack.id)
+    files = sorted(prefix.wheels.glob("*/*.whl"), key=lambda file: file.name)
+    return tuple(
+        KeptWheel(
+            file=file,
+            size=file.stat().st_size,
+            changed=file.stat().st_mtime,
+            stacks=tuple(users.get(file.parent.name, ())),
+        )
+        for file in files
+    )
+
+
+def remove_stacks(prefix: Prefix, names: Sequence[str]) -> None:
+    """Remove stacks. Raises DataError for one that is in use or not there, before any goes."""
+    with exclusively(prefix.exclusion):
+        current = prefix.current()
+        folders = {folder.name: folder for folder in _folders(prefix)}
+        for name in names:
+            if name not in folders:
+                known = ", ".join(folders) or "none"
+                raise DataError(f"{prefix.root} has no stack {name}; there are: {known}")
+            if folders[name] == current:
+                raise DataError(f"{name} is in use; put another one in use with setup first")
+        for name in names:
+            folders[name].rename(folders[name].with_name(f"{_REMOVING}{name}"))
+        for folder in (prefix.root / "stacks").glob(f"{_REMOVING}*"):
+            shutil.rmtree(folder)
+
+
+def remove_unused_wheels(prefix: Prefix) -> tuple[KeptWheel, ...]:
+    """Remove the wheels that no lock names. Raises DataError where a setup may need them."""
+    with exclusively(prefix.exclusion):
+        stacks = list_stacks(prefix)
+        if begun := [stack.id for stack in stacks if stack.lock is None]:
+            raise DataError(
+                f"the setup of {', '.join(begun)} has not ended and may need any wheel; "
+                "finish it, or remove that stack first"
+            )
+        unused = tuple(wheel for wheel in list_wheels(prefix, stacks) if not wheel.stacks)
+        for wheel in unused:
+            shutil.rmtree(wheel.file.parent)
+    return unused
+
+
+def measure_folder(folder: Path) -> int:
+    """Bytes of all files below; those that vanish meanwhile count nothing."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_size
+    return total
+
+
+def _folders(prefix: Prefix) -> Iterator[Path]:
+    for folder in sorted((prefix.root / "stacks").glob("*")):
+        if folder.is_dir() and not folder.is_symlink() and not folder.name.startswith("."):
+            yield folder
