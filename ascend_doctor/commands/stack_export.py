@@ -62,7 +62,7 @@ def command(  # noqa: PLR0913 - a parameter an option
         text = render_requirements(whole)
     elif shape == "pylock":
         folder = Path(output).absolute().parent if output else Path.cwd()
-        text = render_pylock(whole, functools.partial(_kept_file, file, prefix), folder)
+        text = render_pylock(whole, functools.partial(_find_wheel, file, prefix), folder)
     elif shape == "cyclonedx":
         text = render_cyclonedx(whole)
     else:
@@ -89,7 +89,7 @@ def _lock_file(named: str | None, prefix: str | None) -> Path:
     return folder / locks.FILE
 
 
-def _kept_file(lock: Path, prefix: str | None, wheel: Wheel) -> Path:
+def _find_wheel(lock: Path, prefix: str | None, wheel: Wheel) -> Path:
     """The file of a wheel in the bundle that the lock lies in, or in the prefix.
 
     Raises DataError where neither has it.
