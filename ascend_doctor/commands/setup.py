@@ -68,6 +68,12 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
     help="Have this as well, or in this version; repeatable, and recorded in the lock.",
 )
 @click.option(
+    "--accept",
+    multiple=True,
+    metavar="WHO:WHAT",
+    help="Build in spite of this documented conflict, as verl:torch; repeatable, and recorded.",
+)
+@click.option(
     "--keep",
     metavar="NAME,...",
     callback=_split_list,

@@ -125,5 +125,6 @@ def describe(plan: Plan, prefix: Prefix) -> Iterator[str]:
         yield f"  {'index':<22} {requirement}: {', '.join(urls)}, where yours do not have it"
     for setting in lock.settings:
         yield f"  {'variable':<22} {setting.name}={setting.value}"
+    yield from (f"accepted: {text}" for text in lock.accepted.values())
     yield from (f"note: {doubt}" for doubt in plan.doubts)
     yield from (f"to get: {text}" for text in plan.missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,15 @@ from ascend_doctor.commands.setup_display import SetupDisplay, describe, say
 from ascend_doctor.commands.setup_proof import Prover
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.provision.accepted import conflicts_to_accept
 from ascend_doctor.provision.build import build
 from ascend_doctor.provision.conflict import NoStackError
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import SetupOptions
 from ascend_doctor.provision.plan import make_plan
 from ascend_doctor.provision.running import CommandError
+from ascend_doctor.provision.solve import SolveQuery
 from ascend_doctor.provision.sources import Mirrors
 
 
@@ -55,7 +58,7 @@ def run_setup(  # noqa: PLR0913 - what is not part of the request as it was give
             return EXIT_OK
         lock = build(options)
     except NoStackError as none:
-        say(refusal_lines(none.refusal, none.query))
+        say((*refusal_lines(none.refusal, none.query), *accept_lines(options.catalog, none.query)))
         return EXIT_FINDINGS
     except (CommandError, OSError) as error:
         display.show_failure(error)
@@ -96,6 +99,13 @@ def prepare(  # noqa: PLR0913 - as above
         steps=display,
     )
     return options, prover, display
+
+
+def accept_lines(rows: Catalog, query: SolveQuery) -> Iterator[str]:
+    """What to type to build in spite of documented conflicts, where that would do."""
+    flags = [f"--accept {who}:{what}" for who, what in conflicts_to_accept(rows, query)]
+    if flags:
+        yield f"to build it all the same, on record in the lock: {' '.join(flags)}"
 
 
 def _interpreter(python: str | None, venv: str | None) -> str | None:

@@ -13,7 +13,9 @@ import msgspec
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision import wheels as store
+from ascend_doctor.provision.accepted import names_without_need, relax_wheel
 from ascend_doctor.provision.editable_wheel import stand_in
 from ascend_doctor.provision.installed import read_installed
 from ascend_doctor.provision.lock import Lock, Wheel, environment_of
@@ -87,7 +89,7 @@ class VirtualEnvironment:
                 if checkout.editable:
                     self.pip.install_editable(self.folder / checkout.path, self._state / "linked")
             self._come_from_checkouts()
-            for name in ("scratch", "pins"):
+            for name in ("scratch", "pins", "relaxed"):
                 shutil.rmtree(self._state / name, ignore_errors=True)
             mark.touch()
             done("repaired" if before else "built", f"{len(known)} wheels")
@@ -132,14 +134,18 @@ class VirtualEnvironment:
         provided |= set(self.plan.lock.preserved)
         pins = [line for line in self.plan.requirements if "==" in line]
         pinned = self.pip.pin(self._state / "pins", pins, self.plan.indexes)
-        here = [*pinned, *self._stand_ins(), *self._stand_ins_of_kept()]
+        relaxed = self._relax(pinned)
+        exact = [relaxed.get(file, file) for file in pinned]
+        here = [*exact, *self._stand_ins(), *self._stand_ins_of_kept()]
         asked = [
             *(line for line in self.plan.requirements if line not in pins),
             *(
                 line
                 for checkout in self.plan.lock.checkouts
                 if checkout.editable
-                for line in store.requirements_of(self.folder / checkout.path)
+                for line in store.requirements_of(
+                    self.folder / checkout.path, self._unasked.get(checkout.name, frozenset())
+                )
             ),
             *(f"{store.distribution(file)} @ {file.as_uri()}" for file in here),
         ]
@@ -150,12 +156,30 @@ class VirtualEnvironment:
         )
         if hazards:
             raise DataError(f"pip would bring {', '.join(hazards)}: not what these names say")
-        own = [download for download, name in named.items() if name not in provided]
+        whole = {store.parse_name(file)[0]: store.Download(file) for file in relaxed}
+        own = [whole.get(name, file) for file, name in named.items() if name not in provided]
         known = store.keep(self.options.prefix, own)
         fresh = self._state / "wheels.new"
         fresh.write_bytes(msgspec.json.encode(known))
         fresh.replace(self._state / "wheels.json")
         return known
+
+    @property
+    def _unasked(self) -> dict[str, frozenset[str]]:
+        """By component, what it may not ask pip for: conflicts that the user accepted."""
+        return names_without_need(self.options.catalog, self.plan.lock.accepted)
+
+    def _relax(self, pinned: Sequence[Path]) -> dict[Path, Path]:
+        """What pip sees instead of wheels whose needs were accepted as conflicts."""
+        unasked = {
+            normalised(self.options.catalog.component(component).obtain.distribution): names
+            for component, names in self._unasked.items()
+        }
+        return {
+            file: relax_wheel(file, self._state / "relaxed", unasked[name])
+            for file in pinned
+            if (name := normalised(store.distribution(file))) in unasked
+        }
 
     def _resolve_dated(self, asked: Iterable[str]) -> list[store.Download]:
         """What the requirements need as of the plan's day, or of today where no index has days."""

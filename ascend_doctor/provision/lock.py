@@ -185,7 +185,8 @@ class Lock(_Piece, frozen=True, kw_only=True):
     versions that the stack needs and setup never installs (cann, driver ...). ``pythonpath``:
     paths relative to the stack's folder, in order. ``venv``: "venv", or the full path of the
     environment that was named. ``as_of``: the day after which no file of an index counted; ""
-    where all did. ``preserved`` are packages that were there and that setup left alone, in the file
+    where all did. ``accepted`` are documented conflicts that the user accepted, as WHO:WHAT, and
+    what they are. ``preserved`` are packages that were there and that setup left alone, in the file
     ``kept``. ``proof`` is None before the stack was run.
     """
 
@@ -204,6 +205,7 @@ class Lock(_Piece, frozen=True, kw_only=True):
     system: dict[_Name, _Printed] = {}
     venv: _Environment = "venv"
     as_of: _Printed = ""
+    accepted: dict[_Printed, _Printed] = {}
     preserved: dict[_Name, _Printed] = msgspec.field(default_factory=dict, name="kept")
     proof: Proof | None = None
 

@@ -18,14 +18,16 @@ from ascend_doctor.provision.steps import Steps
 class SetupOptions:
     """What was asked for, the machine that it is asked of, and who looks on.
 
-    ``additions`` are those of --with, ``carried`` the bundle of --from. ``undeclared`` are packages
-    that CANN and torch_npu import without requiring them. ``environment`` gives what a shell has
-    that sources the variables of a stack; ``prove`` runs a stack at ``level``.
+    ``additions`` are those of --with, ``accept`` conflicts, ``carried`` the bundle of --from.
+    ``undeclared`` are packages that CANN and torch_npu import without requiring them.
+    ``environment`` gives what a shell has that sources the variables of a stack; ``prove`` runs a
+    stack at ``level``.
     """
 
     megatron: str | None = None
     framework: str | None = None
     additions: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     as_of: str | None = None
     venv: str | None = None
@@ -53,6 +55,7 @@ class SetupOptions:
             "megatron": self.megatron,
             "framework": self.framework,
             "with": " ".join(self.additions),
+            "accept": " ".join(self.accept),
             "as-of": self.as_of,
         }
         return {name: value for name, value in wish.items() if value}

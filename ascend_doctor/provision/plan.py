@@ -17,6 +17,7 @@ from ascend_doctor.machine.files import not_trusted
 from ascend_doctor.matrix.versions import normalised
 from ascend_doctor.provision import bundle
 from ascend_doctor.provision import lock as locks
+from ascend_doctor.provision.accepted import describe_accepted, parse_conflicts
 from ascend_doctor.provision.conflict import NoStackError, refusal
 from ascend_doctor.provision.lock import BasePython, Lock
 from ascend_doctor.provision.options import Plan, SetupOptions
@@ -82,7 +83,7 @@ def _name(plan: Plan) -> Plan:
         ),
         *(plan.requirements, plan.constraints, lock.settings, lock.pythonpath, lock.venv),
         *(lock.python.tag, lock.python.arch, lock.wheels if plan.exact else None),
-        *(lock.as_of, lock.preserved),
+        *(lock.as_of, lock.preserved, *lock.accepted),
     )
     digest = hashlib.blake2b(msgspec.json.encode(decisive), digest_size=5).hexdigest()
     identity = f"{re.sub(r'[^A-Za-z0-9._-]', '-', ref)}-{digest}"
@@ -109,12 +110,15 @@ def _from_matrix(options: SetupOptions) -> Plan:
     machine = machine_of(options.facts, catalog)
     machine |= {name: preserved[name] for name in preserved if name in catalog.component_ids}
     ranges = wishes(catalog, options.megatron or "", options.framework, options.additions)
-    query = SolveQuery(wishes=ranges, machine=machine)
+    accepted = parse_conflicts(catalog, options.accept)
+    query = SolveQuery(wishes=ranges, machine=machine, accepted=accepted)
     solution = solve(catalog, query)
     if solution is None:
         raise NoStackError(refusal(catalog, query), query)
     plan = _empty_plan(options)
-    plan = replace(plan, lock=msgspec.structs.replace(plan.lock, preserved=preserved))
+    conflicts = describe_accepted(solution, accepted)
+    lock = msgspec.structs.replace(plan.lock, preserved=preserved, accepted=conflicts)
+    plan = replace(plan, lock=lock)
     return _name(plan_solution(options, solution, machine, plan))
 
 

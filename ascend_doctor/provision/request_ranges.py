@@ -34,7 +34,7 @@ def wishes(
         ranges[name] = f"=={version}" if mark else ""
     for addition in additions:
         name, mark, version = addition.partition("==")
-        if (component := _component(catalog, name)) is not None:
+        if (component := component_of(catalog, name)) is not None:
             ranges[component] = f"=={version.strip()}" if mark else ranges.get(component, "")
     return ranges
 
@@ -66,11 +66,12 @@ def split_additions(catalog: Catalog, additions: Sequence[str]) -> tuple[str, ..
     ):
         raise DataError(f"--with {wrong}: give NAME or NAME==VERSION")
     return tuple(
-        addition for addition in additions if not _component(catalog, addition.partition("==")[0])
+        addition for addition in additions if not component_of(catalog, addition.partition("==")[0])
     )
 
 
-def _component(catalog: Catalog, name: str) -> str | None:
+def component_of(catalog: Catalog, name: str) -> str | None:
+    """The id of the component that a user calls so, or by its distribution."""
     normal = normalised(name.strip())
     for component in catalog.components:
         if normal in (component.id, normalised(component.obtain.distribution)):

@@ -49,6 +49,7 @@ _PATCHED = re.compile(r"==(\d+\.\d+)\.\d+(?=$|\s|,)")
 class SolveQuery:
     """``wishes``: ranges by component. ``machine``: versions by component, not to be changed.
 
+    ``accepted`` are needs that bind nothing: who needs, and what.
     Without ``doubts`` only what some source allows is a solution; with them documented pairs
     bind nothing, and those that a solution breaks are among its doubts.
     """
@@ -56,6 +57,7 @@ class SolveQuery:
     wishes: Mapping[str, str]
     machine: Mapping[str, str] = field(default_factory=dict)
     doubts: bool = False
+    accepted: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def when(self) -> dict[str, str]:
@@ -331,7 +333,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
                 by,
                 need,
                 conditional=need.optional and need.component not in _WHOLE.get(name, ()),
-                binding=need.hard or not self.question.doubts,
+                binding=self._binds(name, need),
             )
         for need in row.conflicts:
             if applies(need, self.question.when):
@@ -342,8 +344,12 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
                     need,
                     conditional=True,
                     negated=True,
-                    binding=need.hard or not self.question.doubts,
+                    binding=self._binds(name, need),
                 )
+
+    def _binds(self, name: str, need: Need) -> bool:
+        accepted = (name, need.component) in self.question.accepted
+        return (need.hard or not self.question.doubts) and not accepted
 
     def _needs(self, name: str, version: str) -> Iterator[Need]:
         if name in self.checkouts:

@@ -19,6 +19,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.machine.files import open_regular
+from ascend_doctor.provision.accepted import requires
 from ascend_doctor.provision.editable_wheel import (
     READ,
     Declared,
@@ -312,15 +313,21 @@ def hash_file(file: Path) -> str:
     return digest.hexdigest()
 
 
-def requirements_of(folder: Path) -> Iterator[str]:
+def requirements_of(folder: Path, unasked: frozenset[str] = frozenset()) -> Iterator[str]:
     """What an editable checkout needs: its requirements file, and what building it takes.
+
+    ``unasked`` are distributions that its file may not ask for.
 
     An editable install without build isolation reaches for no index, so that the build
     requirements of PEP 518 have to be in the environment.
     """
     for name in ("requirements-npu.txt", "requirements.txt"):
         if (folder / name).is_file():
-            yield f"-r {shlex.quote(str(folder / name))}"
+            lines = (folder / name).read_text("utf-8", "replace").splitlines()
+            if any(requires(line, unasked) for line in lines):
+                yield from (line for line in lines if not requires(line, unasked))
+            else:
+                yield f"-r {shlex.quote(str(folder / name))}"
             break
     project = folder / "pyproject.toml"
     text = project.read_text("utf-8", "replace") if project.is_file() else ""
