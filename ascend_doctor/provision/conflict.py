@@ -44,7 +44,28 @@ class NoStackError(DoctorError):
 
 
 def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
-    """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed."""
+    """Why ``solve`` found nothing. The set is smallest: each wish and fact in it is needed.
+
+    Where the rest of the question has no stack either, the reasons of that are told as well.
+    """
+    smallest = _shrink(catalog, question)
+    rests = (_without_wish(question, name) for name in smallest.wishes)
+    others = (_shrink(catalog, rest) for rest in rests if not isinstance(pin(catalog, rest), dict))
+    reasons = (
+        reason
+        for each in (smallest, *others)
+        for reason in _reasons(catalog, _with_megatron(question, each))
+    )
+    return Refusal(
+        wishes=tuple(smallest.wishes),
+        machine=tuple(smallest.machine),
+        reasons=tuple(dict.fromkeys(reasons)),
+        changes=tuple(dict.fromkeys(_changes(catalog, question, smallest))),
+    )
+
+
+def _shrink(catalog: Catalog, question: SolveQuery) -> SolveQuery:
+    """A smallest part of a question without a stack that has none."""
     smallest, before = question, None
     # A wish for a checkout lifts needs of what it brings, so dropping one part can make another
     # one dispensable that was not before.
@@ -54,12 +75,7 @@ def refusal(catalog: Catalog, question: SolveQuery) -> Refusal:
             tried = fewer(smallest, name)
             if not isinstance(pin(catalog, tried), dict):
                 smallest = tried
-    return Refusal(
-        wishes=tuple(smallest.wishes),
-        machine=tuple(smallest.machine),
-        reasons=tuple(_reasons(catalog, _with_megatron(question, smallest))),
-        changes=tuple(dict.fromkeys(_changes(catalog, question, smallest))),
-    )
+    return smallest
 
 
 def _with_megatron(question: SolveQuery, smallest: SolveQuery) -> SolveQuery:

@@ -372,11 +372,14 @@ def _strain(component: Component, demand: Demand, version: str) -> int:
 
 
 def _near(need: Need) -> str:
-    """The range that a source allows, and for CANN the patch releases of documented ones.
+    """The range that a source allows, and what no document has had a word about.
 
-    These come without a word in any table; a solution has a doubt about them.
+    These are patch releases of a documented CANN, and chips that came after the document; a
+    solution has a doubt about them.
     """
     ranges = allowed_range(need)
+    if need.component == "soc" and not need.hard:
+        return ""
     if need.component != "cann" or need.hard or not ranges:
         return ranges
     lines = dict.fromkeys(_PATCHED.findall(ranges))
