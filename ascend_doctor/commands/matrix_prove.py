@@ -46,6 +46,14 @@ _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row 
     "--git-mirror", "mirrors", multiple=True, metavar="[NAME=]URL_OR_DIR", help="As for setup."
 )
 @click.option(
+    "--prove",
+    "proof",
+    type=click.Choice(["1", "2", "3", "4", "rehearse"]),
+    default="rehearse",
+    show_default=True,
+    help="As for setup: a level, on an NPU where there is one; or level 3 on a simulated NPU.",
+)
+@click.option(
     "--into",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     metavar="DIR",
@@ -55,7 +63,7 @@ _HEAD = "# Written by ascend-doctor matrix prove; what was seen, beside the row 
 def command(
     *, identity: str | None, into: Path | None, overlays: tuple[str, ...], **setup: Any
 ) -> int:
-    """Build the stack ROW, run it at levels 1 to 3 on a simulated NPU, and record what was seen.
+    """Build the stack ROW, run it, and record what was seen.
 
     Without ROW every stack, one after the other. Evidence stands in evidence/ROW.yaml of the
     matrix: commits, wheels, what passed and failed, losses, and where a run stopped and why.
@@ -84,17 +92,17 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
     from ascend_doctor.provision.running import CommandError  # noqa: PLC0415
 
     with temporary() as scratch:
-        options, _, display = prepare(
+        options, prover, display = prepare(
             **setup,
             prefix=prefix or scratch,
-            proof="rehearse",
             yes=True,
             quiet=False,
             megatron=_exact(stack.components.get("megatron-lm", "")),
             additions=tuple(_additions(stack, rows)),
         )
+        bare = _bare(options, simulated=prover.simulated)
         try:
-            return _of_lock(_bare(options), build(options), stack, rows)
+            return _of_lock(bare, build(options), stack, rows)
         except NoStackError as none:
             refused = none.refusal
             why, contradicts = "; ".join(refused.reasons), not refused.machine
@@ -102,7 +110,7 @@ def run_stack(*, stack: Stack, rows: Catalog, prefix: str | None, **setup: Any) 
         except (CommandError, DataError, OSError) as error:
             step = display.failure.title if display.failure else "setup"
             stop = Stop(step=step, why=_shorten(str(error)))
-        return msgspec.structs.replace(_bare(options), stop=stop)
+        return msgspec.structs.replace(bare, stop=stop)
 
 
 def _exact(versions: str) -> str:
@@ -123,7 +131,7 @@ def _additions(stack: Stack, rows: Catalog) -> Iterator[str]:
             yield f"{name}=={match[1]}"
 
 
-def _bare(options: SetupOptions) -> StackRun:
+def _bare(options: SetupOptions, *, simulated: bool) -> StackRun:
     facts = options.facts
     host, python = facts.host, facts.python
     return StackRun(
@@ -133,7 +141,7 @@ def _bare(options: SetupOptions) -> StackRun:
         arch=(host.arch if host else None) or "",
         framework=options.framework or "",
         level=options.level,
-        simulated=True,
+        simulated=simulated,
     )
 
 
