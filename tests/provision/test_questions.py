@@ -21,9 +21,12 @@ from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 CATALOG = Catalog()
 QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
 # The whole table takes most of a minute.
-ASKED = range(len(QUESTIONS)) if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS") else range(0, 28, 4)
+ASKED = range(len(QUESTIONS)) if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS") else range(0, 36, 5)
 # Answers that are not those of the table yet, and what they are instead.
-WRONG: dict[int, str] = {}
+WRONG = {
+    33: "no row of verl is for CANN 8.2.RC1; the Dockerfile of its main branch still is",
+    35: "refused, and for what its documents pair with CANN 9.1.0 rather than for NumPy",
+}
 
 
 @pytest.mark.parametrize("number", ASKED)
