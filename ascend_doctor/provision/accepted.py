@@ -56,7 +56,9 @@ def conflicts_to_accept(catalog: Catalog, question: SolveQuery) -> tuple[Conflic
         pins = pin(catalog, doubtful)
         if isinstance(pins, dict):
             nearest = fewest_doubts(catalog, doubtful, solution(catalog, doubtful, pins))
-            accepted |= {_pair(doubt.by, doubt.need.component) for doubt in _unnamed(nearest)}
+            accepted |= {
+                _pair(doubt.by, doubt.need.component) for doubt in _doubts_of_nobody(nearest)
+            }
     solved = isinstance(pin(catalog, replace(question, accepted=accepted)), dict)
     return tuple(sorted(accepted - question.accepted)) if solved else ()
 
@@ -82,7 +84,7 @@ def _can_give_way(cause: Demand) -> bool:
     return cause.need is not None and cause.component not in _FIXED
 
 
-def _unnamed(nearest: Solution) -> list[Doubt]:
+def _doubts_of_nobody(nearest: Solution) -> list[Doubt]:
     return [doubt for doubt in nearest.doubts if not doubt.named]
 
 
