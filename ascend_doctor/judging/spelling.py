@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Collection
 
 _SHORTEST, _LONG = 5, 10
+# Of the words between hyphens: up to here another letter makes another word, from there on two may
+# be slips.
+_SHORT, _LONG_WORD = 3, 7
 # Letters that differ where two slips are the most: each replaces one by another.
 _MOST_LETTERS = 4
 
@@ -15,7 +18,8 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
 
     A slip is a letter more, less, other, or exchanged with its neighbour. A name of ten letters may
     have ``most``, a shorter one one, a short one none. Other first letters, other capitals or a
-    number at the end make another name.
+    number at the end make another name, and so does another word between hyphens: tp is not a slip
+    of pp, nor HOST one of PORT.
     """
     if len(name) < _SHORTEST:
         return ""
@@ -35,8 +39,25 @@ def slip_of(name: str, known: Collection[str], most: int = 2) -> str:
         and each.rstrip("0123456789") != plain.rstrip("0123456789")
         and sum(((letters - Counter(each)) + (Counter(each) - letters)).values()) <= _MOST_LETTERS
         and (distance := edit_distance(plain, each)) <= most
+        and _is_same_words(plain, each)
     ]
     return hyphens[min(near)[1]] if near else ""
+
+
+def _is_same_words(name: str, known: str) -> bool:
+    """Whether two names have the same words between their hyphens, but for slips in them."""
+    if name.replace("-", "") == known.replace("-", ""):
+        return True
+    pairs = list(zip(name.split("-"), known.split("-"), strict=False))
+    if name.count("-") != known.count("-"):
+        return False
+    return all(_is_same_word(*pair) for pair in pairs if pair[0] != pair[1])
+
+
+def _is_same_word(word: str, known: str) -> bool:
+    if len(word) == len(known) <= _SHORT:
+        return sorted(word) == sorted(known)
+    return edit_distance(word, known) <= (1 if len(known) < _LONG_WORD else 2)
 
 
 def edit_distance(first: str, second: str) -> int:

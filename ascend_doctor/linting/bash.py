@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -39,14 +39,15 @@ _MOST_SOURCES = 8
 _MOST_SHOWN = 60
 _NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
 _BEYOND = re.compile(rb"[\xf0-\xff][\x80-\xbf]{3}")
-_EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_EXPORTS_ALL = re.compile(r"-[a-z]*a[a-z]*|allexport")
 
 
 class ShellCommand(msgspec.Struct, frozen=True):
     """A command that runs. ``exported`` are the variables that it is given, with their places.
 
     ``own`` are variables that were assigned, and neither exported nor used. ``open``: it may have
-    words that are not seen. ``sourced`` are the files before it whose effect is not known.
+    words that are not seen. ``sourced`` are the files before it whose effect is not known; ``used``
+    the names that the script itself reads.
     """
 
     words: tuple[Word, ...]
@@ -54,6 +55,7 @@ class ShellCommand(msgspec.Struct, frozen=True):
     own: dict[str, Word]
     open: bool
     sourced: tuple[Piece, ...] = ()
+    used: frozenset[str] = frozenset()
 
 
 class _State(msgspec.Struct):
@@ -61,9 +63,16 @@ class _State(msgspec.Struct):
     arrays: dict[str, tuple[Word, ...]] = msgspec.field(default_factory=dict)
     exported: set[str] = msgspec.field(default_factory=set)
     sourced: tuple[Piece, ...] = ()
+    exports_all: bool = False
 
     def copy(self) -> _State:
-        return _State(dict(self.values), dict(self.arrays), set(self.exported), self.sourced)
+        return _State(
+            dict(self.values),
+            dict(self.arrays),
+            set(self.exported),
+            self.sourced,
+            self.exports_all,
+        )
 
     def forget(self, cause: Piece) -> None:
         """What holds after a file was sourced that cannot be read."""
@@ -82,6 +91,7 @@ class _State(msgspec.Struct):
             self.arrays[name] = _merge_words(name, [other.arrays.get(name, ()) for other in others])
         self.exported |= set().union(*(other.exported for other in others))
         self.sourced = tuple(dict.fromkeys(piece for other in others for piece in other.sourced))
+        self.exports_all |= any(other.exports_all for other in others)
 
 
 def _merge_values(name: str, several: Sequence[Value | None]) -> Value:
@@ -182,10 +192,10 @@ class _Walker:
         # Of the functions that are being called; None where shift moves them.
         self._arguments: list[list[Word] | None] = []
         self._depth = 0
-        self._used = {
+        self._used = frozenset(
             name.decode("ascii")
             for name in re.findall(rb"\$\{?([A-Za-z_][A-Za-z0-9_]*)", source.content)
-        }
+        )
 
     def walk(self) -> None:
         self.run(syntax_tree(self._source.content), 0)
@@ -217,6 +227,7 @@ class _Walker:
             "declaration_command": lambda node, _: self._declare(node),
             "unset_command": lambda node, _: self._unset(node),
             "command": self._command,
+            "list": self._run_list,
             "if_statement": self._if,
             "case_statement": self._case,
             "while_statement": self._loop,
@@ -306,13 +317,55 @@ class _Walker:
                 break
         self._branches(taken, depth, exhaustive=exhaustive)
 
+    def _run_list(self, node: Any, depth: int) -> None:
+        self._list(node, depth)
+
+    def _list(self, node: Any, depth: int) -> bool | None:
+        """Run `a && b` or `a || b`; whether it succeeds, None where that is not known.
+
+        What follows a comparison that is not known is a branch; another command is taken to work.
+        """
+        left, *_, right = node.named_children
+        last = any(child.type == "||" for child in node.children)
+        holds = self._step(left, depth)
+        if holds is last:
+            return holds
+        # `cd folder && torchrun ...` is one way to go on, `cd folder || exit` is none.
+        if holds is None and (last or self._tests(left)):
+            self._branches([[right]], depth, exhaustive=False)
+            return None
+        return self._step(right, depth)
+
+    def _step(self, node: Any, depth: int) -> bool | None:
+        if depth > _MOST_DEPTH:
+            return None
+        if node.type == "list":
+            return self._list(node, depth + 1)
+        if node.type == "test_command":
+            return self._holds(node)
+        self.run(node, depth + 1)
+        return None
+
+    def _tests(self, node: Any) -> bool:
+        """Whether a part of a list asks something, so that what follows depends on the answer."""
+        if node.type == "list":
+            return any(self._tests(child) for child in node.named_children)
+        first = self._text(node).split(maxsplit=1)[:1]
+        return node.type in _TESTS or first[0] in _ASKS
+
     def _condition(self, node: Any) -> bool | None:
-        """Whether a comparison of known values holds; None where that is not known."""
+        """Whether the condition of an `if` holds; None where that is not known."""
         test = node.child_by_field_name("condition")
         test = test or next((each for each in node.named_children), None)
-        if test is None or test.type != "test_command" or test.named_child_count != 1:
+        return None if test is None else self._holds(test)
+
+    def _holds(self, test: Any) -> bool | None:
+        """Whether a comparison of known values holds; None where that is not known."""
+        if test.type != "test_command" or test.named_child_count != 1:
             return None
         comparison = test.named_children[0]
+        if comparison.type == "unary_expression":
+            return self._is_set(comparison)
         if comparison.type != "binary_expression":
             return None
         fields = (comparison.child_by_field_name(name) for name in ("left", "operator", "right"))
@@ -323,6 +376,12 @@ class _Walker:
         if any(UNTOLD in side for side in sides):
             return None
         return _compare(sides[0], self._text(operator), sides[1])
+
+    def _is_set(self, node: Any) -> bool | None:
+        """Whether `-z` or `-n` holds of a value that is known."""
+        operator, operand = (self._text(node.children[0]), node.named_children[-1])
+        value = text(self._value(operand, 0)) if operator in {"-z", "-n"} else UNTOLD
+        return None if UNTOLD in value else (operator == "-n") == bool(value)
 
     def _case(self, node: Any, depth: int) -> None:
         items = [child for child in node.named_children if child.type == "case_item"]
@@ -370,6 +429,8 @@ class _Walker:
         name = call[0].text
         if name in {"source", "."}:
             self._source_file(call[1] if len(call) > 1 else call[0])
+        elif name == "set" and any(map(_EXPORTS_ALL.fullmatch, (word.text for word in call[1:]))):
+            self._state.exports_all = True
         elif name in {"read", "mapfile", "readarray", "getopts"}:
             for word in call[1:]:
                 source = f"{name} {word.text}"
@@ -382,7 +443,7 @@ class _Walker:
                     (Piece(word.text, word.line, word.column, _sources(word), word.file),)
                 )
             ]
-            self._call(split, own, depth)
+            self._call(list(_join_quoted(split)), own, depth)
         elif name in self._functions and len(self._arguments) < _MOST_CALLS:
             body = self._functions[name]
             self._arguments.append(None if "shift" in self._text(body) else call[1:])
@@ -406,15 +467,24 @@ class _Walker:
     def _add(self, words: list[Word], own: dict[str, Word]) -> None:
         state = self._state
         values = {name: word(value, 1, 1) for name, value in state.values.items()}
-        exported = {name: content for name, content in values.items() if name in state.exported}
+        exported = {
+            name: content
+            for name, content in values.items()
+            if name in state.exported or state.exports_all
+        }
         inner = {
             name: content
             for name, content in values.items()
-            if name not in state.exported and name not in own and name not in self._used
+            if name not in exported and name not in own and name not in self._used
         }
         self.shell_commands.append(
             ShellCommand(
-                tuple(words), {**exported, **own}, inner, bool(option_lists(words)), state.sourced
+                tuple(words),
+                {**exported, **own},
+                inner,
+                bool(option_lists(words)),
+                state.sourced,
+                self._used,
             )
         )
 
@@ -594,6 +664,29 @@ class _Walker:
         return len(before.decode("utf-8", "replace")) + 1
 
 
+def _join_quoted(split: Iterable[Word]) -> Iterator[Word]:
+    """Words of a text that is read again as a command: quotes hold several together, and go."""
+    quote, whole = "", None
+    for each in split:
+        letters: list[str] = []
+        for letter in each.text:
+            if letter == quote:
+                quote = ""
+            elif not quote and letter in "\"'":
+                quote = letter
+            else:
+                letters.append(letter)
+        content = "".join(letters)
+        if whole is not None:
+            content = f"{whole.text} {content}"
+        whole = msgspec.structs.replace(whole or each, text=content)
+        if not quote:
+            yield whole
+            whole = None
+    if whole is not None:
+        yield whole
+
+
 def _value_of(word: Word) -> Value:
     return tuple(_pieces_of(word))[1:]
 
@@ -679,10 +772,21 @@ def launches(commands: tuple[ShellCommand, ...]) -> Iterator[ShellCommand]:
     """The commands that start a training, by their first words."""
     for command in commands:
         start = " ".join(item.text for item in command.words[:40])
-        if command.words[0].text not in {"echo", "printf"} and _STARTS.search(start):
+        if command.words[0].text not in _STARTS_NOTHING and _STARTS.search(start):
             yield command
 
 
+# They may name a launcher or its script, and run neither.
+_STARTS_NOTHING = frozenset(
+    (
+        *("echo", "printf", "cat", "tee", "head", "tail", "ls", "cd", "cp", "mv", "rm", "ln"),
+        *("mkdir", "touch", "chmod", "find", "grep", "egrep", "fgrep", "sed", "awk", "diff"),
+        *("ps", "pgrep", "pkill", "kill", "killall", "which", "type", "command", "git", "pip"),
+        *("[", "[[", "test", "wget", "curl", "tar", "unzip", "vi", "vim", "trap"),
+    )
+)
+_TESTS = frozenset({"test_command", "negated_command"})
+_ASKS = frozenset({"test", "grep", "command", "which", "type", "pgrep"})
 _STARTS = re.compile(
     r"(^|[\s/])(torchrun|megatron|swift)\s|torch\.distributed\.(run|launch)|"
     r"-m\s+(verl|recipe)\.|(^|[\s/])(pretrain|posttrain|train|main)_\w+\.py|verl/[\w/]+\.py"

@@ -63,6 +63,15 @@ def _walk(
                 yield from _walk(value, (*path, key.value), depth + 1, count, yaml)
 
 
+def is_of_verl(document: tuple[Leaf, ...]) -> bool:
+    """Whether a configuration is one of verl, or a part of one: others use its words otherwise."""
+    return any(
+        leaf.path[:1] == ("actor_rollout_ref",)
+        or (leaf.path[-1:] == ("_target_",) and leaf.text.startswith("verl."))
+        for leaf in document
+    )
+
+
 def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
     """A configuration as the words of overrides: a.b.c=value; interpolations are untold."""
     return tuple(

@@ -25,7 +25,7 @@ from ascend_doctor.facts import (
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
-from ascend_doctor.linting.documents import containers, hydra, leaves
+from ascend_doctor.linting.documents import containers, hydra, is_of_verl, leaves
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
@@ -35,6 +35,7 @@ from ascend_doctor.matrix.catalog import Catalog
 
 MOST_BYTES = 4 << 20
 _HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
+_SETS = re.compile(r"\b([A-Za-z_]\w*)=")
 _YAML = (".yaml", ".yml")
 _PYTHON = (".py",)
 
@@ -75,7 +76,7 @@ def subjects(
     launched = tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog, follow=follow))
     if shellcheck is None:
         return launched
-    as_text = _shell_script(path, content, catalog, shellcheck)
+    as_text = _shell_script(path, content, catalog, shellcheck, follow)
     # A file without commands is no script.
     return (
         (LintInput(file=path, shell_script=as_text), *launched) if launched or as_text.marks else ()
@@ -83,7 +84,11 @@ def subjects(
 
 
 def _shell_script(
-    file: str, content: bytes, catalog: Catalog, shellcheck: Shellcheck
+    file: str,
+    content: bytes,
+    catalog: Catalog,
+    shellcheck: Shellcheck,
+    follow: Callable[[str], SourcedFile | None],
 ) -> ShellScript:
     """A script as text: what shellcheck says of it, and what its values give away."""
     unjudged = ""
@@ -93,8 +98,15 @@ def _shell_script(
     except Unknown as reason:
         unjudged = str(reason)
     outside = {variable.name for variable in catalog.variables.variables}
-    launched = launches(commands(filled.replace(b"\r\n", b"\n")))
-    own = own_marks(filled, launched, outside, file)
+
+    def note_names(target: str) -> SourcedFile | None:
+        source = follow(target)
+        outside.update(_SETS.findall(source.content.decode("utf-8", "replace")) if source else ())
+        return source
+
+    shell_commands = commands(filled.replace(b"\r\n", b"\n"), note_names)
+    sourced = any(command.sourced for command in shell_commands)
+    own = own_marks(filled, launches(shell_commands), None if sourced else outside, file)
     return ShellScript(marks=(*marks, *own), unjudged=unjudged)
 
 
@@ -135,6 +147,8 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
     for document in leaves(text) or ():
         pods = containers(document)
         for pod in pods:
+            # Ascend Docker Runtime reads it when it creates the container.
+            pod.variables.pop("ASCEND_VISIBLE_DEVICES", None)
             if pod.variables or pod.words:
                 command = ShellCommand(pod.words, pod.variables, {}, open=not pod.words)
                 yield _subject(file, command, catalog, lambda line, column: (line, column))
@@ -149,7 +163,7 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
                     ),
                     pod.variables,
                 )
-        if not pods:
+        if not pods and is_of_verl(document):
             words = (Word("verl.config", 1, 1), *hydra(document))
             subject = _subject(
                 file,
@@ -203,7 +217,9 @@ def _subject(
         pythonpath=spelt(path) if path is not None else "",
         unexported=tuple(lost) if launch_.present else (),
     )
-    return LintInput(file=file, launch=launch_, environment=_environment(file, exported, catalog))
+    return LintInput(
+        file=file, launch=launch_, environment=_environment(file, exported, command, catalog)
+    )
 
 
 def _where_set(words: Sequence[Word], number: int) -> Word:
@@ -259,8 +275,13 @@ def _read_by_training(catalog: Catalog) -> set[str]:
     return {variable.name for variable in catalog.variables.variables if variable.group in groups}
 
 
-def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> Environment:
-    """The variables that the matrix knows; a value that only the shell knows is withheld."""
+def _environment(
+    file: str, exported: Mapping[str, Word], command: ShellCommand, catalog: Catalog
+) -> Environment:
+    """The variables that the matrix knows; a value that only the shell knows is withheld.
+
+    One that the script reads itself is its own, however much it looks like another one.
+    """
     table = catalog.variables
     shown = {variable.name for variable in table.variables}
     near = {miss.wrong: miss.right for miss in table.near_misses}
@@ -274,7 +295,8 @@ def _environment(file: str, exported: Mapping[str, Word], catalog: Catalog) -> E
         withheld=tuple(
             name
             for name, word in exported.items()
-            if UNTOLD in word.text or (name not in shown and slip_of(name, {*shown, *COMMON}))
+            if UNTOLD in word.text
+            or (name not in shown and name not in command.used and slip_of(name, {*shown, *COMMON}))
         ),
         misspelt=misspelt(tuple(exported), near),
     )

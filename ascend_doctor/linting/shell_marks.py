@@ -37,6 +37,10 @@ _QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
 _OUTSIDE = re.compile(
     r"(?:LOCAL_|NODE_|GROUP_)?(?:RANK|WORLD_SIZE)|MASTER_\w+|N?NODES|(?:SLURM|VC|PET)_\w+"
 )
+_TEXTS = frozenset(
+    {"heredoc_body", "string", "raw_string", "ansi_c_string", "comment", "expansion"}
+)
+_READ = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 _DEFAULTS = frozenset({":-", "-", ":=", "=", ":+", "+", ":?", "?"})
 
 
@@ -45,6 +49,9 @@ def find_placeholders(content: bytes, file: str) -> tuple[bytes, tuple[ShellMark
 
     Lines and columns stay, so that a reader of shell can go on behind them.
     """
+    if not _PLACEHOLDER.search(content):
+        return content, ()
+    root = syntax_tree(_PLACEHOLDER.sub(_fill, content))
     lines = content.split(b"\n")
     marks: list[ShellMark] = []
     for number, line in enumerate(lines):
@@ -52,14 +59,29 @@ def find_placeholders(content: bytes, file: str) -> tuple[bytes, tuple[ShellMark
             before = line[: match.start()]
             if before.count(b'"') % 2 or before.count(b"'") % 2 or b"#" in before:
                 continue
+            spot = (number, match.start())
+            if _is_within(root.descendant_for_point_range(spot, spot), _TEXTS):
+                continue
             column = len(before.decode("utf-8", "replace")) + 1
             where = Place(file=file, line=number + 1, column=column)
             text = match.group().decode("utf-8", "replace")
             marks.append(ShellMark(rule="placeholder", text=text[:80], location=where))
-            filled = b"X" * len(match.group())
-            lines[number] = lines[number][: match.start()] + filled + line[match.end() :]
+            lines[number] = lines[number][: match.start()] + _fill(match) + line[match.end() :]
             line = lines[number]  # noqa: PLW2901 - its length is the same
     return b"\n".join(lines), tuple(marks)
+
+
+def _fill(match: re.Match[bytes]) -> bytes:
+    return b"X" * len(match.group())
+
+
+def _is_within(node: Any, kinds: Collection[str]) -> bool:
+    """Whether a node is of one of these kinds, or a part of such a node."""
+    while node is not None:
+        if node.type in kinds:
+            return True
+        node = node.parent
+    return False
 
 
 class _Names:
@@ -93,10 +115,22 @@ class _Names:
             self._expand(node)
         elif kind == "command":
             self.commands.append(node)
+            self._read_into(node)
+        elif kind == "unary_expression" and _text(node)[:2] in {"-z", "-n", "-v"}:
+            # What is tested for being set may come from outside.
+            self._guarded |= set(_NAME.findall(_text(node)[2:]))
         elif kind == "command_substitution":
             self.substitutions.append(node)
         elif kind == "arithmetic_expansion":
             self.used |= {name: [] for name in _NAME.findall(_text(node)) if name not in self.used}
+
+    def _read_into(self, node: Any) -> None:
+        """`read NAME` and the like set what they name."""
+        first, *rest = (_text(child) for child in node.named_children)
+        if first in _READ:
+            self.assigned |= {
+                name: "" for name in rest if _NAME.fullmatch(name) and name not in self.assigned
+            }
 
     def _expand(self, node: Any) -> None:
         for child in node.named_children:
@@ -110,11 +144,12 @@ class _Names:
 
 
 def own_marks(
-    content: bytes, commands: Iterable[ShellCommand], outside: Collection[str], file: str
+    content: bytes, commands: Iterable[ShellCommand], outside: Collection[str] | None, file: str
 ) -> tuple[ShellMark, ...]:
     """The marks of a script. Never raises.
 
-    ``commands`` are its launches, ``outside`` the names that need not be set in it.
+    ``commands`` are its launches, ``outside`` the names that need not be set in it, None where any
+    may be: a file that is not known is sourced.
     """
     lines = content.decode("utf-8", "replace").split("\n")
     names = _Names(syntax_tree(content.replace(b"\r\n", b"\n")))
@@ -124,7 +159,7 @@ def own_marks(
         *_find_lost_lines(names, lines, file),
         *_find_odd_words(names, commands, file),
         *_parentheses(names, file),
-        *_unset(names, outside, file),
+        *(() if outside is None else _unset(names, outside, file)),
     )
 
 
@@ -153,7 +188,7 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
     """The line before a command that is the rest of another one."""
     for node in names.commands:
         first = node.child_by_field_name("name")
-        if first is None or first.start_point[0] == 0:
+        if first is None or first.start_point[0] == 0 or _is_within(node, {"ERROR"}):
             continue
         text = _text(first)
         expansion = _EXPANSION.fullmatch(text)
@@ -185,7 +220,9 @@ def _find_odd_words(
             braced = _BRACED.fullmatch(value)
             name = braced.group(1) if braced else value
             known = name in names.assigned and (braced or _CAPITALS.fullmatch(name))
-            if known and (option or before.startswith("--")) and not word.unresolved:
+            # `docker run --env NAME` hands a variable on.
+            after = before.startswith("--") and before != "--env"
+            if known and (option or after) and not word.unresolved:
                 where = Place(file=word.file or file, line=word.line, column=word.column)
                 yield ShellMark(rule="lost-dollar", text=value, near=name, location=where)
             before = word.text

@@ -17,13 +17,17 @@ from ascend_doctor.machine.scratch import temporary
 
 DEADLINE = 20.0
 _EMPTIED = re.compile(r"\w+= +(?:cd|read|command|env)\b")
+_OF_BASH = re.compile(r"\$\{?(?:BASH_SOURCE|FUNCNAME)\b")
 _MOST_BYTES = 1 << 19
 _MOST_MARKS = 500
 # Rules up to here are about syntax: https://www.shellcheck.net/wiki/
 _SYNTAX = range(1000, 2000)
-# Three say in other words where another one has spoken; a shebang on a later line (1128) and an
-# unknown one (1071) matter to who starts a script by its name alone.
-_LEFT_OUT = frozenset({1009, 1071, 1072, 1079, 1128})
+# Three say in other words where another one has spoken; first lines that are no good #! (1008,
+# 1071, 1084, 1104, 1113 to 1115, 1128) matter to who starts a script by its name alone; $10 (1037)
+# and $NAME[0] (1087) are read, as $1 followed by 0 and $NAME followed by [0].
+_LEFT_OUT = frozenset(
+    {1009, 1072, 1079, 1008, 1071, 1084, 1104, 1113, 1114, 1115, 1128, 1037, 1087}
+)
 
 
 def run_shellcheck(content: bytes, file: str) -> tuple[ShellMark, ...]:
@@ -46,8 +50,14 @@ def run_shellcheck(content: bytes, file: str) -> tuple[ShellMark, ...]:
 
 
 def _is_meant(mark: ShellMark, lines: list[str]) -> bool:
-    """`CDPATH= cd` and `IFS= read` empty a variable for one command."""
+    """Whether it is an idiom.
+
+    `CDPATH= cd` and `IFS= read` empty a variable for one command, and the first item of
+    BASH_SOURCE is the script itself.
+    """
     line = lines[mark.location.line - 1] if mark.location.line <= len(lines) else ""
+    if mark.rule == "SC2128":
+        return _OF_BASH.match(line, mark.location.column - 1) is not None
     return mark.rule == "SC1007" and _EMPTIED.search(line) is not None
 
 

@@ -83,19 +83,27 @@ def _megatron_launch(case: Case) -> Launch:
     """The launch of a script that takes Megatron-LM's options. Raises NotApplicable."""
     options(case)
     launch = case.need(Launch)
-    if launch.program != "megatron" and (launch.program or not _resembles(case, launch)):
+    # Others call their scripts pretrain_NAME.py, too.
+    fine = (
+        _resembles(case, launch, 0.5, 0)
+        if launch.program == "megatron"
+        else (not launch.program and _resembles(case, launch))
+    )
+    if not fine:
         raise NotApplicable("the launch command does not start a script of Megatron-LM")
     return launch
 
 
-def _resembles(case: Case, launch: Launch) -> bool:
+def _resembles(
+    case: Case, launch: Launch, share: float = _LEAST_KNOWN, fewest: int = _FEWEST
+) -> bool:
     """Whether most options are those of some Megatron-LM or MindSpeed."""
     table = case.catalog.flags
     known = {*table.every, *table.some, *table.mindspeed, *case.catalog.options.of(*_FAMILY)}
     known -= table.launcher
     mine = [name for name in launch.flags if name not in table.launcher]
     count = sum(name in known for name in mine)
-    return count >= max(_FEWEST, _LEAST_KNOWN * len(mine))
+    return count >= max(fewest, share * len(mine))
 
 
 def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:

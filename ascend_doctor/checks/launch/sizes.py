@@ -32,8 +32,12 @@ _MEGATRON = frozenset({"megatron", "megatron-swift", "verl"})
 _UNEVEN = (
     *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers", "noop_layers"),
     *("pipeline_model_parallel_layout", "num_layer_list", "spec"),
+    *("pipeline_num_transformer_layers", "hybrid_layer_pattern", "hybrid_override_pattern"),
     *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
 )
+
+# Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
+_ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 
 
 def _megatron_options(case: Case) -> dict[str, str]:
@@ -41,6 +45,8 @@ def _megatron_options(case: Case) -> dict[str, str]:
     launch_options = options(case)
     if case.need(Launch).program not in _MEGATRON | {""}:
         raise NotApplicable("the launch command does not start Megatron")
+    if any(name in launch_options for name in _ENCODER):
+        raise NotApplicable("the encoder has parallel sizes of its own")
     return launch_options
 
 
@@ -313,8 +319,11 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
     The layer of experts raises ValueError in its first forward pass.
     """
     launch_options, size = _megatron_options(case), _parts(case)["TP"]
-    if case.need(Launch).program != "megatron" or not is_given(case, "num_experts") or size == 1:
+    launch = case.need(Launch)
+    if launch.program != "megatron" or not is_given(case, "num_experts") or size == 1:
         return
+    if "deepspeed" in launch.flags:
+        raise NotApplicable("the experts are those of DeepSpeed")
     if not flag(case, "sequence_parallel") and not is_given(case, "tp_2d"):
         yield error(
             "Experts with tensor parallelism need --sequence-parallel",
