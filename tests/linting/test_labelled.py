@@ -65,9 +65,9 @@ def reports(label: Label, text: str) -> list[Finding]:
     return [each for each in found if each.level in {Level.ERROR, Level.WARNING}]
 
 
-def launches() -> list[tuple[Label, str]]:
+def launches(name: str) -> list[tuple[Label, str]]:
     """The files that mistakes are put into."""
-    return [(label, content(label)) for label in labels("unread.yaml")]
+    return [(label, content(label)) for label in labels(name)]
 
 
 def test_labels_are_of_many_repositories() -> None:
@@ -89,7 +89,7 @@ def test_false_reports_are_few() -> None:
 
 
 def test_seeded_mistakes_are_found_at_their_lines() -> None:
-    files = launches()
+    files = launches("unread.yaml")
     texts = [prepared(text) for _, text in files]
     outcome: Counter[bool] = Counter()
     for number, mistake in mistakes(texts, 20261122, 100):
