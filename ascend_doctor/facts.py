@@ -719,8 +719,9 @@ class Launch(Section, frozen=True, kw_only=True):
     ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
     of flags without a value the value is "", and UNTOLD stands for what could not be told.
     ``flags`` are the names of all options that begin with two dashes, as they were written,
-    ``keys`` the dotted ones of Hydra; ``values`` are those that lint compares with what Megatron-LM
-    takes, by these names. No other value is kept, but that of PYTHONPATH.
+    ``one_dash`` the longer words behind one, ``keys`` the dotted ones of Hydra; ``values`` are
+    those that lint compares with what Megatron-LM takes, by these names. No other value is kept,
+    but that of PYTHONPATH.
     ``partial``: options may have been given that are not seen, ``open_environment``: variables.
     ``unresolved`` are the expressions that made it so, with the option that each gives
     (``argument``). ``unexported`` are variables of the matrix that the script assigns for itself
@@ -731,6 +732,7 @@ class Launch(Section, frozen=True, kw_only=True):
     program: str = ""
     options: dict[str, str] = {}
     flags: tuple[str, ...] = ()
+    one_dash: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     values: dict[str, str] = {}
     partial: bool = False

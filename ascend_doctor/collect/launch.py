@@ -42,6 +42,7 @@ _SWITCHES = frozenset(
         *("use_custom_fsdp", "unaligned_linear"),
     )
 )
+_ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
 _ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
 # Of verl's roles the actor is trained; the others have sizes of their own.
 _OTHER_ROLE = re.compile(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
@@ -119,11 +120,13 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
     if not command:
         return Launch()
     flags = (word[2:].split("=")[0] for word in command if word.startswith("--"))
+    one_dash = (match.group(1) for match in map(_ONE_DASH.fullmatch, command) if match)
     return Launch(
         source="the command line",
         present=True,
         program=program(command),
         options=parse_options(command),
         flags=tuple(dict.fromkeys(flag for flag in flags if flag and UNTOLD not in flag)),
+        one_dash=tuple(dict.fromkeys(one_dash)),
         partial=partial,
     )

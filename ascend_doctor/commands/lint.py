@@ -17,8 +17,15 @@ from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, quantity
-from ascend_doctor.linting.fixing import mend, propose
-from ascend_doctor.linting.inputs import MOST_BYTES, LintInput, of_command, read, subjects
+from ascend_doctor.linting.fixing import Judgement, mend, show_changes
+from ascend_doctor.linting.inputs import (
+    MOST_BYTES,
+    LintInput,
+    is_shell,
+    of_command,
+    read,
+    subjects,
+)
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.machine.files import write_whole
@@ -27,6 +34,7 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report, verdict
 
 if TYPE_CHECKING:
+    from ascend_doctor.judging.judge import Check
     from ascend_doctor.matrix.catalog import Catalog
 
 
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fix",
     is_flag=True,
-    help="Mend blanks behind backslashes and carriage returns; show the rest as a diff.",
+    help="Mend slips of which one thing can be meant, and show what was changed.",
 )
 @click.option(
     "--stdin-filename", default="-", metavar="F", help="Name of what - reads, as editors give it."
@@ -82,13 +90,13 @@ def command(  # noqa: PLR0913 - the options of the command
     base = _machine(rows, megatron, soc, here=here)
     if fix and "-" in files:
         raise click.UsageError("--fix changes files, and - is none")
+    chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
     if fix:
-        _mend(files, rows)
+        _mend(files, rows, base, chosen)
     inputs = [
         *_of_files(files, stdin_filename, rows),
         *([of_command(words, rows)] if words else []),
     ]
-    chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
     shown = unique(
         tuple(
             finding
@@ -96,8 +104,6 @@ def command(  # noqa: PLR0913 - the options of the command
             for finding in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
         )
     )
-    if fix:
-        _propose(inputs, shown)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
@@ -111,26 +117,27 @@ def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], li
     return list(arguments[: len(arguments) - len(words)]), words
 
 
-def _mend(files: Sequence[str], rows: Catalog) -> None:
-    """Write files without what needs no decision. Raises DataError."""
+def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Check, ...]) -> None:
+    """Write shell scripts without slips, and show the changes. Raises DataError."""
     for path in files:
+
+        def judge(content: bytes, path: str = path) -> Judgement:
+            inputs = subjects(path, content, rows, run_shellcheck)
+            scripts = (each.shell_script for each in inputs if each.shell_script is not None)
+            found = (each for one in inputs for each in findings(one, base, rows, chosen))
+            marks = tuple(mark for script in scripts for mark in script.marks)
+            return Judgement(marks, tuple(found))
+
         content = read(path)
-        (shell, *_) = (*subjects(path, content, rows, run_shellcheck), None)
-        if shell is None or shell.shell_script is None:
+        if not is_shell(path, content):
             continue
-        better = mend(content, shell.shell_script.marks, path)
+        better = mend(content, path, judge)
         if better != content:
             write_whole(path, better)
             pairs = zip(content.split(b"\n"), better.split(b"\n"), strict=True)
             count = sum(before != after for before, after in pairs)
             click.echo(f"{one_line(path)}: {quantity(count, 'line')} mended", err=True)
-
-
-def _propose(inputs: Sequence[LintInput], shown: Sequence[Finding]) -> None:
-    for each in inputs:
-        if each.shell_script is not None:
-            content = read(each.file)
-            for line in propose(content, each.shell_script.marks, shown, each.file):
+            for line in show_changes(content, better, path):
                 click.echo(one_line(line), err=True)
 
 

@@ -443,7 +443,8 @@ class _Walker:
                     (Piece(word.text, word.line, word.column, _sources(word), word.file),)
                 )
             ]
-            self._call(list(_join_quoted(split)), own, depth)
+            for part in _split_commands(_join_quoted(split)):
+                self._call(part, own, depth)
         elif name in self._functions and len(self._arguments) < _MOST_CALLS:
             body = self._functions[name]
             self._arguments.append(None if "shift" in self._text(body) else call[1:])
@@ -685,6 +686,24 @@ def _join_quoted(split: Iterable[Word]) -> Iterator[Word]:
             whole = None
     if whole is not None:
         yield whole
+
+
+def _split_commands(words: Iterable[Word]) -> Iterator[list[Word]]:
+    """The commands of a text that is read again; what is expanded only then is not known."""
+    part: list[Word] = []
+    for each in words:
+        if each.text in _BETWEEN:
+            yield part
+            part = []
+        elif "$" in each.text:
+            cause = Piece(UNTOLD, each.line, each.column, each.text[:_MOST_SHOWN], each.file)
+            part.append(Word(UNTOLD, each.line, each.column, (cause,), each.file, many=True))
+        else:
+            part.append(each)
+    yield part
+
+
+_BETWEEN = frozenset({"&&", "||", ";", "|", "&"})
 
 
 def _value_of(word: Word) -> Value:

@@ -1,71 +1,179 @@
-"""What can be mended in a shell script: at once where one thing is meant, else as a diff."""
+"""What can be mended in a shell script: where one thing is meant, and judging it again agrees."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+import msgspec
+
+from ascend_doctor.checks.launch.shell import SYNTAX
 from ascend_doctor.facts import ShellMark
-from ascend_doctor.findings import Finding
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judging.spelling import slip_of
 
-Change = Callable[[str, str, str], str]
 
+class Judgement(msgspec.Struct, frozen=True):
+    """What is said of a script: the marks of it as a text, and all findings."""
+
+    marks: tuple[ShellMark, ...]
+    findings: tuple[Finding, ...]
+
+
+Judge = Callable[[bytes], Judgement]
+Change = Callable[[str, ShellMark], str]
+
+_MOST_ROUNDS, _MOST_TRIES = 3, 40
 _CONTINUED = re.compile(r"\\[ \t]+$")
-_AROUND = re.compile(r"^(\s*(?:export\s+)?\w+)[ \t]*=[ \t]*(?=\S)")
-_OPTIONS = frozenset({"run-flags-known", "run-swift-options"})
+_ALONE = re.compile(r"^(\s*(?:export\s+)?\w+)[ \t]*=[ \t]*(\S+)(?=\s*(?:#.*)?$)")
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_DASHES = re.compile(r"(?<!\S)[\u2010-\u2015\u2212]+(?=[a-zA-Z])")
+_PLAIN = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
+_OPTIONS = frozenset({"run-flags-known", "run-swift-options", "run-option-values"})
+# While one of these stands, the lines behind it are read otherwise than they are meant.
+_UNREAD = frozenset(SYNTAX) - {"placeholder", "typographic-dash"}
+# Where one of these is new, the script is read otherwise than before.
+_SYNTAX = frozenset({"shell-syntax", "shell-continued"})
 
 
-def _around(line: str, _text: str, _near: str) -> str:
-    return _AROUND.sub(r"\1=", line)
+def _around(line: str, _: ShellMark) -> str:
+    return _ALONE.sub(r"\1=\2", line)
 
 
-# Nothing but blanks and carriage returns go; what is left is what stands in the file.
-_SAFE = frozenset({"SC1101", "stray-backslash", "carriage-return"})
-_PROPOSED: dict[str, Change] = {
-    **dict.fromkeys(("SC1007", "SC1068", "SC2283", "SC2290"), _around),
-    "lost-dollar": lambda line, text, near: _once(line, text, f"${near}"),
-    "parentheses": lambda line, text, near: _once(line, text, f"${{{near}}}"),
-    "unset-name": lambda line, text, near: re.sub(
-        rf"(\$\{{?){re.escape(text)}\b", rf"\g<1>{near}", line
+def _continue(line: str, _: ShellMark) -> str:
+    """The line with a backslash at its end; of an empty one or a comment nothing is made."""
+    text = line.rstrip()
+    return line if not text or "#" in text or text.endswith("\\") else f"{text} \\"
+
+
+def _whole_array(line: str, mark: ShellMark) -> str:
+    match = _VARIABLE.match(line, mark.location.column - 1)
+    if match is None:
+        return line
+    before, after = line[: match.start()], line[match.end() :]
+    quote = "" if before.endswith('"') else '"'
+    return f"{before}{quote}${{{match.group(1)}[@]}}{quote}{after}"
+
+
+def _close_quote(line: str, mark: ShellMark) -> str:
+    return f'{line.rstrip()}"' if mark.text else line
+
+
+def _rename(line: str, mark: ShellMark) -> str:
+    return re.sub(rf"(\$\{{?){re.escape(mark.text)}\b", rf"\g<1>{mark.near}", line)
+
+
+_CHANGES: Mapping[str, Change] = {
+    **dict.fromkeys(
+        ("SC1101", "stray-backslash", "carriage-return"),
+        lambda line, _: _CONTINUED.sub(r"\\", line.removesuffix("\r")),
     ),
-    "open-brace": lambda line, text, _: _once(line, text, text + "}"),
+    **dict.fromkeys(("SC1007", "SC1068", "SC2283", "SC2290"), _around),
+    **dict.fromkeys(
+        ("SC1015", "SC1016", "SC1110", "SC1111", "SC1112"),
+        lambda line, _: line.translate(_PLAIN),
+    ),
+    "SC1078": _close_quote,
+    "SC2128": _whole_array,
+    "lost-line": _continue,
+    "lost-equals": lambda line, mark: line.replace(f"{mark.near} ", f"{mark.near}=", 1),
+    "lost-dollar": lambda line, mark: _once(line, mark.text, f"${mark.near}"),
+    "parentheses": lambda line, mark: _once(line, mark.text, f"${{{mark.near}}}"),
+    "not-expanded": lambda line, mark: _once(line, f"'{mark.text}'", f'"{mark.text}"'),
+    "unset-name": _rename,
+    "open-brace": lambda line, mark: _once(line, mark.text, f"{mark.text}}}"),
+    "typographic-dash": lambda line, _: _DASHES.sub("--", line),
 }
 
 
 def _once(line: str, text: str, better: str) -> str:
     """The line with a word replaced, if it has that word once."""
-    pattern = rf"(?<![\w$]){re.escape(text)}(?!\w)"
+    pattern = rf"(?<![\w$-]){re.escape(text)}(?![\w-])"
     return line if len(re.findall(pattern, line)) != 1 else re.sub(pattern, lambda _: better, line)
 
 
-def mend(content: bytes, marks: Iterable[ShellMark], file: str) -> bytes:
-    """The script without carriage returns at line ends and blanks behind backslashes.
+def _mend_mark(line: str, mark: ShellMark) -> str:
+    return _CHANGES[mark.rule](line, mark)
 
-    Only lines with a mark are changed. What is no UTF-8 is left as it is.
+
+def _mend_finding(line: str, finding: Finding) -> str:
+    """The line without what a finding says of it; as it is where that takes a decision."""
+    if finding.check in _OPTIONS and finding.required.startswith("--"):
+        return _once(line, finding.observed, finding.required)
+    if finding.check == "variables-exported":
+        return re.sub(r"^(\s*)(?=[A-Za-z_]\w*=)", r"\1export ", line)
+    if finding.check == "variables-misspelt" and finding.location is not None:
+        names = re.findall(r"\b([A-Z][A-Z0-9_]+)=", line)
+        slips = [name for name in names if slip_of(name, [finding.required])]
+        return _once(line, slips[0], finding.required) if len(slips) == 1 else line
+    return line
+
+
+def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:
+    """New lines by their numbers, from 0."""
+    edits: dict[int, str] = {}
+
+    def edit(number: int, change: Callable[[str], str]) -> None:
+        if number < len(lines):
+            line = edits.get(number, lines[number])
+            edits[number] = change(line)
+
+    unread = [mark for mark in judgement.marks if mark.rule in _UNREAD]
+    for mark in unread or judgement.marks:
+        if mark.rule in _CHANGES and mark.location.file == file:
+            edit(mark.location.line - 1, functools.partial(_mend_mark, mark=mark))
+    for finding in () if unread else judgement.findings:
+        if finding.location is not None and finding.location.file == file:
+            edit(finding.location.line - 1, functools.partial(_mend_finding, finding=finding))
+    return {number: line for number, line in edits.items() if line != lines[number]}
+
+
+def mend(content: bytes, file: str, judge: Judge) -> bytes:
+    """The script without the mistakes of which one thing can be meant.
+
+    Each change is judged again: what it was made for has to be gone, and nothing new may stand
+    where it was made. Other lines, and what is no UTF-8, are left as they are.
     """
     lines = content.decode("utf-8", "surrogateescape").split("\n")
-    for mark in marks:
-        number = mark.location.line - 1
-        if mark.rule in _SAFE and mark.location.file == file and number < len(lines):
-            lines[number] = _CONTINUED.sub(r"\\", lines[number].removesuffix("\r"))
+    judgement = judge(content)
+    tries = 0
+    for _ in range(_MOST_ROUNDS):
+        edits = _edits(lines, judgement, file)
+        groups = [edits, *({number: edits[number]} for number in edits)] if edits else []
+        before = judgement
+        for group in groups if len(edits) > 1 else groups[:1]:
+            tries += 1
+            new = [group.get(number, line) for number, line in enumerate(lines)]
+            after = judge("\n".join(new).encode("utf-8", "surrogateescape"))
+            if tries <= _MOST_TRIES and _is_better(judgement, after, group):
+                lines, judgement = new, after
+                if group is edits:
+                    break
+        if judgement is before:
+            break
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
-def propose(
-    content: bytes, marks: Iterable[ShellMark], findings: Iterable[Finding], file: str
-) -> tuple[str, ...]:
-    """The lines of a diff of what was probably meant, as they stand in the file."""
-    before = content.decode("utf-8", "replace").split("\n")
-    after = list(before)
-    for mark in marks:
-        number = mark.location.line - 1
-        if mark.rule in _PROPOSED and mark.location.file == file and number < len(after):
-            after[number] = _PROPOSED[mark.rule](after[number], mark.text, mark.near)
-    for finding in findings:
-        slip = finding.check in _OPTIONS and finding.required.startswith("--")
-        if slip and finding.location is not None and finding.location.file == file:
-            number = finding.location.line - 1
-            after[number] = _once(after[number], finding.observed, finding.required)
-    diff = difflib.unified_diff(before, after, file, file, lineterm="", n=1)
-    return tuple(diff)
+def _is_better(before: Judgement, after: Judgement, changed: Iterable[int]) -> bool:
+    """Whether something is gone, and nothing new stands at a changed line."""
+    old, new = Counter(_complaints(before)), Counter(_complaints(after))
+    places = {number + 1 for number in changed}
+    return bool(old - new) and not any(
+        check in _SYNTAX or line in places for check, _, line in new - old
+    )
+
+
+def _complaints(judgement: Judgement) -> Iterator[tuple[str, str, int]]:
+    for finding in judgement.findings:
+        if finding.level in {Level.ERROR, Level.WARNING}:
+            line = finding.location.line if finding.location is not None else 0
+            yield finding.check, finding.title, line
+
+
+def show_changes(before: bytes, after: bytes, file: str) -> tuple[str, ...]:
+    """The lines of a diff."""
+    old, new = (content.decode("utf-8", "replace").split("\n") for content in (before, after))
+    return tuple(difflib.unified_diff(old, new, file, file, lineterm="", n=1))

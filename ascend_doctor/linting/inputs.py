@@ -36,6 +36,8 @@ from ascend_doctor.matrix.catalog import Catalog
 MOST_BYTES = 4 << 20
 _HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
 _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
+# ms-swift starts torchrun by itself when one of them is set.
+_BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
 _YAML = (".yaml", ".yml")
 _PYTHON = (".py",)
 
@@ -55,6 +57,12 @@ def read(path: str) -> bytes:
     return read_bytes(path, MOST_BYTES)
 
 
+def is_shell(path: str, content: bytes) -> bool:
+    """Whether a file is read as a shell script."""
+    ending = os.path.splitext(path)[1].lower()
+    return ending not in {*_PYTHON, *_YAML} and not content.startswith(b"#!/usr/bin/env python")
+
+
 Shellcheck = Callable[[bytes, str], tuple[ShellMark, ...]]
 
 
@@ -67,13 +75,14 @@ def subjects(
     """
     ending = os.path.splitext(path)[1].lower()
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
-    if ending in _PYTHON or text.startswith("#!/usr/bin/env python"):
-        inputs = script(text, path)
-        return (LintInput(file=path, script=inputs),) if inputs is not None else ()
     if ending in _YAML:
         return tuple(_documents(path, text, catalog))
+    if not is_shell(path, content):
+        inputs = script(text, path)
+        return (LintInput(file=path, script=inputs),) if inputs is not None else ()
     follow = follower(path)
-    launched = tuple(_shell(path, content.replace(b"\r\n", b"\n"), catalog, follow=follow))
+    filled, _ = find_placeholders(content.replace(b"\r\n", b"\n"), path)
+    launched = tuple(_shell(path, filled, catalog, follow=follow))
     if shellcheck is None:
         return launched
     as_text = _shell_script(path, content, catalog, shellcheck, follow)
@@ -106,7 +115,13 @@ def _shell_script(
 
     shell_commands = commands(filled.replace(b"\r\n", b"\n"), note_names)
     sourced = any(command.sourced for command in shell_commands)
-    own = own_marks(filled, launches(shell_commands), None if sourced else outside, file)
+    started = tuple(launches(shell_commands))
+    own = own_marks(filled, started, None if sourced else outside, file)
+    # Quotes in a value may be meant, unless they arrive at a launch.
+    quoted = any(
+        word.many and re.search("[\"']", word.text) for each in started for word in each.words
+    )
+    marks = tuple(mark for mark in marks if quoted or mark.rule != "SC2089")
     return ShellScript(marks=(*marks, *own), unjudged=unjudged)
 
 
@@ -204,7 +219,8 @@ def _subject(
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
     path = exported.get("PYTHONPATH")
-    lost = {name: word for name, word in command.own.items() if name in _read_by_training(catalog)}
+    read = _read_by_training(catalog) | (_BY_SWIFT if launch_.program.endswith("swift") else set())
+    lost = {name: word for name, word in command.own.items() if name in read}
     for name, value in lost.items():
         places.setdefault(name, locate(value))
     launch_ = msgspec.structs.replace(
@@ -237,15 +253,19 @@ def _option_name(word: str) -> str:
     key = _HYDRA.match(word)
     if key:
         return key.group(1)
-    return word.split("=", maxsplit=1)[0] if word.startswith("--") else ""
+    return word.split("=", maxsplit=1)[0] if word.startswith("-") else ""
 
 
 def _option_values(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
-    """The values of options that take numbers, one of several words, or none, as they stand."""
+    """The values of options that take numbers, one of several words, or none, as they stand.
+
+    Those of options that end with a digit tell whether it is their value.
+    """
     values: dict[str, str] = {}
     for word, following in pairwise((*words, "--")):
         name, _, value = word[2:].partition("=")
-        if word.startswith("--") and name in catalog.options.kinds:
+        known = name in catalog.options.kinds or name[-1:].isdecimal()
+        if word.startswith("--") and known:
             if "=" not in word:
                 value = "" if following.startswith("--") else following
             values[name] = value

@@ -6,7 +6,7 @@ shellcheck does not know that a script launches something, so it cannot tell an 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ascend_doctor.facts import ShellMark
@@ -16,6 +16,7 @@ from ascend_doctor.linting.bash import ShellCommand, syntax_tree
 
 _LEAST = 4
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
+_LONG_DASH = re.compile(r"[\u2010-\u2015\u2212]+[a-zA-Z]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACED = re.compile(r"\{([A-Za-z_]\w*)\}")
 # A command that begins so is the rest of another one: an option, or a key of Hydra.
@@ -23,7 +24,7 @@ _REST = re.compile(r"\"?\s*(--?[a-zA-Z][\w-]*|[\w@+]+(\.\w+)+=)")
 _EXPANSION = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*]\])?\}?\"?")
 # <path to data>, which the shell reads as two redirections. `sort <a >b` is none.
 _PLACEHOLDER = re.compile(
-    rb"(?<=[=:/ \t])<[A-Za-z][^<>|&;()$\"'`\n]*(?<![ \t])>(?=[\w/:,. \t\r\\]|$)"
+    rb"(?<=[=:/ \t])<[A-Za-z][^<>|&;()$\"'`\n]*(?<![ \t])>(?=[\w/:,. \t\r\\]|$)", re.MULTILINE
 )
 _LAUNCHES = re.compile(
     r"\b(?:torchrun|msrun|torch\.distributed\.(?:run|launch)|accelerate|\w+\.py)\b"
@@ -159,6 +160,7 @@ def own_marks(
         *_find_lost_lines(names, lines, file),
         *_find_odd_words(names, commands, file),
         *_parentheses(names, file),
+        *_find_lost_equals(names, file),
         *(() if outside is None else _unset(names, outside, file)),
     )
 
@@ -194,6 +196,9 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         expansion = _EXPANSION.fullmatch(text)
         value = names.assigned.get(expansion.group(1), "") if expansion else text
         rest = _REST.match(value.lstrip("($\"'\\\n\t ") if expansion else value)
+        row, column = first.start_point
+        if lines[row][:column].strip() if row < len(lines) else True:
+            continue  # something else begins this line
         above = lines[first.start_point[0] - 1] if first.start_point[0] <= len(lines) else ""
         if not rest and not (_FILE.fullmatch(text) and _LAUNCHES.search(above)):
             continue
@@ -213,17 +218,23 @@ def _find_odd_words(
     for command in commands:
         before = ""
         for word in command.words:
+            where = Place(file=word.file or file, line=word.line, column=word.column)
             if word.text == "\\":
-                where = Place(file=word.file or file, line=word.line, column=word.column)
                 yield ShellMark(rule="stray-backslash", location=where)
+            if _LONG_DASH.match(word.text):
+                yield ShellMark(rule="typographic-dash", text=word.text[:80], location=where)
             option, _, value = word.text.rpartition("=")
+            single = _EXPANSION.fullmatch(value)
+            if single and single.group(1) in names.assigned and not word.unresolved:
+                yield ShellMark(
+                    rule="not-expanded", text=value, near=single.group(1), location=where
+                )
             braced = _BRACED.fullmatch(value)
             name = braced.group(1) if braced else value
             known = name in names.assigned and (braced or _CAPITALS.fullmatch(name))
             # `docker run --env NAME` hands a variable on.
             after = before.startswith("--") and before != "--env"
             if known and (option or after) and not word.unresolved:
-                where = Place(file=word.file or file, line=word.line, column=word.column)
                 yield ShellMark(rule="lost-dollar", text=value, near=name, location=where)
             before = word.text
 
@@ -239,6 +250,16 @@ def _parentheses(names: _Names, file: str) -> Iterator[ShellMark]:
             )
 
 
+def _find_lost_equals(names: _Names, file: str) -> Iterator[ShellMark]:
+    """`TP 8` where the script uses $TP and sets it nowhere."""
+    for node in names.commands:
+        name, *values = (_text(child) for child in node.named_children)
+        is_used = name in names.used and name not in names.assigned
+        if is_used and len(values) == 1 and _CAPITALS.fullmatch(name):
+            where = _position(node, file)
+            yield ShellMark(rule="lost-equals", text=_text(node)[:80], near=name, location=where)
+
+
 def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[ShellMark]:
     """Names that are used and not set, where one that is set and not used looks like it."""
     idle = [name for name in names.assigned if name not in names.used and len(name) >= _LEAST]
@@ -246,11 +267,23 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
         if name in names.assigned or name in outside or not nodes or len(name) < _LEAST:
             continue
         used_elsewhere = [] if _OUTSIDE.fullmatch(name) else list(names.assigned)
-        close = slip_of(name, idle) or slip_of(name, used_elsewhere, most=1)
+        close = (
+            slip_of(name, idle)
+            or slip_of(name, used_elsewhere, most=1)
+            or _other_case(name, names.assigned)
+        )
         for node in nodes if close else ():
             yield ShellMark(
                 rule="unset-name", text=name, near=close, location=_position(node, file)
             )
+
+
+def _other_case(name: str, assigned: Mapping[str, str]) -> str:
+    """The variable that has this name in other letters, and does not take its value from it."""
+    for other, value in assigned.items():
+        if other.lower() == name.lower() and name not in value:
+            return other
+    return ""
 
 
 def _text(node: Any) -> str:

@@ -29,6 +29,7 @@ _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
+_JOINED = re.compile(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _INT = re.compile(r"[-+]?\d+(_\d+)*")
 
@@ -55,11 +56,14 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     judged = f"Megatron-LM {newest}" if newest else f"Megatron-LM {releases[0]} to {releases[-1]}"
     if not newest and not _resembles(case, launch):
         raise Unknown("which Megatron-LM it is; give --megatron or examine its environment")
+    yield from _odd_marks(case, launch, strange, have | added, source)
     others = []
     for name in strange:
+        if _value_of_joined(case, launch, name):
+            continue
         releases = table.versions_with(name)
         close = "" if releases else slip_of(name, have | added)
-        if not launch.program and close == name.replace("_", "-"):
+        if not launch.program and close.replace("_", "-") == name.replace("_", "-"):
             close = ""  # a script of its own, with a spelling of its own
         if not releases and not close:
             others.append(name)
@@ -77,6 +81,32 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             location=launch.places.get(f"--{name}"),
         )
     yield from _strangers(launch, others, f"{judged}, MindSpeed, MindSpeed-LLM and MindSpeed-MM")
+
+
+def _odd_marks(
+    case: Case, launch: Launch, strange: list[str], known: frozenset[str], source: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Known options behind one dash, and those that their value follows without a blank."""
+    joined = {f"--{name}": _value_of_joined(case, launch, name) for name in strange}
+    wrong = {f"-{name}": f"--{name}" for name in launch.one_dash if name in known}
+    for written, right in (*joined.items(), *wrong.items()):
+        if right:
+            yield error(
+                f"No Megatron-LM has an option {written}",
+                observed=written,
+                required=right,
+                because=_STOPS,
+                remedy=Remedy(summary=f"Write {right}"),
+                refs=source,
+                location=launch.places.get(written),
+            )
+
+
+def _value_of_joined(case: Case, launch: Launch, name: str) -> str:
+    """Option and number, with the blank that is missing between them; else an empty text."""
+    match = None if launch.values.get(name) else _JOINED.fullmatch(name)
+    kind = case.catalog.options.kinds.get(match.group(1), "") if match else ""
+    return f"--{match.group(1)} {match.group(2)}" if match and kind in {"int", "float"} else ""
 
 
 def _megatron_launch(case: Case) -> Launch:
@@ -131,8 +161,11 @@ def run_option_values(case: Case) -> Iterator[Finding]:
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
         expected = "" if UNTOLD in value else _describe_kind(kind, value)
-        if "|" in kind and not slip_of(value, kind.strip("|").split("|")):
-            continue
+        if expected and "|" in kind:
+            close = slip_of(value, kind.strip("|").split("|"))
+            expected = f"--{name} {close}" if close else ""
+        elif expected and kind == "flag" and value.lower() == "true":
+            expected = f"--{name}"
         if expected:
             yield error(
                 f"--{name} does not take {value!r}" if value else f"--{name} has no value",

@@ -99,6 +99,7 @@ ASSIGNMENTS = {
             (code, "An assignment begins with $", "Delete the $ before the name")
             for code in ("SC1066", "SC2281")
         ),
+        ("lost-equals", "An assignment has no =", "Write {near}=..."),
         ("SC1097", "An assignment has two =", "Delete one of them"),
         ("SC2282", "The name of a variable begins with a digit", "Give it another name"),
     )
@@ -144,6 +145,9 @@ def shell_line_ends(case: Case) -> Iterator[Finding]:
 
 SYNTAX = {
     "SC1078": ShellRule("A double quote is not closed", "a closing quote", "Close the string here"),
+    "typographic-dash": ShellRule(
+        "{text} begins with a typographic dash", "two hyphens: --", "Type the dashes again"
+    ),
     "open-brace": ShellRule("{text} has no closing brace", "{text}}}", "Close the brace"),
     "placeholder": ShellRule("{text} is left to be filled in", "a value", "Write the value there"),
     "syntax": ShellRule("The shell cannot read this: {near}", "", "Mend what is named here"),
@@ -215,6 +219,9 @@ def shell_arrays(case: Case) -> Iterator[Finding]:
 NAMES = {
     "lost-dollar": ShellRule(
         "{text} stands here as a word, and is a variable of this script", "${near}", "Write ${near}"
+    ),
+    "not-expanded": ShellRule(
+        "{text} is not replaced by its value: it is quoted", '"{text}"', "Use double quotes"
     ),
     "parentheses": ShellRule(
         "{text} runs a program of that name, and {near} is a variable of this script",
