@@ -13,7 +13,13 @@ OPTIONS = frozenset(
     (
         *("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"),
         *("expert_model_parallel_size", "expert_tensor_parallel_size", "sequence_parallel"),
-        *("num_experts", "moe_router_topk", "num_layers", "num_attention_heads"),
+        *(
+            "num_experts",
+            "moe_router_topk",
+            "moe_ffn_hidden_size",
+            "num_layers",
+            "num_attention_heads",
+        ),
         *("num_query_groups", "hidden_size", "kv_channels", "seq_length", "max_length"),
         *("max_position_embeddings", "micro_batch_size", "global_batch_size"),
         *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"),

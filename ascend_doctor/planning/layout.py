@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from ascend_doctor.errors import DataError
+from ascend_doctor.judging.layout_rules import splits_ranks
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -66,9 +67,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, order=True):
     @property
     def divides(self) -> bool:
         """Whether both products divide the number of ranks, as Megatron demands."""
-        return not (
-            self.npus % (self.tp * self.pp * self.cp)
-            or self.npus % (self.expert_tensor * self.ep * self.pp)
+        return splits_ranks(self.npus, self.tp, self.pp, self.cp) and splits_ranks(
+            self.npus, self.expert_tensor, self.ep, self.pp
         )
 
     @property

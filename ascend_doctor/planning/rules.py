@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from ascend_doctor.judging.layout_rules import (
+    MOST_EXPERTS,
+    holds_experts,
+    splits_groups,
+    splits_layers,
+    splits_sequence,
+)
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun
 from ascend_doctor.planning.model import Model
 from ascend_doctor.planning.weights import stages
 
-# MindSpeed's limit for an expert parallel group on NPUs, which mcore-bridge warns about.
-MOST_EXPERTS = 128
 _MEGATRON = "NVIDIA/Megatron-LM@core_v0.15.3:"
 
 
@@ -51,9 +56,9 @@ def _kv_heads(asked: LayoutQuery, layout: Layout) -> str:
     groups = asked.model.kv_heads
     if asked.model.latent is not None:
         return ""
-    if _from(asked, "0.16.0") and layout.tp % groups == 0:
-        return ""
-    return _whole(groups, "key and value heads", layout.tp, "TP")
+    # What depends on a version that is not known is not legal in all of them.
+    fits = splits_groups(groups, layout.tp, asked.megatron)
+    return "" if fits else f"key and value heads ({groups}) cannot be split over TP{layout.tp}"
 
 
 def _experts(asked: LayoutQuery, layout: Layout) -> str:
@@ -71,8 +76,9 @@ def _expert_width(asked: LayoutQuery, layout: Layout) -> str:
 
 
 def _most_experts(asked: LayoutQuery, layout: Layout) -> str:
-    each = asked.model.experts // layout.ep
-    return f"{each} experts a rank, more than {MOST_EXPERTS}" if each > MOST_EXPERTS else ""
+    if holds_experts(asked.model.experts, layout.ep):
+        return ""
+    return f"{-(-asked.model.experts // layout.ep)} experts a rank, more than {MOST_EXPERTS}"
 
 
 def _lora(asked: LayoutQuery, layout: Layout) -> str:
@@ -81,12 +87,13 @@ def _lora(asked: LayoutQuery, layout: Layout) -> str:
 
 
 def _layers(asked: LayoutQuery, layout: Layout) -> str:
-    few = min(len(stage) for stage in stages(asked.model, layout)) < 1
-    return f"{asked.model.layers} layers leave a stage of PP{layout.pp} empty" if few else ""
+    last = len(stages(asked.model, layout)[-1])
+    fits = splits_layers(asked.model.layers, layout.pp, None, last)
+    return "" if fits else f"{asked.model.layers} layers leave a stage of PP{layout.pp} empty"
 
 
 def _sequence(asked: LayoutQuery, layout: Layout) -> str:
-    if layout.cp > 1 and asked.run.sequence % (2 * layout.cp):
+    if not splits_sequence(asked.run.sequence, layout.cp):
         return f"a sequence of {asked.run.sequence} is no multiple of 2·CP{layout.cp}"
     return _whole(asked.run.sequence // layout.cp, "a sequence (part)", layout.tp, "TP")
 

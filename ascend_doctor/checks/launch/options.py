@@ -10,10 +10,10 @@ from ascend_doctor.facts import UNTOLD, Launch, Spot
 from ascend_doctor.findings import Finding, Place, Remedy
 from ascend_doctor.judging import matrix_fit
 from ascend_doctor.judging.judge import Case, check, error, unknown, warning
+from ascend_doctor.judging.layout_rules import MOST_EXPERTS, holds_experts
 from ascend_doctor.judging.packages import family
 from ascend_doctor.judging.source_trees import core_version
 
-_EXPERTS = 128
 _SHOWN_SPOTS = 6
 _OFF = {"false", "0", "none", "no", "null"}
 
@@ -183,11 +183,11 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
     if not is_given(case, "num_experts"):
         raise NotApplicable("the launch command does not say how many experts there are")
     experts, size = number(case, "num_experts"), number(case, "expert_model_parallel_size", 1)
-    if experts > _EXPERTS * size:
+    if not holds_experts(experts, size):
         yield warning(
-            f"Each rank would hold {-(-experts // size)} experts, more than {_EXPERTS}",
+            f"Each rank would hold {-(-experts // size)} experts, more than {MOST_EXPERTS}",
             observed=f"num_experts {experts}, expert_model_parallel_size {size}",
-            required=f"expert_model_parallel_size {-(-experts // _EXPERTS)} or more",
+            required=f"expert_model_parallel_size {-(-experts // MOST_EXPERTS)} or more",
             because="The limit of MindSpeed for an expert parallel group.",
             remedy=Remedy(summary="Raise the expert parallel size"),
             refs=behaviour_refs(case, "mcore-bridge", "expert-cap"),

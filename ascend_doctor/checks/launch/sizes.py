@@ -21,21 +21,28 @@ from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.layout_rules import (
+    splits_groups,
+    splits_layers,
+    splits_ranks,
+    splits_sequence,
+)
 from ascend_doctor.matrix.versions import satisfies
 
 _ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
 _CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
+_LAYERS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/tensor_parallel/layers.py"
 _MOE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/moe/moe_layer.py"
 _MEGATRON = frozenset({"megatron", "megatron-swift", "verl"})
 # Each takes another way of giving layers to stages, so that they need not divide.
 _UNEVEN = (
-    *("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers", "noop_layers"),
-    *("pipeline_model_parallel_layout", "num_layer_list", "spec"),
+    *("pipeline_model_parallel_layout", "num_layer_list", "spec", "noop_layers"),
     *("pipeline_num_transformer_layers", "hybrid_layer_pattern", "hybrid_override_pattern"),
     *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
 )
 
+_ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 # Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
 _ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
 
@@ -86,11 +93,11 @@ def run_world_size(case: Case) -> Iterator[Finding]:
     if ranks % (tensor * size["PP"] * size["CP"]):
         return
     unset = 1 if case.need(Launch).program == "megatron-swift" else tensor
-    experts = number(case, "expert_tensor_parallel_size", unset) * size["EP"] * size["PP"]
-    if size["EP"] > 1 and ranks % experts:
+    split = number(case, "expert_tensor_parallel_size", unset)
+    if not splits_ranks(ranks, split, size["EP"], size["PP"]):
         yield error(
-            f"ETP·EP·PP is {experts}, which does not divide {ranks} ranks",
-            observed=f"EP {size['EP']}, PP {size['PP']}, ETP {experts // size['EP'] // size['PP']}",
+            f"ETP·EP·PP is {split * size['EP'] * size['PP']}, which does not divide {ranks} ranks",
+            observed=f"EP {size['EP']}, PP {size['PP']}, ETP {split}",
             required="sizes whose product divides the number of ranks",
             because="Unset, the expert tensor parallel size is the tensor parallel size.",
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
@@ -191,6 +198,10 @@ def run_experts_divide(case: Case) -> Iterator[Finding]:
     if experts % size:
         option = "expert_model_parallel_size"
         yield _must_divide(case, "num_experts", size, "EP", option, f"{_ARGUMENTS}:1039")
+    split = number(case, "expert_tensor_parallel_size", 1)
+    if is_given(case, "moe_ffn_hidden_size") and number(case, "moe_ffn_hidden_size") % split:
+        option = "expert_tensor_parallel_size"
+        yield _must_divide(case, "moe_ffn_hidden_size", split, "ETP", option, _LAYERS)
     chosen = number(case, "moe_router_topk", 1)
     if chosen > experts:
         yield error(
@@ -215,12 +226,13 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
     option = "tensor_model_parallel_size"
     if is_given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
         yield _must_divide(case, "num_attention_heads", size, "TP", option, f"{_CONFIG}:743")
-    elif is_given(case, "num_query_groups") and flag(case, "group_query_attention"):
-        groups, newest = number(case, "num_query_groups"), version(case)
-        if groups % size and not (
-            size % groups == 0 and (not newest or satisfies("pep440", newest, ">=0.16"))
-        ):
-            yield _must_divide(case, "num_query_groups", size, "TP", option, f"{_CONFIG}:758")
+    elif (
+        is_given(case, "num_query_groups")
+        and flag(case, "group_query_attention")
+        # What depends on the version is no ground for an error where that is not known.
+        and splits_groups(number(case, "num_query_groups"), size, version(case)) is False
+    ):
+        yield _must_divide(case, "num_query_groups", size, "TP", option, f"{_CONFIG}:758")
     both = is_given(case, "num_attention_heads") and is_given(case, "hidden_size")
     if both and not is_given(case, "kv_channels"):
         heads = number(case, "num_attention_heads")
@@ -249,7 +261,18 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
         )
     if not is_given(case, "num_layers") or any(is_given(case, name) for name in _UNEVEN):
         return
-    if number(case, "num_layers") % size:
+    layers = number(case, "num_layers")
+    ends = {name: number(case, name, least=0) for name in _ENDS if is_given(case, name)}
+    if ends:
+        if not splits_layers(layers, size, *(ends.get(name) for name in _ENDS)):
+            yield error(
+                f"{layers} layers cannot be split over {size} stages with these ends",
+                observed=", ".join(f"{name} {count}" for name, count in ends.items()),
+                required="layers in each stage, the same number in those between the ends",
+                refs=(_CONFIG,),
+                location=at(case, *ends),
+            )
+    elif not splits_layers(layers, size, None, None):
         option = "pipeline_model_parallel_size"
         yield _must_divide(case, "num_layers", size, "PP", option, f"{_ARGUMENTS}:572")
 
@@ -264,7 +287,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
     if not is_given(case, "seq_length") or case.need(Launch).program not in {"megatron", ""}:
         return
     length = number(case, "seq_length")
-    if size["CP"] > 1 and length % (2 * size["CP"]):
+    if not splits_sequence(length, size["CP"]):
         option = "context_parallel_size"
         ref = f"{_ARGUMENTS}:844"
         yield _must_divide(case, "seq_length", 2 * size["CP"], "2·CP", option, ref)
