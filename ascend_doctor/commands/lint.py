@@ -123,10 +123,19 @@ def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Che
 
         def judge(content: bytes, path: str = path) -> Judgement:
             inputs = subjects(path, content, rows, run_shellcheck)
-            scripts = (each.shell_script for each in inputs if each.shell_script is not None)
-            found = (each for one in inputs for each in findings(one, base, rows, chosen))
-            marks = tuple(mark for script in scripts for mark in script.marks)
-            return Judgement(marks, tuple(found))
+            return Judgement(
+                tuple(
+                    mark
+                    for subject in inputs
+                    if subject.shell_script is not None
+                    for mark in subject.shell_script.marks
+                ),
+                tuple(
+                    finding
+                    for subject in inputs
+                    for finding in findings(subject, base, rows, chosen)
+                ),
+            )
 
         content = read(path)
         if not is_shell(path, content):

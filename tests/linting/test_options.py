@@ -87,6 +87,11 @@ def test_without_a_release_all_are_judged_together() -> None:
         ("hidden", ["hiddenly"], ""),
         ("patch-size", ["batch-size"], ""),
         ("freeze-ViT", ["freeze-vit"], ""),
+        ("MASTER_HOST", ["MASTER_PORT"], ""),
+        ("ACTOR_TP_SIZE", ["ACTOR_PP_SIZE"], ""),
+        ("lora-dropout-p", ["lora-dropout"], ""),
+        ("numl-ayers", ["num-layers"], "num-layers"),
+        ("num--layers", ["num-layers"], "num-layers"),
     ],
 )
 def test_a_slip_of_the_hand(name: str, known: list[str], slip: str) -> None:

@@ -12,6 +12,7 @@ from ascend_doctor.checks.launch import shell
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting import shellcheck
+from ascend_doctor.linting.bash import commands, launches
 from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shell_marks import find_placeholders
@@ -163,3 +164,37 @@ def test_a_repository_has_no_say(doctor: Command, tmp_path: Path) -> None:
     found = json.loads(done.stdout)["findings"]
     assert [one["place"]["line"] for one in found if one["check"] == "shell-assignments"] == [1]
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ('P=bf16\n[ "$P" = bf16 ] && A="--bf16"\n[ "$P" = fp16 ] && A="--fp16"\n', ["--bf16"]),
+        ('A=--bf16\nTP=8\n[[ $TP -gt 1 ]] || A="--fp16"\n', ["--bf16"]),
+        ('TP=1\n[[ $TP -gt 1 ]] && A="--fp16" || A="--bf16"\n', ["--bf16"]),
+        ('A="--bf16"\n[ -z "$A" ] && A="--fp16"\n', ["--bf16"]),
+        ('cd /x && A="--bf16"\ncd /y || exit 1\n', ["--bf16"]),
+        ('[ "$P" = bf16 ] && A="--bf16"\n', ["--bf16=\ufffc"]),
+    ],
+)
+def test_lists_are_followed(script: str, words: list[str]) -> None:
+    last = commands((script + "torchrun pretrain_gpt.py $A\n").encode())[-1]
+    assert [word.text for word in last.words][2:] == words
+
+
+def test_a_command_in_a_text_is_read_as_the_shell_reads_it() -> None:
+    options = b"--num-layers '8' --data-path 'a b' --lr '\\$LR'"
+    script = b'eval "cd /x && torchrun pretrain_gpt.py %s"\n' % options
+    start = next(iter(launches(commands(script))))
+    assert [word.text for word in start.words][2:6] == ["--num-layers", "8", "--data-path", "a b"]
+    assert start.words[7].unresolved
+
+
+def test_what_only_names_a_launcher_starts_nothing() -> None:
+    script = b"pkill -9 -f torchrun \ngrep -q pretrain_gpt.py x\ncp pretrain_gpt.py /y\n"
+    assert not list(launches(commands(script)))
+
+
+def test_a_placeholder_in_a_text_is_none() -> None:
+    script = b"cat <<EOF\nusage: x <model> <data>\nEOF\necho 'a\n <b> c'\n"
+    assert find_placeholders(script, "x.sh") == (script, ())
