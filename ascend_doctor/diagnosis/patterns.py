@@ -39,7 +39,7 @@ class Patterns:
         # A carriage return ends a line as well, which Hyperscan's anchors do not know: in a block
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
-        self._common = self._names.index(("sign", COMMON))
+        self._common = {self._names.index(("sign", sign)) for sign in COMMON}
         self._block = _load_or_compile(self._texts, _LINES, self._names)
         for failure in failures:
             if failure.unless:
@@ -48,18 +48,18 @@ class Patterns:
         self._line = _load_or_compile(texts, _ONCE, self._names)
 
     def places(self, block: bytes) -> tuple[set[int], set[int]]:
-        """Offsets in lines that may show something: something of its own, or the common sign."""
+        """Offsets in lines that may show something: something of its own, or a common sign."""
         own: set[int] = set()
         common: set[int] = set()
 
         def on_match(name: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            (common if name == self._common else own).add(end)
+            (common if name in self._common else own).add(end)
 
         self._block.scan(block, match_event_handler=on_match)
         return own, common
 
     def own_places(self, block: bytes) -> set[int]:
-        """The same without the common sign."""
+        """The same without the common signs."""
         ends: set[int] = set()
 
         def on_match(_name: int, _start: int, end: int, _flags: int, _context: object) -> None:
@@ -74,7 +74,7 @@ class Patterns:
         left = [
             (text, name)
             for text, name in zip(self._texts, self._names, strict=False)
-            if name != ("sign", COMMON)
+            if name not in {("sign", sign) for sign in COMMON}
         ]
         return _load_or_compile([text for text, _ in left], _LINES, [name for _, name in left])
 

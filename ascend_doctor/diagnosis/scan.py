@@ -15,6 +15,7 @@ from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
 from ascend_doctor.diagnosis.signs import COMMON, harmless
+from ascend_doctor.diagnosis.wording import complains
 from ascend_doctor.matrix.schema import KnownFailure
 
 _ANSI = re.compile(
@@ -31,6 +32,7 @@ _TAIL = 1 << 16
 _HEAD = 256
 # Of lines that only read like an error so many are looked at in one log; then only the others.
 _LOGGED = 1000
+_LOOKED = 200_000
 
 _EXCEPTION = re.compile(
     r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
@@ -89,12 +91,13 @@ class _Reader:
         self._line = 1
         self._tail = b""
         self._logged = 0
+        self._looked = 0
         self._peers = Peers(self.ledger)
 
     def block(self, raw: bytes) -> None:
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
         stop, counted, line = -1, 0, self._line
-        if self._logged < _LOGGED:
+        if self._logged < _LOGGED and self._looked < _LOOKED:
             own, common = self.patterns.places(data)
         else:
             own, common = self.patterns.own_places(data), set()
@@ -161,7 +164,7 @@ class _Reader:
         if elsewhere or not any(any(shows) for _, shows in judged):
             # The record itself says that it is of an error, or a field that is not looked at.
             part = every[0]
-            if shown != (set(), {COMMON}):
+            if shown[0] or not shown[1] <= COMMON:
                 part = replace(part, text=_text(row), whole=_text(row))
             judged = [(part, shown)]
         for part, (identities, signs) in judged:
@@ -201,9 +204,15 @@ class _Reader:
             self.ledger.exception(raised[0], row)
         elif "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
-        elif raised or "died" in signs or ("logged" in signs and not harmless(row.whole)):
+        elif raised or "died" in signs or self._complains(signs, row.whole):
             self._logged += 1
             self.ledger.log(text, row)
+
+    def _complains(self, signs: Collection[str], line: str) -> bool:
+        self._looked += 1
+        if harmless(line):
+            return False
+        return "logged" in signs or (not _ABOUT_OTHERS & set(signs) and complains(line))
 
     def _codes(self, text: str, signs: Collection[str], row: LogLine, *, known: bool) -> None:
         if "result" in signs:

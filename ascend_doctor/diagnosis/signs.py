@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from ascend_doctor.diagnosis.wording import COARSE
+
 Sign = Literal[
     "exception",
     "code",
@@ -18,6 +20,7 @@ Sign = Literal[
     "waited",
     "world",
     "bytes",
+    "worded",
 ]
 
 # The last line of a Python traceback; the error manager of CANN ("EI0006: ", "Name(EI0006): ",
@@ -46,7 +49,7 @@ _OWN: dict[Sign, str] = {
 
 # Shells, kernels, schedulers, launchers and runtimes, of a process that is gone.
 _DIED = (
-    r"Segmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing",
+    r"[Ss]egmentation fault|\bcore dumped|Fatal Python error|terminate called after throwing",
     r"Signal \d+ \(SIG|\bexitcode:? *:? -\d|killed by signal|death signal",
     r"Out of memory: Kill|Out Of Memory|oom[-_]kill|OOMKilled",
     r"(^|[\s:])Killed(\s|$)|Bus error|(^|[\s:])Aborted( |$)",
@@ -56,6 +59,8 @@ _DIED = (
     r"\b(free|malloc|realloc|munmap_chunk)\(\): (invalid|double|corrupted|unsorted|unaligned)",
     r"double free or corruption|corrupted size vs\. prev_size|stack smashing detected",
     r"(^|[\s)\]>:|])panic: |\[signal SIG[A-Z]+: |thread '.{0,99}' panicked at",
+    # The kernel.
+    r"\bBUG: |\bsegfault at |blocked for more than \d|self-detected stall|\bOops: |heartbeat lost",
     # Open MPI, its runtimes ORTE and PRTE, and MPICH
     r"noticed that process rank \d|has exited due to process rank \d|BAD TERMINATION OF ONE OF",
     r"MPI_ERRORS_ARE_FATAL|MPI_ABORT was invoked|(PRTE|ORTE) has lost communication",
@@ -108,17 +113,21 @@ SIGNS: dict[Sign, str] = {
     **_OWN,
     "died": "|".join(_DIED),
     "logged": "|".join((*_LEVELS, *_PROGRAMS, *_LIBRARIES, *_NODE)),
+    "worded": COARSE,
 }
-# The sign that a run may have in every line; a log's first ones are looked at.
-COMMON: Sign = "logged"
+# The signs that a run may have in every line; a log's first ones are looked at.
+COMMON: frozenset[Sign] = frozenset({"logged", "worded"})
 
 # glog's and TensorFlow's lines have one letter for it: "I0508 10:08:12", "[W326 11:49:12",
 # "12:54:27.034598: W tensorflow/".
 _LEVEL = re.compile(
-    r"(?:^|[\s\[\]|)>:-])(?:(?P<harmless>INFO|WARN|WARNING|DEBUG|TRACE|NOTICE)|ERROR|CRITICAL|FATAL)"
+    r"(?:^|[\s\[\]|)>:-])"
+    r"(?:(?P<harmless>INFO|WARN|WARNING|DEBUG|TRACE|NOTICE|EVENT)|ERROR|CRITICAL|FATAL)"
     r"(?=[\s\]:|]|$)"
     r"|(?:^|[\s\[:\])|])(?:(?P<glog>[IW])|[EF])\d{3,8} \d\d:\d\d:\d\d"
     r"|\d: (?:(?P<tensorflow>[IW])|[EF]) \w+/[\w./-]+:\d+\]"
+    r"|\blevel\"?[=:] ?\"?(?:(?P<field>info|warn|warning|debug|trace|notice)|error|fatal|panic)\b"
+    r"|\[(?:(?P<bracket>info|warn|warning|debug|trace|notice)|error|err|critical|fatal)\]"
 )
 _NONE = re.compile(
     r"\bFAILED\s*[:=]\s*0\b|\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
@@ -131,5 +140,4 @@ def harmless(line: str) -> bool:
     if _NCCL.search(line):
         return False
     level = _LEVEL.search(line)
-    low = level and (level["harmless"] or level["glog"] or level["tensorflow"])
-    return bool(low) or _NONE.search(line) is not None
+    return bool(level and any(level.groups())) or _NONE.search(line) is not None

@@ -1,0 +1,145 @@
+"""Lines that say in plain words that something is wrong, whoever writes them and in which form.
+
+Such words stand in healthy logs as well: in options, counts, advice, and in what a model answers.
+A coarse pattern finds the candidates; ``complains`` decides.
+"""
+
+from __future__ import annotations
+
+import re
+
+_VERBS = (
+    r"fail(?:s|ed|ing|ures?)?|fatal|abort(?:s|ed|ing)?|crash(?:es|ed|ing)?|panic(?:ked)?|"
+    r"refused|denied|rejected|corrupt(?:ed|ion)?|unsupported|unrecogni[sz]ed|unreachable|"
+    r"incompatible|mismatch(?:ed|es)?|unavailable|unhealthy|abnormal(?:ly)?|evicted|notready|"
+    r"insufficient|deadlock|backtrace|traceback|undefined|terminated|killed|oops|"
+    r"unable to|not (?:be )?support(?:ed)?|doesn't support|timed[ -]?out|time out|no space left|"
+    r"core dump(?:ed)?|call trace|not (?:been )?implemented|not (?:been )?installed|"
+    r"not available|no longer available|out of (?:memory|range|bounds|index)|"
+    r"timeout (?:error|exceeded|expired|occurred|reached|after|while|waiting)|"
+    r"(?:heartbeat|connect(?:ion)?|wait|read|write) timeout|"
+    r"connection (?:reset|closed|lost|aborted)|broken pipe|hardware error|blocked for more than|"
+    r"self-detected stall|read-only file ?system|uncorrect(?:able|ed)|segfault|"
+    r"assert(?:ion)? failed|must not be|no matching distribution|disk quota|unsuccessful|"
+    r"no route to host|name or service not known|operation not permitted|address already in use|"
+    r"too many open files|bad file descriptor|exec format error|not a directory|resource busy|"
+    r"stale file handle|(?:heart ?beat|device|card|node|link|agent) (?:is |was )?lost|"
+    r"lost (?:connection|heart)"
+)
+# What also stands in prose.
+_PROSE = (
+    r"errors?|exceptions?|cannot|can't|can not|could not|couldn't|invalid|illegal|missing|"
+    r"not found|no such|(?:does|do|did) not exist|doesn't exist|unexpected|conflicts?|"
+    r"exceed(?:s|ed|ing)?|(?:does|do|did)(?:n't| not) match|not match|wrong|stuck|hangs|hung|"
+    r"expected .{1,80} but|disconnected|dead"
+)
+_CODES = (
+    r"(?:returns?|returned) (?:-\d|0x0{0,15}[1-9a-f])|(?:ret|ret_?code|rc|errno|err_?code|"
+    r"error_?code|err_?no|return code|exit_?code|error code)"
+    r"(?: is|:|=|\[|,| =)? ?[\[(]?(?:-\d|0x0{0,15}[1-9a-f]|[1-9])"
+)
+_STATUS = (
+    r"(?:UNAVAILABLE|INTERNAL|RESOURCE_EXHAUSTED|INVALID_ARGUMENT|DEADLINE_EXCEEDED|"
+    r"FAILED_PRECONDITION|NOT_FOUND|UNIMPLEMENTED|UNAUTHENTICATED|PERMISSION_DENIED): "
+)
+_CHINESE = (
+    r"错误|失败|异常|报错|无法|不支持|超时|找不到|不存在|未找到|崩溃|中断|非法|无效|拒绝|"
+    r"卡死|卡住|不足|不匹配|不一致|溢出|退出码|终止|故障|缺少|缺失"
+)
+# Frames of tracebacks and stacks, where the excerpt ends before the exception.
+_FRAMES = (
+    r"^\s*(?:\S{1,40}\s)?File \"[^\"]{1,400}\", line \d+|"
+    r"\bframe #\d+: |^\s*#\d+\s+0x[0-9a-f]{6,}|\s@\s+0x[0-9a-f]{6,}|"
+    r"^Thread (?:\d+|0x[0-9a-f]+) \(|\bmost recent call (?:first|last)|"
+    r"^\s+at [\w$.<>]{1,200}\([\w$]{1,80}\.(?:java|scala|kt):\d+\)"
+)
+_TABLES = (
+    r"Alarm\s{0,20}\||Critical\s{0,20}\||(?:link|status|state).{0,20}\b(?:DOWN|down)\b|"
+    r"HTTP/\d\.\d\"? [45]\d\d\b|\b0/\d+ nodes are available|\b\d+/\d+\s+(?:Pending|Error|Unknown|"
+    r"Init:)|"
+    r"\bloss['\"]?\s*[:=|]?\s*nan\b|Unhandled\w{0,20}Rejection|\bnot (?:\w{1,20} ){0,3}successful|"
+    # Exceptions that are not called so.
+    r"^(?:\w{1,40}\.){0,9}(?:queue\.(?:Empty|Full)|SystemExit|StopIteration|KeyboardInterrupt|"
+    r"exc\.[A-Z]\w+|"
+    r"(?:errors?|exceptions?)\.[A-Z]\w+)(?::|\s*$)"
+)
+
+# Of the texts in bytes: one that is written in GB 18030 has other ones for the Chinese words.
+_GB = "|".join(
+    "".join(rf"\x{byte:02x}" for byte in word.encode("gb18030")) for word in _CHINESE.split("|")
+)
+_WORDS = (
+    r"(?i:fail|fatal|abort|crash|panic|refus|denied|reject|corrupt|unsupport|unrecogni|unreach|"
+    r"incompat|mismatch|unavail|unhealthy|abnormal|evicted|notready|insufficient|deadlock|trace|"
+    r"undefined|terminated|killed|oops|unable to|not (be |been )?(support|implement|install)|"
+    r"n't support|timed?.?out|no space|dump|not available|longer available|out of |connection |"
+    r"broken pipe|hardware error|blocked for|stall|read-only file|uncorrect|segfault|assert|"
+    r"must not be|"
+    r"matching dist|disk quota|error|exception|cannot|can't|can not|could ?n|invalid|illegal|"
+    r"missing|"
+    r"not found|no such|not exist|n't exist|unexpected|conflict|exceed|not match|n't match|wrong|"
+    r"stuck|"
+    r"hangs|hung|expected .{1,80} but|disconnected|dead|\bret|rc[ :=\[]|errno|exit_?code|"
+    r"most recent|"
+    r"no route|name or service|not permitted|already in use|too many open|bad file|format error|"
+    r"not a dir|"
+    r"busy|stale file| lost|unsuccess|device open)"
+)
+COARSE = f"{_WORDS}|{_TABLES}|{_STATUS}|{_FRAMES}|{_CHINESE}|{_GB}"
+
+_FREE = r"(?<![\w./=-])(?:{})(?![\w/-]|\.\w|=\S)"
+_SAYS = re.compile(_FREE.format(_VERBS), re.IGNORECASE)
+_SAYS_IN_PROSE = re.compile(_FREE.format(_PROSE), re.IGNORECASE)
+_SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}")
+_CODE = re.compile(rf"(?<![\w./-]){_CODES}", re.IGNORECASE)
+_NAMED = re.compile(r"(?:Error|Exception|Interrupt|Failed|Failure)\b(?:: |['\"(]|:?\s*$)")
+_SAYS_IN_CHINESE = re.compile(
+    rf"(?<![无未零])(?<!没有)(?<!发现)(?<!0个)(?:{_CHINESE})(?!率|检测|处理|重试|\s*[:=\uff1a]?\s*0)"
+)
+
+# Options and counts, advice, what a program did about it, what it tried first, what tests are
+# called, comments and commands that are only echoed.
+_EXCUSES = re.compile(
+    r"\b(?:errors?|fail(?:s|ed|ures?)|exceptions?|invalid|missing|killed|abort(?:ed|s)|"
+    r"mismatch(?:es)?|"
+    r"time-?outs?|conflicts?|dead|wrong)"
+    r"[\"')]?\s*[:=]\s*[\"']?(?:0\b|\d+\.\d|\d+e-|null|none|false|true|nan|n/a|\[\]|\{\}|\"\"|'')|"
+    r":\s*\[\]|\b(?:count|total)\W{0,3}0\b|\berrors?[ -]handling|\bwill (?:not )?be (?:enabled|"
+    r"disabled|"
+    r"available|unavailable|used)\b|[;,] (?:using|disabled|patched)\b|"
+    r"\b(?:0|no|without(?: any)?|zero|any) (?:[\w-]+ ){0,3}(?:errors?|fail\w*|exceptions?|missing|"
+    r"conflicts?|"
+    r"mismatch\w*|invalid|unsupported|timed|crash\w*|corrupt\w*|killed)|"
+    r"(?-i:[A-Z]\w*Warning\b(?!  ))|\b(?:warn|warning|note|hint|info|debug|tip)(?::|\]|\s*\()|"
+    r"warnings\.warn|"
+    r"npm warn|\bfall(?:s|ing|en)? ?back|\bfallback|\bretry|\bretries|\bretrying|\bskip(?:s|ped|"
+    r"ping)?\b|"
+    r"\bignor(?:e|ed|es|ing)\b|\binstead\b|\bdefaulting\b|\busing default|\bby default|"
+    r"\boptional\b|\bmight\b|\bin case\b|\bwhether\b|\b(?:to |can )(?:avoid|prevent|detect)\b|"
+    r"\bon (?:failure|error|exception|timeout)\b|\bdeprecated\b|\bnot an error\b|\bif (?:it|you|"
+    r"the|this|"
+    r"any|there|a|an|not|one)\b|\brecover(?:ed|y)\b|\bhandler\b|\bsuccess(?:fully)?\b|"
+    r"\bcorrected\b|"
+    r"^-- |^(?:checking|looking) |\.\.\. ?(?:ok|yes|done)\b|\b(?:PASSED|ok|OK)\s*$|^\s*\+ |^\s*#+ |"
+    r"^\s*(?:[\w.-]+@[\w.-]+:\S*|\[[\w.-]+@[\w.-]+ [^\]]*\])[#$] |^\$ |\bACPI\b|\.{5,} |"
+    r"level[\"']?\s*[:=]|\berrors? (?:key|rate|metric|bar|term|code table|function|\d*\.\d)",
+    re.IGNORECASE,
+)
+_PROSE_MARKS = re.compile(
+    r"\b(?:[Ww]e|[Ll]et's|[Ll]et me|[Tt]herefore|[Tt]hus|[Hh]ence|[Ss]he|[Hh]e|[Tt]hey|[Ww]ait,|"
+    r"[Ss]o,|"
+    r"I(?:'m|'ll| am| have| think| need| can| will| should| would))\b"
+)
+
+
+def complains(line: str) -> bool:
+    """Whether a line without a level says that something is wrong."""
+    if _SHOWS.search(line):
+        return True
+    if _EXCUSES.search(line):
+        return False
+    if _SAYS.search(line) or _CODE.search(line) or _NAMED.search(line):
+        return True
+    if _SAYS_IN_CHINESE.search(line):
+        return True
+    return bool(_SAYS_IN_PROSE.search(line)) and not _PROSE_MARKS.search(line)
