@@ -26,6 +26,7 @@ KINDS = (
     *("third-failing", "third-foreign", "third-healthy"),
     *("fourth-failing", "fourth-foreign", "fourth-healthy"),
     *("fifth-failing", "fifth-foreign", "fifth-healthy"),
+    *("sixth-failing", "sixth-foreign", "sixth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
