@@ -130,7 +130,7 @@ _LEVEL = re.compile(
     r"|\[(?:(?P<bracket>info|warn|warning|debug|trace|notice)|error|err|critical|fatal)\]"
 )
 _NONE = re.compile(
-    r"\bFAILED\s*[:=]\s*0\b|\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
+    r"\bFAILED\s*[:=]\s*0\b|(?<![\d.])\b(?:0|[Nn]o|[Nn]one of) (?:[\w-]+ ){0,3}(?:FAILED|failed)\b"
 )
 _NCCL = re.compile(r"NCCL WARN (?!Missing |NUMA auto balancing)")
 

@@ -20,6 +20,7 @@ _VERBS = (
     r"(?:heartbeat|connect(?:ion)?|wait|read|write) timeout|"
     r"connection (?:reset|closed|lost|aborted)|broken pipe|hardware error|blocked for more than|"
     r"self-detected stall|read-only file ?system|uncorrect(?:able|ed)|segfault|"
+    r"no module named|died|oom|expired|interrupted|unresponsive|(?:dependency )?problems? prevent|"
     r"assert(?:ion)? failed|must not be|no matching distribution|disk quota|unsuccessful|"
     r"no route to host|name or service not known|operation not permitted|address already in use|"
     r"too many open files|bad file descriptor|exec format error|not a directory|resource busy|"
@@ -31,7 +32,8 @@ _PROSE = (
     r"errors?|exceptions?|cannot|can't|can not|could not|couldn't|invalid|illegal|missing|"
     r"not found|no such|(?:does|do|did) not exist|doesn't exist|unexpected|conflicts?|"
     r"exceed(?:s|ed|ing)?|(?:does|do|did)(?:n't| not) match|not match|wrong|stuck|hangs|hung|"
-    r"expected .{1,80} but|disconnected|dead"
+    r"expected .{1,80} but|disconnected|dead|faults?|freezes|frozen|overflow|not work(?:ing)?|"
+    r"doesn't work|not configured"
 )
 _CODES = (
     r"(?:returns?|returned) (?:-\d|0x0{0,15}[1-9a-f])|(?:ret|ret_?code|rc|errno|err_?code|"
@@ -48,7 +50,7 @@ _CHINESE = (
 )
 # Frames of tracebacks and stacks, where the excerpt ends before the exception.
 _FRAMES = (
-    r"^\s*(?:\S{1,40}\s)?File \"[^\"]{1,400}\", line \d+|"
+    r"\bFile \"[^\"]{1,400}\", line \d+|\bIn file \S{1,400}\.py:\d+|\s\^{5,}\s*$|"
     r"\bframe #\d+: |^\s*#\d+\s+0x[0-9a-f]{6,}|\s@\s+0x[0-9a-f]{6,}|"
     r"^Thread (?:\d+|0x[0-9a-f]+) \(|\bmost recent call (?:first|last)|"
     r"^\s+at [\w$.<>]{1,200}\([\w$]{1,80}\.(?:java|scala|kt):\d+\)"
@@ -83,14 +85,21 @@ _WORDS = (
     r"most recent|"
     r"no route|name or service|not permitted|already in use|too many open|bad file|format error|"
     r"not a dir|"
-    r"busy|stale file| lost|unsuccess|device open)"
+    r"no module|died|oom|expired|interrupted|unrespons|problem|fault|freezes|frozen|overflow|"
+    r"not work|n't work|not configured|busy|stale file| lost|unsuccess|device open)"
 )
-COARSE = f"{_WORDS}|{_TABLES}|{_STATUS}|{_FRAMES}|{_CHINESE}|{_GB}"
+_STATES = r"\b\d+/\d+\s+[A-Z][\w:]{2,60}\s+\d"
+COARSE = f"{_WORDS}|{_STATES}|{_TABLES}|{_STATUS}|{_FRAMES}|{_CHINESE}|{_GB}"
 
 _FREE = r"(?<![\w./=-])(?:{})(?![\w/-]|\.\w|=\S)"
 _SAYS = re.compile(_FREE.format(_VERBS), re.IGNORECASE)
 _SAYS_IN_PROSE = re.compile(_FREE.format(_PROSE), re.IGNORECASE)
-_SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}")
+# kubectl's table of pods: ready, status, restarts, age.
+_PODS = (
+    r"\b\d+/\d+\s+(?!Running|Completed|Succeeded|Terminating|ContainerCreating|PodInit)"
+    r"[A-Z][\w:]{2,60}\s+\d+\s+(?:\([^)]{1,40}\)\s+)?\d+[smhdy]"
+)
+_SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}|{_PODS}")
 _CODE = re.compile(rf"(?<![\w./-]){_CODES}", re.IGNORECASE)
 _NAMED = re.compile(r"(?:Error|Exception|Interrupt|Failed|Failure)\b(?:: |['\"(]|:?\s*$)")
 _SAYS_IN_CHINESE = re.compile(
@@ -122,6 +131,7 @@ _EXCUSES = re.compile(
     r"\bcorrected\b|"
     r"^-- |^(?:checking|looking) |\.\.\. ?(?:ok|yes|done)\b|\b(?:PASSED|ok|OK)\s*$|^\s*\+ |^\s*#+ |"
     r"^\s*(?:[\w.-]+@[\w.-]+:\S*|\[[\w.-]+@[\w.-]+ [^\]]*\])[#$] |^\$ |\bACPI\b|\.{5,} |"
+    r"^[\s\w]{0,40}(?:errors|failures|exceptions|faults):\s*$|\bfault[- ](?:toleran|detect)|"
     r"level[\"']?\s*[:=]|\berrors? (?:key|rate|metric|bar|term|code table|function|\d*\.\d)",
     re.IGNORECASE,
 )
