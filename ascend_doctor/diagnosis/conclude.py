@@ -46,6 +46,8 @@ def conclude(
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
     unexplained = () if settled else _gather_unexplained(ledger, codes)
+    # A sign of trouble whose cause is not in the log.
+    unseen = bool(unexplained) or bool(root and root.severity == "degraded" and root.secondary)
     missing = tuple(sorted(ledger.without_log()))
     stands = seen_by_name.get(root.id) if root else None
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
@@ -53,7 +55,7 @@ def conclude(
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained),
-        exit_code=_exit_code(causes, fail_on, unseen=bool(unexplained or missing)),
+        exit_code=_exit_code(causes, fail_on, unseen=unseen or bool(missing)),
         logs=ledger.files,
         lines=ledger.lines,
         bytes=ledger.size,

@@ -14,8 +14,8 @@ from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefix
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
-from ascend_doctor.diagnosis.signs import COMMON, harmless
-from ascend_doctor.diagnosis.wording import complains
+from ascend_doctor.diagnosis.signs import COMMON, continues_harmless, harmless
+from ascend_doctor.diagnosis.wording import complains, shows
 from ascend_doctor.matrix.schema import KnownFailure
 
 _ANSI = re.compile(
@@ -184,7 +184,7 @@ class _Reader:
             self._logged += 1
             self.ledger.log(text, seen)
         elif not identities:
-            self._unexplained(text, signs, seen)
+            self._unexplained(text, signs, seen, before)
 
     def _row(self, part: _Part, line: int, when: Callable[[], Moment | None]) -> LogLine:
         text, writer = part.text.strip(), part.writer
@@ -198,21 +198,25 @@ class _Reader:
 
         return LogLine(origin=origin, writer=writer, text=text, whole=part.whole, look=look)
 
-    def _unexplained(self, text: str, signs: Collection[str], row: LogLine) -> None:
+    def _unexplained(self, text: str, signs: Collection[str], row: LogLine, before: bytes) -> None:
         raised = _EXCEPTION.match(text) if "exception" in signs else None
         if raised and not _WRAPPER.search(text):
             self.ledger.exception(raised[0], row)
         elif "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
-        elif raised or "died" in signs or self._complains(signs, row.whole):
+        elif raised or "died" in signs or self._complains(signs, row.whole, before):
             self._logged += 1
             self.ledger.log(text, row)
 
-    def _complains(self, signs: Collection[str], line: str) -> bool:
+    def _complains(self, signs: Collection[str], line: str, before: bytes) -> bool:
         self._looked += 1
         if harmless(line):
             return False
-        return "logged" in signs or (not _ABOUT_OTHERS & set(signs) and complains(line))
+        if "logged" in signs or shows(line):
+            return True
+        if not _ABOUT_OTHERS.isdisjoint(signs) or not complains(line):
+            return False
+        return not continues_harmless(line, _text(before))
 
     def _codes(self, text: str, signs: Collection[str], row: LogLine, *, known: bool) -> None:
         if "result" in signs:

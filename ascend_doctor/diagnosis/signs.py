@@ -141,3 +141,13 @@ def harmless(line: str) -> bool:
         return False
     level = _LEVEL.search(line)
     return bool(level and any(level.groups())) or _NONE.search(line) is not None
+
+
+def continues_harmless(line: str, before: str) -> bool:
+    """Whether an indented line goes on with a record whose level says that it is no error."""
+    if not line[:1].isspace():
+        return False
+    rows = before.rstrip("\r\n").split("\n")
+    head = next((row for row in reversed(rows) if row and not row[0].isspace()), "")
+    level = _LEVEL.search(head)
+    return bool(level and any(level.groups()))

@@ -142,10 +142,13 @@ _PROSE_MARKS = re.compile(
 )
 
 
+def shows(line: str) -> bool:
+    """Whether a line has the form of what only failures print: frames, states, tables."""
+    return _SHOWS.search(line) is not None
+
+
 def complains(line: str) -> bool:
-    """Whether a line without a level says that something is wrong."""
-    if _SHOWS.search(line):
-        return True
+    """Whether a line without a level says in words that something is wrong."""
     if _EXCUSES.search(line):
         return False
     if _SAYS.search(line) or _CODE.search(line) or _NAMED.search(line):
