@@ -27,6 +27,7 @@ KINDS = (
     *("fourth-failing", "fourth-foreign", "fourth-healthy"),
     *("fifth-failing", "fifth-foreign", "fifth-healthy"),
     *("sixth-failing", "sixth-foreign", "sixth-healthy"),
+    *("seventh-failing", "seventh-foreign", "seventh-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
