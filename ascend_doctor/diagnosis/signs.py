@@ -60,6 +60,7 @@ _DIED = (
     r"double free or corruption|corrupted size vs\. prev_size|stack smashing detected",
     r"(^|[\s)\]>:|])panic: |\[signal SIG[A-Z]+: |thread '.{0,99}' panicked at",
     # The kernel.
+    r"-\[ cut here \]-",
     r"\bBUG: |\bsegfault at |blocked for more than \d|self-detected stall|\bOops: |heartbeat lost",
     # Open MPI, its runtimes ORTE and PRTE, and MPICH
     r"noticed that process rank \d|has exited due to process rank \d|BAD TERMINATION OF ONE OF",

@@ -40,13 +40,23 @@ _CODES = (
     r"error_?code|err_?no|return code|exit_?code|error code)"
     r"(?: is|:|=|\[|,| =)? ?[\[(]?(?:-\d|0x0{0,15}[1-9a-f]|[1-9])"
 )
+# What Python and compilers say, where the excerpt has no more than the message.
+_MESSAGES = (
+    r"object has no attribute|(?:is|was) not (?:defined|declared|callable|iterable|subscriptable)|"
+    r"object is not|division by zero|unhashable type|missing \d+ required|"
+    r"positional arguments? but|"
+    r"unexpected keyword argument|(?:not enough|too many) values to unpack|no member named|"
+    r"no matching function|does not name a type|ld returned|unbound variable|unknown option|"
+    r"is (?:null|None|nullptr|NaN)|core ?dump(?:ed)?|SIG(?:SEGV|ABRT|BUS|FPE|ILL|KILL|QUIT)"
+)
 _STATUS = (
     r"(?:UNAVAILABLE|INTERNAL|RESOURCE_EXHAUSTED|INVALID_ARGUMENT|DEADLINE_EXCEEDED|"
     r"FAILED_PRECONDITION|NOT_FOUND|UNIMPLEMENTED|UNAUTHENTICATED|PERMISSION_DENIED): "
 )
 _CHINESE = (
     r"错误|失败|异常|报错|无法|不支持|超时|找不到|不存在|未找到|崩溃|中断|非法|无效|拒绝|"
-    r"卡死|卡住|不足|不匹配|不一致|溢出|退出码|终止|故障|缺少|缺失"
+    r"卡死|卡住|不足|不匹配|不一致|溢出|退出码|终止|故障|缺少|缺失|出错|有误|挂掉|宕机|死机|起不来|"
+    r"跑不通|不可用|丢失|断开|冲突|越界|爆显存|闪退|无响应|未能|未安装|未定义|不合法|不正确|中止"
 )
 # Frames of tracebacks and stacks, where the excerpt ends before the exception.
 _FRAMES = (
@@ -83,7 +93,11 @@ _WORDS = (
     r"stuck|"
     r"hangs|hung|expected .{1,80} but|disconnected|dead|\bret|rc[ :=\[]|errno|exit_?code|"
     r"most recent|"
-    r"no route|name or service|not permitted|already in use|too many open|bad file|format error|"
+    r"has no attr|not defined|not declared|not callable|not iter|not subscr|object is not|by zero|"
+    r"unhashable|required|positional|keyword argument|to unpack|no member|no matching|not name a|"
+    r"ld returned|unbound|unknown option|is null|is none|is nan|coredump|sig(segv|abrt|bus|fpe|ill|"
+    r"kill|quit)|no route|name or service|not permitted|already in use|too many open|bad file|"
+    r"format error|"
     r"not a dir|"
     r"no module|died|oom|expired|interrupted|unrespons|problem|fault|freezes|frozen|overflow|"
     r"not work|n't work|not configured|busy|stale file| lost|unsuccess|device open)"
@@ -92,16 +106,18 @@ _STATES = r"\b\d+/\d+\s+[A-Z][\w:]{2,60}\s+\d"
 COARSE = f"{_WORDS}|{_STATES}|{_TABLES}|{_STATUS}|{_FRAMES}|{_CHINESE}|{_GB}"
 
 _FREE = r"(?<![\w./=-])(?:{})(?![\w/-]|\.\w|=\S)"
-_SAYS = re.compile(_FREE.format(_VERBS), re.IGNORECASE)
-_SAYS_IN_PROSE = re.compile(_FREE.format(_PROSE), re.IGNORECASE)
+# Chinese has no spaces: a letter of another script is no part of a word.
+_PLAIN = re.IGNORECASE | re.ASCII
+_SAYS = re.compile(_FREE.format(f"{_VERBS}|{_MESSAGES}"), _PLAIN)
+_SAYS_IN_PROSE = re.compile(_FREE.format(_PROSE), _PLAIN)
 # kubectl's table of pods: ready, status, restarts, age.
 _PODS = (
     r"\b\d+/\d+\s+(?!Running|Completed|Succeeded|Terminating|ContainerCreating|PodInit)"
     r"[A-Z][\w:]{2,60}\s+\d+\s+(?:\([^)]{1,40}\)\s+)?\d+[smhdy]"
 )
 _SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}|{_PODS}")
-_CODE = re.compile(rf"(?<![\w./-]){_CODES}", re.IGNORECASE)
-_NAMED = re.compile(r"(?:Error|Exception|Interrupt|Failed|Failure)\b(?:: |['\"(]|:?\s*$)")
+_CODE = re.compile(rf"(?<![\w./-]){_CODES}", _PLAIN)
+_NAMED = re.compile(r"(?:Error|Exception|Interrupt|Failed|Failure)\b(?:: |['\"(]|:?\s*$)", re.ASCII)
 _SAYS_IN_CHINESE = re.compile(
     rf"(?<![无未零])(?<!没有)(?<!发现)(?<!0个)(?:{_CHINESE})(?!率|检测|处理|重试|\s*[:=\uff1a]?\s*0)"
 )
@@ -124,7 +140,10 @@ _EXCUSES = re.compile(
     r"npm warn|\bfall(?:s|ing|en)? ?back|\bfallback|\bretry|\bretries|\bretrying|\bskip(?:s|ped|"
     r"ping)?\b|"
     r"\bignor(?:e|ed|es|ing)\b|\binstead\b|\bdefaulting\b|\busing default|\bby default|"
-    r"\boptional\b|\bmight\b|\bin case\b|\bwhether\b|\b(?:to |can )(?:avoid|prevent|detect)\b|"
+    r"\boptional\b|\bmight\b|\bin case\b|\bwhether\b|"
+    r"\bto (?:avoid|prevent|detect) (?:[\w-]+ ){0,3}(?:errors?|fail|oom|deadlock|time|overflow|"
+    r"crash|"
+    r"conflict|hang)|"
     r"\bon (?:failure|error|exception|timeout)\b|\bdeprecated\b|\bnot an error\b|\bif (?:it|you|"
     r"the|this|"
     r"any|there|a|an|not|one)\b|\brecover(?:ed|y)\b|\bhandler\b|\bsuccess(?:fully)?\b|"
@@ -133,7 +152,7 @@ _EXCUSES = re.compile(
     r"^\s*(?:[\w.-]+@[\w.-]+:\S*|\[[\w.-]+@[\w.-]+ [^\]]*\])[#$] |^\$ |\bACPI\b|\.{5,} |"
     r"^[\s\w]{0,40}(?:errors|failures|exceptions|faults):\s*$|\bfault[- ](?:toleran|detect)|"
     r"level[\"']?\s*[:=]|\berrors? (?:key|rate|metric|bar|term|code table|function|\d*\.\d)",
-    re.IGNORECASE,
+    _PLAIN,
 )
 _PROSE_MARKS = re.compile(
     r"\b(?:[Ww]e|[Ll]et's|[Ll]et me|[Tt]herefore|[Tt]hus|[Hh]ence|[Ss]he|[Hh]e|[Tt]hey|[Ww]ait,|"
