@@ -7,14 +7,13 @@ linear in the text also for a pattern that a site added without care.
 from __future__ import annotations
 
 import contextlib
-import functools
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 
 import hyperscan
 
-from ascend_doctor.diagnosis.signs import COMMON, SIGNS
+from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.loading import CacheEntry
 from ascend_doctor.matrix.schema import KnownFailure
@@ -40,6 +39,7 @@ class Patterns:
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = {self._names.index(("sign", sign)) for sign in COMMON}
+        self._others: dict[frozenset[Sign], hyperscan.Database] = {}
         self._block = _load_or_compile(self._texts, _LINES, self._names)
         for failure in failures:
             if failure.unless:
@@ -58,25 +58,24 @@ class Patterns:
         self._block.scan(block, match_event_handler=on_match)
         return own, common
 
-    def own_places(self, block: bytes) -> set[int]:
-        """The same without the common signs."""
+    def places_without(self, signs: frozenset[Sign], block: bytes) -> set[int]:
+        """Offsets of everything but these signs; for logs that are full of them."""
+        if signs not in self._others:
+            left = [
+                (text, name)
+                for text, name in zip(self._texts, self._names, strict=False)
+                if name not in {("sign", sign) for sign in signs}
+            ]
+            self._others[signs] = _load_or_compile(
+                [text for text, _ in left], _LINES, [name for _, name in left]
+            )
         ends: set[int] = set()
 
         def on_match(_name: int, _start: int, end: int, _flags: int, _context: object) -> None:
             ends.add(end)
 
-        self._rest.scan(block, match_event_handler=on_match)
+        self._others[signs].scan(block, match_event_handler=on_match)
         return ends
-
-    @functools.cached_property
-    def _rest(self) -> hyperscan.Database:
-        """Made only for logs that are full of errors."""
-        left = [
-            (text, name)
-            for text, name in zip(self._texts, self._names, strict=False)
-            if name not in {("sign", sign) for sign in COMMON}
-        ]
-        return _load_or_compile([text for text, _ in left], _LINES, [name for _, name in left])
 
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""

@@ -14,7 +14,7 @@ from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefix
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
-from ascend_doctor.diagnosis.signs import COMMON, continues_harmless, harmless
+from ascend_doctor.diagnosis.signs import COMMON, WORDED, continues_harmless, harmless
 from ascend_doctor.diagnosis.wording import complains, shows
 from ascend_doctor.matrix.schema import KnownFailure
 
@@ -32,7 +32,8 @@ _TAIL = 1 << 16
 _HEAD = 256
 # Of lines that only read like an error so many are looked at in one log; then only the others.
 _LOGGED = 1000
-_LOOKED = 200_000
+# And so many that have no more than a word of one.
+_LOOKED = 20_000
 
 _EXCEPTION = re.compile(
     r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
@@ -97,10 +98,13 @@ class _Reader:
     def block(self, raw: bytes) -> None:
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
         stop, counted, line = -1, 0, self._line
-        if self._logged < _LOGGED and self._looked < _LOOKED:
-            own, common = self.patterns.places(data)
+        common: set[int] = set()
+        if self._logged >= _LOGGED:
+            own = self.patterns.places_without(COMMON, data)
+        elif self._looked >= _LOOKED:
+            own = self.patterns.places_without(WORDED, data)
         else:
-            own, common = self.patterns.own_places(data), set()
+            own, common = self.patterns.places(data)
         for offset in sorted(own | common):
             if offset <= stop or (self._logged >= _LOGGED and offset not in own):
                 continue
@@ -209,7 +213,7 @@ class _Reader:
             self.ledger.log(text, row)
 
     def _complains(self, signs: Collection[str], line: str, before: bytes) -> bool:
-        self._looked += 1
+        self._looked += signs == WORDED
         if harmless(line):
             return False
         if "logged" in signs or shows(line):

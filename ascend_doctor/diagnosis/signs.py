@@ -118,6 +118,7 @@ SIGNS: dict[Sign, str] = {
 }
 # The signs that a run may have in every line; a log's first ones are looked at.
 COMMON: frozenset[Sign] = frozenset({"logged", "worded"})
+WORDED: frozenset[Sign] = frozenset({"worded"})
 
 # glog's and TensorFlow's lines have one letter for it: "I0508 10:08:12", "[W326 11:49:12",
 # "12:54:27.034598: W tensorflow/".

@@ -102,8 +102,15 @@ _WORDS = (
     r"no module|died|oom|expired|interrupted|unrespons|problem|fault|freezes|frozen|overflow|"
     r"not work|n't work|not configured|busy|stale file| lost|unsuccess|device open)"
 )
-_STATES = r"\b\d+/\d+\s+[A-Z][\w:]{2,60}\s+\d"
-COARSE = f"{_WORDS}|{_STATES}|{_TABLES}|{_STATUS}|{_FRAMES}|{_CHINESE}|{_GB}"
+# The candidates of the frames and tables, without what is costly to look for in every line.
+_FORMS = (
+    r"File \"[^\n]|In file /|\^{5}|frame #\d|#\d+\s+0x|@\s+0x|Thread \d|Thread 0x|"
+    r"\.(java|scala|kt):\d|Alarm\s+\||Critical\s+\||\b(DOWN|down)\b|HTTP/\d\.\d\"? [45]\d\d|"
+    r"nodes are available|loss['\"]?\s?[:=|]?\s?nan|Unhandled|\bnot (\w+ )?(\w+ )?successful|"
+    r"queue\.(Empty|Full)|SystemExit|StopIteration|KeyboardInterrupt|exc\.[A-Z]|errors?\.[A-Z]|"
+    r"exceptions?\.[A-Z]|(Unknown|Pending|BackOff|Evicted)\s+\d|Init:"
+)
+COARSE = f"{_WORDS}|{_FORMS}|{_STATUS}|{_CHINESE}|{_GB}"
 
 _FREE = r"(?<![\w./=-])(?:{})(?![\w/-]|\.\w|=\S)"
 # Chinese has no spaces: a letter of another script is no part of a word.
