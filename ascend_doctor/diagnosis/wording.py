@@ -38,7 +38,7 @@ _PROSE = (
 _CODES = (
     r"(?:returns?|returned) (?:-\d|0x0{0,15}[1-9a-f])|(?:ret|ret_?code|rc|errno|err_?code|"
     r"error_?code|err_?no|return code|exit_?code|error code)"
-    r"(?: is|:|=|\[|,| =)? ?[\[(]?(?:-\d|0x0{0,15}[1-9a-f]|[1-9])"
+    r"(?: is|:|=|\[|,| =| ) ?[\[(]?(?:-\d|0x0{0,15}[1-9a-f]|[1-9])"
 )
 # What Python and compilers say, where the excerpt has no more than the message.
 _MESSAGES = (
@@ -123,7 +123,7 @@ _PODS = (
     r"[A-Z][\w:]{2,60}\s+\d+\s+(?:\([^)]{1,40}\)\s+)?\d+[smhdy]"
 )
 _SHOWS = re.compile(f"{_STATUS}|{_FRAMES}|{_TABLES}|{_PODS}")
-_CODE = re.compile(rf"(?<![\w./-]){_CODES}", _PLAIN)
+_CODE = re.compile(rf"(?<![\w./-])(?:{_CODES})", _PLAIN)
 _NAMED = re.compile(r"(?:Error|Exception|Interrupt|Failed|Failure)\b(?:: |['\"(]|:?\s*$)", re.ASCII)
 _SAYS_IN_CHINESE = re.compile(
     rf"(?<![无未零])(?<!没有)(?<!发现)(?<!0个)(?:{_CHINESE})(?!率|检测|处理|重试|\s*[:=\uff1a]?\s*0)"
@@ -136,6 +136,7 @@ _EXCUSES = re.compile(
     r"mismatch(?:es)?|"
     r"time-?outs?|conflicts?|dead|wrong)"
     r"[\"')]?\s*[:=]\s*[\"']?(?:0\b|\d+\.\d|\d+e-|null|none|false|true|nan|n/a|\[\]|\{\}|\"\"|'')|"
+    r"\b(?:errors?|faults?|fail\w*)[\w ]{0,30}?\s*:\s*(?:0|na|n/a|none|ok)\s*$|\(0: ?normal|"
     r":\s*\[\]|\b(?:count|total)\W{0,3}0\b|\berrors?[ -]handling|\bwill (?:not )?be (?:enabled|"
     r"disabled|"
     r"available|unavailable|used)\b|[;,] (?:using|disabled|patched)\b|"
