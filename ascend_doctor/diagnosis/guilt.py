@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,15 +17,17 @@ from ascend_doctor.diagnosis.ledger import (
     WatchdogReport,
     earliest,
 )
+from ascend_doctor.diagnosis.processes import Peer
 from ascend_doctor.diagnosis.result import Evidence, Guilt
+from ascend_doctor.diagnosis.waiting import Party
 from ascend_doctor.matrix.schema import KnownFailure
 
 _TEXT = 400
 # Ranks that wait with the same time-out and began together report it within this many seconds;
 # the run's own start is never that even, so less than this says nothing.
 _APART = 30.0
-# HCCL writes 4294967295 for a rank that it does not know.
-_NOBODY = 1 << 31
+# The module that wrote a line of a plog.
+_OTHER_PART = re.compile(r"\[ERROR\] (?!HCCL\()[A-Z_]{2,24}\(-?\d{1,12},")
 # So many that agree are the rule, and who does not is the exception.
 _MANY = 2
 
@@ -63,6 +66,7 @@ def guilty(
         local_ranks=tuple(local_ranks) if len(local_ranks) == len(places) else (),
         devices=tuple(devices) if len(devices) == len(places) else (),
         nodes=culprit.nodes or nodes,
+        servers=tuple(sorted({location.server for location in places if location.server})),
     )
 
 
@@ -75,6 +79,7 @@ def _guilty(
             or _first_raised(ledger)
             or _accuse_by_name(ledger)
             or _chain(ledger)
+            or _alone(ledger)
         )
     if not root.victim:
         return _accuse_who_shows(ledger, seen)
@@ -87,6 +92,7 @@ def _guilty(
         or _out_of_step(ledger)
         or _elsewhere(ledger)
         or _chain(ledger)
+        or _first_outside_hccl(ledger, waits)
         or _silent(ledger, waited)
         or _last_to_come(seen)
     )
@@ -94,8 +100,10 @@ def _guilty(
 
 def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> str:
     """What the logs do say of a time-out for which they accuse nobody."""
-    if root is None or not root.victim or not ledger.watched:
+    if root is not None and not root.victim:
         return ""
+    if root is None or not ledger.watched:
+        return _describe_chain(ledger) if ledger.waiting.edges else ""
     operations = {watched.operation for watched in ledger.watched.values()}
     waited = waits.ranks | set(ledger.watched)
     waiting = f"ranks {_numbers(waited)} report a time-out"
@@ -111,6 +119,31 @@ def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurre
             "several, did not come. With TORCH_HCCL_DESYNC_DEBUG=1 the watchdog says who"
         )
     return waiting
+
+
+def _describe_chain(ledger: Ledger) -> str:
+    ends = ledger.waiting.ends(ledger.has_log)
+    told = ledger.waiting.describe(lambda party: _call(ledger, party))
+    if ends.lone:
+        who = ", ".join(_call(ledger, party) for party in ends.lone)
+        told += f"; of {who} there is no log, and one complaint does not say which end it was"
+    rings = [ring for ring in ends.sinks if len(ring) > 1]
+    if rings:
+        told += f"; {' and '.join(_call(ledger, party) for party in rings[0][:8])} wait in a ring"
+    if len(ends.sinks) > 1:
+        told += f"; the chains have {len(ends.sinks)} ends"
+    return told
+
+
+def _call(ledger: Ledger, party: Party) -> str:
+    """A party with all that is known of where it is."""
+    if isinstance(party, str):
+        return party
+    (place,) = ledger.places.of([party])
+    parts = [place.node, place.server, f"device {place.device}" if place.device is not None else ""]
+    parts += [] if ledger.has_log(party) else [ledger.waiting.addresses.get(party, ""), "no log"]
+    where = ", ".join(filter(None, parts))
+    return f"rank {party} ({where})" if where else f"rank {party}"
 
 
 def _numbers(ranks: Iterable[int]) -> str:
@@ -155,16 +188,23 @@ def _accuse_by_name(ledger: Ledger) -> Guilt | None:
     if ledger.absent:
         reason = "HCCL's root rank lists them as never connected (Failed to connect agent)"
         return Guilt(ranks=tuple(sorted(ledger.absent)), reason=reason)
-    missing = set(range(ledger.group_size)) - ledger.connected
-    if ledger.connected and missing:
-        reason = "HCCL's root rank lists those that connected, and these are not among them"
-        return Guilt(ranks=tuple(sorted(missing)), reason=reason)
+    for origin, connected in ledger.connected.items():
+        group = ledger.processes.group_of(origin)
+        missing = ledger.job_ranks(group[0], set(range(group[1])) - connected) if group else set()
+        if missing:
+            reason = "HCCL's root rank lists those that connected, and these are not among them"
+            return Guilt(ranks=tuple(sorted(missing)), reason=reason)
     first = earliest(lost.first for lost in ledger.lost.values())
     if first is None:
         return None
     peer = next(name for name, lost in ledger.lost.items() if lost.first == first)
+    server, _, card = peer.rpartition("/")
+    device = int(card) if card.isdecimal() else None
+    found = ledger.processes.find(first.origin, Peer(server=server, device=device))
+    rank = ledger.processes.rank_of(found) if found else None
     return Guilt(
-        nodes=(peer,),
+        ranks=() if rank is None else (rank,),
+        nodes=() if rank is not None else (peer,),
         reason="the other ranks lost its heartbeat first; it is named as address/device",
         evidence=evidence(first),
     )
@@ -281,28 +321,78 @@ def _chain(ledger: Ledger) -> Guilt | None:
     Whom torchrun ended in silence may have waited as well, unless all others wait for it.
     hicann/hccl: docs/zh/user_guide/fault_diagnosis/param_link_stage.md.
     """
-    waiting = {rank for rank, _ in ledger.waits}
-    ends = sorted({other for _, other in ledger.waits if other < _NOBODY} - waiting)
-    if not ends:
-        return _ring(ledger)
-    if not ledger.watched.keys().isdisjoint(ends):
+    waiting = ledger.waiting
+    sinks = waiting.ends(ledger.has_log).sinks
+    if len(sinks) > 1:
+        together = _on_one_host(ledger, sinks)
+        sinks = (together,) if together else ()
+    accused = sinks[0] if sinks else ()
+    ring = bool(accused) and accused[0] in waiting.edges
+    if not accused or (ring and not waiting.connects(accused)):
         return None
-    if _torchrun_ended(ledger, ends) and not _everyone(ledger) - set(ends) <= waiting:
+    reason = "the others wait for it, and it reports to wait for nobody"
+    if ring:
+        reason = "they wait for each other"
+    elif ends := waiting.broken_link(accused):
+        accused, reason = ends, "the link between them broke, and one of them complains"
+    ranks = sorted(party for party in accused if isinstance(party, int))
+    if not ledger.watched.keys().isdisjoint(ranks):
         return None
+    others = _everyone(ledger) - set(ranks)
+    if _torchrun_ended(ledger, ranks) and not others <= waiting.edges.keys():
+        return None
+    names = tuple(party for party in accused if isinstance(party, str))
     return Guilt(
-        ranks=tuple(ends),
-        reason="the others wait for it, and it reports to wait for nobody",
+        ranks=tuple(ranks),
+        nodes=() if ranks else names,
+        reason=reason,
         sure=False,
+        evidence=_first_error_of(ledger, ranks),
     )
 
 
-def _ring(ledger: Ledger) -> Guilt | None:
-    """Two that wait for each other: the link between them, or both."""
-    pairs = {tuple(sorted(wait)) for wait in ledger.waits if wait[::-1] in ledger.waits}
-    if len(pairs) != 1 or len(ledger.waits) != 2:  # noqa: PLR2004 - there and back
+def _on_one_host(ledger: Ledger, sinks: Iterable[tuple[Party, ...]]) -> tuple[Party, ...]:
+    """Several ends that have a host in common: it is the host, or what is on it."""
+    every = [party for sink in sinks for party in sink]
+    ranks = [party for party in every if isinstance(party, int)]
+    hosts = {place.server or place.node for place in ledger.places.of(ranks)}
+    alone = len(ranks) == len(every) and all(rank not in ledger.waiting.edges for rank in ranks)
+    return tuple(ranks) if alone and len(hosts) == 1 and "" not in hosts else ()
+
+
+def _first_error_of(ledger: Ledger, ranks: list[int]) -> Evidence | None:
+    """The first line of the accused that reads like an error."""
+    kinds = (*ledger.exceptions.values(), *ledger.deaths.values(), *ledger.logged.values())
+    first = earliest(
+        sighting
+        for seen in kinds
+        for sighting in seen.by_origin.values()
+        if sighting.origin.rank in ranks
+    )
+    return evidence(first) if first else None
+
+
+def _first_outside_hccl(ledger: Ledger, waits: Occurrences) -> Guilt | None:
+    """The one rank in whose plog a part of CANN other than HCCL failed before anybody timed out."""
+    began = earliest(waits.by_origin.values())
+    if began is None:
         return None
-    (pair,) = pairs
-    return Guilt(ranks=pair, reason="they wait for each other", sure=False)
+    own = [
+        sighting
+        for seen in ledger.logged.values()
+        for sighting in seen.by_origin.values()
+        if sighting.before(began) and _OTHER_PART.match(sighting.text)
+    ]
+    first = earliest(own)
+    if first is None or len({sighting.origin for sighting in own}) > 1:
+        return None
+    return _of(first, "it has an error of its own before the first time-out", sure=False)
+
+
+def _alone(ledger: Ledger) -> Guilt | None:
+    """The only rank of a job that has one."""
+    alone = ledger.job_size == 1 and ledger.ranks == {0}
+    return Guilt(ranks=(0,), reason="the job has no other rank") if alone else None
 
 
 def _everyone(ledger: Ledger) -> set[int]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from ascend_doctor.diagnosis.origins import Moment, Origin
 from ascend_doctor.diagnosis.places import Places
+from ascend_doctor.diagnosis.processes import Processes
+from ascend_doctor.diagnosis.waiting import Party, Waiting
 
 # More processes or different exceptions than these are counted but not told apart.
 _ORIGINS = 4096
@@ -132,15 +134,6 @@ class WatchdogReport:
     members: set[int] = field(default_factory=set)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HcclAgent:
-    """A process as it joined a group: its rank, of how many, and its physical device."""
-
-    size: int
-    rank: int
-    device: int
-
-
 @dataclass
 class Ledger:
     """Everything that the conclusion is drawn from."""
@@ -161,20 +154,14 @@ class Ledger:
     codes: dict[tuple[str, str], Occurrences] = field(default_factory=dict)
     # Those of them that stand in a line that no failure explains.
     unknown: set[tuple[str, str]] = field(default_factory=set)
-    # Who waits for whom, as HCCL tells, and who never came.
-    waits: set[tuple[int, int]] = field(default_factory=set)
+    # Who is who, who waits for whom, and who never came, as HCCL tells.
+    processes: Processes = field(default_factory=Processes)
+    waiting: Waiting = field(default_factory=Waiting)
     absent: set[int] = field(default_factory=set)
-    # The same of processes whose rank is told elsewhere, by origin, with the rank that it has in
-    # the group where that is told; and by (node, device, device).
-    awaited: set[tuple[Origin, int, int | None]] = field(default_factory=set)
-    ports: set[tuple[str, int, int]] = field(default_factory=set)
-    # Who did come, of how many.
-    connected: set[int] = field(default_factory=set)
-    group_size: int = 0
+    # Of a group by the process that counts them: who did come, and of how many.
+    connected: dict[Origin, set[int]] = field(default_factory=dict)
     # By group, the collective in which each process stood: its kind and its number.
     tasks: dict[str, dict[Origin, tuple[str, str]]] = field(default_factory=dict)
-    # Who is who, from the largest group that a process joined.
-    agents: dict[tuple[str, str], HcclAgent] = field(default_factory=dict)
     lost: dict[str, Occurrences] = field(default_factory=dict)
     ended: dict[int, Ended] = field(default_factory=dict)
     first: Ended | None = None
@@ -236,39 +223,38 @@ class Ledger:
                 group_rank=group_rank, operation=operation, sighting=row.sighting
             )
 
-    def waits_for(self, origin: Origin, rank: int, *, own: int | None) -> None:
-        """A process waits for a rank of its group, in which it is ``own`` itself."""
-        if len(self.awaited) < _ORIGINS:
-            self.awaited.add((origin, rank, own))
+    def connects(self, origin: Origin, ranks: set[int]) -> None:
+        """Who came to a group, as its root rank counts."""
+        if origin in self.connected or len(self.connected) < _KINDS:
+            self.connected.setdefault(origin, set()).update(ranks)
 
     def stood(self, origin: Origin, *, group: str, task: tuple[str, str]) -> None:
         """The first collective of a group that failed in a process."""
         if group in self.tasks or len(self.tasks) < _KINDS:
             self.tasks.setdefault(group, {}).setdefault(origin, task)
 
-    def agent(self, origin: Origin, *, size: int, rank: int, device: int) -> None:
-        self.group_size = max(self.group_size, size)
-        key = (origin.node, origin.process)
-        known = self.agents.get(key)
-        if known is None and len(self.agents) >= _ORIGINS:
-            return
-        if known is None or size > known.size:
-            self.agents[key] = HcclAgent(size=size, rank=rank, device=device)
-
     def rank(self, origin: Origin) -> int | None:
         """The rank of a process, told by itself, by its launcher or by the group it joined."""
         rank = self.places.rank(origin)
         if rank is not None:
             return rank
-        known = self.agents.get((origin.node, origin.process))
-        return known.rank if known else None
+        return self.processes.rank(origin)
+
+    def job_ranks(self, group: str, ranks: set[int]) -> set[int]:
+        """Ranks of a group as those in the job, as far as that is known."""
+        if not group or all(size == self.job_size for name, size in self.processes.groups()
+                            if name == group):  # fmt: skip
+            return ranks
+        members = (self.processes.member(group, rank) for rank in ranks)
+        found = (self.processes.rank_of(member) for member in members if member)
+        return {rank for rank in found if rank is not None}
 
     def without_log(self) -> set[int]:
         """Ranks that the run had and that left no log, where every rank has one of its own.
 
         Nothing where ranks stand in several folders, those of each attempt, or are not known.
         """
-        size = self.world_size or self.group_size
+        size = self.job_size
         folders_of: dict[int, set[str]] = {}
         for origin, folders in self.folders_of_logs.items():
             rank = self.rank(origin)
@@ -277,17 +263,18 @@ class Ledger:
             folders_of.setdefault(rank, set()).update(folders)
         if not folders_of or any(len(folders) > 1 for folders in folders_of.values()):
             return set()
-        logged = set(folders_of) | {agent.rank for agent in self.agents.values()}
+        logged = set(folders_of) | set(self.processes.ranked())
         return (set(range(min(size, _ORIGINS))) | set(self.ended)) - logged
 
     def settle(self) -> None:
         """Give every line the rank of its process where only another line told it."""
-        self.places.settle(self.world_size or self.group_size)
-        for (node, _), agent in self.agents.items():
-            self.places.know(agent.rank, node=node, device=agent.device)
-        self.ranks |= {
-            agent.rank for agent in self.agents.values() if agent.size == self.group_size
-        }
+        self.processes.settle(self.world_size)
+        for number, process in self.processes.ranked().items():
+            self.places.know(
+                number, node=process.key[0], device=process.card, server=process.server
+            )
+        self.places.settle(self.job_size)
+        self.ranks |= set(self.processes.ranked())
         self.ranks |= self.places.ranks()
         kinds = (self.failures, self.endings, self.exceptions, self.deaths, self.logged, self.lost)
         for seen in (
@@ -306,16 +293,15 @@ class Ledger:
             first = self._settle_origin(sighting)
             if (rank := first.origin.rank) is not None:
                 self.first = Ended(rank=rank, node="", sighting=first, first=True, code=code)
-        self.waits |= {
-            (rank, other)
-            for origin, other, own in self.awaited
-            # Who has another rank in the group than in the job waits for another rank, too.
-            if (rank := self.rank(origin)) is not None and own in {None, rank}
-        }
-        devices = {(node, agent.device): agent.rank for (node, _), agent in self.agents.items()}
-        for node, source, target in self.ports:
-            if (node, source) in devices and (node, target) in devices:
-                self.waits.add((devices[node, source], devices[node, target]))
+        self.waiting.settle(self.processes, self.rank, self.job_size)
+
+    @property
+    def job_size(self) -> int:
+        """How many ranks the job has; 0 where nothing tells."""
+        return self.world_size or self.processes.world_size
+
+    def has_log(self, party: Party) -> bool:
+        return party in self.ranks if isinstance(party, int) else " pid " in f" {party}"
 
     def _settle_origin(self, sighting: Sighting) -> Sighting:
         origin = sighting.origin

@@ -14,6 +14,7 @@ from typing import IO, Any
 from ascend_doctor.diagnosis import archives
 from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 from ascend_doctor.diagnosis.packed import BLOCK, BROKEN, unpack
+from ascend_doctor.diagnosis.trees import nodes_of
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor, reason
 
@@ -45,8 +46,10 @@ _NODE_NAME = re.compile(
 # CANN's plog-<pid>_<time>.log and device-3/device-<pid>_<time>.log, Ray's
 # worker-<id>-<job>-<pid>.err
 _PROCESS = re.compile(
-    r"(?:^|/)(?:(?:plog|device)-(\d+)_\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))"
+    r"(?:^|/)(?:(?:plog|device)-(?:parser-)?(\d+)[_-]\d+\.log|worker-\w+-\w+-(\d+)\.(?:out|err|log))"
 )
+# What FaultDiag (Ascend/mind-cluster) makes of plogs lies in a folder called like their node.
+_PARSED = re.compile(r"(?:^|/)([^/]+)/plog-parser-\d+-[01]\.log$")
 # CANN's debug/device-3/
 _DEVICE = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
 # What stands behind the name that the parts of one log share: stdout.log, train.err, train.log.1.gz
@@ -98,7 +101,18 @@ def find(names: tuple[str, ...]) -> tuple[list[Log], list[Skipped]]:
             listing.logs.append(Log(name=name, path=name, origin=origin(name)))
     if not listing.logs:
         raise DataError(listing.none(names))
-    return listing.logs, listing.skipped
+    return _name_trees(listing.logs), listing.skipped
+
+
+def _name_trees(logs: list[Log]) -> list[Log]:
+    """Nodes by the trees of CANN's logs that lie beside each other."""
+    nodes = nodes_of(log.name for log in logs if not log.origin.node and log.origin.rank is None)
+    return [
+        replace(log, origin=replace(log.origin, node=nodes[log.name], launcher=nodes[log.name]))
+        if nodes.get(log.name)
+        else log
+        for log in logs
+    ]
 
 
 @dataclass
@@ -165,7 +179,7 @@ def is_log(name: str) -> bool:
 
 def origin(path: str) -> Origin:
     """What the path says of the process that wrote the file."""
-    named = _POD.search(path) or _NODE_NAME.search(path)
+    named = _POD.search(path) or _NODE_NAME.search(path) or _PARSED.search(path)
     node = archives.ENDING.sub("", next(filter(None, named.groups()))) if named else ""
     device, process = _DEVICE.search(path), _PROCESS.search(path)
     own = Origin(

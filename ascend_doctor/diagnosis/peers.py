@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 
 from ascend_doctor.diagnosis.ledger import Ledger, LogLine, WatchdogReport
 from ascend_doctor.diagnosis.origins import Origin
+from ascend_doctor.diagnosis.processes import Peer
+from ascend_doctor.diagnosis.waiting import Wait, WaitKind
 
 # hicann/hccl: docs/zh/user_guide/fault_diagnosis/{cluster_info_nego,param_link_stage,
 # task_exec_stage}.md
 _ABSENT = re.compile(r"Failed to connect agent\[([\d, ]{1,4096})\]")
+# What links two processes; its remote address may be that of a server, with the card on it.
 _LINK = re.compile(r"localUserrank\[(\d{1,6})\].{0,200}?remoteUserrank\[(\d{1,6})\]")
+_LINK_TO = re.compile(r"remote_?[Ii]p_?[Aa]ddr\[([\w.:]{1,64}?)(?:/(\d{1,4}))?\]")
+_LINK_TAG = re.compile(r"\btag\[([^\]]{1,200})\]")
 _REMOTE = re.compile(r"[Rr]emote rank:? ?\[(\d{1,6})\]")
+_OWN = re.compile(r"\blocal rank:? ?\[(\d{1,6})\]")
 # Ranks of such a line count in its group; this is the process's own.
-_MEMBER = re.compile(r"\brankSize\[\d{1,6}\], rankId\[(\d{1,6})\b")
+_MEMBER = re.compile(r"(?:\bgroup:\[([^\]]{1,200})\], )?\brankSize\[\d{1,6}\], rankId\[(\d{1,6})\b")
 _LOST = re.compile(r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]")
 # The lines of plogs, as the fixtures of Ascend/mind-cluster have them
-# (component/ascend-faultdiag/test): who is who, links by address and rank, ports of one server, the
-# task in which a rank stood, and what the scheduler on the device waited for.
-_AGENT = re.compile(
-    r"SetupAgent rankNum\[(\d{1,6})\], rank\[(\d{1,6})\].{0,300}?phydevId\[(\d{1,4})\]"
+# (component/ascend-faultdiag/test): links by address and rank, cards of one server, links that
+# broke, the task in which a rank stood, and what the scheduler on the device waited for.
+_PARTY = r"\s+([\w.:]{1,64})\((\d{1,6})\)\s+\|(?:\s+\d+\s+\|)?"
+_TABLE = re.compile(rf"\|{_PARTY}{_PARTY}\s+(?:client|server)\s+\|\s+(?:no connect|time out)")
+_CARDS = re.compile(
+    r"src devicePhyId\[\d{1,4}\], dst devicePhyId\[(\d{1,4})\]|remote physic id: ?(\d{1,4})\b"
 )
-_SIZE = re.compile(r"\brankNum\[(\d{1,6})\]")
-_TABLE = re.compile(
-    r"\|\s+[\w.:]+\((\d{1,6})\)\s+\|(?:\s+\d+\s+\|)?\s+[\w.:]+\((\d{1,6})\)\s+\|(?:\s+\d+\s+\|)?"
-    r"\s+(?:client|server)\s+\|"
+_BROKEN = re.compile(
+    r"cqe err(?:or)? status\[\d{1,4}\].{0,400}?"
+    r"(?:remoteIP\{.{0,200}?deviceIp\[|remoteIP:\[|remoteEid\[eid\[|ip:\[)([\w.:]{1,64})\]"
 )
-_PORTS = re.compile(r"src devicePhyId\[(\d{1,4})\], dst devicePhyId\[(\d{1,4})\]")
 _CONNECTED = re.compile(r"\[0*(\d{1,6})\]")
 _TASK = re.compile(
     r"taskType\[Notify Wait\], tag\[(\w+?)_([^\]]{1,200})\](?:, index\[(\d{1,9})\])?"
 )
 # torch_npu/csrc/distributed/ProcessGroupHCCL.cpp: ranks count in the group that is set up.
 _SETTING_UP = re.compile(r"\[(\d{1,6})\] is setting up HCCL communicator .{0,80}from \[(\d{1,6})\]")
-_NOTIFY = re.compile(r"type:NOTIFY WAIT, localRank:(\d{1,6}), remoteRank:(\d{1,6})\b")
+_NOTIFY = re.compile(r"type:NOTIFY WAIT, localRank:(\d{1,6}), remoteRank:(\d{1,10})\b")
+_OPERATION = re.compile(r"opData information is .{0,200}?\bgroup:([^,\s]{1,200}),")
 
 # torch/distributed/elastic/multiprocessing/errors/__init__.py prints every failed process so, the
 # first one behind its own heading; api.py names that one before, by its rank on the node.
@@ -61,6 +68,38 @@ _PAIRED = frozenset({"SEND", "RECV"})
 _WORLD = re.compile(r"using world size: (\d{1,6})")
 
 
+def _name_link(match: re.Match[str], text: str) -> tuple[int | None, Peer]:
+    to, tag = _LINK_TO.search(text), _LINK_TAG.search(text)
+    card = to and to[2]
+    return int(match[1]), Peer(
+        address="" if card or not to else to[1],
+        server=to[1] if to and card else "",
+        device=int(card) if card else None,
+        rank=int(match[2]),
+        group=tag[1] if tag else "",
+    )
+
+
+def _name_remote(match: re.Match[str], text: str) -> tuple[int | None, Peer]:
+    member = _MEMBER.search(text)
+    group = (member[1] or "") if member else ""
+    own = member[2] if member else (local[1] if (local := _OWN.search(text)) else None)
+    return None if own is None else int(own), Peer(rank=int(match[1]), group=group)
+
+
+# The waiter's own rank where the line counts, and whom it waits for.
+_WAITS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], tuple[int | None, Peer]]], ...]
+_WAITS = (
+    (_LINK, _name_link),
+    (_NOTIFY, lambda match, _: (int(match[1]), Peer(rank=int(match[2])))),
+    (_TABLE, lambda match, _: (int(match[4]), Peer(address=match[1], rank=int(match[2])))),
+    (_REMOTE, _name_remote),
+    (_CARDS, lambda match, _: (None, Peer(device=int(match[1] or match[2])))),
+    (_BROKEN, lambda match, _: (None, Peer(address=match[1]))),
+)
+_KINDS: dict[re.Pattern[str], WaitKind] = {_NOTIFY: "task", _REMOTE: "task", _BROKEN: "broken"}
+
+
 @dataclass
 class Peers:
     """Reads one log's lines about others into the ledger."""
@@ -68,6 +107,9 @@ class Peers:
     ledger: Ledger
     _root: bool = field(default=False, init=False)
     _rank: int | None = field(default=None, init=False)
+    # The group of the last task that failed, and what it waited for.
+    _group: str = field(default="", init=False)
+    _last: Wait | None = field(default=None, init=False)
     _reports: dict[Origin, WatchdogReport] = field(default_factory=dict, init=False)
 
     def line(self, signs: Collection[str], row: LogLine, before: str) -> None:
@@ -75,7 +117,7 @@ class Peers:
         if "peers" in signs:
             self._links(row.text, row)
         if "agent" in signs:
-            self._agent(row.text, row)
+            self.ledger.processes.learn(row.writer, row.text)
         if "elastic" in signs:
             self._elastic(row.text, before, row)
         if "waited" in signs:
@@ -87,35 +129,42 @@ class Peers:
         if match := _ABSENT.search(text):
             self.ledger.absent |= {int(digits) for digits in re.findall(r"\d{1,6}", match[1])}
         if "connected rankinfo[" in text:
-            self.ledger.connected |= {int(digits) for digits in _CONNECTED.findall(text)}
-        if match := _LINK.search(text) or _NOTIFY.search(text):
-            self.ledger.waits.add((int(match[1]), int(match[2])))
-        elif match := _SETTING_UP.search(text):
-            self._setting_up(int(match[1]), int(match[2]), row)
-        elif match := _TABLE.search(text):
-            self.ledger.waits.add((int(match[2]), int(match[1])))
-        elif match := _REMOTE.search(text):
-            member = _MEMBER.search(text)
-            own = int(member[1]) if member else None
-            self.ledger.waits_for(row.origin, int(match[1]), own=own)
-        elif match := _PORTS.search(text):
-            self.ledger.ports.add((row.origin.node, int(match[1]), int(match[2])))
+            ranks = {int(digits) for digits in _CONNECTED.findall(text)}
+            self.ledger.connects(row.origin, ranks)
         if match := _TASK.search(text):
+            self._group = match[2]
             self.ledger.stood(row.origin, group=match[2], task=(match[1], match[3] or ""))
+        wait = self._wait(text, row)
+        if wait:
+            self._last = wait
+            self.ledger.waiting.add(wait)
+        elif match := _OPERATION.search(text) or _MEMBER.search(text):
+            self._name_group(match[1] or "", int(match[2]) if match.re is _MEMBER else None)
         if match := _LOST.search(text):
             self.ledger.lose(match[1], row)
 
-    def _setting_up(self, rank: int, first: int, row: LogLine) -> None:
-        if row.origin.rank in {None, rank}:
-            self.ledger.waits.add((rank, first))
+    def _name_group(self, group: str, own: int | None) -> None:
+        """The line behind a wait that says in which group it was."""
+        old, self._last = self._last, None
+        if old and old.peer.rank is not None:
+            peer = replace(old.peer, group=group or old.peer.group)
+            own = old.own if own is None else own
+            self.ledger.waiting.replace(old, replace(old, peer=peer, own=own))
 
-    def _agent(self, text: str, row: LogLine) -> None:
-        if match := _AGENT.search(text):
-            self.ledger.agent(
-                row.origin, size=int(match[1]), rank=int(match[2]), device=int(match[3])
-            )
-        elif match := _SIZE.search(text):
-            self.ledger.group_size = max(self.ledger.group_size, int(match[1]))
+    def _wait(self, text: str, row: LogLine) -> Wait | None:
+        """Whom this line says that its process waits for."""
+        if match := _SETTING_UP.search(text):
+            if row.origin.rank not in {None, int(match[1])}:
+                return None
+            return Wait(waiter=row.origin, own=int(match[1]), peer=Peer(rank=int(match[2])))
+        for shape, name in _WAITS:
+            if match := shape.search(text):
+                own, peer = name(match, text)
+                if peer.rank is not None and not peer.group and shape is _REMOTE:
+                    peer = replace(peer, group=self._group)
+                kind = _KINDS.get(shape, "socket")
+                return Wait(waiter=row.origin, own=own, peer=peer, kind=kind)
+        return None
 
     def _watchdog(self, text: str, row: LogLine) -> None:
         if match := _WAITED.search(text):

@@ -26,6 +26,7 @@ class RankPlace:
     local: int | None = None
     node: str = ""
     device: int | None = None
+    server: str = ""
 
 
 @dataclass
@@ -52,12 +53,14 @@ class Places:
             self.know(origin.rank, node=origin.node, device=origin.device)
         elif origin.task is not None and origin.rank is None and len(self._tasks) < _MANY:
             self._tasks.add(origin.task)
-        pid = _pid(origin)
+        pid = pid_of(origin)
         for table, number in ((self._ranks, origin.rank), (self._devices, origin.device)):
             if pid and number is not None and (pid in table or len(table) < _MANY):
                 table.setdefault(pid, set()).add(number)
 
-    def know(self, rank: int, *, node: str = "", device: int | None = None) -> None:
+    def know(
+        self, rank: int, *, node: str = "", device: int | None = None, server: str = ""
+    ) -> None:
         """What is told of a rank; what was told first stays."""
         known = self._known.get(rank, RankPlace())
         node = "" if node in _ITSELF else node
@@ -66,6 +69,7 @@ class Places:
                 known,
                 node=known.node or node,
                 device=device if known.device is None else known.device,
+                server=known.server or server,
             )
 
     def pair(self, origin: Origin, *, rank: int, local: int, node: str = "") -> None:
@@ -141,7 +145,7 @@ class Places:
             return None if offset is None else offset + origin.local
         if origin.task is not None:
             return None if self._tasks_launch else origin.task
-        pid = _pid(origin)
+        pid = pid_of(origin)
         ranks = self._ranks.get(pid, set()) if pid else set()
         return next(iter(ranks)) if len(ranks) == 1 else None
 
@@ -163,7 +167,8 @@ class Places:
         return [self._known.get(rank, RankPlace()) for rank in ranks]
 
 
-def _pid(origin: Origin) -> tuple[str, str] | None:
+def pid_of(origin: Origin) -> tuple[str, str] | None:
+    """Node and process id."""
     match = _PID.search(origin.process)
     return (origin.node, match[0]) if match else None
 

@@ -59,13 +59,15 @@ class Guilt(msgspec.Struct, frozen=True, kw_only=True):
     """Who began it. ``sure`` is False where it follows from what the others did not say.
 
     ``ranks`` are those in the job, ``local_ranks`` those on their nodes, ``devices`` those that
-    the logs name; each is empty where the logs do not tell all of them.
+    the logs name; each is empty where the logs do not tell all of them. ``nodes`` are called as the
+    logs are, ``servers`` as HCCL calls them, and both are of all that are accused.
     """
 
     ranks: tuple[int, ...] = ()
     local_ranks: tuple[int, ...] = ()
     devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
     reason: str
     sure: bool = True

@@ -36,8 +36,9 @@ _OWN: dict[Sign, str] = {
     "uncaught": r"ERR99999 UNKNOWN appli",
     "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote ?[rR]ank|"
     r"Cluster Exception Location|connected rankinfo\[|\|  (client|server)  \||"
-    r"Wait Enable P2P Failed|retrieving hcclUniqueId from|taskType\[Notify Wait\]",
-    "agent": r"\brankNum\[\d",
+    r"Wait Enable P2P Failed|remote physic id|cqe err(or)? status\[|retrieving hcclUniqueId from|"
+    r"taskType\[Notify Wait\]|groupRank information|opData information",
+    "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[",
     "elastic": r"\brank +: \d+ \(local_rank: \d|\bexitcode +: -?\d|failed \(exitcode: -?\d|"
     r"Root Cause \(first observed failure\)|\bglobal_ranks=\[\d",
     "waited": r"Watchdog caught collective operation timeout: WorkHCCL|Timeout at collective: |"

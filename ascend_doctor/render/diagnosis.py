@@ -91,6 +91,7 @@ class _DiagnosisPage(Page):
         )  # fmt: skip
         who = [f"{name} {spans(several)}" for name, several in numbers if several]
         who += [f"node {node}" for node in guilty.nodes]
+        who += [f"server {server}" for server in guilty.servers]
         who += [f"process {process}" for process in guilty.processes]
         doubt = "" if guilty.sure else "probably "
         self.field("guilty", f"{doubt}{', '.join(who)}: {guilty.reason}")

@@ -99,7 +99,7 @@ def _plog(parsed: str, pid: str, process: Mapping[str, Any]) -> tuple[str, str]:
     for event in error.get("timeout_error_events_list") or ():
         quoted += event["key_info"].splitlines(keepends=True)
     lines = own + [line if line.endswith("\n") else f"{line}\n" for line in quoted]
-    return f"{os.path.dirname(parsed)}/plog-{pid}_0.log", "".join(dict.fromkeys(lines))
+    return f"{os.path.dirname(parsed)}/plog-parser-{pid}-1.log", "".join(dict.fromkeys(lines))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +134,13 @@ class Answer:
         return "wrong" if self.accuses else "could not tell"
 
 
-def answers() -> Iterator[Answer]:
-    for label in labels():
-        found = of_files(logs(label))
-        yield Answer(label=label, root=answer(found), found=found)
+def diagnosed(label: Label) -> Answer:
+    found = of_files(logs(label))
+    return Answer(label=label, root=answer(found), found=found)
 
 
 def main() -> None:
-    every = list(answers())
+    every = [diagnosed(label) for label in labels()]
     for one in every:
         guilty = one.found.guilty
         said = f"{guilty.ranks} {one.devices}: {guilty.reason}" if guilty else one.found.undecided

@@ -1,0 +1,204 @@
+"""Who is who among the processes of a job, as HCCL's own lines tell: groups, cards, addresses.
+
+The lines are those of the fixtures of Ascend/mind-cluster (component/ascend-faultdiag/test/st_*):
+SetupAgent, hcclCommInitInfo, RootInfoDetect, Entry-HcclCommInitRootInfo and "hcom init", which all
+name what they say in brackets, and the addresses that a card is listened on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ascend_doctor.diagnosis.origins import Origin
+from ascend_doctor.diagnosis.places import pid_of
+
+Key = tuple[str, str]
+
+_FIELD = re.compile(r"(\w+) ?\[([^\[\]]{0,200})\]")
+_LISTENS = re.compile(r"Listen on ip\[([\w.:]{1,64})\].{0,60}?devPhyId\[(\d{1,4})\]")
+_SIZES = ("rankNum", "totalRanks", "nRanks", "ranks")
+_PROCESSES = 4096
+_GROUPS = 256
+_ADDRESSES = 1 << 16
+# HCCL writes 4294967295 for a rank that it does not know.
+NOBODY = 1 << 31
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """Whom a line of HCCL names: by address, by server and card, by a rank in a group."""
+
+    address: str = ""
+    server: str = ""
+    device: int | None = None
+    rank: int | None = None
+    group: str = ""
+
+    @property
+    def name(self) -> str:
+        """What to call it where nothing tells who it is."""
+        if self.address:
+            return self.address
+        if self.device is not None:
+            return f"{self.server}/{self.device}" if self.server else f"device {self.device}"
+        return self.server or f"rank {self.rank} of group {self.group or '?'}"
+
+
+@dataclass
+class HcclProcess:
+    """A process by what it told of itself; ``groups`` has its rank and the size of each."""
+
+    key: Key
+    server: str = ""
+    device: int | None = None
+    logical: int | None = None
+    address: str = ""
+    groups: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def card(self) -> int | None:
+        """The physical card where it is told."""
+        return self.logical if self.device is None else self.device
+
+
+@dataclass
+class Processes:
+    _known: dict[Key, HcclProcess] = field(default_factory=dict)
+    # By node and address, the card that has it.
+    _listening: dict[tuple[str, str], int] = field(default_factory=dict)
+    _ranks: dict[Key, int] = field(default_factory=dict)
+    _addresses: dict[str, HcclProcess] = field(default_factory=dict)
+    # By node or server, and card.
+    _cards: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
+    _members: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
+    world_size: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def learn(self, origin: Origin, text: str) -> None:
+        """A line in which a process says which rank of which group it is, and on which card."""
+        if match := _LISTENS.search(text):
+            if len(self._listening) < _ADDRESSES:
+                self._listening.setdefault((origin.node, match[1]), int(match[2]))
+            return
+        key = pid_of(origin)
+        told: dict[str, str] = {}
+        for name, value in _FIELD.findall(text):
+            told.setdefault(name, value)
+        size = next((number for name in _SIZES if (number := _number(told.get(name)))), None)
+        if key is None or not size or (key not in self._known and len(self._known) >= _PROCESSES):
+            return
+        process = self._known.setdefault(key, HcclProcess(key=key))
+        rank = _number(told.get("rank"))
+        group = told.get("identifier", "")
+        if rank is not None and rank < size and len(process.groups) < _GROUPS:
+            process.groups[group] = (rank, size)
+        self._place(process, told)
+
+    def _place(self, process: HcclProcess, told: Mapping[str, str]) -> None:
+        server = (told.get("server") or told.get("serverId") or "").partition("%")[0]
+        process.server = process.server or server
+        physical = _first_number(told, "phydevId", "devPhyId")
+        logical = _first_number(told, "logicDevId", "deviceLogicId", "device")
+        process.device = physical if process.device is None else process.device
+        process.logical = logical if process.logical is None else process.logical
+        process.address = process.address or told.get("deviceIp", "")
+
+    def settle(self, world_size: int | None) -> None:
+        """Find the ranks in the job: those in the largest group, if there is but one such."""
+        sizes = [size for process in self._known.values() for _, size in process.groups.values()]
+        largest = max(sizes, default=0)
+        self.world_size = largest if world_size in {None, largest} else 0
+        for process in self._known.values():
+            self._index(process)
+        if self.world_size:
+            self._number(largest)
+
+    def _index(self, process: HcclProcess) -> None:
+        node = process.key[0]
+        if process.address:
+            self._addresses[process.address] = process
+        for host in {node, process.server} if process.card is not None else ():
+            self._cards[host, process.card or 0] = process
+        for group, (rank, _) in process.groups.items():
+            self._members[group, rank] = process
+
+    def _number(self, size: int) -> None:
+        """Groups of the same size that give a rank to two cards are parts of a larger job."""
+        claims: dict[int, dict[tuple[str, str, int | None], Key]] = {}
+        for key, process in self._known.items():
+            mine = {rank for rank, of in process.groups.values() if of == size}
+            if len(mine) > 1:
+                return
+            for rank in mine:
+                # The same card twice: the process of an earlier start.
+                claims.setdefault(rank, {})[key[0], process.server, process.card] = key
+        if all(len(claim) == 1 for claim in claims.values()):
+            self._ranks = {key: rank for rank, claim in claims.items() for key in claim.values()}
+        else:
+            self.world_size = 0
+
+    def of(self, origin: Origin) -> HcclProcess | None:
+        key = pid_of(origin)
+        return self._known.get(key) if key else None
+
+    def rank(self, origin: Origin) -> int | None:
+        key = pid_of(origin)
+        return self._ranks.get(key) if key else None
+
+    def rank_of(self, process: HcclProcess) -> int | None:
+        return self._ranks.get(process.key)
+
+    def ranked(self) -> dict[int, HcclProcess]:
+        return {rank: self._known[key] for key, rank in self._ranks.items()}
+
+    def find(self, waiter: Origin, peer: Peer) -> HcclProcess | None:
+        """Who a peer is that a process names."""
+        own = self.of(waiter)
+        if peer.address:
+            found = self._addresses.get(peer.address)
+            device = self._listening.get((waiter.node, peer.address))
+            if found is None and device is not None:
+                found = self._cards.get((waiter.node, device))
+            if found:
+                return found
+        if peer.device is not None:
+            host = peer.server or (own.server if own and own.server else waiter.node)
+            if found := self._cards.get((host, peer.device)):
+                return found
+        if peer.rank is None or own is None or not peer.group:
+            return None
+        group = next((name for name in own.groups if name and name in peer.group), None)
+        return None if group is None else self._members.get((group, peer.rank))
+
+    def group_of(self, origin: Origin) -> tuple[str, int] | None:
+        """The largest group that a process joined, and its size."""
+        process = self.of(origin)
+        if process is None or not process.groups:
+            return None
+        return max(
+            ((name, size) for name, (_, size) in process.groups.items()), key=lambda one: one[1]
+        )
+
+    def groups(self) -> Iterator[tuple[str, int]]:
+        """Every group by the name and the size that a process gives it."""
+        for process in self._known.values():
+            for group, (_, size) in process.groups.items():
+                yield group, size
+
+    def member(self, group: str, rank: int) -> HcclProcess | None:
+        return self._members.get((group, rank))
+
+
+def _number(text: str | None) -> int | None:
+    """A number that is not HCCL's word for none."""
+    if text is None or not text.isascii() or not text.isdecimal() or len(text) > 10:  # noqa: PLR2004
+        return None
+    return number if (number := int(text)) < NOBODY else None
+
+
+def _first_number(told: Mapping[str, str], *names: str) -> int | None:
+    return next((one for name in names if (one := _number(told.get(name))) is not None), None)

@@ -1,0 +1,193 @@
+"""Who waits for whom: the lines of all processes as one graph, and where its chains end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ascend_doctor.diagnosis.origins import Origin
+from ascend_doctor.diagnosis.processes import NOBODY, Peer, Processes
+
+# A rank in the job, or the name of a process of which no more is known.
+Party = int | str
+# For a connection, for a step of a collective, or the link itself failed.
+WaitKind = Literal["socket", "task", "broken"]
+
+_WAITS = 1 << 16
+_SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """``own`` is the waiter's rank where its line counts."""
+
+    waiter: Origin
+    peer: Peer
+    own: int | None = None
+    kind: WaitKind = "socket"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """Where chains end.
+
+    ``sinks`` wait for nobody but each other; ``lone`` left no log, and one process alone complains.
+    """
+
+    sinks: tuple[tuple[Party, ...], ...]
+    lone: tuple[Party, ...]
+
+
+@dataclass
+class Waiting:
+    _waits: set[Wait] = field(default_factory=set)
+    edges: dict[Party, set[Party]] = field(default_factory=dict)
+    kinds: dict[tuple[Party, Party], WaitKind] = field(default_factory=dict)
+    addresses: dict[Party, str] = field(default_factory=dict)
+
+    def add(self, wait: Wait) -> None:
+        rank = wait.peer.rank
+        if len(self._waits) < _WAITS and (rank is None or rank < NOBODY):
+            self._waits.add(wait)
+
+    def replace(self, old: Wait, new: Wait) -> None:
+        """The same wait, of which a later line tells the group."""
+        self._waits.discard(old)
+        self.add(new)
+
+    def settle(
+        self, processes: Processes, rank_of: Callable[[Origin], int | None], size: int
+    ) -> None:
+        """Name both ends of every wait, once it is known who is who."""
+        for wait in self._waits:
+            rank = rank_of(wait.waiter)
+            waiter = _named(wait, rank, processes)
+            found = processes.find(wait.waiter, wait.peer)
+            peer: Party | None
+            if found:
+                known = processes.rank_of(found)
+                peer = known if known is not None else name(found.key)
+            else:
+                peer = _unknown(wait, rank, size)
+            if waiter is None or waiter == peer:
+                continue
+            self.edges.setdefault(waiter, set()).add(peer)
+            self.kinds[waiter, peer] = wait.kind
+            if wait.peer.address:
+                self.addresses.setdefault(peer, wait.peer.address)
+
+    def ends(self, has_log: Callable[[Party], bool]) -> Ends:
+        """Where the chains end."""
+        backwards: dict[Party, set[Party]] = {}
+        for waiter, peers in self.edges.items():
+            for peer in peers:
+                backwards.setdefault(peer, set()).add(waiter)
+        lone = {
+            peer
+            for peer, waiters in backwards.items()
+            if peer not in self.edges and len(waiters) == 1 and not has_log(peer)
+        }
+        kept = {waiter: peers - lone for waiter, peers in self.edges.items()}
+        sinks = [
+            group
+            for group in _components(kept)
+            if all(kept.get(party, set()) <= group for party in group)
+            and (len(group) > 1 or next(iter(group)) in backwards)
+            and not (len(group) == 1 and self.edges.get(next(iter(group)), set()) & lone)
+        ]
+        return Ends(
+            sinks=tuple(sorted((tuple(sorted(group, key=_order)) for group in sinks), key=str)),
+            lone=tuple(sorted(lone, key=_order)),
+        )
+
+    def connects(self, pair: tuple[Party, ...]) -> bool:
+        """Whether two that wait for each other do so to connect; a step has waits both ways."""
+        return len(pair) == 2 and "socket" in {  # noqa: PLR2004 - a pair
+            self.kinds.get(pair, "task"),
+            self.kinds.get(pair[::-1], "task"),
+        }
+
+    def broken_link(self, accused: tuple[Party, ...]) -> tuple[Party, ...]:
+        """Both ends of a link that failed, where one of them is accused by the other alone."""
+        waiters = [waiter for waiter, peers in self.edges.items() if accused[0] in peers]
+        if len(accused) != 1 or [self.kinds[waiter, accused[0]] for waiter in waiters] != [
+            "broken"
+        ]:
+            return ()
+        return tuple(sorted((waiters[0], accused[0]), key=_order))
+
+    def describe(self, called: Callable[[Party], str]) -> str:
+        """Who waits for whom, the first few."""
+        pairs = sorted(
+            ((waiter, peer) for waiter, peers in self.edges.items() for peer in peers),
+            key=lambda pair: tuple(map(_order, pair)),
+        )
+        verbs = {"broken": "lost its link to"}
+        told = [
+            f"{called(waiter)} {verbs.get(self.kinds[waiter, peer], 'waits for')} {called(peer)}"
+            for waiter, peer in pairs[:_SHOWN]
+        ]
+        more = len(pairs) - len(told)
+        return ", ".join(told) + (f", and {more} more" if more else "")
+
+
+def name(key: tuple[str, str]) -> str:
+    node, pid = key
+    return f"{node} pid {pid}".strip()
+
+
+def _named(wait: Wait, rank: int | None, processes: Processes) -> Party | None:
+    if rank is not None:
+        return rank
+    if process := processes.of(wait.waiter):
+        return name(process.key)
+    return wait.own
+
+
+def _unknown(wait: Wait, rank: int | None, size: int) -> Party:
+    """A peer that no line introduces: its rank in the job, where the waiter's line counts so."""
+    peer = wait.peer
+    counts = wait.own is None or rank is None or wait.own == rank
+    if peer.rank is not None and counts and (not size or peer.rank < size):
+        return peer.rank
+    return peer.name
+
+
+def _order(party: Party) -> tuple[int, str]:
+    return (party, "") if isinstance(party, int) else (NOBODY, party)
+
+
+def _components(edges: Mapping[Party, Iterable[Party]]) -> list[set[Party]]:
+    """Sets of parties that all wait for each other, directly or through others (Kosaraju)."""
+    backwards: dict[Party, set[Party]] = {}
+    for waiter, peers in edges.items():
+        backwards.setdefault(waiter, set())
+        for peer in peers:
+            backwards.setdefault(peer, set()).add(waiter)
+    left: list[Party] = []
+    seen: set[Party] = set()
+    for start in backwards:
+        left += _after(start, edges, seen)
+    passed: set[Party] = set()
+    return [group for start in reversed(left) if (group := set(_after(start, backwards, passed)))]
+
+
+def _after(start: Party, edges: Mapping[Party, Iterable[Party]], seen: set[Party]) -> list[Party]:
+    """Whoever is reached and was not yet, each behind those that it waits for."""
+    if start in seen:
+        return []
+    seen.add(start)
+    done: list[Party] = []
+    path = [(start, iter(edges.get(start, ())))]
+    while path:
+        party, peers = path[-1]
+        for peer in peers:
+            if peer not in seen:
+                seen.add(peer)
+                path.append((peer, iter(edges.get(peer, ()))))
+                break
+        else:
+            path.pop()
+            done.append(party)
+    return done

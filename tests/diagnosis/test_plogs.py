@@ -1,0 +1,204 @@
+"""CANN's own logs: who is who, who waits for whom, and where that ends.
+
+The lines are made as the fixtures of Ascend/mind-cluster have them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from ascend_doctor.diagnosis.result import Diagnosis
+from tests.diagnosis import faultdiag
+from tests.diagnosis.faultdiag import Label
+from tests.diagnosis.logs import of_files
+
+WORLD = "192.0.2.1%eth0_60000_0_1712529353144389"
+AT = "2026-03-01-10:{minute:02}:05.270.506"
+
+
+def run(rank: int, size: int, *, server: int, card: int, more: str = "") -> str:
+    """run/plog of a process that joins the group of all."""
+    pid = 100 + rank
+    return (
+        f"[INFO] HCCL({pid},python3):2026-03-01-10:00:00.131.133 [topoinfo_detect.cc:506] [{pid}]"
+        f"[HCCL_TRACE][Flat]SetupAgent rankNum[{size}], rank[{rank}], rootInfo identifier[{WORLD}],"
+        f" server[192.0.2.{server}%eth0], serverPort[60000]deviceType[2], logicDevId[{card}],"
+        f" phydevId[{card}], deviceIp[198.51.100.{rank}]\n"
+        f"[INFO] HCCL({pid},python3):2026-03-01-10:00:02.131.133 [network_manager.cc:561] [{pid}]"
+        f"[Start][Vnic]Listen on ip[192.168.2.{90 + card}], port[16666] sucess, devPhyId[{card}],"
+        f" devLogicId[{card}], isAutoPort[0]\n{more}"
+    )
+
+
+def joined(group: str, rank: int, size: int) -> str:
+    """A line of a process that is in another group, too."""
+    return (
+        "[INFO] HCCL(1,python3):2026-03-01-10:00:09.502.614 [hccl_comm.cc:129] [1]hcclCommInitInfo:"
+        f"commId[hccl-1-5-1754394529-x], rank[{rank}], totalRanks[{size}], serverId[%eth0],"
+        f" deviceType[4],logicDevId[0], identifier[{group}]\n"
+    )
+
+
+def socket(own: int, address: str, rank: int, status: str = "time out") -> str:
+    return (
+        f"[ERROR] HCCL(1,python3):{AT.format(minute=2)} [hccl_socket_manager.cc:778] [1][Wait]"
+        f"[LinkEstablish]wait socket establish timeout, role[1] rank[{own}] timeout[130]\n"
+        f"[ERROR] HCCL(1,python3):{AT.format(minute=2)} [hccl_socket_manager.cc:553] [1]   |  "
+        f"{address}({rank})   |  16666  |   198.51.100.{own}({own})   |  0  "
+        f"|  client  | {status} |\n"
+        f"[ERROR] HCCL(1,python3):{AT.format(minute=2)} [hccl_socket_manager.cc:601] [1]the "
+        "connection failure between this device and target device may be due to the following "
+        "reasons:\n"
+    )
+
+
+def notify(group: str, own: int, remote: int | str, size: int) -> str:
+    head = f"[ERROR] HCCL(1,python3):{AT.format(minute=31)} [task_exception_handler.cc:452][1]"
+    what = f"{head}[TaskExceptionHandler][Callback]Task run failed, "
+    return (
+        f"{what}base information is streamID:[3], taskID[7], taskType[Notify Wait], "
+        f"tag[AllReduce_{group}], index[3], AlgType(level 0-1-2):[null-null-ring].\n"
+        f"{what}para information is notify id:[0x50], stage:[ffffffff], remote rank:[{remote}].\n"
+        f"{what}groupRank information is group:[{group}], rankSize[{size}], rankId[{own}].\n"
+    )
+
+
+def tree(
+    lines: Mapping[int, str], *, each: int = 4, more: Mapping[int, str] | None = None,
+    without: Iterable[int] = (),
+) -> dict[str, str | bytes]:  # fmt: skip
+    """Logs of nodes with so many cards ``each``, but for the ranks that left none."""
+    files: dict[str, str | bytes] = {}
+    for rank, text in lines.items():
+        node, card = divmod(rank, each)
+        if rank in without:
+            continue
+        name = f"plog-{100 + rank}_20260301100000000.log"
+        own = run(rank, len(lines), server=node, card=card, more=(more or {}).get(rank, ""))
+        files[f"host-{chr(97 + node)}/ascend/log/run/plog/{name}"] = own
+        files[f"host-{chr(97 + node)}/ascend/log/debug/plog/{name}"] = text
+    return files
+
+
+def told(found: Diagnosis) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+    assert found.guilty, found.undecided
+    return found.guilty.ranks, found.guilty.devices, found.guilty.servers
+
+
+@pytest.mark.parametrize("label", list(faultdiag.labels()), ids=lambda label: label.name)
+def test_the_vendor_s_fixtures_have_the_device_that_its_tests_assert(label: Label) -> None:
+    if not os.environ.get(faultdiag.VARIABLE):
+        pytest.skip(f"{faultdiag.VARIABLE} names no clone of Ascend/mind-cluster")
+    answer = faultdiag.diagnosed(label)
+    assert answer.root == label.root
+    assert answer.named(label.devices) in {"right", "not judged"}
+
+
+def test_a_chain_over_servers_is_followed_to_its_end() -> None:
+    found = of_files(
+        tree({
+            0: socket(0, "198.51.100.4", 4), 1: socket(1, "198.51.100.4", 4), 2: "", 3: "",
+            4: socket(4, "192.168.2.93", 7), 5: "", 6: "", 7: "",
+        })
+    )  # fmt: skip
+    assert told(found) == ((7,), (3,), ("192.0.2.1",))
+    assert found.guilty
+    assert found.guilty.nodes == ("host-b",)
+
+
+def test_the_card_of_a_server_is_not_that_card_of_another() -> None:
+    lines = dict.fromkeys(range(8), "")
+    p2p = (
+        f"[ERROR] HCCL(1,python3):{AT.format(minute=2)} [p2p_mgmt.cc:305] [1][Wait][P2PConnected]"
+        "connected p2p timeout, timeout:130 s. local logicDevid:0, remote physic id:1.\n"
+    )
+    assert told(of_files(tree({**lines, 4: p2p, 6: p2p}))) == ((5,), (1,), ("192.0.2.1",))
+    assert told(of_files(tree({**lines, 0: p2p, 2: p2p}))) == ((1,), (1,), ("192.0.2.0",))
+
+
+def test_ranks_of_a_group_are_made_those_of_the_job() -> None:
+    """Ranks 1, 3, 5 and 7 are 0 to 3 of their group, and wait for its 2."""
+    members = {1: 0, 3: 1, 5: 2, 7: 3}
+    more = {rank: joined("group_name_7", own, 4) for rank, own in members.items()}
+    lines = {
+        rank: notify("group_name_7", members[rank], 2, 4) if rank in {1, 3, 7} else ""
+        for rank in range(8)
+    }
+    assert told(of_files(tree(lines, more=more)))[0] == (5,)
+
+
+def test_a_group_that_is_not_the_job_gives_no_ranks() -> None:
+    """Two groups of two, and none of four: who is 0 in each has no rank in the job."""
+    files = tree({0: "", 1: socket(1, "198.51.100.0", 0)}, each=2)
+    others = tree({0: "", 1: ""}, each=2)
+    found = of_files(
+        {**files, **{name.replace("host-a", "host-b"): text for name, text in others.items()}}
+    )
+    assert not found.guilty or not found.guilty.ranks
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_a_ring_accuses_nobody_and_is_told(ranks: int) -> None:
+    lines = {rank: notify(WORLD, rank, (rank + 1) % ranks, ranks) for rank in range(ranks)}
+    found = of_files(tree(lines))
+    assert found.guilty is None
+    assert "wait in a ring" in found.undecided
+
+
+def test_two_that_wait_for_each_other_in_a_step_are_not_accused() -> None:
+    lines = {0: notify(WORLD, 0, 1, 3), 1: notify(WORLD, 1, 2, 3), 2: notify(WORLD, 2, 1, 3)}
+    assert of_files(tree(lines)).guilty is None
+
+
+def test_a_peer_without_a_log_is_accused_by_two_and_named_after_one() -> None:
+    lines = dict.fromkeys(range(8), "")
+    one = {**lines, 0: socket(0, "198.51.100.6", 6)}
+    found = of_files(tree(one, without={6}))
+    assert found.guilty is None
+    assert "rank 6 (198.51.100.6, no log)" in found.undecided
+    two = {**one, 3: socket(3, "198.51.100.6", 6)}
+    found = of_files(tree(two, without={6}))
+    assert found.guilty
+    assert found.guilty.ranks == (6,)
+
+
+def test_several_ends_accuse_nobody_unless_they_share_a_host() -> None:
+    lines = dict.fromkeys(range(12), "")
+    apart = {0: socket(0, "198.51.100.4", 4), 1: socket(1, "198.51.100.8", 8)}
+    found = of_files(tree({**lines, **apart}))
+    assert found.guilty is None
+    assert "2 ends" in found.undecided
+    together = {0: socket(0, "198.51.100.4", 4), 1: socket(1, "198.51.100.5", 5)}
+    assert told(of_files(tree({**lines, **together}))) == ((4, 5), (0, 1), ("192.0.2.1",))
+
+
+def test_a_connected_link_is_no_wait() -> None:
+    lines = {0: socket(0, "198.51.100.2", 2) + socket(0, "198.51.100.1", 1, "connected"),
+             1: socket(1, "198.51.100.2", 2), 2: "", 3: ""}  # fmt: skip
+    assert told(of_files(tree(lines)))[0] == (2,)
+
+
+def test_a_broken_link_accuses_both_ends_unless_others_complain_of_one() -> None:
+    def broken(address: str) -> str:
+        return (
+            f"[ERROR] HCCL(1,python):{AT.format(minute=9)} [heartbeat.cc:551][1][2][Heartbeat]cqe "
+            f"err status[12], time:[2026-03-01 10:09:05.099518], ip:[{address}]\n"
+        )
+
+    lines = dict.fromkeys(range(8), "")
+    assert told(of_files(tree({**lines, 0: broken("198.51.100.5")})))[0] == (0, 5)
+    both = {**lines, 0: broken("198.51.100.5"), 2: broken("198.51.100.5")}
+    assert told(of_files(tree(both)))[0] == (5,)
+
+
+def test_an_error_of_another_part_of_cann_before_the_time_outs_is_the_root() -> None:
+    failed = "[ERROR] DRV(105,python3):2026-03-01-10:00:40.000.001 [x.c:1][drv] queue 3 is gone\n"
+    timed = {rank: socket(rank, "198.51.100.9", 9).split("\n")[2] + "\n" for rank in range(8)}
+    found = of_files(tree({**timed, 5: failed + timed[5]}))
+    assert told(found) == ((5,), (1,), ("192.0.2.1",))
+    assert found.guilty
+    assert found.guilty.evidence
+    assert "queue 3 is gone" in found.guilty.evidence.text
