@@ -17,7 +17,7 @@ from ascend_doctor.diagnosis.ledger import (
     WatchdogReport,
     earliest,
 )
-from ascend_doctor.diagnosis.processes import Peer
+from ascend_doctor.diagnosis.processes import HcclPeer
 from ascend_doctor.diagnosis.result import Evidence, Guilt
 from ascend_doctor.diagnosis.waiting import Party
 from ascend_doctor.matrix.schema import KnownFailure
@@ -123,24 +123,28 @@ def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurre
 
 def _describe_chain(ledger: Ledger) -> str:
     ends = ledger.waiting.ends(ledger.has_log)
-    told = ledger.waiting.describe(lambda party: _call(ledger, party))
+    text = ledger.waiting.describe(lambda party: _call(ledger, party))
     if ends.lone:
         who = ", ".join(_call(ledger, party) for party in ends.lone)
-        told += f"; of {who} there is no log, and one complaint does not say which end it was"
+        text += f"; of {who} there is no log, and one complaint does not say which end it was"
     rings = [ring for ring in ends.sinks if len(ring) > 1]
     if rings:
-        told += f"; {' and '.join(_call(ledger, party) for party in rings[0][:8])} wait in a ring"
+        text += f"; {' and '.join(_call(ledger, party) for party in rings[0][:8])} wait in a ring"
     if len(ends.sinks) > 1:
-        told += f"; the chains have {len(ends.sinks)} ends"
-    return told
+        text += f"; the chains have {len(ends.sinks)} ends"
+    return text
 
 
 def _call(ledger: Ledger, party: Party) -> str:
     """A party with all that is known of where it is."""
     if isinstance(party, str):
         return party
-    (place,) = ledger.places.of([party])
-    parts = [place.node, place.server, f"device {place.device}" if place.device is not None else ""]
+    (location,) = ledger.places.of([party])
+    parts = [
+        location.node,
+        location.server,
+        f"device {location.device}" if location.device is not None else "",
+    ]
     parts += [] if ledger.has_log(party) else [ledger.waiting.addresses.get(party, ""), "no log"]
     where = ", ".join(filter(None, parts))
     return f"rank {party} ({where})" if where else f"rank {party}"
@@ -200,8 +204,8 @@ def _accuse_by_name(ledger: Ledger) -> Guilt | None:
     peer = next(name for name, lost in ledger.lost.items() if lost.first == first)
     server, _, card = peer.rpartition("/")
     device = int(card) if card.isdecimal() else None
-    found = ledger.processes.find(first.origin, Peer(server=server, device=device))
-    rank = ledger.processes.rank_of(found) if found else None
+    process = ledger.processes.find(first.origin, HcclPeer(server=server, device=device))
+    rank = ledger.processes.rank_of(process) if process else None
     return Guilt(
         ranks=() if rank is None else (rank,),
         nodes=() if rank is not None else (peer,),
@@ -355,7 +359,7 @@ def _on_one_host(ledger: Ledger, sinks: Iterable[tuple[Party, ...]]) -> tuple[Pa
     """Several ends that have a host in common: it is the host, or what is on it."""
     every = [party for sink in sinks for party in sink]
     ranks = [party for party in every if isinstance(party, int)]
-    hosts = {place.server or place.node for place in ledger.places.of(ranks)}
+    hosts = {location.server or location.node for location in ledger.places.of(ranks)}
     alone = len(ranks) == len(every) and all(rank not in ledger.waiting.edges for rank in ranks)
     return tuple(ranks) if alone and len(hosts) == 1 and "" not in hosts else ()
 

@@ -246,8 +246,8 @@ class Ledger:
                             if name == group):  # fmt: skip
             return ranks
         members = (self.processes.member(group, rank) for rank in ranks)
-        found = (self.processes.rank_of(member) for member in members if member)
-        return {rank for rank in found if rank is not None}
+        numbers = (self.processes.rank_of(member) for member in members if member)
+        return {rank for rank in numbers if rank is not None}
 
     def without_log(self) -> set[int]:
         """Ranks that the run had and that left no log, where every rank has one of its own.
@@ -263,18 +263,18 @@ class Ledger:
             folders_of.setdefault(rank, set()).update(folders)
         if not folders_of or any(len(folders) > 1 for folders in folders_of.values()):
             return set()
-        logged = set(folders_of) | set(self.processes.ranked())
+        logged = set(folders_of) | set(self.processes.by_rank())
         return (set(range(min(size, _ORIGINS))) | set(self.ended)) - logged
 
     def settle(self) -> None:
         """Give every line the rank of its process where only another line told it."""
         self.processes.settle(self.world_size)
-        for number, process in self.processes.ranked().items():
+        for number, process in self.processes.by_rank().items():
             self.places.know(
                 number, node=process.key[0], device=process.card, server=process.server
             )
         self.places.settle(self.job_size)
-        self.ranks |= set(self.processes.ranked())
+        self.ranks |= set(self.processes.by_rank())
         self.ranks |= self.places.ranks()
         kinds = (self.failures, self.endings, self.exceptions, self.deaths, self.logged, self.lost)
         for seen in (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ascend_doctor.diagnosis.ledger import Ledger, LogLine, WatchdogReport
 from ascend_doctor.diagnosis.origins import Origin
-from ascend_doctor.diagnosis.processes import Peer
+from ascend_doctor.diagnosis.processes import HcclPeer
 from ascend_doctor.diagnosis.waiting import Wait, WaitKind
 
 # hicann/hccl: docs/zh/user_guide/fault_diagnosis/{cluster_info_nego,param_link_stage,
@@ -68,10 +68,10 @@ _PAIRED = frozenset({"SEND", "RECV"})
 _WORLD = re.compile(r"using world size: (\d{1,6})")
 
 
-def _name_link(match: re.Match[str], text: str) -> tuple[int | None, Peer]:
+def _name_link(match: re.Match[str], text: str) -> tuple[int | None, HcclPeer]:
     to, tag = _LINK_TO.search(text), _LINK_TAG.search(text)
     card = to and to[2]
-    return int(match[1]), Peer(
+    return int(match[1]), HcclPeer(
         address="" if card or not to else to[1],
         server=to[1] if to and card else "",
         device=int(card) if card else None,
@@ -80,22 +80,24 @@ def _name_link(match: re.Match[str], text: str) -> tuple[int | None, Peer]:
     )
 
 
-def _name_remote(match: re.Match[str], text: str) -> tuple[int | None, Peer]:
+def _name_remote(match: re.Match[str], text: str) -> tuple[int | None, HcclPeer]:
     member = _MEMBER.search(text)
     group = (member[1] or "") if member else ""
     own = member[2] if member else (local[1] if (local := _OWN.search(text)) else None)
-    return None if own is None else int(own), Peer(rank=int(match[1]), group=group)
+    return None if own is None else int(own), HcclPeer(rank=int(match[1]), group=group)
 
 
 # The waiter's own rank where the line counts, and whom it waits for.
-_WAITS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], tuple[int | None, Peer]]], ...]
+_WAITS: tuple[
+    tuple[re.Pattern[str], Callable[[re.Match[str], str], tuple[int | None, HcclPeer]]], ...
+]
 _WAITS = (
     (_LINK, _name_link),
-    (_NOTIFY, lambda match, _: (int(match[1]), Peer(rank=int(match[2])))),
-    (_TABLE, lambda match, _: (int(match[4]), Peer(address=match[1], rank=int(match[2])))),
+    (_NOTIFY, lambda match, _: (int(match[1]), HcclPeer(rank=int(match[2])))),
+    (_TABLE, lambda match, _: (int(match[4]), HcclPeer(address=match[1], rank=int(match[2])))),
     (_REMOTE, _name_remote),
-    (_CARDS, lambda match, _: (None, Peer(device=int(match[1] or match[2])))),
-    (_BROKEN, lambda match, _: (None, Peer(address=match[1]))),
+    (_CARDS, lambda match, _: (None, HcclPeer(device=int(match[1] or match[2])))),
+    (_BROKEN, lambda match, _: (None, HcclPeer(address=match[1]))),
 )
 _KINDS: dict[re.Pattern[str], WaitKind] = {_NOTIFY: "task", _REMOTE: "task", _BROKEN: "broken"}
 
@@ -156,7 +158,7 @@ class Peers:
         if match := _SETTING_UP.search(text):
             if row.origin.rank not in {None, int(match[1])}:
                 return None
-            return Wait(waiter=row.origin, own=int(match[1]), peer=Peer(rank=int(match[2])))
+            return Wait(waiter=row.origin, own=int(match[1]), peer=HcclPeer(rank=int(match[2])))
         for shape, name in _WAITS:
             if match := shape.search(text):
                 own, peer = name(match, text)

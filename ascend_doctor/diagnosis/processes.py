@@ -27,7 +27,7 @@ NOBODY = 1 << 31
 
 
 @dataclass(frozen=True, kw_only=True)
-class Peer:
+class HcclPeer:
     """Whom a line of HCCL names: by address, by server and card, by a rank in a group."""
 
     address: str = ""
@@ -85,30 +85,30 @@ class Processes:
                 self._listening.setdefault((origin.node, match[1]), int(match[2]))
             return
         key = pid_of(origin)
-        told: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for name, value in _FIELD.findall(text):
-            told.setdefault(name, value)
-        size = next((number for name in _SIZES if (number := _number(told.get(name)))), None)
+            fields.setdefault(name, value)
+        size = next((number for name in _SIZES if (number := _number(fields.get(name)))), None)
         if key is None or not size or (key not in self._known and len(self._known) >= _PROCESSES):
             return
         process = self._known.setdefault(key, HcclProcess(key=key))
-        rank = _number(told.get("rank"))
-        group = told.get("identifier", "")
+        rank = _number(fields.get("rank"))
+        group = fields.get("identifier", "")
         if rank is not None and rank < size and len(process.groups) < _GROUPS:
             process.groups[group] = (rank, size)
-        self._place(process, told)
+        self._locate(process, fields)
 
-    def _place(self, process: HcclProcess, told: Mapping[str, str]) -> None:
-        server = (told.get("server") or told.get("serverId") or "").partition("%")[0]
+    def _locate(self, process: HcclProcess, fields: Mapping[str, str]) -> None:
+        server = (fields.get("server") or fields.get("serverId") or "").partition("%")[0]
         process.server = process.server or server
-        physical = _first_number(told, "phydevId", "devPhyId")
-        logical = _first_number(told, "logicDevId", "deviceLogicId", "device")
+        physical = _first_number(fields, "phydevId", "devPhyId")
+        logical = _first_number(fields, "logicDevId", "deviceLogicId", "device")
         process.device = physical if process.device is None else process.device
         process.logical = logical if process.logical is None else process.logical
-        process.address = process.address or told.get("deviceIp", "")
+        process.address = process.address or fields.get("deviceIp", "")
 
     def settle(self, world_size: int | None) -> None:
-        """Find the ranks in the job: those in the largest group, if there is but one such."""
+        """Find the ranks in the job: those in the largest group, if there is only one such."""
         sizes = [size for process in self._known.values() for _, size in process.groups.values()]
         largest = max(sizes, default=0)
         self.world_size = largest if world_size in {None, largest} else 0
@@ -152,23 +152,23 @@ class Processes:
     def rank_of(self, process: HcclProcess) -> int | None:
         return self._ranks.get(process.key)
 
-    def ranked(self) -> dict[int, HcclProcess]:
+    def by_rank(self) -> dict[int, HcclProcess]:
         return {rank: self._known[key] for key, rank in self._ranks.items()}
 
-    def find(self, waiter: Origin, peer: Peer) -> HcclProcess | None:
+    def find(self, waiter: Origin, peer: HcclPeer) -> HcclProcess | None:
         """Who a peer is that a process names."""
         own = self.of(waiter)
         if peer.address:
-            found = self._addresses.get(peer.address)
+            process = self._addresses.get(peer.address)
             device = self._listening.get((waiter.node, peer.address))
-            if found is None and device is not None:
-                found = self._cards.get((waiter.node, device))
-            if found:
-                return found
+            if process is None and device is not None:
+                process = self._cards.get((waiter.node, device))
+            if process:
+                return process
         if peer.device is not None:
             host = peer.server or (own.server if own and own.server else waiter.node)
-            if found := self._cards.get((host, peer.device)):
-                return found
+            if process := self._cards.get((host, peer.device)):
+                return process
         if peer.rank is None or own is None or not peer.group:
             return None
         group = next((name for name in own.groups if name and name in peer.group), None)
@@ -180,7 +180,8 @@ class Processes:
         if process is None or not process.groups:
             return None
         return max(
-            ((name, size) for name, (_, size) in process.groups.items()), key=lambda one: one[1]
+            ((name, size) for name, (_, size) in process.groups.items()),
+            key=lambda group: group[1],
         )
 
     def groups(self) -> Iterator[tuple[str, int]]:
@@ -200,5 +201,7 @@ def _number(text: str | None) -> int | None:
     return number if (number := int(text)) < NOBODY else None
 
 
-def _first_number(told: Mapping[str, str], *names: str) -> int | None:
-    return next((one for name in names if (one := _number(told.get(name))) is not None), None)
+def _first_number(fields: Mapping[str, str], *names: str) -> int | None:
+    return next(
+        (number for name in names if (number := _number(fields.get(name))) is not None), None
+    )

@@ -17,7 +17,7 @@ def nodes_of(names: Iterable[str]) -> dict[str, str]:
         return {}
     first, last = different[0], different[-1]
     shared = next(
-        (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other),
+        (at for at, (left, right) in enumerate(zip(first, last, strict=False)) if left != right),
         min(len(first), len(last)),
     )
     return {name: parts[shared] if shared < len(parts) else "" for name, parts in trees.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ascend_doctor.diagnosis.origins import Origin
-from ascend_doctor.diagnosis.processes import NOBODY, Peer, Processes
+from ascend_doctor.diagnosis.processes import NOBODY, HcclPeer, Processes
 
 # A rank in the job, or the name of a process of which no more is known.
 Party = int | str
@@ -23,7 +23,7 @@ class Wait:
     """``own`` is the waiter's rank where its line counts."""
 
     waiter: Origin
-    peer: Peer
+    peer: HcclPeer
     own: int | None = None
     kind: WaitKind = "socket"
 
@@ -62,12 +62,12 @@ class Waiting:
         """Name both ends of every wait, once it is known who is who."""
         for wait in self._waits:
             rank = rank_of(wait.waiter)
-            waiter = _named(wait, rank, processes)
-            found = processes.find(wait.waiter, wait.peer)
+            waiter = _name_waiter(wait, rank, processes)
+            process = processes.find(wait.waiter, wait.peer)
             peer: Party | None
-            if found:
-                known = processes.rank_of(found)
-                peer = known if known is not None else name(found.key)
+            if process:
+                known = processes.rank_of(process)
+                peer = known if known is not None else name(process.key)
             else:
                 peer = _unknown(wait, rank, size)
             if waiter is None or waiter == peer:
@@ -88,11 +88,11 @@ class Waiting:
             for peer, waiters in backwards.items()
             if peer not in self.edges and len(waiters) == 1 and not has_log(peer)
         }
-        kept = {waiter: peers - lone for waiter, peers in self.edges.items()}
+        without_lone = {waiter: peers - lone for waiter, peers in self.edges.items()}
         sinks = [
             group
-            for group in _components(kept)
-            if all(kept.get(party, set()) <= group for party in group)
+            for group in _components(without_lone)
+            if all(without_lone.get(party, set()) <= group for party in group)
             and (len(group) > 1 or next(iter(group)) in backwards)
             and not (len(group) == 1 and self.edges.get(next(iter(group)), set()) & lone)
         ]
@@ -124,12 +124,12 @@ class Waiting:
             key=lambda pair: tuple(map(_order, pair)),
         )
         verbs = {"broken": "lost its link to"}
-        told = [
+        phrases = [
             f"{called(waiter)} {verbs.get(self.kinds[waiter, peer], 'waits for')} {called(peer)}"
             for waiter, peer in pairs[:_SHOWN]
         ]
-        more = len(pairs) - len(told)
-        return ", ".join(told) + (f", and {more} more" if more else "")
+        more = len(pairs) - len(phrases)
+        return ", ".join(phrases) + (f", and {more} more" if more else "")
 
 
 def name(key: tuple[str, str]) -> str:
@@ -137,7 +137,7 @@ def name(key: tuple[str, str]) -> str:
     return f"{node} pid {pid}".strip()
 
 
-def _named(wait: Wait, rank: int | None, processes: Processes) -> Party | None:
+def _name_waiter(wait: Wait, rank: int | None, processes: Processes) -> Party | None:
     if rank is not None:
         return rank
     if process := processes.of(wait.waiter):
