@@ -1,0 +1,235 @@
+"""The same failed run, as every launcher, collector and packer writes it, has the same answer.
+
+Eight ranks on two nodes; rank 5, the second on the second node, fails, and the others wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.diagnosis.result import Diagnosis
+from tests.diagnosis.first_sight import cases
+from tests.diagnosis.forms import OOM, WAITED, tarred, zipped
+from tests.diagnosis.logs import answer, of_paths
+
+EACH, GUILTY = 4, 5
+STAMP = "2026-03-01T10:02:07.123456789Z"
+Run = Mapping[int, list[str]]
+Files = dict[str, str | bytes]
+
+
+def excerpt(source: str) -> list[str]:
+    """A failed process as somebody showed it in public."""
+    (text,) = [case.files["train.log"] for case in cases("failing") if case.source == source]
+    return text.splitlines()
+
+
+FAILURES: dict[str, list[str]] = {
+    "npu-oom-torch": ["Traceback (most recent call last):", '  File "t.py", line 3', OOM],
+    "aicore-exception-507015": excerpt("https://github.com/deepspeedai/DeepSpeed/issues/4892"),
+    # An error of its own that the catalogue lacks.
+    "hccl-connect-timeout-ei0006": [
+        "Traceback (most recent call last):",
+        '  File "t.py", line 3, in <module>',
+        "ValueError: sample 7 has no label",
+    ],
+}
+
+
+def failed(name: str) -> Run:
+    head = ["using world size: 8, data-parallel size: 4", " iteration       10/     100 |"]
+    return {rank: head + (FAILURES[name] if rank == GUILTY else [WAITED]) for rank in range(8)}
+
+
+def row_by_row(run: Run, show: Callable[[int, str], str]) -> str:
+    """All ranks in one file, a line of each in turn."""
+    longest = max(map(len, run.values()))
+    return "".join(
+        show(rank, lines[number])
+        for number in range(longest)
+        for rank, lines in run.items()
+        if number < len(lines)
+    )
+
+
+def prefixed(prefix: Callable[[int], str]) -> Callable[[Run], Files]:
+    return lambda run: {"train.log": row_by_row(run, lambda n, text: f"{prefix(n)}{text}\n")}
+
+
+def each_node(prefix: Callable[[int], str], name: str) -> Callable[[Run], Files]:
+    """A file of each node, which is called by its number."""
+
+    def files(run: Run) -> Files:
+        return {
+            name.format(node): row_by_row(
+                {rank: lines for rank, lines in run.items() if rank // EACH == node},
+                lambda n, text: f"{prefix(n)}{text}\n",
+            )
+            for node in range(2)
+        }
+
+    return files
+
+
+def each_rank(name: Callable[[int], str]) -> Callable[[Run], Files]:
+    return lambda run: {name(rank): "\n".join(lines) + "\n" for rank, lines in run.items()}
+
+
+def in_json(fields: Callable[[int, str], Mapping[str, object]]) -> Callable[[Run], Files]:
+    return lambda run: {
+        "train.log": row_by_row(run, lambda n, text: json.dumps(fields(n, text)) + "\n")
+    }
+
+
+def named_elsewhere(run: Run) -> Files:
+    """Ray says which process it is, torch_npu which rank that process has."""
+
+    def show(rank: int, text: str) -> str:
+        return f"(WorkerDict pid={900 + rank}, ip=192.0.2.{rank // EACH}) {text}\n"
+
+    told = "".join(
+        show(rank, f"[ERROR] 2026-03-01-10:02:09 (PID:{900 + rank}, Device:{rank % EACH}, "
+             f"RankID:{rank}) ERR02200 DIST call hccl api failed.")
+        for rank in run
+    )  # fmt: skip
+    return {"train.log": row_by_row(run, show) + told}
+
+
+WRITERS: dict[str, Callable[[Run], Files]] = {
+    "torch's excepthook": prefixed(lambda n: f"[rank{n}]: "),
+    "torchrun --tee, of all nodes": each_node(lambda n: f"[default{n % EACH}]:", "node-{}.log"),
+    "torchrun --tee, a folder a node": each_node(
+        lambda n: f"[default{n % EACH}]:", "node{}/train.log"
+    ),
+    "torchrun --tee, node_rank": each_node(
+        lambda n: f"[default{n % EACH}]:", "train_node_rank_{}.log"
+    ),
+    "torchrun --tee, with [rank]": prefixed(lambda n: f"[default{n % EACH}]:[rank{n}]: "),
+    "torchrun --log-dir": each_rank(
+        lambda n: f"host-{n // EACH}/none_x1/attempt_0/{n % EACH}/stderr.log"
+    ),
+    "torchrun --log-dir, node_rank": each_rank(
+        lambda n: f"logs/node_rank_{n // EACH}/none_x1/attempt_0/{n % EACH}/stderr.log"
+    ),
+    "a file a rank": each_rank(lambda n: f"logs/rank_{n}.log"),
+    "msrun": each_rank(lambda n: f"msrun_log/worker_{n}.log"),
+    "Ray, with [rank]": prefixed(
+        lambda n: f"(WorkerDict pid={900 + n}, ip=192.0.2.{n // EACH}) [rank{n}]: "
+    ),
+    "Ray, ranks in other lines": named_elsewhere,
+    "JSON lines": in_json(
+        lambda n, text: {"level": "INFO", "host": f"h{n // EACH}", "rank": n, "message": text}
+    ),
+    "JSON lines, local ranks": in_json(
+        lambda n, text: {"hostname": f"h{n // EACH}", "local_rank": n % EACH, "message": text}
+    ),
+    "journald, short": prefixed(
+        lambda n: f"Mar 01 10:02:05 atlas-{n // EACH} torchrun[4242]: [rank{n}]: "
+    ),
+    "journald, json": in_json(
+        lambda n, text: {
+            "_HOSTNAME": f"h{n // EACH}",
+            "_PID": "42",
+            "MESSAGE": f"[rank{n}]: {text}",
+        }
+    ),
+    "docker's json-file": in_json(
+        lambda n, text: {"log": f"[rank{n}]: {text}\n", "stream": "stderr", "time": STAMP}
+    ),
+    "docker compose": prefixed(lambda n: f"trainer-{n // EACH}  | [default{n % EACH}]:"),
+    "kubectl --prefix": prefixed(lambda n: f"[pod/job-worker-{n // EACH}/t] [default{n % EACH}]:"),
+    "kubectl --prefix --timestamps": prefixed(
+        lambda n: f"[pod/job-worker-{n // EACH}/t] {STAMP} [rank{n}]: "
+    ),
+    "stern": prefixed(lambda n: f"job-worker-{n // EACH} trainer [default{n % EACH}]:"),
+    "stern --timestamps": prefixed(lambda n: f"job-worker-{n // EACH} trainer {STAMP} [rank{n}]: "),
+    "stern --all-namespaces": prefixed(lambda n: f"ml job-worker-{n // EACH} trainer [rank{n}]: "),
+    "srun -l": prefixed(lambda n: f"{n}: "),
+    "srun -l, a torchrun a task": prefixed(lambda n: f"{n // EACH}: [default{n % EACH}]:"),
+    "mpirun --tag-output": prefixed(lambda n: f"[1,{n}]<stderr>:"),
+    "vLLM's workers": prefixed(lambda n: f"(Worker_TP{n} pid={900 + n}) "),
+    "vLLM's workers with experts": prefixed(
+        lambda n: f"(Worker_DP{n // EACH}_TP{n % EACH}_EP{n} pid={900 + n}) "
+    ),
+    "vLLM's workers of one engine each": prefixed(
+        lambda n: f"(EngineCore_DP0 pid=7) (Worker_TP{n} pid={900 + n}) "
+    ),
+}
+
+
+def tree(files: Files) -> Files:
+    return files
+
+
+def nested(files: Files) -> Files:
+    """An archive of each top folder or file, in one."""
+    tops = sorted({name.split("/")[0] for name in files})
+    inner: Files = {
+        f"{top.removesuffix('.log')}.tar.gz": tarred(
+            {name: text for name, text in files.items() if name.split("/")[0] == top}, "w:gz"
+        )
+        for top in tops
+    }
+    return {"all.zip": zipped(inner)}
+
+
+def wide(encoding: str) -> Callable[[Files], Files]:
+    return lambda files: {name: str(text).encode(encoding) for name, text in files.items()}
+
+
+PACKERS: dict[str, Callable[[Files], Files]] = {
+    "as they are": tree,
+    "tar.gz": lambda files: {"logs.tar.gz": tarred(files, "w:gz")},
+    "zip": lambda files: {"logs.zip": zipped(files)},
+    "tar.gz in zip": nested,
+    "UTF-16, little-endian": wide("utf-16-le"),
+    "UTF-16, big-endian": wide("utf-16-be"),
+}
+
+
+def diagnosed(files: Files, folder: Path) -> Diagnosis:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return of_paths(folder)
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_the_same_run_has_the_same_answer(
+    writer: str, failure: str, packer: str, tmp_path: Path
+) -> None:
+    found = diagnosed(PACKERS[packer](WRITERS[writer](failed(failure))), tmp_path / "given")
+    assert answer(found) == failure
+    assert found.guilty, found.undecided
+    assert found.guilty.ranks == (GUILTY,)
+    assert found.guilty.local_ranks in {(), (GUILTY % EACH,)}
+    if failure not in {cause.id for cause in found.causes[1:]}:
+        assert set(found.causes[0].ranks) in ({GUILTY}, set(range(8)) - {GUILTY})
+
+
+def test_ranks_that_only_the_user_can_tell(tmp_path: Path) -> None:
+    """The log of the second node alone."""
+    run = {rank: lines for rank, lines in failed("npu-oom-torch").items() if rank >= EACH}
+    path = tmp_path / "train.log"
+    path.write_text(row_by_row(run, lambda n, text: f"[default{n % EACH}]:{text}\n"))
+    untold, by_user = of_paths(path), of_paths(path, node_rank=1)
+    assert untold.guilty
+    assert (untold.guilty.ranks, untold.guilty.local_ranks) == ((), (GUILTY % EACH,))
+    assert by_user.guilty
+    assert by_user.guilty.ranks == (GUILTY,)
+
+
+def test_pids_of_ray_alone_are_no_ranks(tmp_path: Path) -> None:
+    files = prefixed(lambda n: f"(WorkerDict pid={900 + n}, ip=192.0.2.{n // EACH}) ")(
+        failed("npu-oom-torch")
+    )
+    found = diagnosed(files, tmp_path / "given")
+    assert found.guilty
+    assert (found.guilty.ranks, found.guilty.nodes) == ((), ("192.0.2.1",))
