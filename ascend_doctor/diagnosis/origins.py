@@ -10,7 +10,8 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 # torchrun's --tee, which numbers the ranks of its node ([default3]:; torch/distributed/elastic/
 # multiprocessing/tail_log.py), and torch's excepthook ([rank3]:), Ray ((Name pid=1, ip=a)), vLLM
-# ((Worker_TP3 pid=1), LEVEL date [file:line]), kubectl logs --prefix ([pod/a/b]), docker compose
+# ((Worker_TP3 pid=1), LEVEL date [file:line]), kubectl logs --prefix ([pod/a/b]), stern (namespace,
+# pod, container; words like any others unless a prefix or a stamp follows), docker compose
 # (name-1  |), journald and syslog (date host program[pid]:), the container runtime's files (date
 # stdout F), srun --label (3:), Open MPI ([1,3]<stderr>:, since 5 [name@1,3]<stderr>:),
 # DeepSpeed's pdsh (worker-1:).
@@ -23,6 +24,8 @@ _PREFIX = re.compile(
     | \((?P<actor>[\w.:-]{0,80}?)\s?(?:rank=(?P<vllm>\d{1,6})\s)?pid=(?P<pid>\d{1,12})
       (?:,\ ip=(?P<ip>[^\s)]{1,64}))?\)\s?
     | \[pod/(?P<pod>[\w.-]{1,253})/[\w.-]{1,253}\]\s?
+    | (?:[a-z0-9-]{1,63}\s)?(?P<tailed>[a-z0-9][a-z0-9.-]{0,230}-[a-z0-9]{1,20})\s[a-z0-9-]{1,63}\s
+      (?=\[(?:default|rank)\d{1,6}\]:|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)
     | (?P<host>(?:worker|node|host)-?\d{1,6}):\s
     | (?P<service>[\w.-]{1,64}-\d{1,4})\s{1,64}\|\s
     | (?:"""
@@ -37,8 +40,13 @@ _PREFIX = re.compile(
     )""",
     re.VERBOSE,
 )
-# vLLM's Worker_TP7 is rank 7 of its engine, and of the job where it is the only one.
-_TENSOR_RANK = re.compile(r"^Worker_(?:DP0_)?(?:PP0_)?TP(\d{1,6})(?:_EP\d+)?$")
+# vLLM's Worker_TP7 is rank 7 of its engine, and of the job where it is the only one. Experts are
+# counted over all engines and not over stages (vllm/v1/executor/multiproc_executor.py,
+# vllm/distributed/parallel_state.py): without stages that is the rank of the job.
+_TENSOR_RANK = re.compile(
+    r"^Worker_(?:(?:DP\d+_)?(?:PCP\d+_)?(?:TP\d+_)?(?:DCP\d+_)?EP(\d{1,6})"
+    r"|(?:DP0_)?(?:PP0_)?TP(\d{1,6})(?:_EP\d+)?)$"
+)
 # A launcher of which no more is known than the number of its node.
 NODE_RANK = "node_rank_"
 _PREFIXES = 8
@@ -141,7 +149,7 @@ def _with(origin: Origin, prefixes: str) -> Origin:
     while match := _PREFIX.match(prefixes, start):
         start = match.end()
         parts.update((name, value) for name, value in match.groupdict().items() if value)
-    names = ("ip", "pod", "host", "service", "machine", "system")
+    names = ("ip", "pod", "tailed", "host", "service", "machine", "system")
     node = next((parts[name] for name in names if name in parts), "")
     if "local" in parts or origin.local is None:
         task = f"{NODE_RANK}{parts['task']}" if "task" in parts else ""
@@ -151,7 +159,12 @@ def _with(origin: Origin, prefixes: str) -> Origin:
     if "local" in parts:
         origin = replace(origin, local=int(parts["local"]))
     alone = _TENSOR_RANK.search(parts.get("actor", ""))
-    ranks = (parts.get("rank"), alone and alone[1], parts.get("mpi"), parts.get("vllm"))
+    ranks = (
+        parts.get("rank"),
+        alone and (alone[1] or alone[2]),
+        parts.get("mpi"),
+        parts.get("vllm"),
+    )
     if rank := next(filter(None, ranks), None):
         origin = replace(origin, rank=int(rank))
     if "pid" in parts:

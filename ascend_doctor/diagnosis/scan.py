@@ -112,7 +112,7 @@ class _Reader:
             line += data.count(b"\n", counted, start)
             counted = start
             self._hit(data, start, stop, offset, line)
-        self._sample(data[-_SAMPLE:])
+        self._sample(data[-_SAMPLE:], cut=len(data) > _SAMPLE)
         line += data.count(b"\n", counted)
         self.ledger.lines += line - self._line
         self._line = line
@@ -123,7 +123,7 @@ class _Reader:
         """What counts only where nothing follows it."""
         if self._tail and not self._tail.endswith((b"\n", b"\r")):
             self.ledger.lines += 1
-        self._sample(self._tail)
+        self._sample(self._tail, cut=len(self._tail) == _TAIL)
         rows = [row for row in re.split(rb"[\r\n]+", self._tail) if row.strip()]
         if not rows:
             return
@@ -133,8 +133,9 @@ class _Reader:
                 if self.failures[identity].only_if_last:
                     self.ledger.ends_with(identity, self._row(part, line, lambda: None))
 
-    def _sample(self, data: bytes) -> None:
-        for row in re.split(rb"[\r\n]+", data):
+    def _sample(self, data: bytes, *, cut: bool) -> None:
+        """Who writes; the first line of a text that was cut lacks a part of its prefix."""
+        for row in re.split(rb"[\r\n]+", data)[cut:]:
             for part in self._parts(row, row[:_HEAD])[:1] if row else ():
                 self.ledger.origin(part.writer)
 
