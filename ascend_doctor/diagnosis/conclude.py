@@ -51,7 +51,13 @@ def conclude(
     missing = tuple(sorted(ledger.without_log()))
     stands = seen_by_name.get(root.id) if root else None
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
-    blamed = guilty(ledger, root, stands, waits)
+    own = _together(
+        seen
+        for name, seen in seen_by_name.items()
+        if failures[name].severity == "fatal" and not _weak(failures[name])
+    )
+    ordered = ledger.in_order(own.by_origin.values())
+    blamed = guilty(ledger, root, stands, waits) if ordered else None
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained),

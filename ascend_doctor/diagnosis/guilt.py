@@ -94,12 +94,18 @@ def _guilty(
         or _chain(ledger)
         or _first_outside_hccl(ledger, waits)
         or _silent(ledger, waited)
-        or _last_to_come(seen)
+        or _last_to_come(ledger, seen)
     )
 
 
 def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> str:
     """What the logs do say of a time-out for which they accuse nobody."""
+    if ledger.clocks.unrelated:
+        return (
+            f"the logs of {', '.join(sorted(ledger.clocks.unrelated)[:8])} are of another time "
+            "than those of other nodes, so their clocks differ, and nothing says by how much; "
+            "which node was first could not be told"
+        )
     if root is not None and not root.victim:
         return ""
     if root is None or not ledger.watched:
@@ -216,7 +222,7 @@ def _accuse_by_name(ledger: Ledger) -> Guilt | None:
 
 def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
     """Another rank, or this one before, ended with an error of its own."""
-    own = earliest(
+    several = [
         sighting
         for kind in (*ledger.exceptions.values(), *ledger.deaths.values())
         for sighting in kind.by_origin.values()
@@ -225,7 +231,8 @@ def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
             sighting.origin not in waits.by_origin
             or sighting.before(waits.by_origin[sighting.origin])
         )
-    )
+    ]
+    own = earliest(several) if ledger.in_order(several) else None
     return _of(own, "it failed with an error of its own, the others waited for it") if own else None
 
 
@@ -432,7 +439,7 @@ def _torchrun_ended(ledger: Ledger, ranks: Iterable[int]) -> bool:
     return -signal.SIGTERM in codes
 
 
-def _last_to_come(seen: Occurrences) -> Guilt | None:
+def _last_to_come(ledger: Ledger, seen: Occurrences) -> Guilt | None:
     """All wait equally long, so who reports last began to wait last.
 
     hicann/hccl: docs/zh/user_guide/fault_diagnosis/task_exec_stage.md compares the times likewise.
@@ -449,8 +456,21 @@ def _last_to_come(seen: Occurrences) -> Guilt | None:
     if apart < _APART:
         return None
     last = max(timed, key=lambda sighting: sighting.moment.seconds if sighting.moment else 0.0)
+    if not _late_by_its_own_node(ledger, last, timed):
+        return None
     reason = f"it came to the collective last: the ranks report the time-out {apart:.0f} s apart"
     return _of(last, reason, sure=False)
+
+
+def _late_by_its_own_node(ledger: Ledger, last: Sighting, timed: list[Sighting]) -> bool:
+    """Whether it was late and not its node's clock: a clock shifts all of its node alike."""
+    nodes = {sighting.origin.node for sighting in timed}
+    if len(nodes) == 1 or nodes <= ledger.clocks.compared:
+        return True
+    node = last.origin.node
+    others = [sighting for sighting in timed if sighting.origin.node == node and sighting != last]
+    stamps = [sighting.moment.seconds for sighting in (*others, last) if sighting.moment]
+    return bool(others) and stamps[-1] - max(stamps[:-1]) > _APART
 
 
 def _first_raised(ledger: Ledger) -> Guilt | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from ascend_doctor.diagnosis.clocks import Clocks
 from ascend_doctor.diagnosis.origins import Moment, Origin
 from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.processes import Processes
@@ -178,6 +179,7 @@ class Ledger:
     # Who is known already.
     _known: set[tuple[Origin, int | None]] = field(default_factory=set)
     places: Places = field(default_factory=Places)
+    clocks: Clocks = field(default_factory=Clocks)
 
     def failure(self, identity: str, row: LogLine) -> None:
         self.failures.setdefault(identity, Occurrences()).add(row)
@@ -268,6 +270,7 @@ class Ledger:
 
     def settle(self) -> None:
         """Give every line the rank of its process where only another line told it."""
+        self.clocks.settle()
         self.processes.settle(self.world_size)
         for number, process in self.processes.by_rank().items():
             self.places.know(
@@ -300,11 +303,18 @@ class Ledger:
         """How many ranks the job has; 0 where nothing tells."""
         return self.world_size or self.processes.world_size
 
+    def in_order(self, sightings: Iterable[Sighting]) -> bool:
+        """Whether clocks can put them in order."""
+        return self.clocks.comparable(sighting.origin.node for sighting in sightings)
+
     def has_log(self, party: Party) -> bool:
         return party in self.ranks if isinstance(party, int) else " pid " in f" {party}"
 
     def _settle_origin(self, sighting: Sighting) -> Sighting:
-        origin = sighting.origin
+        origin, moment = sighting.origin, sighting.moment
+        if moment and (apart := self.clocks.offsets.get(origin.node)):
+            moment = replace(moment, seconds=moment.seconds - apart)
+            sighting = replace(sighting, moment=moment)
         rank = self.rank(origin)
         if rank is None or origin.rank is not None:
             return sighting

@@ -66,9 +66,9 @@ _STAMPS = (
         r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
         r"(?:[.,](?P<part>\d{3}(?:\.?\d{3})?))?"
     ),
-    # glog as torch prints it ([E1212 12:10:10.131512730, [W326 11:49:12.3)
+    # glog as torch prints it ([E1212 12:10:10.131512730, [W326 11:49:12.3, I0301 10:00:00.000000)
     re.compile(
-        r"\[[EWIF](?P<month>\d{1,2})(?P<day>\d\d) "
+        r"(?:\[|^)[EWIF](?P<month>\d{1,2})(?P<day>\d\d) "
         r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
     ),
     # vLLM (INFO 02-27 17:30:21), transformers (05/17/2024 01:30:26)

@@ -52,6 +52,9 @@ _GLOBAL = re.compile(r"\brank +: (\d{1,6}) \(local_rank: (\d{1,6})\)")
 _RANKS = re.compile(r"\bglobal_ranks=\[(\d{1,6})(?:, |\])")
 _EXIT = re.compile(r"\bexitcode +: (-?\d{1,6})")
 _FIRST = re.compile(r"failed \(exitcode: (-?\d{1,6})\) local_rank: (\d{1,6})")
+_MET = "Rendezvous complete for workers"
+# The last line of a negotiation, that of the fixtures of Ascend/mind-cluster.
+_JOINED = re.compile(r"HcclCommInitRootInfo success\b.{0,200}?identifier\[([^\]]{1,200})\]")
 _ROOT = "Root Cause (first observed failure)"
 # torch_npu/csrc/distributed/ProcessGroupHCCL.cpp; its number is that of the rank in the group.
 _WAITED = re.compile(
@@ -120,6 +123,8 @@ class Peers:
             self._links(row.text, row)
         if "agent" in signs:
             self.ledger.processes.learn(row.writer, row.text)
+            if match := _JOINED.search(row.text):
+                self._together(f"group {match[1]}", row)
         if "elastic" in signs:
             self._elastic(row.text, before, row)
         if "waited" in signs:
@@ -181,10 +186,20 @@ class Peers:
             report.busy |= ranks if match["busy"] else set()
             report.paired |= ranks if match["operation"] in _PAIRED else set()
 
+    def _together(self, event: str, row: LogLine) -> None:
+        """What all nodes do at once: negotiate a group, and meet in torchrun's store."""
+        moment, node = row.sighting.moment, row.origin.node
+        if moment and event:
+            self.ledger.clocks.note(event, node, moment.seconds)
+        elif moment:
+            self.ledger.clocks.count(_MET, node, moment.seconds)
+
     def _elastic(self, text: str, before: str, row: LogLine) -> None:
         """What torchrun says of processes that ended."""
         if _ROOT in text:
             self._root = True
+        elif _MET in text:
+            self._together("", row)
         elif match := _RANKS.search(text):
             self.ledger.places.pair(row.writer, rank=int(match[1]), local=0)
         elif match := _FIRST.search(text):

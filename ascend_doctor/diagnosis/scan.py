@@ -99,6 +99,8 @@ class _Reader:
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
         stop, counted, line = -1, 0, self._line
         common: set[int] = set()
+        if self._line == 1:
+            self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
         if self._logged >= _LOGGED:
             own = self.patterns.places_without(COMMON, data)
         elif self._looked >= _LOOKED:
@@ -135,9 +137,17 @@ class _Reader:
 
     def _sample(self, data: bytes, *, cut: bool) -> None:
         """Who writes; the first line of a text that was cut lacks a part of its prefix."""
-        for row in re.split(rb"[\r\n]+", data)[cut:]:
-            for part in self._parts(row, row[:_HEAD])[:1] if row else ():
+        rows = [row for row in re.split(rb"[\r\n]+", data)[cut:] if row]
+        for row in rows:
+            for part in self._parts(row, row[:_HEAD])[:1]:
                 self.ledger.origin(part.writer)
+        self._span(rows[-1:])
+
+    def _span(self, rows: list[bytes]) -> None:
+        """When the node of this log wrote."""
+        for row in rows if self.log.origin.node else ():
+            if stamp := moment(_text(row[:_HEAD])):
+                self.ledger.clocks.span(self.log.origin.node, stamp.seconds)
 
     def _parts(self, whole: bytes, row: bytes) -> list[_Part]:
         """What a line says, of which ``row`` is looked at: one text, or those of a record."""

@@ -40,7 +40,7 @@ _OWN: dict[Sign, str] = {
     r"taskType\[Notify Wait\]|groupRank information|opData information",
     "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[",
     "elastic": r"\brank +: \d+ \(local_rank: \d|\bexitcode +: -?\d|failed \(exitcode: -?\d|"
-    r"Root Cause \(first observed failure\)|\bglobal_ranks=\[\d",
+    r"Root Cause \(first observed failure\)|\bglobal_ranks=\[\d|Rendezvous complete for workers",
     "waited": r"Watchdog caught collective operation timeout: WorkHCCL|Timeout at collective: |"
     r"joined any collectives|join collective #|didn't finish collective #|"
     r"\] (started|finished) [A-Z_]+$",
