@@ -125,7 +125,9 @@ class _Reader:
         """What counts only where nothing follows it."""
         if self._tail and not self._tail.endswith((b"\n", b"\r")):
             self.ledger.lines += 1
-        self._sample(self._tail, cut=len(self._tail) == _TAIL)
+        # A log of one process has no others in it.
+        reach = _SAMPLE if self.log.origin.process or self.log.origin.rank is not None else _TAIL
+        self._sample(self._tail[-reach:], cut=len(self._tail) >= reach)
         rows = [row for row in re.split(rb"[\r\n]+", self._tail) if row.strip()]
         if not rows:
             return
