@@ -31,7 +31,9 @@ class Clocks:
     def note(self, event: str, node: str, seconds: float) -> None:
         """Something that all nodes see at the same moment."""
         if node and (event in self._events or len(self._events) < _EVENTS):
-            self._events.setdefault(event, {}).setdefault(node, seconds)
+            nodes = self._events.setdefault(event, {})
+            if len(nodes) < _NODES:
+                nodes.setdefault(node, seconds)
 
     def count(self, event: str, node: str, seconds: float) -> None:
         """The same where it is told from others of its kind by its number only."""

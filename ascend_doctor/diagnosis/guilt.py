@@ -344,6 +344,9 @@ def _chain(ledger: Ledger) -> Guilt | None:
     reason = "the others wait for it, and it reports to wait for nobody"
     if ring:
         reason = "they wait for each other"
+    elif not ledger.has_log(accused[0]):
+        address = waiting.addresses.get(accused[0], "")
+        reason = "the others wait for it, and it left no log" + (f" ({address})" * bool(address))
     elif ends := waiting.broken_link(accused):
         accused, reason = ends, "the link between them broke, and one of them complains"
     ranks = sorted(party for party in accused if isinstance(party, int))

@@ -20,7 +20,7 @@ _FIELD = re.compile(r"(\w+) ?\[([^\[\]]{0,200})\]")
 _LISTENS = re.compile(r"Listen on ip\[([\w.:]{1,64})\].{0,60}?devPhyId\[(\d{1,4})\]")
 _SIZES = ("rankNum", "totalRanks", "nRanks", "ranks")
 _PROCESSES = 4096
-_GROUPS = 256
+_MEMBERS = 1 << 16
 _ADDRESSES = 1 << 16
 # HCCL writes 4294967295 for a rank that it does not know.
 NOBODY = 1 << 31
@@ -73,10 +73,8 @@ class Processes:
     # By node or server, and card.
     _cards: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
     _members: dict[tuple[str, int], HcclProcess] = field(default_factory=dict)
+    _joined: int = 0
     world_size: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._known)
 
     def learn(self, origin: Origin, text: str) -> None:
         """A line in which a process says which rank of which group it is, and on which card."""
@@ -94,7 +92,8 @@ class Processes:
         process = self._known.setdefault(key, HcclProcess(key=key))
         rank = _number(fields.get("rank"))
         group = fields.get("identifier", "")
-        if rank is not None and rank < size and len(process.groups) < _GROUPS:
+        if rank is not None and rank < size and self._joined < _MEMBERS:
+            self._joined += group not in process.groups
             process.groups[group] = (rank, size)
         self._locate(process, fields)
 

@@ -34,6 +34,9 @@ _HEAD = 256
 _LOGGED = 1000
 # And so many that have no more than a word of one.
 _LOOKED = 20_000
+# Where many logs have said enough, of each other one only so many.
+_ENOUGH = 20_000
+_FEW = 20
 
 _EXCEPTION = re.compile(
     r"((?:[A-Za-z_][\w.]{0,120}(?:Error|Exception|Interrupt)|Exception)(?:\(\w+\))?)(?:: (.*)|:?$)"
@@ -93,6 +96,7 @@ class _Reader:
         self._tail = b""
         self._logged = 0
         self._looked = 0
+        self._limit = _LOGGED if self.ledger.unexplained < _ENOUGH else _FEW
         self._peers = Peers(self.ledger)
 
     def block(self, raw: bytes) -> None:
@@ -101,14 +105,14 @@ class _Reader:
         common: set[int] = set()
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
-        if self._logged >= _LOGGED:
+        if self._logged >= self._limit:
             own = self.patterns.places_without(COMMON, data)
         elif self._looked >= _LOOKED:
             own = self.patterns.places_without(WORDED, data)
         else:
             own, common = self.patterns.places(data)
         for offset in sorted(own | common):
-            if offset <= stop or (self._logged >= _LOGGED and offset not in own):
+            if offset <= stop or (self._logged >= self._limit and offset not in own):
                 continue
             start, stop = _bounds(data, max(offset - 1, 0))
             line += data.count(b"\n", counted, start)

@@ -163,6 +163,7 @@ def test_a_peer_without_a_log_is_accused_by_two_and_named_after_one() -> None:
     found = of_files(tree(two, without={6}))
     assert found.guilty
     assert found.guilty.ranks == (6,)
+    assert "it left no log (198.51.100.6)" in found.guilty.reason
 
 
 def test_several_ends_accuse_nobody_unless_they_share_a_host() -> None:
@@ -202,3 +203,17 @@ def test_an_error_of_another_part_of_cann_before_the_time_outs_is_the_root() -> 
     assert found.guilty
     assert found.guilty.evidence
     assert "queue 3 is gone" in found.guilty.evidence.text
+
+
+def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong() -> None:
+    noise = "".join(
+        f"[ERROR] RUNTIME(1,python3):{AT.format(minute=2)} [x.cc:{n}] [1]Stream {n} is bad\n"
+        for n in range(1000)
+    )
+    core = (
+        f"[ERROR] RUNTIME(1,python3):{AT.format(minute=1)} [task_info.cc:1] [PrintErrorInfo]"
+        "Aicore kernel execute failed, device_id=1, stream_id=3, report_stream_id=3, task_id=5\n"
+    )
+    found = of_files(tree({rank: noise + core * (rank == 29) for rank in range(30)}))
+    assert found.causes[0].id == "aicore-exception-507015"
+    assert told(found)[0] == (29,)
