@@ -31,7 +31,7 @@ from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
 _LACKING = re.compile(rb"\b([\w:.]{3,80}) is not simulated|Could not run '([\w:.]{3,80})'")
-_GIB = 1 << 30
+_UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes"))
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ def rehearse_launch(rehearsal: Rehearsal, launch: Sequence[str], *, log: str) ->
     if shutil.which(launch[0], path=env["PATH"]) is None:
         raise DataError(f"{launch[0]}: no such program")
     _say(
-        f"{server.kind.devices} {server.soc} with {_gib(server.memory)} each; nothing here"
+        f"{server.kind.devices} {server.soc} with {_size(server.memory)} each; nothing here"
         " is about hardware"
     )
     life_line, ours = os.pipe()
@@ -124,20 +124,21 @@ def _closing_lines(log: str, account: Account, server: SimulatedMachine) -> Iter
     if account.peaks:
         most = max(account.peaks.values())
         yield (
-            f"memory at most {_gib(most)} of {_gib(server.memory)}, on "
+            f"memory at most {_size(most)} of {_size(server.memory)}, on "
             f"{len(account.peaks)} of {server.kind.devices} NPUs"
         )
     for tally in sorted(account.tallies, key=lambda tally: -tally.bytes):
         times = "once" if tally.calls == 1 else f"{tally.calls:,} times"
-        moved = f"{tally.bytes / (1 << 20):,.1f} MiB"
-        yield f"{tally.operation} of {tally.ranks} ranks {times}, {moved} given by one rank"
+        ranks = "1 rank" if tally.ranks == 1 else f"{tally.ranks} ranks"
+        yield f"{tally.operation} of {ranks} {times}, {_size(tally.bytes)} given by one rank"
     if lacking:
         names = ", ".join(one_line(name.decode("utf-8", "replace")) for name in sorted(lacking))
         yield f"the simulated NPU does not have: {names}"
 
 
-def _gib(size: int) -> str:
-    return f"{size / _GIB:.2f}".rstrip("0").rstrip(".") + " GiB"
+def _size(size: int) -> str:
+    power, unit = next(pair for pair in _UNITS if size >> pair[0] or not pair[0])
+    return f"{size / (1 << power):.4g} {unit}"
 
 
 def _say(text: str) -> None:
