@@ -168,12 +168,17 @@ def test_nothing_outlives_it(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        # A shell's background job ignores SIGINT, and so does all that it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         assert process.stdout is not None
         sleeper = int(process.stdout.readline())
         assert psutil.pid_exists(sleeper)
         process.send_signal(number)
-        code = process.wait(60)
+        try:
+            code = process.wait(60)
+        finally:
+            process.kill()
         rest = process.stdout.read()
     assert (code, rest) == ((-9, "") if number == signal.SIGKILL else (9, "told\n"))
     limit = time.monotonic() + 20
