@@ -194,6 +194,7 @@ COMMANDS = dict(commands())
 # What a command asks for at least.
 ARGUMENTS = {
     "run": ["true"],
+    "stack export": ["--format", "pylock"],
     "judge": [__file__],
     "merge": [__file__],
     "fleet manifest": ["--image", "image"],

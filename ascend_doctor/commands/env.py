@@ -73,7 +73,7 @@ def command(
         raise click.UsageError(
             "--undo takes all back, what is simulated too; leave --simulated out"
         )
-    plan = _simulated_changes if simulated else _changes
+    plan = _plan_simulated if simulated else _changes
     changes = _undo(environ) if undo else plan(environ, locks.stack_in_use(prefix))
     if diff:
         _show(environ, changes)
@@ -93,7 +93,7 @@ def _undo(environ: Mapping[str, str]) -> list[Change]:
     return changes
 
 
-def _simulated_changes(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
+def _plan_simulated(environ: Mapping[str, str], folder: Path | None) -> list[Change]:
     """Those of a stack, or of the active environment, on a simulated machine."""
     from ascend_doctor.commands.rehearsal import SIMULATED, prepare  # noqa: PLC0415 - imports much
     from ascend_doctor.simulator import machine  # noqa: PLC0415

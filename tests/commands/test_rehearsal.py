@@ -132,7 +132,9 @@ def test_a_killed_rank_is_diagnosed(rehearse: Rehearse, tmp_path: Path) -> None:
     assert "rank 1" in done.stderr.decode().lower()
 
 
-def test_a_shell_has_simulated_npus(examined_python: Path, environment: dict[str, str]) -> None:
+def test_a_shell_has_simulated_npus(
+    examined_python: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
     count = "import torch, torch_npu; print(torch.npu.device_count())"
     script = f"""
         export PATH={examined_python.parent}:$PATH VIRTUAL_ENV={examined_python.parent.parent}
@@ -148,7 +150,8 @@ def test_a_shell_has_simulated_npus(examined_python: Path, environment: dict[str
         capture_output=True,
         text=True,
         timeout=300,
-        env=environment,
+        # The machine of a shell stays until that ends.
+        env={**environment, "TMPDIR": str(tmp_path)},
     )
     assert done.stdout.splitlines() == ["8", "1", "undone"], done.stderr
 
