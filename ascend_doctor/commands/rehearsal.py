@@ -23,6 +23,7 @@ from ascend_doctor.machine.scratch import new_folder
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probing.keeper import command_of_keeper
 from ascend_doctor.provision import lock as locks
+from ascend_doctor.render.curves import show_bytes
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
@@ -31,7 +32,6 @@ from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
 _LACKING = re.compile(rb"\b([\w:.]{3,80}) is not simulated|Could not run '([\w:.]{3,80})'")
-_UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "bytes"))
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ def rehearse_launch(rehearsal: Rehearsal, launch: Sequence[str], *, log: str) ->
     if shutil.which(launch[0], path=env["PATH"]) is None:
         raise DataError(f"{launch[0]}: no such program")
     _say(
-        f"{server.kind.devices} {server.soc} with {_size(server.memory)} each; nothing here"
+        f"{server.kind.devices} {server.soc} with {show_bytes(server.memory)} each; nothing here"
         " is about hardware"
     )
     life_line, ours = os.pipe()
@@ -124,21 +124,16 @@ def _closing_lines(log: str, account: Account, server: SimulatedMachine) -> Iter
     if account.peaks:
         most = max(account.peaks.values())
         yield (
-            f"memory at most {_size(most)} of {_size(server.memory)}, on "
+            f"memory at most {show_bytes(most)} of {show_bytes(server.memory)}, on "
             f"{len(account.peaks)} of {server.kind.devices} NPUs"
         )
     for tally in sorted(account.tallies, key=lambda tally: -tally.bytes):
         times = "once" if tally.calls == 1 else f"{tally.calls:,} times"
         ranks = "1 rank" if tally.ranks == 1 else f"{tally.ranks} ranks"
-        yield f"{tally.operation} of {ranks} {times}, {_size(tally.bytes)} given by one rank"
+        yield f"{tally.operation} of {ranks} {times}, {show_bytes(tally.bytes)} given by one rank"
     if lacking:
         names = ", ".join(one_line(name.decode("utf-8", "replace")) for name in sorted(lacking))
         yield f"the simulated NPU does not have: {names}"
-
-
-def _size(size: int) -> str:
-    power, unit = next(pair for pair in _UNITS if size >> pair[0] or not pair[0])
-    return f"{size / (1 << power):.4g} {unit}"
 
 
 def _say(text: str) -> None:

@@ -28,30 +28,14 @@ from ascend_doctor.provision.solve import SolveQuery
 from ascend_doctor.provision.sources import Mirrors
 
 
-def run_setup(  # noqa: PLR0913 - what is not part of the request as it was given
+def run_setup(
     *,
-    overlays: tuple[str, ...],
-    mirrors: tuple[str, ...],
-    prefix: str | None,
-    python: str | None,
-    proof: str,
     dry_run: bool,
-    yes: bool,
-    quiet: bool,
     offline: bool,  # noqa: ARG001 - what --from says as well
     **request: Any,
 ) -> int:
-    """Plan, build and prove, or only show the plan; ``request`` are fields of SetupOptions."""
-    options, prover, display = prepare(
-        overlays=overlays,
-        mirrors=mirrors,
-        prefix=prefix,
-        python=python,
-        proof=proof,
-        yes=yes,
-        quiet=quiet,
-        **request,
-    )
+    """Plan, build and prove, or only show the plan; ``request`` is what ``prepare`` takes."""
+    options, prover, display = prepare(**request)
     try:
         if dry_run:
             say(describe(make_plan(options), options.prefix), err=False)
@@ -69,7 +53,7 @@ def run_setup(  # noqa: PLR0913 - what is not part of the request as it was give
     return prover.exit_code
 
 
-def prepare(  # noqa: PLR0913 - as above
+def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
     *,
     overlays: tuple[str, ...],
     mirrors: tuple[str, ...],

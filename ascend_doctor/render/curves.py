@@ -98,9 +98,9 @@ def _chart(
     return Chart(
         title=f"{run.probe}: bus bandwidth in GB/s by message size, {run.where}",
         simulated=run.simulated,
-        sizes=[_bytes(size) for size in sizes],
+        sizes=[show_bytes(size) for size in sizes],
         lines=lines,
-        across=[Tick(round(LEFT + apart * index, 1), _bytes(sizes[index])) for index in shown],
+        across=[Tick(round(LEFT + apart * index, 1), show_bytes(sizes[index])) for index in shown],
         up=[Tick(height(top * part / 4), f"{top * part / 4:g}") for part in range(5)],
         limit=Tick(height(limit), f"{limit:g}") if limit else None,
         caption=_describe_link(link, limit, run),
@@ -143,6 +143,7 @@ def _round_up(rate: float) -> float:
     return next(step * power for step in _STEPS if step * power >= rate * 0.999)
 
 
-def _bytes(size: int) -> str:
+def show_bytes(size: int) -> str:
+    """Bytes in the unit that fits: "5.15 MiB"."""
     unit = min((size.bit_length() - 1) // 10, len(_UNITS) - 1) if size else 0
     return f"{size / 1024**unit:.4g} {_UNITS[unit]}"
