@@ -91,7 +91,7 @@ _WORDS = (
     r"missing|"
     r"not found|no such|not exist|n't exist|unexpected|conflict|exceed|not match|n't match|wrong|"
     r"stuck|"
-    r"hangs|hung|expected .{1,80} but|disconnected|dead|\bret|rc[ :=\[]|err_?(no|code)|exit_?code|"
+    r"hangs|hung|expected .{1,80} but|disconnected|dead|\bret|rc[ :=\[,]|err_?(no|code)|exit_?code|"
     r"most recent|"
     r"has no attr|not defined|not declared|not callable|not iter|not subscr|object is not|by zero|"
     r"unhashable|required|positional|keyword argument|to unpack|no member|no matching|not name a|"

@@ -32,7 +32,7 @@ def test_every_word_is_a_candidate(name: str) -> None:
     for alternative in alternatives(getattr(wording, name)):
         words = st.from_regex(re.compile(alternative, re.ASCII), fullmatch=True)
 
-        @settings(max_examples=20, deadline=None, database=None)
+        @settings(max_examples=200, deadline=None, derandomize=True)
         @given(words.filter(lambda text: "\n" not in text))
         def is_candidate(text: str) -> None:
             assert COARSE.search(text)

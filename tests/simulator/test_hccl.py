@@ -109,7 +109,8 @@ def test_gathering_objects_can_hang_alone(simulate: Run, examined_python: Path) 
     done = simulate(*torchrun(examined_python, 2, "steps.py"), faults=(fault,), haste=50)
     assert "rank 0 step 3 value 2" in done.stdout
     assert "objects" not in done.stdout
-    assert "rank 0 stopped" in done.stdout
+    # Whichever is first: the error at the wait, or torch_npu's watchdog.
+    assert "rank 0 stopped" in done.stdout or "exitcode  : -6" in done.stderr
 
 
 def test_two_ranks_on_one_device_are_refused(simulate: Run, examined_python: Path) -> None:

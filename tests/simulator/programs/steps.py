@@ -1,11 +1,18 @@
 """Four all_reduce of one element; every rank says how far it comes, and what stops it."""
-# ruff: noqa: T201 - the test reads what it prints
 
 import os
+import sys
 import time
 
 import torch
 import torch.distributed as dist
+
+
+def say(text: str) -> None:
+    """A line in one write: ranks share the launcher's output, and Python may not buffer it."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
 
 torch.npu.set_device(int(os.environ.get("ONE_DEVICE", os.environ["LOCAL_RANK"])))
 try:
@@ -15,12 +22,12 @@ try:
         tensor = torch.ones(1).npu()
         dist.all_reduce(tensor)
         torch.npu.synchronize()
-        print(f"rank {rank} step {step} value {tensor.item():g}", flush=True)
+        say(f"rank {rank} step {step} value {tensor.item():g}")
     found: list[object] = [None] * dist.get_world_size()
     dist.all_gather_object(found, rank)
-    print(f"rank {rank} objects {found}", flush=True)
+    say(f"rank {rank} objects {found}")
 except RuntimeError as error:
-    print(f"rank {os.environ['RANK']} stopped: {error}", flush=True)
+    say(f"rank {os.environ['RANK']} stopped: {error}")
     if "LINGER" in os.environ:
         time.sleep(60)  # until torch_npu's watchdog ends the process
     time.sleep(0.5)  # let the others say the same before the launcher ends them
