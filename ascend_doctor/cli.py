@@ -22,36 +22,46 @@ _EXHAUSTED = {
 }
 
 # Name and one line of help; the module of a command is imported when it is called.
-COMMANDS = {
-    "check": "Collect, judge, probe and report whether this machine is able to train.",
-    "snapshot": "Write the facts about this machine as redacted JSON.",
-    "rehearse": "Run the whole check on a simulated NPU, with the real torch_npu.",
-    "run": "Check, run a launch, and diagnose its log where it fails.",
-    "judge": "Judge a saved snapshot as check -l 0 would have done there.",
-    "merge": "Give one verdict on the reports of many machines.",
-    "fleet": "Check many machines by Ray, Slurm, Kubernetes or torchrun.",
-    "diff": "Say in what two machines differ, what matters most first.",
-    "setup": "Build a stack for a Megatron-LM, pinned and locked, and judge it.",
-    "stack": "List, remove and export the stacks that setup has built.",
-    "env": "Print the variables of a stack for a shell to source, or take them back.",
-    "diagnose": "Find known failures in logs, the root cause and the guilty rank first.",
-    "matrix": "Show which versions go together and why, and check the rows.",
-    "lint": "Judge a launch script, configuration or command without running it.",
-    "plan": "Rank the parallel layouts of a model, with the memory that each NPU needs.",
-    "list": "List every check and probe.",
-    "explain": "Say what a check or probe looks at, why, and what to do.",
-    "schema": "Print the JSON Schema of the JSON report.",
+SECTIONS = {
+    "Every day": {
+        "check": "Check whether this machine is able to train.",
+        "setup": "Build a stack for a Megatron-LM release, pinned, locked and proven.",
+        "env": "Print the variables of a stack for a shell to source, or take them back.",
+        "run": "Check, run a launch, and diagnose its log where it fails.",
+        "diagnose": "Find the root cause of a failure in logs, and the guilty rank.",
+        "rehearse": "Run the check, or a command of yours, on simulated NPUs.",
+    },
+    "Before a run": {
+        "lint": "Check a launch script, configuration or command without running it.",
+        "plan": "Rank the parallel layouts of a model, with the memory that each NPU needs.",
+        "matrix": "Show which versions go together and why, and find a stack that fits.",
+        "stack": "List, remove and export the stacks that setup has built.",
+        "explain": "Explain a check, an error code, a variable or a line of a log.",
+        "list": "List every check and probe.",
+    },
+    "Many machines": {
+        "fleet": "Check many machines by Ray, Slurm, Kubernetes or torchrun.",
+        "merge": "Give one verdict on the reports of many machines.",
+        "snapshot": "Write the facts about this machine as redacted JSON.",
+        "judge": "Judge a saved snapshot as check -l 0 would have done there.",
+        "diff": "Show in what two machines differ, what matters most first.",
+    },
+    "For scripts": {
+        "schema": "Print the JSON Schema of the JSON report.",
+        "completion": "Print what makes a shell complete commands, options and ids.",
+        "help": "Show the help of a command.",
+    },
 }
 
 
 @click.group(
     cls=LazyGroup,
-    table=COMMANDS,
+    sections=SECTIONS,
     modules="ascend_doctor.commands.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help=__doc__,
 )
-@click.version_option(__version__, prog_name="ascend-doctor")
+@click.version_option(__version__, "-V", "--version", prog_name="ascend-doctor")
 def doctor() -> None:
     """Environment doctor for Megatron-LM + MindSpeed training on Ascend NPUs.
 
@@ -92,7 +102,10 @@ def run(arguments: list[str]) -> int:
     try:
         code = doctor.main(arguments, prog_name="ascend-doctor", standalone_mode=False)
     except click.ClickException as error:
-        _say(error.format_message(), hint=_usage(error))
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+        else:
+            _say(error.format_message(), hint=_usage(error))
         return EXIT_USAGE
     except DoctorError as error:
         _say(str(error))

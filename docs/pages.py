@@ -15,7 +15,7 @@ import click
 import mkdocs_gen_files
 
 from ascend_doctor.checks import all_checks
-from ascend_doctor.cli import COMMANDS
+from ascend_doctor.cli import SECTIONS
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, KnownFailure, Source
@@ -48,7 +48,7 @@ def home() -> Iterator[str]:
 
 def commands() -> Iterator[str]:
     yield "# Commands\n"
-    for name in COMMANDS:
+    for name in (name for table in SECTIONS.values() for name in table):
         found: click.Command = importlib.import_module(f"ascend_doctor.commands.{name}").command
         yield from described(found, f"ascend-doctor {name}", None, "##")
 

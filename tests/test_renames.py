@@ -206,6 +206,7 @@ ARGUMENTS = {
     "matrix why": ["x", "y"],
     "plan": ["--model", "x", "--npus", "8"],
     "explain": ["x"],
+    "completion": ["bash"],
 }
 
 

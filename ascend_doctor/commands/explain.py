@@ -1,53 +1,163 @@
-"""``ascend-doctor explain``: the manual of one check, probe or known failure, offline."""
+"""``ascend-doctor explain``: the manual of a check, failure, error code or variable, offline."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import re
+from collections.abc import Iterator, Sequence
 
 import click
 
-from ascend_doctor.commands.options.check_filter import choose
+from ascend_doctor.checks import all_checks
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.fleet.explain import TOPICS
-from ascend_doctor.matrix.schema import KnownFailure
+from ascend_doctor.judging.judge import Check
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import KnownFailure, Variable
+from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import LEVELS
+
+_MOST_FAILURES = 5
+_CODE = re.compile(r"(?:ERR|E)?[0-9A-Z]{0,2}\d{1,6}", re.IGNORECASE)
+_SHORTEST_IN_A_LINE = 5
+_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_OWNERS = {"reported": "CANN", "acl": "the CANN runtime (aclError)", "hccl": "HCCL (HcclResult)"}
+
+
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    rows = catalog(())
+    names = [*rows.failures, *(check.id for check in all_checks()), *TOPICS]
+    names += [variable.name for variable in rows.variables.variables]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 @click.command("explain")
-@click.argument("identity", metavar="ID")
+@click.argument("words", metavar="ID|CODE|VARIABLE|LINE", nargs=-1, shell_complete=_complete)
 @matrix_option
-def command(identity: str, overlays: tuple[str, ...]) -> int:
-    """Say what the check, probe or known failure ID is about, why it matters and what to do."""
-    failure = catalog(overlays).failures.get(identity)
-    if failure is not None:
-        _explain(failure)
-        return 0
-    if topic := TOPICS.get(identity):
-        click.echo(f"{identity}: {topic.title}")
-        click.echo("in merged reports")
-        click.echo()
-        click.echo(topic.explain)
-        return 0
-    (check,) = choose((identity,), (), level=len(LEVELS))
-    click.echo(f"{check.id}: {check.title}")
-    click.echo(f"level {check.level}: {LEVELS[check.level]}")
-    click.echo()
-    click.echo(inspect.cleandoc(check.explain))
+def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
+    """Explain a check, probe, known failure, error code, variable, or a line of a log.
+
+    \b
+    ascend-doctor explain cann-installed
+    ascend-doctor explain EI0006
+    ascend-doctor explain HCCL_CONNECT_TIMEOUT
+    ascend-doctor explain "RuntimeError: call aclnnNonzeroV2 failed, error code is 507018"
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    text = " ".join(words).strip()
+    if not text:
+        raise click.UsageError("name a check, a failure, a code or a variable, or paste a line")
+    rows = catalog(overlays)
+    pages = list(_pages_by_name(text, rows)) or list(_pages_of_line(text, rows))
+    if not pages:
+        raise click.UsageError(_why_nothing(text, rows))
+    click.echo("\n\n".join(pages))
     return 0
 
 
-def _explain(failure: KnownFailure) -> None:
-    parts = {
-        f"{failure.severity}, found in logs by": "\n".join(failure.matches),
-        "For example": failure.example,
-        "Why": failure.cause,
-        "What to do": failure.fix,
-        "Affected": failure.affected,
-        "Before a run": failure.before,
-        "Checks that look for it": " ".join(failure.caught_by),
-        "Sources": "\n".join(failure.sources),
+def _pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
+    if failure := rows.failures.get(text):
+        yield _explain_failure(failure)
+    elif topic := TOPICS.get(text):
+        yield f"{text}: {topic.title}\nin merged reports\n\n{topic.explain}"
+    elif check := next((check for check in all_checks() if check.id == text), None):
+        yield _explain_check(check)
+    elif variable := rows.variables.find(text):
+        yield _explain_variable(variable)
+    elif near := next((row for row in rows.variables.near_misses if row.wrong == text), None):
+        yield f"{text}: no such variable; it is {near.right}"
+    elif _CODE.fullmatch(text):
+        yield from _pages_of_code(text.upper(), rows)
+
+
+def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
+    codes = rows.error_codes
+    number = int(code) if code.isdigit() else -1
+    meanings = {
+        "reported": codes.reported.get(code),
+        "acl": codes.acl.get(number),
+        "hccl": codes.hccl.get(number),
     }
-    click.echo(f"{failure.id}: {failure.title}")
-    for title, text in parts.items():
-        if text:
-            click.echo(f"\n{title}:\n{inspect.cleandoc(text)}")
+    for owner, meaning in meanings.items():
+        if meaning:
+            yield f"{code}: {meaning}\nan error code of {_OWNERS[owner]}"
+    as_word = re.compile(rf"\b{re.escape(code)}\b")
+    failures = [row for row in rows.failures.values() if as_word.search(row.example)]
+    if failures:
+        yield "Known failures with this code:\n" + "\n".join(
+            f"  {failure.id}: {failure.title}" for failure in failures
+        )
+
+
+def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
+    """What ``diagnose`` knows of a line, and what the codes and variables in it mean."""
+    from ascend_doctor.diagnosis.patterns import Patterns  # noqa: PLC0415 - only for a line
+
+    shown, _ = Patterns(rows.failures.values()).judge(text.encode())
+    beaten = {name for failure in shown for name in rows.failures[failure].beats}
+    for name in sorted(shown - beaten)[:_MOST_FAILURES]:
+        yield _explain_failure(rows.failures[name])
+    for word in dict.fromkeys(re.findall(r"\w+", text)):
+        if not shown and len(word) >= _SHORTEST_IN_A_LINE and _CODE.fullmatch(word):
+            yield from _pages_of_code(word, rows)
+        if _NAME.fullmatch(word) and (variable := rows.variables.find(word)):
+            yield _explain_variable(variable)
+
+
+def _explain_check(check: Check) -> str:
+    head = f"{check.id}: {check.title}\nlevel {check.level}: {LEVELS[check.level]}"
+    return f"{head}\n\n{inspect.cleandoc(check.explain)}"
+
+
+def _explain_failure(failure: KnownFailure) -> str:
+    return _page(
+        f"{failure.id}: {failure.title}",
+        {
+            f"{failure.severity}, found in logs by": "\n".join(failure.matches),
+            "For example": failure.example,
+            "Why": failure.cause,
+            "What to do": failure.fix,
+            "Affected": failure.affected,
+            "Before a run": failure.before,
+            "Checks that look for it": " ".join(failure.caught_by),
+            "Sources": "\n".join(failure.sources),
+        },
+    )
+
+
+def _explain_variable(variable: Variable) -> str:
+    return _page(
+        f"{variable.name}: {variable.meaning}",
+        {
+            "Values": variable.valid,
+            "Default": variable.default,
+            "Recommended": variable.recommend,
+            "Mistakes": "\n".join(variable.mistakes),
+            "Sources": "\n".join(source.url for source in variable.sources),
+        },
+    )
+
+
+def _page(head: str, parts: dict[str, str]) -> str:
+    blocks = (f"\n\n{title}:\n{inspect.cleandoc(text)}" for title, text in parts.items() if text)
+    return head + "".join(blocks)
+
+
+def _why_nothing(text: str, rows: Catalog) -> str:
+    shown = repr(one_line(text))
+    if _NAME.fullmatch(text) or not re.search(r"\s", text):
+        close = _near(text, rows)
+        hint = f"; did you mean {close}?" if close else "; `ascend-doctor list` has the checks"
+        return f"no check, failure, code or variable is called {shown}{hint}"
+    return "nothing is known of this line; `ascend-doctor diagnose LOG` reads what stands around it"
+
+
+def _near(text: str, rows: Catalog) -> str:
+    names: Sequence[str] = [
+        *(check.id for check in all_checks()),
+        *rows.failures,
+        *TOPICS,
+        *(variable.name for variable in rows.variables.variables),
+        *rows.error_codes.reported,
+    ]
+    return next(iter(difflib.get_close_matches(text, names, n=1)), "")

@@ -13,7 +13,7 @@ COMMANDS = {
 
 command = LazyGroup(
     name="fleet",
-    table=COMMANDS,
+    sections={"Commands": COMMANDS},
     modules="ascend_doctor.commands.fleet_",
     help="Check many machines with the scheduler that is there already.",
 )

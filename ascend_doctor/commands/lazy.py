@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
+Table = Mapping[str, str]
 
-class LazyGroup(click.Group):
-    """``table`` has name and line of help; ``modules`` is where the module of NAME is."""
 
-    def __init__(self, *, table: Mapping[str, str], modules: str, **attributes: Any) -> None:
+class SuggestingGroup(click.Group):
+    """A group that suggests the command that a misspelt one is close to."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError for a name that is no command."""
+        name = args[0]
+        if not name.startswith("-") and name not in (names := self.list_commands(ctx)):
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            ctx.fail(f"no such command: {name!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
+    """``sections`` has a title and its commands, each with its line of help.
+
+    ``modules`` is where the module of NAME is.
+    """
+
+    def __init__(self, *, sections: Mapping[str, Table], modules: str, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.table = table
+        self.sections = sections
         self.modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return list(self.table)
+        return [name for table in self.sections.values() for name in table]
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
-        if name not in self.table:
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"{self.modules}{name}").command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self.table.items()))
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.list_commands(ctx)))
+        for title, table in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", text) for name, text in table.items()])

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from ascend_doctor.commands import matrix_prove
+from ascend_doctor.commands.lazy import SuggestingGroup
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.matrix.lint import lint as lint_matrix
@@ -30,7 +31,7 @@ _shape = click.option(
 )
 
 
-@click.group("matrix")
+@click.group("matrix", cls=SuggestingGroup)
 def command() -> None:
     """Show which versions go together and why, and find a stack that fits."""
 

@@ -12,7 +12,7 @@ COMMANDS = {
 
 command = LazyGroup(
     name="stack",
-    table=COMMANDS,
+    sections={"Commands": COMMANDS},
     modules="ascend_doctor.commands.stack_",
     help="List, remove and export the stacks that setup has built.",
 )

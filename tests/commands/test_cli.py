@@ -15,10 +15,11 @@ import pytest
 
 from ascend_doctor import __version__
 from ascend_doctor.checks import all_checks
-from ascend_doctor.cli import COMMANDS
+from ascend_doctor.cli import SECTIONS
 from tests.conftest import Command
 
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
+COMMANDS = [name for table in SECTIONS.values() for name in table]
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -52,7 +53,14 @@ def test_every_command_has_help(doctor: Command, name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["frobnicate"], "No such command"),
+        (["frobnicate"], "no such command"),
+        (["chek"], "did you mean check?"),
+        (["matrix", "solv"], "did you mean solve?"),
+        (["help", "check", "sub"], "ascend-doctor check has no commands"),
+        (["explain"], "name a check"),
+        (["explain", "EI00066"], "did you mean EI0006?"),
+        (["explain", "HCCL_CONECT_TIMEOUT"], "did you mean HCCL_CONNECT_TIMEOUT?"),
+        (["explain", "all is well here"], "nothing is known of this line"),
         (["check", "-l", "9"], "not in the range"),
         (["check", "--only", "torch-npu-can"], "did you mean torch-npu-cann?"),
         (["check", "--skip", "zzz"], "no check is called 'zzz'"),
@@ -69,7 +77,7 @@ def test_every_command_has_help(doctor: Command, name: str) -> None:
         (["check", "--nproc", "0"], "not in the range"),
         (["check", "--replay", "/no/such/machine", "-l", "0"], "not a recorded machine"),
         (["check", "--replay", "/a", "--record", "/b"], "exclude each other"),
-        (["explain", "zzz"], "no check is called"),
+        (["explain", "zzz"], "is called 'zzz'"),
         (["judge", "/no/such/file"], "No such file"),
         (["judge", "/dev/null"], "not a regular file"),
     ],
@@ -111,6 +119,43 @@ def test_list_and_explain_document_every_check(doctor: Command) -> None:
     assert page.startswith(f"{known[0].id}: {known[0].title}")
     text = doctor("list").stdout
     assert len(text.splitlines()) == len(known)
+
+
+@pytest.mark.parametrize(
+    ("words", "head"),
+    [
+        (["EI0006"], "EI0006: "),
+        (["507018"], "507018: "),
+        (["9"], "9: "),
+        (["HCCL_CONNECT_TIMEOUT"], "HCCL_CONNECT_TIMEOUT: "),
+        (
+            ["ImportError:", "libhccl.so: cannot open shared object file"],
+            "cann-libhccl-not-found: ",
+        ),
+        (["fleet-drift"], "fleet-drift: "),
+    ],
+)
+def test_explain_takes_codes_variables_and_lines(
+    doctor: Command, words: list[str], head: str
+) -> None:
+    done = doctor("explain", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(head)
+
+
+def test_help_and_bare_groups_show_help(doctor: Command) -> None:
+    assert doctor("help", "matrix", "solve").stdout == doctor("matrix", "solve", "-h").stdout
+    for group in ([], ["matrix"], ["stack"], ["fleet"]):
+        bare = doctor(*group)
+        assert bare.returncode == 2
+        assert bare.stderr == doctor(*group, "-h").stdout
+
+
+def test_a_shell_completes_commands_and_ids(doctor: Command) -> None:
+    assert doctor("completion", "bash").stdout.strip()
+    env = {"_ASCEND_DOCTOR_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
+    done = doctor(env={**os.environ, **env, "COMP_WORDS": "ascend-doctor explain cann-inst"})
+    assert done.stdout.split(",")[1].strip() == "cann-installed"
 
 
 def test_the_schema_is_a_schema(doctor: Command) -> None:

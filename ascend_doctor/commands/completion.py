@@ -1,0 +1,27 @@
+"""``ascend-doctor completion``: what makes a shell complete commands, options and ids."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+_PROGRAM = "ascend-doctor"
+_VARIABLE = "_ASCEND_DOCTOR_COMPLETE"  # as click derives it from the program's name
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> int:
+    """Print what makes SHELL complete commands, options and ids.
+
+    \b
+    bash, zsh  source <(ascend-doctor completion bash)
+    fish       ascend-doctor completion fish | source
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"click has no completion for {shell}")
+    click.echo(
+        kind(click.get_current_context().find_root().command, {}, _PROGRAM, _VARIABLE).source()
+    )
+    return 0
