@@ -9,7 +9,7 @@ import msgspec
 
 from ascend_doctor.commands.judge import read_snapshot
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
-from ascend_doctor.commands.options.output import redact_option
+from ascend_doctor.commands.options.output import redact_option, redacts
 from ascend_doctor.comparison.differences import differences
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.redact import Redactor, local_key, redactor
@@ -23,14 +23,16 @@ from ascend_doctor.render.plain import one_line
 @click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
 @matrix_option
 @redact_option
-def command(*, left: str, right: str, shape: str, overlays: tuple[str, ...], redact: bool) -> int:
+def command(
+    *, left: str, right: str, shape: str, overlays: tuple[str, ...], redact: bool | None
+) -> int:
     """Say in what two snapshots or JSON reports differ, what matters most first.
 
     Names, addresses, times and load are not compared. Exit code 1 where something differs.
     """
     facts = [read_snapshot(path) for path in (left, right)]
     drifts = differences(facts[0], facts[1], catalog(overlays).distributions)
-    if redact:
+    if redacts(redact, shown=shape == "text"):
         for each in facts:
             drifts = redactor(each, home="", key=local_key()).apply(drifts)
     else:

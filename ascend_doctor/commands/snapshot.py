@@ -10,6 +10,7 @@ from ascend_doctor.commands.options.output import (
     needs_terminal,
     put,
     redact_option,
+    redacts,
     show_hidden,
     show_redacted_option,
 )
@@ -23,7 +24,7 @@ from ascend_doctor.render.json import pretty
 @redact_option
 @show_redacted_option
 def command(
-    examination: Examination, file: str | None, *, redact: bool, show_redacted: bool
+    examination: Examination, file: str | None, *, redact: bool | None, show_redacted: bool
 ) -> int:
     """Write the facts about this machine as JSON, redacted unless told otherwise.
 
@@ -31,7 +32,7 @@ def command(
     """
     needs_terminal(show_redacted=show_redacted)
     facts, hidden = examination.collect()
-    if redact:
+    if redacts(redact, shown=False):
         facts = msgspec.structs.replace(hidden.apply(facts), redacted=True)
     else:
         facts = hidden.without_secrets(facts)

@@ -43,10 +43,18 @@ def file_option(help_text: str) -> Callable[[F], F]:
 
 redact_option = click.option(
     "--redact/--no-redact",
-    default=True,
-    show_default=True,
-    help="Hide names, addresses and home folders. Secrets are hidden always.",
+    default=None,
+    help="Hide names, addresses and home folders. Secrets are hidden always.  [default: hide,"
+    " but in text on a terminal]",
 )
+
+
+def redacts(asked: bool | None, *, shown: bool) -> bool:
+    """Whether to hide names: what was ``asked``, else wherever a text may travel.
+
+    ``shown`` is text that only standard output gets: on a terminal its paths are to be typed.
+    """
+    return not (shown and sys.stdout.isatty()) if asked is None else asked
 
 
 def _stderr_is_a_terminal() -> bool:
@@ -258,7 +266,7 @@ def output_options(command: F) -> F:
         files: tuple[str, ...],
         fail_on: str,
         color: str,
-        redact: bool,
+        redact: bool | None,
         verbose: bool,
         quiet: bool,
         silent: bool,
@@ -267,15 +275,16 @@ def output_options(command: F) -> F:
         config: str | None,
         **others: Any,
     ) -> Any:
-        if issue and not (redact and "markdown" in formats):
+        if issue and (redact is False or "markdown" not in formats):
             raise click.UsageError("--issue is a form of --format markdown, and always redacted")
         needs_terminal(show_redacted=show_redacted)
         site = _site(config)
+        targets = _targets(formats, files)
         output = Output(
-            targets=_targets(formats, files),
+            targets=targets,
             fail_on=Level(fail_on),
             color=_wants_color(color),
-            redact=redact,
+            redact=redacts(redact, shown=targets == (("text", None),) and not show_redacted),
             verbose=verbose,
             quiet=quiet,
             silent=silent,
