@@ -186,7 +186,8 @@ class _Walker:
         self.shell_commands: list[ShellCommand] = []
         self._source = source
         self._follow = follow
-        self._lines = source.content.split(b"\n")
+        lines = source.content.split(b"\n")
+        self._wide = {row: line for row, line in enumerate(lines) if not line.isascii()}
         self._state = _State()
         self._functions: dict[str, Any] = {}
         # Of the functions that are being called; None where shift moves them.
@@ -661,8 +662,9 @@ class _Walker:
 
     def _column(self, point: Any) -> int:
         """tree-sitter counts bytes, people count characters."""
-        before = self._lines[point[0]][: point[1]] if point[0] < len(self._lines) else b""
-        return len(before.decode("utf-8", "replace")) + 1
+        row, width = point
+        wide = self._wide.get(row)
+        return 1 + (width if wide is None else len(wide[:width].decode("utf-8", "replace")))
 
 
 def _join_quoted(split: Iterable[Word]) -> Iterator[Word]:
@@ -737,7 +739,7 @@ _OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
 def _unescape(content: str, kind: str) -> str:
     if kind != "word":
         return content
-    return re.sub(r"\\(.)", r"\1", content)
+    return re.sub(r"\\(.)", r"\1", content) if "\\" in content else content
 
 
 def _compare(left: str, operator: str, right: str) -> bool | None:
