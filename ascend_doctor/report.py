@@ -67,7 +67,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.ok} ok",
             f"{self.skipped} skipped",
         ]
-        return f"{', '.join(parts)}; {self.judged} of {self.checks} checks judged"
+        return f"{', '.join(parts)}; {self.judged} of {self.checks} checks ran"
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

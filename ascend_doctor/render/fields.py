@@ -14,17 +14,17 @@ def fields(finding: Finding, consequences: Iterable[Finding] = ()) -> Iterator[t
     What to type is not among them: formats set it apart.
     """
     pairs = (
-        ("at", str(finding.location or "")),
-        ("nodes", shorten(finding.nodes)),
-        ("ranks", ", ".join(map(str, finding.ranks))),
-        ("device", ", ".join(map(str, finding.devices))),
-        ("found", finding.observed),
-        ("wanted", finding.required),
-        ("why", finding.because),
-        *(("causes", f"{each.title}  [{each.check}]") for each in consequences),
-        ("cause", finding.because_of),
-        *(("source", ref) for ref in finding.refs),
-        ("do", finding.remedy.summary if finding.remedy else ""),
+        ("At", str(finding.location or "")),
+        ("Nodes", shorten(finding.nodes)),
+        ("Ranks", ", ".join(map(str, finding.ranks))),
+        ("Device", ", ".join(map(str, finding.devices))),
+        ("Found", finding.observed),
+        ("Expected", finding.required),
+        ("Why", finding.because),
+        *(("Leads to", f"{each.title}  [{each.check}]") for each in consequences),
+        ("Caused by", finding.because_of),
+        *(("Source", ref) for ref in finding.refs),
+        ("Fix", finding.remedy.summary if finding.remedy else ""),
     )
     return ((label, text) for label, text in pairs if text)
 

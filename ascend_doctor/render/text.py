@@ -12,8 +12,10 @@ from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line
 from ascend_doctor.report import Report
 
-_LABEL = 7
+_LABEL = 10
+_PROMPT = 12
 _SUBJECT = 20
+_MEASURES = 2  # the first level that asks a device
 _START = "Start here: "
 _NAME, _CELL = 24, 9  # columns of the matrix of pairs
 
@@ -63,7 +65,7 @@ class _TextPage(Page):
         if report.patience > 1:
             text = f"Every deadline times {report.patience:g}: {one_line(report.patience_because)}"
             self.rows.append(self.styled(text, dim=True))
-        if scope := _scope(report):
+        if scope := _scope(report, self.separator):
             self.dim(scope, 0)
 
     def subjects(self, report: Report) -> None:
@@ -79,20 +81,24 @@ class _TextPage(Page):
                 self.rows += [head, *more]
 
     def finding(self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool) -> None:
-        word = finding.level.value
-        title, *more = self.wrap(f"{word}: {finding.title}  [{finding.check}]", 2)
-        head = self.leveled(finding.level, f"{word}:") + title[len(word) + 1 :]
-        self.rows += ["", f"{self.mark(finding.level)} {head}", *more]
+        title, *more = self.wrap(one_line(finding.title), 2)
+        head = f"{self.mark(finding.level)} {self.styled(title, bold=True)}"
+        self.rows += ["", head, *more]
+        room = self.width - len((more or ["  " + title])[-1]) - len(finding.check)
+        if room > 1:
+            self.rows[-1] += " " * room + self.styled(finding.check, dim=True)
+        else:
+            self.dim("  " + "\n  ".join(self.wrap(finding.check, 2)))
         before = ""
         for label, text in fields(finding, consequences):
-            if label == "source" and not verbose:
+            if label == "Source" and not verbose:
                 continue
             self.field("" if label == before else label, text)
             before = label
         for command in finding.remedy.commands if finding.remedy else ():
             for number, line in enumerate(lines(command)):
                 prompt = "> " if number else "$ "
-                self.rows.append(" " * 9 + self.styled(prompt + line, fg="cyan"))
+                self.rows.append(" " * _PROMPT + self.styled(prompt + line, fg="cyan"))
 
     def pairs(self, report: Report) -> None:
         """The matrix of pairs of nodes, as wide as the page allows."""
@@ -113,18 +119,16 @@ class _TextPage(Page):
             )
 
     def rest(self, report: Report, *, verbose: bool) -> None:
-        """What is well and what did not apply: lines with ``verbose``, else counts and notes."""
-        self.rows.append("")
-        for level in (Level.OK, Level.SKIPPED):
-            findings = [finding for finding in report.findings if finding.level is level]
-            if findings and not verbose:
-                shown = Level.SKIPPED if report.bare else level
-                self.rows.append(f"{self.mark(shown)} {len(findings)} {level.value}")
-            for finding in findings:
-                if verbose or (level is Level.OK and finding.observed):
+        """What was measured on a device; with ``verbose`` all that is well or was skipped."""
+        measured = any(level.ran and level.level >= _MEASURES for level in report.levels)
+        rows: list[str] = []
+        for level in (Level.OK, Level.SKIPPED) if verbose else (Level.OK,):
+            for finding in report.findings:
+                if finding.level is level and (verbose or (measured and finding.observed)):
                     tail = f": {finding.observed}" if finding.observed else ""
                     first, *more = self.wrap(f"{finding.title}{tail}  [{finding.check}]", 2)
-                    self.rows += [f"{self.mark(level) if verbose else ' '} {first}", *more]
+                    rows += [f"{self.mark(level)} {first}", *more]
+        self.rows += ["", *rows] if rows else []
 
     def start(self, report: Report) -> None:
         """What to do first, where something is wrong: lines to type, else what the remedy says."""
@@ -136,14 +140,17 @@ class _TextPage(Page):
         if len(lines(text)) > 1:
             text = f"see {worst.check}"
         first, *more = self.wrap(one_line(text), len(_START))
-        self.rows += ["", self.styled(_START, bold=True) + first, *more, ""]
+        self.rows += ["", self.styled(_START, bold=True) + first, *more]
 
     def foot(self, report: Report) -> None:
         self.start(report)
+        self.rows.append("")
         for level in report.levels:
-            if not level.ran:
-                text = f"did not run: {level.reason}" if level.asked else f"would add {level.adds}"
-                self.dim(f"level {level.level} {text}", 8)
+            if level.asked and not level.ran:
+                self.dim(f"Level {level.level} did not run: {level.reason}", 8)
+        more = [f"-l {level.level} adds {level.adds}" for level in report.levels if not level.asked]
+        if more and report.verdict.worst < Level.UNKNOWN:
+            self.dim("; ".join(more))
         worst = report.verdict.worst
         if worst <= Level.SKIPPED:
             worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED
@@ -154,12 +161,12 @@ class _TextPage(Page):
             for word, true in (("simulated", report.simulated), ("interrupted", report.interrupted))
             if true
         )
-        self.rows.append(f"{mark} {verdict} in {report.seconds:.1f} s{tail}")
+        self.rows.append(f"{mark} {verdict}{self.separator}{report.seconds:.1f} s{tail}")
         if report.redacted:
             self.pseudonyms(*(("Addresses",) if report.fleet else ()))
 
 
-def _scope(report: Report) -> str:
+def _scope(report: Report, separator: str) -> str:
     if (fleet := report.fleet) is not None:
         counts = {
             "passed": fleet.passing,
@@ -170,9 +177,9 @@ def _scope(report: Report) -> str:
         return ", ".join(f"{len(nodes)} {word}" for word, nodes in counts.items())
     if not report.levels:
         return ""
-    ran = ", ".join(str(level.level) for level in report.levels if level.ran)
-    device = "no NPU" if report.bare else f"device {one_line(report.device)}"
-    paths = report.snapshot.started
-    programs = ", ".join(sorted({os.path.basename(path) for path in paths}))
-    started = f"; started {one_line(programs)}" if programs else ""
-    return f"levels {ran}; {device}{started}"
+    ran = [str(level.level) for level in report.levels if level.ran]
+    levels = f"level {ran[0]}" if len(ran) == 1 else f"levels {', '.join(ran)}"
+    device = "no NPU found" if report.bare else f"device {one_line(report.device)}"
+    programs = sorted({os.path.basename(path) for path in report.snapshot.started})
+    started = f"started {one_line(', '.join(programs))}" if programs else ""
+    return separator.join(filter(None, (f"Ran {levels}", device, started)))

@@ -49,7 +49,7 @@ def test_no_preset_ends_with_0_where_there_is_no_npu(
     gate = ("check", "--preset", preset, "-l", "0", "--replay")
     for name in ("laptop", "npus-gone"):
         code, out, _ = say(*gate, machines[name])
-        assert (code, "error: Expected npus>=1, found no NPU" in out) == (1, True)
+        assert (code, "✗ Expected npus>=1, found no NPU" in out) == (1, True)
     assert say(*gate, machines["laptop"], "--expect", "npus=0")[0] == 0
     assert say(*gate, machines["healthy-a2"], "--only", "shared-memory") == (0, "", "")
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_told_of_an_expectation_is_3(say: Say, tmp_path: Path) ->
     assert say(*whole) == (0, "", "")
     code, out, _ = say(*whole, "--expect", "links=up")
     assert code == 3
-    assert "unknown: Could not tell whether links=up  [expected-links]" in out
+    assert "? Could not tell whether links=up " in out
     code, out, _ = say("check", "-l", "0", "--replay", home, "-q", "-v")
     assert code == 0
     assert "not checked, needs root; acknowledged: no root" in out.replace("\n  ", " ")
@@ -186,7 +186,7 @@ def test_what_vanished_does_not_pass(text: str, say: Say, machines: dict[str, st
     Path("snapshot.json").write_text(json.dumps(facts))
     code, out, _ = say("judge", "snapshot.json", "--expect", text)
     assert code == 1
-    assert f"error: Expected {text}, found" in out
+    assert f"✗ Expected {text}, found" in out
 
 
 def test_a_launch_waits_for_what_is_expected(
@@ -232,7 +232,7 @@ def test_a_node_that_lost_all_its_npus_fails_among_others(
         say(*gate)
     code, out, _ = say("merge", str(reports), "--by-file", "--lists", str(tmp_path))
     assert code == 1
-    assert "error: Nodes have fewer NPUs than most  [fleet-npus]" in out
+    assert "✗ Nodes have fewer NPUs than most " in out
     assert (tmp_path / "failing_nodes.txt").read_text() == "c\n"
     assert (tmp_path / "passing_nodes.txt").read_text() == "a\nb\n"
     (reports / "b.json").unlink()

@@ -31,14 +31,14 @@ def test_a_gate_is_silent_where_all_is_well(tmp_path: Path) -> None:
 def test_a_gate_tells_what_is_wrong(tmp_path: Path) -> None:
     done = replayed("driver-not-loaded", cwd=tmp_path)
     assert done.returncode == 1
-    assert "error:" in done.stdout
+    assert "✗ " in done.stdout
     assert done.stderr == ""
 
 
 def test_options_count_more_than_the_preset(tmp_path: Path) -> None:
     done = replayed("healthy-a2", "--only", "npu-smi", "-l", "1", cwd=tmp_path)
     assert done.returncode == 3
-    assert "level 1 did not run" in done.stdout
+    assert "Level 1 did not run" in done.stdout
 
 
 def test_the_file_of_the_folder_is_read(tmp_path: Path) -> None:

@@ -167,8 +167,9 @@ def test_markdown(report: Report) -> None:
         *(["###", f"{level}:"] for level in ("error", "warning", "unknown")),
     ]
     fields = [row.split(":")[0] for row in rows if row.startswith("- ")]
-    rest = ["- nodes", "- ranks", "- device", "- found", "- wanted", "- why", "- source", "- do"]
-    assert fields == ["- check", "- at", *rest, *(["- check", *rest] * 2)]
+    names = ("Nodes", "Ranks", "Device", "Found", "Expected", "Why", "Source", "Fix")
+    rest = [f"- {name}" for name in names]
+    assert fields == ["- check", "- At", *rest, *(["- check", *rest] * 2)]
 
 
 def test_html(tmp_path: Path) -> None:

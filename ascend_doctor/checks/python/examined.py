@@ -34,7 +34,7 @@ def name_python(case: Case) -> Iterator[Finding]:
     chosen = python.by != "PATH"
     own = shlex.quote(python.doctor.executable)
     yield (warning if chosen else error)(
-        f"{python.executable} has no training package, and the doctor's own environment has",
+        "The examined Python has no training package, but the doctor's own environment does",
         observed=f"examined {python.executable}, which "
         + (f"{python.by} names" if chosen else "PATH has first, for no environment is active")
         + f"; {', '.join(python.doctor.packages)} in the environment of {python.doctor.executable}",
