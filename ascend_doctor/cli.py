@@ -25,6 +25,7 @@ _EXHAUSTED = {
 SECTIONS = {
     "Every day": {
         "check": "Check whether this machine is able to train.",
+        "fix": "Apply the remedies of a check where that is safe, and check again.",
         "setup": "Build a stack for a Megatron-LM release, pinned, locked and proven.",
         "env": "Print the variables of a stack for a shell to source, or take them back.",
         "run": "Check, run a launch, and diagnose its log where it fails.",

@@ -1,0 +1,245 @@
+"""``ascend-doctor fix``: the remedies of a check, shown, asked, applied, checked again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import click
+import msgspec
+
+from ascend_doctor.commands.check import Wish, make_report
+from ascend_doctor.commands.options.check_filter import selection_options
+from ascend_doctor.commands.options.launch import patience_option
+from ascend_doctor.commands.options.matrix import matrix_option
+from ascend_doctor.commands.options.output import Output, redacts
+from ascend_doctor.commands.options.target import Examination
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
+from ascend_doctor.findings import Level, quantity
+from ascend_doctor.judging.repair import Action, RepairStep, change, steps
+from ascend_doctor.machine.live import LiveMachine, ProgramMissing
+from ascend_doctor.redact import Redactor
+from ascend_doctor.render.json import pretty
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.report import Report
+
+_TIMEOUT = 600.0
+_PIP_DEADLINE = 1800.0
+_TOLD = 400
+_ROUNDS = 3
+_CHANGED = ("repaired", "still there", "failed")
+_KINDS = {
+    "packages": "",
+    "shell": "in your shell",
+    "look": "to look",
+    "root": "as root",
+    "hand": "by hand",
+}
+
+Outcome = Literal["repaired", "still there", "failed", "skipped", "by hand", "not asked"]
+
+
+class StepOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a step; ``reason`` is what a command said that failed."""
+
+    step: RepairStep
+    outcome: Outcome
+    reason: str = ""
+
+
+class _RepairRun:
+    """The examined machine, whose environment the steps change."""
+
+    def __init__(
+        self, *, python: str | None, overlays: tuple[str, ...], level: int,
+        only: tuple[str, ...], skip: tuple[str, ...],
+    ) -> None:  # fmt: skip
+        self.env: Mapping[str, str] = dict(os.environ)
+        self.lines: list[str] = []
+        self._python = python
+        self._overlays = overlays
+        self._level = level
+        self._only = only
+        self._skip = skip
+
+    def check(self, *only: str) -> tuple[Report, Redactor]:
+        """What a check says now, of everything or of some ids. Raises DataError."""
+        examination = Examination(
+            LiveMachine(self.env), python=self._python, overlays=self._overlays
+        )
+        wish = Wish(level=self._level, device="auto", nproc=None, timeout=_TIMEOUT)
+        output = Output(
+            targets=(), fail_on=Level.ERROR, color=False, redact=False, verbose=False, quiet=True
+        )
+        skip = () if only else self._skip
+        report = make_report(examination, output, wish, only=only or self._only, skip=skip)
+        return report, examination.redactor(report.snapshot)
+
+    def applicable(self, step: RepairStep) -> bool:
+        """Whether all that the step changes can be done here."""
+        env: Mapping[str, str] | None = self.env
+        for action in step.actions:
+            if action.kind == "shell" and env is not None:
+                env = change(env, action)
+        return step.applicable and env is not None
+
+    def apply(self, actions: Iterable[Action]) -> str:
+        """Do what a step asks for; gives why a command failed."""
+        for action in actions:
+            if action.kind == "shell":
+                self.env = change(self.env, action) or self.env
+                self.lines.append(action.text)
+            elif action.kind == "packages" and (why := _run(action)):
+                return why
+        return ""
+
+
+def _run(action: Action) -> str:
+    try:
+        done = LiveMachine().run(list(action.argv), deadline=_PIP_DEADLINE)
+    except ProgramMissing as error:
+        return str(error)
+    if done.exit_code == 0:
+        return ""
+    if done.timed_out:
+        return f"not done within {_PIP_DEADLINE:g} s"
+    last = (done.stderr.strip() or done.stdout.strip())[-_TOLD:]
+    return f"exit code {done.exit_code}: {one_line(last)}"
+
+
+@click.command("fix")
+@click.option("--dry-run", is_flag=True, help="Only show the steps.  [default without a terminal]")
+@click.option("-y", "--yes", is_flag=True, help="Apply what is safe without asking.")
+@click.option(
+    "-l", "--level", type=click.IntRange(0, 3), default=1, show_default=True,
+    help="How deep to check: 0 files, 1 imports, 2 one device, 3 groups and a training step.",
+)  # fmt: skip
+@selection_options
+@click.option(
+    "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
+)
+@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@patience_option()
+@matrix_option
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    dry_run: bool,
+    yes: bool,
+    level: int,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    python: str | None,
+    shape: str,
+    overlays: tuple[str, ...],
+) -> int:
+    """Show the remedies of a check as steps, apply what is safe, and check again.
+
+    Packages of the examined environment are changed after a question each, variables are printed
+    for your shell. Driver, firmware, CANN, devices and what needs root are never touched.
+
+    \b
+    Exit codes: 0 no error is left, 1 an error is left, 2 bad usage, 3 could not tell,
+    130 interrupted.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    if dry_run and yes:
+        raise click.UsageError("--dry-run and --yes exclude each other")
+    repair = _RepairRun(python=python, overlays=overlays, level=level, only=only, skip=skip)
+    report, hidden = repair.check()
+    ask = sys.stdin.isatty() and sys.stderr.isatty() and not (dry_run or yes)
+    clean = hidden.apply if redacts(None, shown=shape == "text") else hidden.without_secrets
+    outcomes: list[StepOutcome] = []
+    for _ in range(_ROUNDS):  # what is repaired may show what it hid
+        rows = _new_steps(report, outcomes)
+        taken = [
+            _take(repair, step, clean(step), ask=ask, go=yes, quiet=shape == "json")
+            for step in rows
+        ]
+        outcomes += taken
+        if not any(outcome.outcome in _CHANGED for outcome in taken):
+            break
+        report, _ = repair.check()
+    if shape == "json":
+        rest = {"environment": repair.lines, "exit_code": report.verdict.exit_code}
+        answer = {"schema": 1, "steps": clean(tuple(outcomes)), **rest}
+        click.echo(pretty(answer), nl=False)
+    else:
+        _say_end(outcomes, repair.lines, report)
+    return EXIT_INTERRUPTED if report.interrupted else _exit_code(report)
+
+
+def _new_steps(report: Report, outcomes: list[StepOutcome]) -> list[RepairStep]:
+    """The steps of what no step was about before."""
+    python = report.snapshot.python
+    done = {outcome.step.check for outcome in outcomes}
+    rows = steps(
+        (finding for finding in report.complaints if finding.check not in done),
+        python=python.executable if python else "",
+    )
+    return [
+        msgspec.structs.replace(step, number=len(outcomes) + number)
+        for number, step in enumerate(rows, 1)
+    ]
+
+
+def _exit_code(report: Report) -> int:
+    return EXIT_FINDINGS if report.verdict.error else report.verdict.exit_code
+
+
+def _take(
+    repair: _RepairRun, step: RepairStep, shown: RepairStep, *, ask: bool, go: bool, quiet: bool
+) -> StepOutcome:
+    """Show a step, and apply it where that was asked for."""
+    if not quiet:
+        _show(shown)
+    if not repair.applicable(step):
+        return _end(step, "by hand", quiet=quiet)
+    if not (ask or go):
+        return _end(step, "not asked", quiet=quiet)
+    if ask and not click.confirm("   Apply this?", default=False, err=True):
+        return _end(step, "skipped", quiet=quiet)
+    if why := repair.apply(step.actions):
+        return _end(step, "failed", why, quiet=quiet)
+    ids = [name for name in step.check.split(", ") if " " not in name]
+    again, _ = repair.check(*ids)
+    left = [finding for finding in again.complaints if finding.level.value == step.level]
+    return _end(step, "still there" if left else "repaired", quiet=quiet)
+
+
+def _end(step: RepairStep, outcome: Outcome, reason: str = "", *, quiet: bool) -> StepOutcome:
+    if not quiet and outcome not in {"by hand", "not asked"}:
+        click.echo(f"   {outcome}{f': {reason}' if reason else ''}")
+    return StepOutcome(step=step, outcome=outcome, reason=reason)
+
+
+def _show(step: RepairStep) -> None:
+    click.echo(f"\n{step.number}. {one_line(step.title)}  [{step.check}]")
+    if step.summary:
+        click.echo(f"   {one_line(step.summary)}")
+    for action in step.actions:
+        note = f"   # {_KINDS[action.kind]}" if _KINDS[action.kind] else ""
+        first, *more = action.text.split("\n")
+        click.echo(f"   $ {one_line(first)}{'' if more else note}")
+        for line in more:
+            click.echo(f"   > {one_line(line)}")
+
+
+def _say_end(outcomes: list[StepOutcome], lines: list[str], report: Report) -> None:
+    click.echo()
+    if lines:
+        click.echo("Type in your shell, for this program cannot change it:")
+        for line in lines:
+            click.echo(f"  {one_line(line)}")
+        click.echo()
+    if not outcomes:
+        click.echo("nothing to fix")
+    else:
+        words = dict.fromkeys(outcome.outcome for outcome in outcomes)
+        counts = [f"{sum(o.outcome == word for o in outcomes)} {word}" for word in words]
+        click.echo(f"{quantity(len(outcomes), 'step')}: {', '.join(counts)}")
+        if "not asked" in words:
+            click.echo(
+                "apply what is safe: ascend-doctor fix --yes, or fix at a terminal to be asked"
+            )
+    click.echo(report.verdict.text())

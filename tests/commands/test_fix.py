@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Command
+
+MISSPELT = {"HCCL_CONECT_TIMEOUT": "3"}
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    own = Path(sys.executable).parent
+    return {**os.environ, **MISSPELT, "PATH": f"{own}:{os.environ['PATH']}"}
+
+
+ONLY = ("fix", "-l", "0", "--only", "variables-misspelt", "--only", "variables-valid")
+
+
+def test_without_a_terminal_nothing_is_changed(
+    doctor: Command, environment: dict[str, str]
+) -> None:
+    done = doctor(*ONLY, env=environment)
+    assert done.returncode == 0
+    assert "unset HCCL_CONECT_TIMEOUT   # in your shell" in done.stdout
+    assert "1 step: 1 not asked" in done.stdout
+    assert "Type in your shell" not in done.stdout
+
+
+def test_what_is_repaired_may_show_what_it_hid(
+    doctor: Command, environment: dict[str, str]
+) -> None:
+    done = doctor(*ONLY, "--yes", "--format", "json", env=environment)
+    answer = json.loads(done.stdout)
+    assert [(row["step"]["check"], row["outcome"]) for row in answer["steps"]] == [
+        ("variables-misspelt", "repaired"),
+        ("variables-valid", "repaired"),
+    ]
+    script = "\n".join([*answer["environment"], "env"])
+    after = subprocess.run(
+        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert "HCCL_CON" not in after
+    assert answer["exit_code"] == done.returncode == 0
+
+
+def test_a_package_is_removed_from_the_examined_environment(
+    doctor: Command, tmp_path: Path
+) -> None:
+    base = getattr(sys, "_base_executable", sys.executable)
+    venv = tmp_path / "venv"
+    subprocess.run([base, "-m", "venv", str(venv)], check=True, timeout=120)
+    (site,) = venv.glob("lib/python*/site-packages")
+    (site / "mindspeed").mkdir()
+    (site / "mindspeed" / "__init__.py").touch()
+    info = site / "mindspeed-0.0.1.dev1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mindspeed\nVersion: 0.0.1.dev1\n")
+    (info / "RECORD").write_text(
+        "mindspeed/__init__.py,,\n"
+        + "".join(f"{info.name}/{n},,\n" for n in ("METADATA", "RECORD"))
+    )
+    arguments = ("--python", str(venv / "bin/python"), "--only", "mindspeed-placeholder", "-l", "0")
+    shown = doctor("fix", *arguments)
+    assert (shown.returncode, info.exists()) == (1, True), shown.stdout + shown.stderr
+    done = doctor("fix", *arguments, "--yes")
+    assert "repaired" in done.stdout
+    assert (done.returncode, info.exists()) == (0, False), done.stdout + done.stderr
+
+
+def test_at_a_terminal_it_asks(environment: dict[str, str]) -> None:
+    program = Path(sys.executable).with_name("ascend-doctor")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [program, *ONLY], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        os.write(ours, b"n\n")
+        output = process.communicate(timeout=120)[0].decode()
+        os.close(ours)
+    assert "1 step: 1 skipped" in output
+
+
+def test_bad_usage(doctor: Command) -> None:
+    done = doctor("fix", "--yes", "--dry-run")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "exclude each other" in done.stderr
