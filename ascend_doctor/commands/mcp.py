@@ -1,0 +1,142 @@
+"""``ascend-doctor mcp``: a server of the Model Context Protocol on standard input and output.
+
+Its tools only read. Each is a command of this program in a process of its own, behind a deadline,
+and gives what that command prints, redacted as everything that leaves a machine.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from ascend_doctor import __version__
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.machine.live import DOCTOR
+from ascend_doctor.machine.patience import patience
+
+_DEADLINE = 300.0
+_ANSWERS = (EXIT_OK, EXIT_FINDINGS, EXIT_UNKNOWN)
+_COMPLAINTS = frozenset(("error", "warning", "unknown"))
+_INSTRUCTIONS = (
+    "Examines machines that train on Ascend NPUs. Start with check; mend the first error first and "
+    "check again, for other findings follow from it (because_of). Remedies are for the user. "
+    "exit_code: 0 nothing at error level, 1 errors, 3 could not tell, which is not fine."
+)
+
+
+def check(level: Literal[0, 1] = 0, python: str = "", snapshot: str = "") -> dict[str, Any]:
+    """Check whether this machine can train, or judge a SNAPSHOT file of another machine.
+
+    Level 0 reads files; level 1 also imports torch in a child process. PYTHON is the interpreter
+    to examine. Gives the verdict and what is not well, with remedies.
+    """
+    if snapshot:
+        return _report(_ask("judge", "--format", "json", "--", snapshot))
+    named = (f"--python={python}",) if python else ()
+    return _report(_ask("check", f"--level={level}", "--format", "json", *named))
+
+
+def diagnose(path: str = "", text: str = "") -> dict[str, Any]:
+    """Find the root cause, the guilty rank and the remedy in a log.
+
+    PATH is a file, folder or archive on this machine; or give the TEXT of the log.
+    """
+    answer = _ask("diagnose", "--format", "json", "--", path or "-", text=text)
+    whole: dict[str, Any] = msgspec.json.decode(answer)
+    return whole
+
+
+def explain(subject: str) -> str:
+    """Explain a check, known failure, error code (EI0006, 507018), variable or line of a log."""
+    return _ask("explain", "--", subject)
+
+
+def lint(path: str) -> dict[str, Any]:
+    """Check a launch script, YAML configuration or Python entry file without running it."""
+    file = f"./{path}" if path.startswith("-") else path  # behind -- it would be a command
+    return _report(_ask("lint", "--format", "json", file))
+
+
+def plan(model: str, npus: int) -> dict[str, Any]:
+    """Rank the parallel layouts of a MODEL (a known name or a config.json) on NPUS devices."""
+    answer = _ask("plan", f"--model={model}", f"--npus={npus}", "--format", "json")
+    whole: dict[str, Any] = msgspec.json.decode(answer)
+    return whole
+
+
+def matrix(
+    question: Literal["list", "show", "solve", "why"], words: list[str] | None = None
+) -> dict[str, Any]:
+    """Ask which versions go together.
+
+    list: stacks and components. show ID: a stack or component. why A B: the rows that bind two.
+    solve MEGATRON [FRAMEWORK]: the stack for a Megatron-LM release, as 0.15.3.
+    """
+    arguments = list(words or ())
+    if question == "solve":
+        names = ("--megatron", "--framework")
+        arguments = [f"{name}={word}" for name, word in zip(names, arguments, strict=False)]
+    else:
+        arguments = ["--", *arguments]
+    whole: dict[str, Any] = msgspec.json.decode(
+        _ask("matrix", question, "--format", "json", *arguments)
+    )
+    return whole
+
+
+_TOOLS = (check, diagnose, explain, lint, plan, matrix)
+
+
+def _ask(*words: str, text: str = "") -> str:
+    """What a command of this program prints. Raises ToolError with what it says is wrong."""
+    from mcp.server.mcpserver.exceptions import ToolError  # noqa: PLC0415 - an extra
+
+    try:
+        done = subprocess.run(  # noqa: S603 - argument list, no shell
+            [*DOCTOR, *words],
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            input=text,
+            timeout=_DEADLINE * patience().factor,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{words[0]} did not end within {error.timeout:g} s") from error
+    if done.returncode not in _ANSWERS or not done.stdout:
+        raise ToolError(done.stderr.strip() or f"{words[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def _report(text: str) -> dict[str, Any]:
+    """Of a report what has to be known: the verdict and what is not well."""
+    report = msgspec.json.decode(text)
+    complaints = [row for row in report["findings"] if row["level"] in _COMPLAINTS]
+    names = ("host", "python", "device", "simulated", "notices", "subjects", "verdict")
+    return {**{name: report.get(name) for name in names}, "findings": complaints}
+
+
+@click.command("mcp")
+def command() -> int:
+    """Serve check, diagnose, explain, lint, plan and matrix to an assistant, read-only.
+
+    Speaks the Model Context Protocol on standard input and output; needs `ascend-doctor[mcp]`.
+    """
+    try:
+        from mcp.server import MCPServer  # noqa: PLC0415 - an extra
+        from mcp.types import ToolAnnotations  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise click.UsageError(
+            f"the library for this is not installed ({error}); pip install 'ascend-doctor[mcp]'"
+        ) from error
+    server = MCPServer(
+        "ascend-doctor", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+    )
+    for tool in _TOOLS:
+        only_reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        server.tool(annotations=only_reads)(tool)
+    server.run("stdio")
+    return 0
