@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import yaml
+
+from tests.conftest import Command
 
 ROOT = Path(__file__).parent.parent
 JOBS = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))["jobs"]
@@ -43,3 +48,46 @@ def test_files_that_the_secret_scan_leaves_out_exist() -> None:
     (listed,) = re.findall(r"--exclude-files '\^tests/\(([^)]+)\)'", commands())
     for one in listed.split("|"):
         assert list((ROOT / "tests").glob(f"{one}*"))
+
+
+def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+    (step,) = action["runs"]["steps"]
+    assert "${{" not in step["run"]
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    program = tmp_path / "python"  # makes the environment, and is its pip
+    program.write_text(
+        f'#!/bin/sh\n[ "$2" = venv ] && mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && ln -s '
+        f'{Path(sys.executable).with_name("ascend-doctor")} "$3/bin/ascend-doctor"\nexit 0\n'
+    )
+    program.chmod(0o755)
+    (tmp_path / "launch.sh").write_text(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --bf16 --fp16\n"
+    )
+    (tmp_path / "x").touch()
+    for command, code in (("lint launch.sh", 1), ("lint *", 2), ("lint $(touch y)", 2)):
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            env={
+                **os.environ,
+                "COMMAND": command,
+                "PYTHON": str(program),
+                "RUNNER_TEMP": str(tmp_path / command),
+                "GITHUB_ACTION_PATH": str(ROOT),
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert not (tmp_path / "y").exists()
+
+
+def test_the_hook_lints_what_is_committed(doctor: Command, tmp_path: Path) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    program, *words = hook["entry"].split()
+    assert program == "ascend-doctor"
+    launch = tmp_path / "launch.sh"
+    launch.write_text("torchrun --nproc_per_node 8 pretrain_gpt.py --bf16 --fp16\n")
+    assert doctor(*words, str(launch)).returncode == 1
