@@ -169,7 +169,7 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
         yield Finding(
             check="fleet-unreadable",
             level=Level.UNKNOWN,
-            title=f"{len(merged.unreadable)} of the files are no report",
+            title=_not_reports(len(merged.unreadable)),
             observed=first + _more(len(merged.unreadable)),
             remedy=Remedy(summary="Write them anew; an interrupted copy is the usual reason"),
         )
@@ -190,6 +190,10 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
             because="A simulated result says nothing about hardware.",
             nodes=simulated,
         )
+
+
+def _not_reports(count: int) -> str:
+    return "1 file is not a report" if count == 1 else f"{count} files are not reports"
 
 
 def _more(number: int) -> str:

@@ -146,7 +146,7 @@ RULES = (
         broken=_most_experts,
     ),
     Rule(
-        text="LoRA on experts goes without expert tensor parallelism",
+        text="LoRA on experts does not use expert tensor parallelismism",
         source="modelscope/mcore-bridge 1.6.5 wheel: mcore_bridge/tuners/lora.py",
         broken=_lora,
     ),

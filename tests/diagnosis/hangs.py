@@ -83,7 +83,7 @@ def with_report(seed: int, count: int) -> list[Hang]:
 def made(hang: Hang, folder: Path, python: Path, environment: Mapping[str, str]) -> Path | None:
     """Run it to its end; gives the folder with torchrun's own output and the logs of the ranks.
 
-    None where it never hung as it should: a rank did not come as far as the step, or torchrun did
+    None where it never hung as it should: a rank did not get this far as the step, or torchrun did
     not end.
     """
     place, reached = (folder / part / hang.name for part in ("unfinished", "reached"))

@@ -30,7 +30,7 @@ def findings(run: ProbeRun) -> tuple[Finding, ...]:
 
 def test_objects_travel_over_both_groups(examined_python: Path) -> None:
     run = started(examined_python, "object-collectives", ranks=2)
-    assert judged(run) == [(Level.OK, "Python objects travel between ranks")]
+    assert judged(run) == [(Level.OK, "Object collectives work")]
     assert [one.values["peers"]["set"]["step"] for one in run.ranks] == ["done"] * 2
     # Three calls over Gloo and three over the group of the device; one more with megatron.core.
     more = 1 if "metrics_backend" in run.ranks[0].values else 0

@@ -162,7 +162,7 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("cann-stale", "The environment names no CANN folder that is gone")
+@check("cann-stale", "Every CANN folder that the environment names exists")
 def cann_stale(case: Case) -> Iterator[Finding]:
     """An environment outlives the CANN that it was made for.
 
@@ -190,7 +190,7 @@ def cann_stale(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("cann-mixed", "The environment uses one release of CANN")
+@check("cann-mixed", "The environment uses a single CANN release")
 def cann_mixed(case: Case) -> Iterator[Finding]:
     """Libraries, operators and Python modules of CANN must come from the same release.
 
@@ -263,7 +263,7 @@ def cann_devlib(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("cann-versions", "It is clear which CANN is used")
+@check("cann-versions", "The CANN in use can be identified")
 def cann_versions(case: Case) -> Iterator[Finding]:
     """Several CANN releases can stand side by side; the environment chooses one.
 
@@ -291,7 +291,7 @@ def cann_versions(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("set-env-path", "The set_env.sh to source is known")
+@check("set-env-path", "The set_env.sh to source can be identified")
 def set_env_path(case: Case) -> Iterator[Finding]:
     """Up to release 8.3 the script is ascend-toolkit/set_env.sh, from 8.5 on it is cann/set_env.sh.
 

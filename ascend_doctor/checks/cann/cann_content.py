@@ -32,7 +32,7 @@ def _name(version: str | None) -> str:
     return f"CANN {version or 'of unknown version'}"
 
 
-@check("cann-components", "All parts of CANN are of one release")
+@check("cann-components", "All CANN packages are from the same release")
 def cann_components(case: Case) -> Iterator[Finding]:
     """The toolkit consists of parts (runtime, compiler, hccl, opp ...) with a version file each.
 
@@ -91,7 +91,7 @@ def _same(version: str, other: str) -> bool:
     )
 
 
-@check("cann-arch", "CANN was made for this processor")
+@check("cann-arch", "CANN matches the processor architecture")
 def cann_arch(case: Case) -> Iterator[Finding]:
     """CANN comes for aarch64 and for x86_64; libraries of the other one cannot be loaded.
 
@@ -111,7 +111,7 @@ def cann_arch(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("ops-package", "The operator package of this chip is installed")
+@check("ops-package", "The operator package for this chip is installed")
 def ops_package(case: Case) -> Iterator[Finding]:
     """The toolkit alone has no compiled operators; they come in a package per chip family.
 
@@ -159,7 +159,7 @@ def _of_release(install: CannInstall) -> Iterator[Finding]:
 
 @check(
     "nnal",
-    "NNAL is installed, loaded and of the same release as CANN",
+    "NNAL is installed, loaded, and matches CANN",
     caused_by=("cann-mixed", "cann-installed"),
 )
 def nnal(case: Case) -> Iterator[Finding]:
@@ -198,7 +198,7 @@ def nnal(case: Case) -> Iterator[Finding]:
     chosen_nnal = used or cann.nnal[0]
     if chosen_nnal.version and install.version and _other(chosen_nnal.version, install.version):
         yield warning(
-            f"NNAL {chosen_nnal.version} stands beside {_name(install.version)}",
+            f"NNAL {chosen_nnal.version} does not match {_name(install.version)}",
             observed=f"NNAL {chosen_nnal.version} in {chosen_nnal.root}",
             required=f"NNAL {install.version}",
             because="ATB of another release may lack functions that torch_npu calls.",

@@ -20,7 +20,7 @@ from ascend_doctor.judging.packages import (
 from ascend_doctor.judging.version_compare import is_in_range
 
 
-@check("tbe-python", "The Python modules of CANN can be imported")
+@check("tbe-python", "CANN's Python modules can be imported")
 def tbe_python(case: Case) -> Iterator[Finding]:
     """CANN compiles some operators with its Python modules tbe and te, in your interpreter.
 
@@ -72,7 +72,7 @@ LISTED = {
 }
 
 
-@check("cann-python-packages", "The Python packages that CANN imports are installed")
+@check("cann-python-packages", "Python packages required by CANN are installed")
 def cann_python_packages(case: Case) -> Iterator[Finding]:
     """CANN's operator compiler is partly written in Python and runs in your interpreter.
 
@@ -113,7 +113,7 @@ def _can_import(case: Case, module: str, name: str) -> bool:
     return importable[module] if module in importable else find_distribution(case, name) is not None
 
 
-@check("numpy-torch", "torch was built with the NumPy that is installed")
+@check("numpy-torch", "torch was built for the installed NumPy")
 def numpy_torch(case: Case) -> Iterator[Finding]:
     """Before release 2.3, torch was built with NumPy 1 and cannot pass arrays to NumPy 2.
 
@@ -137,7 +137,7 @@ def numpy_torch(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("numpy-cann", "NumPy is one that this CANN's Python modules take")
+@check("numpy-cann", "NumPy works with this CANN's Python modules")
 def numpy_cann(case: Case) -> Iterator[Finding]:
     """The Python modules of older CANN use names that NumPy 2 removed.
 

@@ -125,7 +125,7 @@ def _search(path: str) -> str:
     return f"export LD_LIBRARY_PATH={shlex.quote(':'.join(folders))}{before}"
 
 
-@check("container-files", "The container has the files that tools and version checks read")
+@check("container-files", "The container has the files that Ascend tools read")
 def container_files(case: Case) -> Iterator[Finding]:
     """Some files of the host are not needed to train, but to tell what is wrong.
 
@@ -190,7 +190,7 @@ def container_privileges(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("docker-runtime", "Ascend Docker Runtime, where installed, is used as meant")
+@check("docker-runtime", "Ascend Docker Runtime is used as intended")
 def docker_runtime(case: Case) -> Iterator[Finding]:
     """Ascend Docker Runtime hands devices and driver libraries to containers by itself.
 

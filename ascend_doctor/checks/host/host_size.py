@@ -19,7 +19,7 @@ _MIB = 1 << 20
 _LOADER = "https://man7.org/linux/man-pages/man8/ld.so.8.html"
 
 
-@check("host-memory", "The host has memory for the ranks")
+@check("host-memory", "The host has enough memory for the ranks")
 def host_memory(case: Case) -> Iterator[Finding]:
     """Weights, optimizer state and batches pass through the host's memory.
 
@@ -60,7 +60,7 @@ def _real(case: Case) -> None:
         raise NotApplicable("the NPUs are simulated")
 
 
-@check("host-cpus", "There is a CPU for every rank")
+@check("host-cpus", "There are enough CPUs for the ranks")
 def host_cpus(case: Case) -> Iterator[Finding]:
     """Every rank is a process that keeps a CPU busy, and its data loaders need more of them.
 

@@ -44,7 +44,7 @@ def launcher_variables(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("ld-preload", "LD_PRELOAD names libraries that are there")
+@check("ld-preload", "LD_PRELOAD names libraries that exist")
 def ld_preload(case: Case) -> Iterator[Finding]:
     """LD_PRELOAD puts libraries in front of all others, in every program of this shell.
 

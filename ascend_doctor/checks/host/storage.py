@@ -23,7 +23,7 @@ _USES = {
 }
 
 
-@check("disk-room", "There is room where operators, logs and caches are written")
+@check("disk-room", "There is disk space for operators, logs and caches")
 def disk_room(case: Case) -> Iterator[Finding]:
     """A job writes even before the first checkpoint.
 

@@ -75,7 +75,9 @@ def entry_set_device(case: Case) -> Iterator[Finding]:
 
 
 @check(
-    "entry-optimizer-config", "The entry file uses fields that its Megatron has", scope="entry file"
+    "entry-optimizer-config",
+    "The entry file uses fields that its Megatron defines",
+    scope="entry file",
 )
 def entry_optimizer_config(case: Case) -> Iterator[Finding]:
     """OptimizerConfig has overlap_param_gather from megatron-core 0.14 on.

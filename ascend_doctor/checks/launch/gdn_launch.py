@@ -62,7 +62,7 @@ def _variable(case: Case, launch_options: dict[str, str]) -> str | None:
 
 @check(
     "run-gdn-megatron",
-    "The Megatron-LM in use has the gated delta nets that the model takes",
+    "This Megatron-LM has the gated delta nets that the model needs",
     scope="launch",
 )
 def run_gdn_megatron(case: Case) -> Iterator[Finding]:
@@ -126,7 +126,7 @@ def gdn_zero_with_cp(case: Case) -> Iterator[Finding]:
 
 @check(
     "run-gdn-packing",
-    "Packed samples meet gated delta nets that can tell them apart",
+    "Packed samples stay apart in gated delta nets",
     scope="launch",
 )
 def run_gdn_packing(case: Case) -> Iterator[Finding]:

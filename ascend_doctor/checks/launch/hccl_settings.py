@@ -23,7 +23,7 @@ _GROUPS, _BUFFERS = 12, 2
 
 @check(
     "variables-links",
-    "The links inside a server are chosen by an allowed pair of settings",
+    "Settings for links inside a server can be combined",
     scope="launch",
 )
 def variables_links(case: Case) -> Iterator[Finding]:
@@ -62,9 +62,7 @@ def variables_links(case: Case) -> Iterator[Finding]:
             )
 
 
-@check(
-    "variables-timeouts", "Time-outs of HCCL and torch_npu are in a useful order", scope="launch"
-)
+@check("variables-timeouts", "HCCL and torch_npu timeouts are in a useful order", scope="launch")
 def variables_timeouts(case: Case) -> Iterator[Finding]:
     """The layer that knows most should give up first, so that its message is the one you read.
 
@@ -102,7 +100,7 @@ def variables_timeouts(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("variables-whitelist", "HCCL has a white list, or checks none", scope="launch")
+@check("variables-whitelist", "HCCL's whitelist check has a whitelist", scope="launch")
 def variables_whitelist(case: Case) -> Iterator[Finding]:
     """HCCL_WHITELIST_DISABLE=0 lets only addresses of HCCL_WHITELIST_FILE take part.
 
@@ -121,7 +119,7 @@ def variables_whitelist(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("port-ranges", "The port ranges of HCCL are planned apart", scope="launch")
+@check("port-ranges", "HCCL's port ranges do not overlap", scope="launch")
 def port_ranges(case: Case) -> Iterator[Finding]:
     """HCCL_HOST_SOCKET_PORT_RANGE and HCCL_NPU_SOCKET_PORT_RANGE are for several jobs on one NPU.
 

@@ -34,7 +34,7 @@ _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE
 _INT = re.compile(r"[-+]?\d+(_\d+)*")
 
 
-@check("run-flags-known", "Megatron-LM has the options in the version that is used", scope="launch")
+@check("run-flags-known", "This Megatron-LM version has all options", scope="launch")
 def run_flags_known(case: Case) -> Iterator[Finding]:
     """Options of Megatron-LM's scripts come and go between versions; argparse stops at them.
 
@@ -149,7 +149,7 @@ def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding
         )
 
 
-@check("run-option-values", "Options have values that Megatron-LM takes", scope="launch")
+@check("run-option-values", "Megatron-LM accepts the option values", scope="launch")
 def run_option_values(case: Case) -> Iterator[Finding]:
     """The parser stops at a word where a number belongs, and at a word that is not a choice.
 
@@ -189,7 +189,7 @@ def _describe_kind(kind: str, value: str) -> str:
     return "" if not choices or value in choices else f"one of {', '.join(choices)}"
 
 
-@check("run-swift-options", "ms-swift has the options that are given", scope="launch")
+@check("run-swift-options", "ms-swift has all options", scope="launch")
 def run_swift_options(case: Case) -> Iterator[Finding]:
     """ms-swift raises for options that none of its argument classes has.
 
@@ -222,7 +222,7 @@ def run_swift_options(case: Case) -> Iterator[Finding]:
     yield from _strangers(launch, others, "ms-swift 3.8 to 4.5, transformers and trl")
 
 
-@check("run-verl-keys", "verl has the keys that are overridden", scope="launch")
+@check("run-verl-keys", "verl has all overridden keys", scope="launch")
 def run_verl_keys(case: Case) -> Iterator[Finding]:
     """Hydra refuses to override a key that verl's configuration does not have.
 

@@ -22,7 +22,7 @@ def options(case: Case) -> dict[str, str]:
     """The options of the launch. Raises NotApplicable where there is none."""
     launch = case.need(Launch)
     if not launch.present:
-        raise NotApplicable("no launch command was given; put it behind --")
+        raise NotApplicable("no launch command was given; append it after --")
     return launch.options
 
 
@@ -111,7 +111,7 @@ def behaviour_refs(case: Case, component: str, identity: str) -> tuple[str, ...]
     return tuple(source.url for row in rows if row.id == identity for source in row.sources)
 
 
-@check("launch-resolved", "The values that a launch is judged by are known", scope="launch")
+@check("launch-resolved", "The values of the launch are known", scope="launch")
 def launch_resolved(case: Case) -> Iterator[Finding]:
     """A launch script may leave sizes to its shell: `$TP` from outside, `"$@"`, a sourced file.
 
@@ -140,7 +140,7 @@ def _of(spot: Spot) -> str:
     return f"`{spot.name}` for {spot.argument}" if spot.argument else f"`{spot.name}`"
 
 
-@check("fp8-on-a2-a3", "FP8 is asked for only where the chip has it", scope="launch")
+@check("fp8-on-a2-a3", "FP8 is used only on chips that support it", scope="launch")
 def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
     """FP8 options of Megatron-LM need a chip with FP8 matrix products.
 
@@ -172,7 +172,7 @@ def fp8_on_a2_a3(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("ep-expert-cap", "No rank holds more experts than MindSpeed takes", scope="launch")
+@check("ep-expert-cap", "No rank holds more experts than MindSpeed supports", scope="launch")
 def ep_expert_cap(case: Case) -> Iterator[Finding]:
     """MindSpeed takes at most 128 experts a rank of an expert parallel group on NPUs.
 
@@ -195,7 +195,7 @@ def ep_expert_cap(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("lora-etp", "LoRA on experts goes without expert tensor parallel", scope="launch")
+@check("lora-etp", "LoRA on experts does not use expert tensor parallelism", scope="launch")
 def lora_etp(case: Case) -> Iterator[Finding]:
     """LoRA on expert layers needs an expert tensor parallel size of 1.
 

@@ -78,7 +78,7 @@ CONTINUED = {
 }
 
 
-@check("shell-continued", "Commands go on over all of their lines", scope="shell script")
+@check("shell-continued", "Commands continue over all their lines", scope="shell script")
 def shell_continuation(case: Case) -> Iterator[Finding]:
     """A command of many lines goes on only where a backslash is a line's last character.
 
@@ -106,7 +106,7 @@ ASSIGNMENTS = {
 }
 
 
-@check("shell-assignments", "The shell reads assignments as assignments", scope="shell script")
+@check("shell-assignments", "Assignments have no spaces around =", scope="shell script")
 def shell_assignments(case: Case) -> Iterator[Finding]:
     """`TP = 8` runs a program called TP, and `TP= 8` one called 8; neither sets TP.
 
@@ -124,7 +124,7 @@ LINE_ENDS = {
 }
 
 
-@check("shell-line-ends", "Lines end as on Linux", scope="shell script")
+@check("shell-line-ends", "Lines end with LF", scope="shell script")
 def shell_line_ends(case: Case) -> Iterator[Finding]:
     """A file that was written on Windows has a carriage return at the end of each line.
 
@@ -167,7 +167,7 @@ SYNTAX = {
 }
 
 
-@check("shell-syntax", "The shell can read the script", scope="shell script")
+@check("shell-syntax", "The script has no syntax errors", scope="shell script")
 def shell_syntax(case: Case) -> Iterator[Finding]:
     """An unclosed quote, a missing `fi` or a typographic quote keep a script from running.
 
@@ -210,7 +210,7 @@ ARRAYS = {
 }
 
 
-@check("shell-arrays", "Arrays are used whole", scope="shell script")
+@check("shell-arrays", "Arrays are expanded in full", scope="shell script")
 def shell_arrays(case: Case) -> Iterator[Finding]:
     """`$ARGS` of an array is its first element; the training starts without the other options."""
     yield from _findings(case, ARRAYS, "The other elements are left out.", fatal=False)
@@ -238,7 +238,7 @@ UNSET = {
 }
 
 
-@check("shell-names", "Variables are set and used by one name", scope="shell script")
+@check("shell-names", "Variables are used by the name they are set by", scope="shell script")
 def shell_names(case: Case) -> Iterator[Finding]:
     """A variable that is misspelt is empty, and one without its $ is a word.
 

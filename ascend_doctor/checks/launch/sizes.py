@@ -241,7 +241,7 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
             yield _must_divide(case, "hidden_size", heads, "heads", where, f"{_ARGUMENTS}:840")
 
 
-@check("run-layers-divide", "Pipeline stages get whole layers", scope="launch")
+@check("run-layers-divide", "Pipeline parallelism divides the layers", scope="launch")
 def run_layers_divide(case: Case) -> Iterator[Finding]:
     """The pipeline parallel size divides the layers, unless a layout of stages is given.
 
@@ -277,7 +277,9 @@ def run_layers_divide(case: Case) -> Iterator[Finding]:
         yield _must_divide(case, "num_layers", size, "PP", option, f"{_ARGUMENTS}:572")
 
 
-@check("run-sequence-divides", "Sequences can be split", scope="launch")
+@check(
+    "run-sequence-divides", "Context and tensor parallelism divide the sequences", scope="launch"
+)
 def run_sequence_divides(case: Case) -> Iterator[Finding]:
     """Twice CP divides the sequence length, TP the part of a rank under sequence parallelism.
 
@@ -309,7 +311,7 @@ def run_sequence_divides(case: Case) -> Iterator[Finding]:
 
 @check(
     "run-batch-divides",
-    "The global batch is whole micro-batches on every data parallel rank",
+    "The global batch divides into micro-batches",
     scope="launch",
 )
 def run_batch_divides(case: Case) -> Iterator[Finding]:
@@ -359,7 +361,7 @@ def run_moe_needs_sp(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("run-precision", "One precision is chosen", scope="launch")
+@check("run-precision", "Only one precision is set", scope="launch")
 def run_precision(case: Case) -> Iterator[Finding]:
     """FP16 and BF16 exclude each other, and Megatron-LM's experts are not trained in FP16."""
     _megatron_options(case)
@@ -381,7 +383,7 @@ def run_precision(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("run-recompute", "Options of recomputation go together", scope="launch")
+@check("run-recompute", "Recomputation options fit together", scope="launch")
 def run_recompute(case: Case) -> Iterator[Finding]:
     """Full recomputation needs a method and a number of layers.
 
@@ -422,7 +424,7 @@ def run_recompute(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("run-overlap", "Overlapped gathering has the optimizer that it needs", scope="launch")
+@check("run-overlap", "Overlapped gathering uses the distributed optimizer", scope="launch")
 def run_overlap(case: Case) -> Iterator[Finding]:
     """--overlap-param-gather needs the distributed optimizer and --overlap-grad-reduce."""
     _megatron_options(case)

@@ -19,7 +19,7 @@ _MEGATRON = "NVIDIA/Megatron-LM@d98e8a64:megatron/training/arguments.py"
 _ALLOC = "PYTORCH_NPU_ALLOC_CONF"
 
 
-@check("variables-allocator", "The options of the NPU allocator go together", scope="launch")
+@check("variables-allocator", "NPU allocator options fit together", scope="launch")
 def variables_allocator(case: Case) -> Iterator[Finding]:
     """PYTORCH_NPU_ALLOC_CONF sets up the caching allocator of torch_npu.
 
@@ -105,7 +105,7 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("variables-agree", "No setting of torch_npu contradicts another one", scope="launch")
+@check("variables-agree", "torch_npu settings do not contradict each other", scope="launch")
 def variables_agree(case: Case) -> Iterator[Finding]:
     """Two names for one thing, or a setting that another one makes void.
 
@@ -134,7 +134,7 @@ def variables_agree(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("max-connections", "It is known what CUDA_DEVICE_MAX_CONNECTIONS is for", scope="launch")
+@check("max-connections", "CUDA_DEVICE_MAX_CONNECTIONS suits this run", scope="launch")
 def max_connections(case: Case) -> Iterator[Finding]:
     """CUDA_DEVICE_MAX_CONNECTIONS does nothing on an NPU, but Megatron-LM and MindSpeed check it.
 

@@ -44,7 +44,7 @@ def _default(variable: Variable) -> str:
     return variable.default or "unset"
 
 
-@check("variables-valid", "Environment variables have values that are allowed", scope="launch")
+@check("variables-valid", "Environment variables have allowed values", scope="launch")
 def variables_valid(case: Case) -> Iterator[Finding]:
     """HCCL, CANN and torch_npu read about a hundred environment variables as plain text.
 
@@ -90,7 +90,7 @@ def _invalid(variable: Variable, value: str, should: str, *, tidy: bool) -> Find
     )
 
 
-@check("variables-harmful", "No setting is left behind that harms training", scope="launch")
+@check("variables-harmful", "No leftover setting harms training", scope="launch")
 def variables_harmful(case: Case) -> Iterator[Finding]:
     """Some values are allowed and still do not belong into a training job.
 
@@ -136,7 +136,7 @@ def variables_effective(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("variables-misspelt", "Names of environment variables are spelt right", scope="launch")
+@check("variables-misspelt", "Environment variables are spelled correctly", scope="launch")
 def variables_misspelt(case: Case) -> Iterator[Finding]:
     """A misspelt environment variable is silent: nothing reads it, and nothing says so.
 

@@ -49,7 +49,7 @@ def _set_to(ids: list[int]) -> Remedy:
 
 @check(
     "visible-devices",
-    "ASCEND_RT_VISIBLE_DEVICES is a list that the runtime reads to its end",
+    "ASCEND_RT_VISIBLE_DEVICES is a valid list",
     scope="launch",
 )
 def visible_devices(case: Case) -> Iterator[Finding]:
@@ -125,7 +125,7 @@ def _reason(entry: str, count: int) -> str:
     return "An entry may have digits only; everything from here on is dropped without a message."
 
 
-@check("process-count", "There is a device for every process that is to be started", scope="launch")
+@check("process-count", "There is a device for every process", scope="launch")
 def process_count(case: Case) -> Iterator[Finding]:
     """Every rank of a node needs a device of its own.
 

@@ -10,7 +10,7 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, note, warning
 
 
-@check("port", "Rank 0 can listen where the other ranks look for it", level=1, probe="port")
+@check("port", "Rank 0 can listen on the master port", level=1, probe="port")
 def port(case: Case) -> Iterator[Finding]:
     """MASTER_PORT, or torchrun's 29500, is bound as rank 0 would bind it, and let go again.
 
@@ -25,7 +25,7 @@ def port(case: Case) -> Iterator[Finding]:
         return
     values = run.ranks[0].values if run.ranks else {}
     if "free" not in values:
-        raise Unknown("the probe port did not come as far")
+        raise Unknown("the probe port did not get this far")
     if not values["here"]:
         raise NotApplicable("MASTER_ADDR is another machine")
     spare = ", ".join(map(str, values["free"]))
@@ -42,6 +42,6 @@ def port(case: Case) -> Iterator[Finding]:
         )
     else:
         yield note(
-            "Rank 0 can listen where the other ranks look for it",
+            "Rank 0 can listen on the master port",
             observed=f"port {values['port']}; free as well: {spare}",
         )

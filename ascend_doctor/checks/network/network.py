@@ -125,7 +125,7 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("hccn-conf", "/etc/hccn.conf says what the devices have")
+@check("hccn-conf", "/etc/hccn.conf agrees with the devices")
 def hccn_conf(case: Case) -> Iterator[Finding]:
     """/etc/hccn.conf holds the addresses that NPUs get at boot; hccn_tool tells the active ones.
 
@@ -160,7 +160,7 @@ def hccn_conf(case: Case) -> Iterator[Finding]:
                 f"/etc/hccn.conf has another {key} for device {device.device} than the device",
                 observed=f"{key}_{device.device}={written}; hccn_tool: {active or 'not set'}",
                 required="the same in both",
-                because="Rank tables made from the file name an address that the device has not."
+                because="Rank tables made from the file name an address the device does not have."
                 if key == "address"
                 else "It changes with the next restart.",
                 remedy=_set_again(device, key, written),
@@ -224,7 +224,7 @@ def _set_again(device: HccnDevice, key: str, written: str) -> Remedy:
     )
 
 
-@check("hccn-addresses", "The NPUs have network addresses of their own, each its own")
+@check("hccn-addresses", "Every NPU has its own network address")
 def hccn_addresses(case: Case) -> Iterator[Finding]:
     """Jobs of several servers send their data from NPU to NPU, so each needs an address.
 

@@ -53,7 +53,7 @@ def rank_table(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("rank-table-content", "The rank table is whole and fits this machine")
+@check("rank-table-content", "The rank table is complete and fits this machine")
 def rank_table_content(case: Case) -> Iterator[Finding]:
     """HCCL reads the rank table when the first group is made, and stops at what is wrong in it.
 

@@ -44,7 +44,7 @@ def _list_interfaces(interfaces: tuple[Interface, ...]) -> str:
     )
 
 
-@check("socket-interface", "HCCL, gloo and tensorpipe are pointed at an interface that is there")
+@check("socket-interface", "HCCL, gloo and tensorpipe use an existing interface")
 def socket_interface(case: Case) -> Iterator[Finding]:
     """HCCL_SOCKET_IFNAME chooses the host interface over which ranks find each other.
 
@@ -152,7 +152,7 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-@check("socket-default", "It is clear which interface HCCL takes")
+@check("socket-default", "The interface that HCCL takes can be identified")
 def socket_default(case: Case) -> Iterator[Finding]:
     """Without HCCL_IF_IP and HCCL_SOCKET_IFNAME, HCCL takes the first interface by name.
 

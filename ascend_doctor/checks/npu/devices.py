@@ -29,7 +29,7 @@ def with_devices(case: Case) -> Driver:
     return driver
 
 
-@check("device-managers", "The shared device files of the driver are there")
+@check("device-managers", "The driver's shared device files exist")
 def device_managers(case: Case) -> Iterator[Finding]:
     """Every process that uses an NPU also opens the driver's shared files.
 

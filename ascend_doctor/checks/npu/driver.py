@@ -83,7 +83,7 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
     loaded = driver.modules
     modules = "not known" if loaded is None else ", ".join(loaded) or "none of the driver"
     yield error(
-        "The NPU driver is installed, but it has made no device",
+        "The NPU driver is installed, but no device files were created",
         observed=f"no /dev/davinciN; kernel modules: {modules}; NPUs on the PCI bus: "
         + ("not known" if driver.pci is None else str(len(driver.pci))),
         required="a /dev/davinciN for every NPU",
@@ -143,7 +143,7 @@ def _incomplete(observed: str) -> Finding:
 
 @check(
     "driver-firmware",
-    "Driver and firmware are made for each other",
+    "Driver and firmware versions match",
     caused_by=("container-devices", "container-driver", "driver-loaded", "device-access"),
 )
 def driver_firmware(case: Case) -> Iterator[Finding]:
@@ -230,7 +230,7 @@ def _inside(version: str, allowed: str) -> bool:
         raise Unknown(str(reason)) from reason
 
 
-@check("driver-running", "The driver that runs is the one on disk")
+@check("driver-running", "The running driver is the installed one")
 def driver_running(case: Case) -> Iterator[Finding]:
     """npu-smi tells the driver that runs, version.info the one that is installed.
 

@@ -85,7 +85,7 @@ _OCCUPIED = _Cause(
 
 @check(
     "npu-smi",
-    "The tool npu-smi answers",
+    "npu-smi answers",
     caused_by=("container-devices", "container-driver", "driver-loaded", "device-access"),
 )
 def npu_smi(case: Case) -> Iterator[Finding]:

@@ -123,7 +123,7 @@ def npu_health(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("npu-ecc", "The NPUs' memory has no errors that were not corrected")
+@check("npu-ecc", "The NPUs' memory has no uncorrected errors")
 def npu_ecc(case: Case) -> Iterator[Finding]:
     """NPUs count errors of their memory and take bad pages out of use.
 
@@ -183,7 +183,7 @@ def npu_ecc(case: Case) -> Iterator[Finding]:
         raise Unknown(f"npu-smi did not tell all error counters of {npu_names(silent)}")
 
 
-@check("npu-topology", "The NPUs are linked as their server has it")
+@check("npu-topology", "NPU links match the server type")
 def npu_topology(case: Case) -> Iterator[Finding]:
     """Collectives inside a server run over the links that `npu-smi info -t topo` shows.
 

@@ -104,7 +104,7 @@ def vllm_ascend_chip(case: Case) -> Iterator[Finding]:
     )
 
 
-@check("soc-910b-confusion", "The chip is not mistaken for another one")
+@check("soc-910b-confusion", "The chip is identified correctly")
 def soc_910b_confusion(case: Case) -> Iterator[Finding]:
     """People say 910B for Atlas A2; the chip whose name is just Ascend910B is an older one.
 

@@ -23,7 +23,7 @@ _ROUNDED_STATE = 0.3
 _STEPS = "https://github.com/modelscope/ms-swift/pull/9460"
 
 
-@check("checkpoint", "A saved training goes on as before", level=3, probe="smoke-train")
+@check("checkpoint", "Training resumes from a checkpoint unchanged", level=3, probe="smoke-train")
 def checkpoint(case: Case) -> Iterator[Finding]:
     """The tiny model is saved after eight of ten steps; fresh processes load it and go on.
 
@@ -54,7 +54,7 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     if len(measured) < run.world_size:
         if unsaved:
             return
-        raise Unknown("the probe smoke-train did not come as far")
+        raise Unknown("the probe smoke-train did not get this far")
     layouts = measured[0].values["layouts"].items()
     names = [name for name, layout in layouts if not (layout.get("kind") or {}).get("bf16")]
     exact = run.device == "cpu" or run.simulated
@@ -76,7 +76,7 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     ]
     yield from findings[:1]
     if not findings and not unsaved:
-        yield note("A saved training goes on as before", observed=_well(run, names))
+        yield note("Training resumes from a checkpoint unchanged", observed=_well(run, names))
 
 
 def _well(run: ProbeRun, names: list[str]) -> str:

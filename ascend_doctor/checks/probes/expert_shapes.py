@@ -23,7 +23,7 @@ _WANTED = {
 }
 
 
-@check("expert-shapes", "Experts have the shapes that loaders cut", level=3, probe="expert-shapes")
+@check("expert-shapes", "Expert weights have the expected shapes", level=3, probe="expert-shapes")
 def expert_shapes(case: Case) -> Iterator[Finding]:
     """One small expert is built with every way to say the expert tensor parallel size (ETP).
 
@@ -50,7 +50,7 @@ def expert_shapes(case: Case) -> Iterator[Finding]:
     if not findings:
         text = run.ranks[0].values["ways"]["configuration only"]["errors"].get("fc1", "")
         yield note(
-            "Experts have the shapes that loaders cut",
+            "Expert weights have the expected shapes",
             observed=f"megatron.core {run.ranks[0].values.get('megatron')}: given to both or to "
             f"neither, weights fit; given to one alone: {text}",
         )

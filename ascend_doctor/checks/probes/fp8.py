@@ -59,7 +59,7 @@ def fp8(case: Case) -> Iterator[Finding]:
             )
             return
     if "unable" not in values:
-        raise Unknown("the probe fp8 did not come as far")
+        raise Unknown("the probe fp8 did not get this far")
     if values["unable"]:
         raise NotApplicable(str(values["unable"]))
     yield note(

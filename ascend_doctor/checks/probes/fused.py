@@ -108,7 +108,7 @@ def _judge_kernel(
             )
 
 
-@check("dtype", "The device has the dtypes that it should have", level=2, probe="dtype")
+@check("dtype", "The device supports the expected dtypes", level=2, probe="dtype")
 def dtype(case: Case) -> Iterator[Finding]:
     """Each dtype is converted to and from, added and multiplied in, on one device.
 
@@ -144,7 +144,7 @@ def dtype(case: Case) -> Iterator[Finding]:
     if not findings:
         have = [name for name in outcomes if name not in absent]
         yield note(
-            "The device has the dtypes that it should have",
+            "The device supports the expected dtypes",
             observed=", ".join(have) + (f"; not {', '.join(absent)}" if absent else ""),
         )
 

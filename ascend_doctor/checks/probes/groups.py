@@ -94,7 +94,7 @@ def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]
 
 @check(
     "object-collectives",
-    "Python objects travel between ranks",
+    "Object collectives work",
     level=3,
     probe="object-collectives",
 )
@@ -127,7 +127,7 @@ def object_collectives(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         yield note(
-            "Python objects travel between ranks",
+            "Object collectives work",
             observed=f"{run.world_size} ranks, over gloo and over the group of {run.device}",
             because=_unset(run),
         )

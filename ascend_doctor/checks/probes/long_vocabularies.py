@@ -180,7 +180,7 @@ def attention_mask_rebuild(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     left = run.ranks[0].values.get("left") if run.ranks else None
     if not findings and not isinstance(left, dict):
-        raise Unknown("the probe attention-mask-rebuild did not come as far")
+        raise Unknown("the probe attention-mask-rebuild did not get this far")
     if not findings and isinstance(left, dict) and left["right_padded"] is not False:
         findings = [
             error(

@@ -50,7 +50,7 @@ _ON_NPU = (
 )
 
 
-@check(PROBE, "All nodes reach each other, equally fast and without loss", level=3, probe=PROBE)
+@check(PROBE, "All node pairs communicate at equal speed without loss", level=3, probe=PROBE)
 def pair_rounds(case: Case) -> Iterator[Finding]:
     """Nodes measure in pairs, so that a collective that hangs or is slow names its culprit.
 

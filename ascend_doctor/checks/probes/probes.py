@@ -77,7 +77,7 @@ def _product(dtype: str, measured: object) -> Iterator[Finding]:
         )
 
 
-@check("allreduce", "All ranks add up correctly", level=3, probe="allreduce")
+@check("allreduce", "All-reduce sums are correct", level=3, probe="allreduce")
 def allreduce(case: Case) -> Iterator[Finding]:
     """Every rank gives numbers of its own; after an all-reduce each compares each element.
 
@@ -104,11 +104,11 @@ def allreduce(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         yield note(
-            "All ranks add up correctly", observed=f"{run.where}, {run.compared} sums compared"
+            "All-reduce sums are correct", observed=f"{run.where}, {run.compared} sums compared"
         )
 
 
-@check("collectives", "Every collective moves the right values", level=3, probe="collectives")
+@check("collectives", "Collectives give correct values", level=3, probe="collectives")
 def collectives(case: Case) -> Iterator[Finding]:
     """Every collective of a training step, with values that tell rank, receiver and position apart.
 
@@ -125,7 +125,7 @@ def collectives(case: Case) -> Iterator[Finding]:
     yield from findings
     if not findings:
         yield note(
-            "Every collective moves the right values",
+            "Collectives give correct values",
             observed=f"{run.where}, {run.compared} results compared",
         )
 

@@ -31,7 +31,7 @@ _BUSY = Remedy(
 )
 
 
-@check("bandwidth", "Collectives are as fast as their links", level=4, probe="bandwidth")
+@check("bandwidth", "Collectives reach their links' bandwidth", level=4, probe="bandwidth")
 def bandwidth(case: Case) -> Iterator[Finding]:
     """All-reduce, all-gather, reduce-scatter, all-to-all and broadcast from 1 KiB up.
 
@@ -82,7 +82,7 @@ def _hint_bus(case: Case, run: ProbeRun, rates: Any) -> str:
     return f"Hint: all-reduce of 256 MiB is expected above {limit:.0f} GB/s in such a node."
 
 
-@check("gemm", "All devices multiply at the same speed", level=4, probe="gemm")
+@check("gemm", "Matrix products run at the same speed on all devices", level=4, probe="gemm")
 def gemm(case: Case) -> Iterator[Finding]:
     """Large matrix products in three dtypes on all devices at once, in TFLOPS.
 
@@ -94,7 +94,7 @@ def gemm(case: Case) -> Iterator[Finding]:
     yield from _compare(case, "gemm", "TFLOPS")
 
 
-@check("hbm", "All devices copy in memory at the same speed", level=4, probe="hbm")
+@check("hbm", "Memory bandwidth is the same on all devices", level=4, probe="hbm")
 def hbm(case: Case) -> Iterator[Finding]:
     """Copies inside the memory of all devices at once; read and written bytes both count.
 
@@ -104,7 +104,7 @@ def hbm(case: Case) -> Iterator[Finding]:
     yield from _compare(case, "hbm", "GB/s")
 
 
-@check("h2d", "All devices are reached by the host at the same speed", level=4, probe="h2d")
+@check("h2d", "Host-to-device bandwidth is the same on all devices", level=4, probe="h2d")
 def h2d(case: Case) -> Iterator[Finding]:
     """Copies between pinned memory of the host and all devices at once, both ways.
 
@@ -203,7 +203,7 @@ def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -
     return ""
 
 
-@check("soak", "Devices stay right and fast for minutes", level=4, probe="soak")
+@check("soak", "Devices stay correct and fast under load", level=4, probe="soak")
 def soak(case: Case) -> Iterator[Finding]:
     """All devices multiply and add up for the minutes of ``--soak``, and every result is compared.
 
@@ -227,7 +227,7 @@ def soak(case: Case) -> Iterator[Finding]:
         rounds = max(int(result.values.get("rounds", 0)) for result in run.ranks)
         shown = f"{min(last.values()):.4g} to {max(last.values()):.4g} TFLOPS" if last else "none"
         yield note(
-            "Devices stay right and fast for minutes",
+            "Devices stay correct and fast under load",
             observed=f"{rounds} rounds on {run.world_size} ranks on {_where(run)}, {shown}",
         )
 

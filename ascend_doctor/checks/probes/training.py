@@ -61,7 +61,7 @@ def float64_allreduce(case: Case) -> Iterator[Finding]:
     run = ran(case, "parallel-groups")
     sums = {result.rank: result.values.get("float64_sum") for result in run.ranks}
     if not sums or None in sums.values():
-        raise Unknown("the probe parallel-groups did not come as far")
+        raise Unknown("the probe parallel-groups did not get this far")
     expected = sum(range(1, run.world_size + 1))
     lost = tuple(rank for rank, value in sums.items() if value != expected)
     if lost:

@@ -34,7 +34,7 @@ def _major(python: Python, torch: Distribution) -> str:
     return majors.pop()
 
 
-@check("cuda-major", "Packages for CUDA are for the CUDA of torch")
+@check("cuda-major", "CUDA packages match torch's CUDA version")
 def cuda_major(case: Case) -> Iterator[Finding]:
     """nvidia-nvshmem-cu12, transformer-engine-cu13 and cupy-cuda12x name the CUDA they are for.
 

@@ -11,7 +11,7 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 
 
-@check("examined-python", "The examined Python is one that trains")
+@check("examined-python", "The examined Python is the training environment")
 def name_python(case: Case) -> Iterator[Finding]:
     """Without --python the doctor examines the active environment, else the python3 of PATH.
 

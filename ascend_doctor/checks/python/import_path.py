@@ -123,7 +123,7 @@ def torch_npu_copy(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("checkouts", "Checkouts stand at a commit that can be found again")
+@check("checkouts", "Checkouts are at a reproducible commit")
 def checkouts(case: Case) -> Iterator[Finding]:
     """Megatron-LM, MindSpeed and others are often used from a git checkout.
 

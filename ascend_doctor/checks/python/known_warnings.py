@@ -108,7 +108,7 @@ def fold_known(lines: list[str]) -> list[str]:
     return lines_left + ([f"({count} known harmless warning{'s' * (count > 1)})"] if count else [])
 
 
-@check("known-warnings", "What the stack warns of is known to be harmless", level=1)
+@check("known-warnings", "The stack's warnings are known to be harmless", level=1)
 def known_warnings(case: Case) -> Iterator[Finding]:
     """Libraries of this stack warn of much that means nothing on NPUs. It is counted, not shown.
 

@@ -17,7 +17,7 @@ _MODULES = {"torch": "torch", "torch-npu": "torch_npu"}
 _SHOWN = 4
 
 
-@check("torch-importable", "Python finds torch and torch_npu where they are needed")
+@check("torch-importable", "Python finds torch and torch_npu")
 def torch_importable(case: Case) -> Iterator[Finding]:
     """torch_npu needs torch, and MindSpeed needs both.
 

@@ -44,7 +44,7 @@ def _cann_roots(case: Case) -> tuple[str, ...]:
     return tuple(f"{install.root}/" for install in cann.installs) if cann else ()
 
 
-@check("mindspeed-placeholder", "MindSpeed is the real one")
+@check("mindspeed-placeholder", "MindSpeed is not a placeholder package")
 def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
     """MindSpeed, MindSpeed-LLM and MindSpeed-RL are installed from their git repositories.
 
@@ -67,7 +67,7 @@ def mindspeed_placeholder(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("package-namesakes", "No installed package is a namesake of the one that was meant")
+@check("package-namesakes", "No installed package is an unrelated namesake")
 def package_namesakes(case: Case) -> Iterator[Finding]:
     """Some names that guides abbreviate belong to quite different projects on PyPI.
 
@@ -173,7 +173,7 @@ _JUDGED = {
 }
 
 
-@check("declared-requirements", "Installed packages satisfy what the training packages declare")
+@check("declared-requirements", "Declared requirements of training packages are met")
 def read_requirements(case: Case) -> Iterator[Finding]:
     """Packages declare which versions of others they need; pip does not keep that true later.
 
@@ -232,7 +232,7 @@ def _here(python: Python, requirement: Requirement) -> str:
     return f"{name} {distribution.version if distribution else ''}".rstrip()
 
 
-@check("python-requires", "This Python is one that the training packages take")
+@check("python-requires", "The training packages support this Python")
 def python_requires(case: Case) -> Iterator[Finding]:
     """Packages declare the Python releases that they run on; pip refuses others.
 

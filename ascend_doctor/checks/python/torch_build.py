@@ -16,7 +16,7 @@ from ascend_doctor.judging.version_compare import is_in_range, leading
 _SETUP = "Ascend/pytorch@v26.1.0-pytorch2.7.1:setup.py"
 
 
-@check("torch-npu-base-mismatch", "torch and torch_npu have the same version number")
+@check("torch-npu-base-mismatch", "torch and torch_npu versions match")
 def torch_npu_base_mismatch(case: Case) -> Iterator[Finding]:
     """torch_npu reaches into torch and is built for one exact release of it.
 
@@ -100,7 +100,7 @@ def _accelerator(python: Python, torch: Distribution) -> str | None:
     return None
 
 
-@check("torch-python", "torch_npu has this Python in its table")
+@check("torch-python", "torch_npu supports this Python")
 def torch_python(case: Case) -> Iterator[Finding]:
     """torch_npu is built and tested for certain Python releases, per PyTorch line.
 

@@ -15,9 +15,7 @@ from ascend_doctor.judging.version_compare import leading
 _THREE = 3
 
 
-@check(
-    "torch-pair", "The imported torch and torch_npu have one number", level=1, probe="inspect-env"
-)
+@check("torch-pair", "The imported torch and torch_npu match", level=1, probe="inspect-env")
 def torch_pair(case: Case) -> Iterator[Finding]:
     """The versions that torch and torch_npu report once they are imported.
 
@@ -28,7 +26,7 @@ def torch_pair(case: Case) -> Iterator[Finding]:
     run = ran(case, "inspect-env")
     modules = run.ranks[0].values.get("modules") if run.ranks else None
     if not isinstance(modules, dict):
-        raise Unknown("the probe inspect-env did not come as far")
+        raise Unknown("the probe inspect-env did not get this far")
     if "torch_npu" not in modules:
         raise NotApplicable("torch_npu is not installed")
     torch = {**modules.get("torch without autoload", {}), **modules.get("torch", {})}

@@ -22,7 +22,7 @@ from ascend_doctor.judging.version_compare import is_in_range
 _FAQ = "https://gitcode.com/Ascend/triton-ascend/blob/main/docs/en/FAQ.md"
 
 
-@check("triton-overwritten", "The Triton that is imported is triton-ascend")
+@check("triton-overwritten", "The imported Triton is triton-ascend")
 def triton_overwritten(case: Case) -> Iterator[Finding]:
     """triton-ascend and the common triton write into one folder; the last one installed wins.
 
@@ -83,7 +83,7 @@ def _read_version(case: Case) -> str | None:
     return next(iter(copies[0].versions.values()), None) if copies else None
 
 
-@check("triton-cann", "The release of triton-ascend is the one for this CANN")
+@check("triton-cann", "triton-ascend matches this CANN")
 def triton_cann(case: Case) -> Iterator[Finding]:
     """triton-ascend compiles kernels with CANN's compiler, and its releases follow those of CANN.
 
@@ -108,7 +108,7 @@ def triton_cann(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("triton-two-drivers", "Triton sees one driver")
+@check("triton-two-drivers", "Triton sees only one driver")
 def triton_two_drivers(case: Case) -> Iterator[Finding]:
     """transfer_to_npu makes torch say that CUDA is there, and Triton believes it.
 
@@ -129,7 +129,7 @@ def triton_two_drivers(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("triton-machine", "The guide of triton-ascend has this machine")
+@check("triton-machine", "triton-ascend supports this machine")
 def triton_machine(case: Case) -> Iterator[Finding]:
     """The guide of triton-ascend names chips, Python releases, a glibc and the common triton."""
     npu_only(case)

@@ -23,11 +23,11 @@ def _cases(case: Case) -> Mapping[str, Mapping[str, Any]]:
     run = ran(case, _PROBE)
     values = run.ranks[0].values if run.ranks else {}
     if not values.get("cases"):
-        raise Unknown(f"the probe {_PROBE} did not come as far")
+        raise Unknown(f"the probe {_PROBE} did not get this far")
     return dict(values["cases"])
 
 
-@check("framework-imports", "The frameworks import their Megatron side", level=1, probe=_PROBE)
+@check("framework-imports", "Frameworks can import their Megatron side", level=1, probe=_PROBE)
 def framework_imports(case: Case) -> Iterator[Finding]:
     """ms-swift, twinkle, verl and mcore-bridge are imported as a training does, each by itself.
 
@@ -56,7 +56,7 @@ def framework_imports(case: Case) -> Iterator[Finding]:
         else:
             good.append(str(outcome.get("version") or name))
     if good:
-        yield note("The frameworks import their Megatron side", observed=", ".join(good))
+        yield note("Frameworks can import their Megatron side", observed=", ".join(good))
 
 
 def _weaker(finding: Finding) -> Finding:
@@ -88,7 +88,7 @@ def framework_order(case: Case) -> Iterator[Finding]:
         raise NotApplicable("nothing that is installed brings MindSpeed in")
 
 
-@check("registry", "Naming a model type imports no Megatron", level=1, probe=_PROBE)
+@check("registry", "Naming a model type does not import Megatron", level=1, probe=_PROBE)
 def registry(case: Case) -> Iterator[Finding]:
     """A framework names model types before it knows which backend is wanted.
 

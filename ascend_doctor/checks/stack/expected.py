@@ -50,7 +50,7 @@ def _judge_expectation(
             )
 
 
-@check(NPUS, "There are as many NPUs as expected")
+@check(NPUS, "The number of NPUs is as expected")
 def expected_npus(case: Case) -> Iterator[Finding]:
     """`--expect npus=8` says how many NPUs a job can use here; `npus>=1` is what presets expect.
 
@@ -113,7 +113,7 @@ def _count(case: Case) -> tuple[int, int, str]:
     return least, least, f"{quantity(least, 'NPU')} ({both})"
 
 
-@check(SOC, "The chip is the expected one")
+@check(SOC, "The chip is as expected")
 def expected_soc(case: Case) -> Iterator[Finding]:
     """`--expect soc=Ascend910B3` names the chip, `soc=ascend910b` a family of chips.
 
@@ -182,7 +182,7 @@ def _up(device: HccnDevice) -> bool | None:
     return device.link == "UP" if device.link else None
 
 
-@check(VERSIONS, "Versions are the expected ones")
+@check(VERSIONS, "Versions are as expected")
 def expected_versions(case: Case) -> Iterator[Finding]:
     """`--expect cann>=8.5.0` is about driver, firmware, CANN, NNAL, Python and packages.
 

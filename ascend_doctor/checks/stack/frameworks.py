@@ -22,7 +22,7 @@ _FRAMEWORKS = {
 }
 
 
-@check("framework-stack", "The stack is the one that the framework's documents name")
+@check("framework-stack", "The stack matches the framework's documentation")
 def framework_stack(case: Case) -> Iterator[Finding]:
     """ms-swift, twinkle, verl and the MindSpeed suites document a set of versions per release.
 
@@ -91,7 +91,7 @@ def _difference(case: Case, need: Need) -> matrix_fit.Relation | str | None:
     return relation if relation.fit in ("doubt", "bad") and not relation.allowed else None
 
 
-@check("twinkle-mindspeed-numpy", "MindSpeed and twinkle agree on a NumPy")
+@check("twinkle-mindspeed-numpy", "MindSpeed and twinkle accept the same NumPy")
 def twinkle_mindspeed_numpy(case: Case) -> Iterator[Finding]:
     """twinkle-kit requires NumPy 2.0 to 2.2, MindSpeed requires at most 1.26.0.
 

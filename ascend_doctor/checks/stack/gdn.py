@@ -31,7 +31,7 @@ def _of_megatron(case: Case) -> bool:
     return value is None or value.strip() == "1"
 
 
-@check("gdn-needs-zero", "The gated delta net that is asked for exists")
+@check("gdn-needs-zero", "The requested gated delta net exists")
 def gdn_needs_zero(case: Case) -> Iterator[Finding]:
     """USE_MCORE_GDN chooses the implementation of gated delta net layers in mcore-bridge.
 
@@ -61,7 +61,7 @@ def gdn_needs_zero(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("gdn-env-old-name", "The variable for gated delta nets is the one that is read")
+@check("gdn-env-old-name", "The variable for gated delta nets has its current name")
 def gdn_env_old_name(case: Case) -> Iterator[Finding]:
     """ms-swift 4.0 reads SWIFT_USE_MCORE_GDN, with 0 as default; from 4.1 on it is USE_MCORE_GDN.
 

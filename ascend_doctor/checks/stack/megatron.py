@@ -30,7 +30,7 @@ def _number(copy: PackageCopy) -> str:
     return copy.versions.get("core") or "of unknown version"
 
 
-@check("megatron-two-copies", "There is one Megatron on the import path")
+@check("megatron-two-copies", "Only one Megatron is on the import path")
 def megatron_two_copies(case: Case) -> Iterator[Finding]:
     """`megatron` is a namespace package: Python joins all folders of that name on its path.
 
@@ -135,7 +135,7 @@ def megatron_path(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("megatron-training", "The whole Megatron-LM is there, not megatron.core alone")
+@check("megatron-training", "Megatron-LM is complete, not only megatron.core")
 def megatron_training(case: Case) -> Iterator[Finding]:
     """The package megatron-core holds megatron.core only.
 
@@ -189,7 +189,7 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
             "MindSpeed is not installed",
             observed="Megatron without mindspeed and megatron_adaptor",
             required="MindSpeed at the branch that fits this Megatron",
-            because="Without it Megatron asks for CUDA.",
+            because="Without it Megatron falls back to CUDA and fails.",
             remedy=Remedy(
                 summary="Install MindSpeed from its git repository, not from PyPI; setup builds "
                 "all that goes with this Megatron",

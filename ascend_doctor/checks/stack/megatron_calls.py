@@ -37,7 +37,7 @@ def _values(run: ProbeRun) -> Mapping[str, Any]:
     return run.ranks[0].values
 
 
-@check("schedule", "Megatron's scheduler takes the plans that it should", level=1, probe=_PROBE)
+@check("schedule", "Megatron's scheduler accepts valid plans", level=1, probe=_PROBE)
 def schedule(case: Case) -> Iterator[Finding]:
     """Megatron asserts that a plan has steps to decay, and fewer of warm-up than of decay.
 
@@ -51,7 +51,7 @@ def schedule(case: Case) -> Iterator[Finding]:
         plans = {key: taken for key, taken in _values(run).items() if key.startswith("decay")}
         refused = [name for name, taken in plans.items() if taken is False]
         yield note(
-            "Megatron's scheduler takes the plans that it should",
+            "Megatron's scheduler accepts valid plans",
             observed=f"{len(plans)} plans tried; refused: {', '.join(refused)}",
         )
 
@@ -77,7 +77,7 @@ def sample_collection(case: Case) -> Iterator[Finding]:
         yield note("Results of a batch are collected once", observed=", ".join(missing))
 
 
-@check("peft-on-megatron", "LoRA from peft on a layer of Megatron runs", level=1, probe=_PROBE)
+@check("peft-on-megatron", "peft's LoRA runs on a Megatron layer", level=1, probe=_PROBE)
 def peft_on_megatron(case: Case) -> Iterator[Finding]:
     """LoraConfig(megatron_config=...) asks for LoRA layers of peft's own on parallel layers.
 

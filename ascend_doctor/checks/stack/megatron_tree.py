@@ -26,7 +26,7 @@ def _values(case: Case, key: str) -> Mapping[str, Any]:
     run = ran(case, _PROBE)
     values = run.ranks[0].values if run.ranks else {}
     if key not in values:
-        raise Unknown(f"the probe {_PROBE} did not come as far")
+        raise Unknown(f"the probe {_PROBE} did not get this far")
     return values
 
 
@@ -96,7 +96,7 @@ def _prepend(root: str) -> Remedy:
     )
 
 
-@check("api-drift", "Megatron's functions take what its release takes", level=1, probe=_PROBE)
+@check("api-drift", "Megatron's functions match their release", level=1, probe=_PROBE)
 def api_drift(case: Case) -> Iterator[Finding]:
     """Names of parameters, read from the source that is imported, against those of its release.
 
@@ -151,7 +151,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
         yield _refusal(version, calls)
     if clean:
         yield note(
-            "Megatron's functions take what its release takes",
+            "Megatron's functions match their release",
             observed=f"{len(values['api'])} functions of megatron.core {version}; "
             f"calls read in: {', '.join(values['searched']) or 'no framework'}",
             because=f"Other releases take {', '.join(unused)} as well." if unused else "",
@@ -181,7 +181,7 @@ def _refusal(version: str, calls: list[dict[str, Any]]) -> Finding:
     )
 
 
-@check("gdn", "Gated delta nets can be trained as they are asked for", level=1, probe=_PROBE)
+@check("gdn", "Gated delta nets train as requested", level=1, probe=_PROBE)
 def gdn(case: Case) -> Iterator[Finding]:
     """USE_MCORE_GDN, judged by the files that would be imported.
 

@@ -28,7 +28,7 @@ _LAYERS = "Ascend/MindSpeed@core_r0.17.0:README.md"
 
 @check(
     "megatron-mindspeed-pair",
-    "MindSpeed is the branch for this Megatron",
+    "MindSpeed's branch fits this Megatron",
     caused_by=("megatron-two-copies",),
 )
 def megatron_mindspeed_pair(case: Case) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _checkout(case: Case, line: str) -> Remedy:
     )
 
 
-@check("mindspeed-version-lies", "The version of the mindspeed package tells its Megatron line")
+@check("mindspeed-version-lies", "MindSpeed's version matches its branch")
 def mindspeed_version_lies(case: Case) -> Iterator[Finding]:
     """The branches core_r0.17.0 and core_r0.18.0 of MindSpeed report version 0.12.1.
 
@@ -147,7 +147,7 @@ def python_megatron(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("numpy-bound", "NumPy is one that MindSpeed takes")
+@check("numpy-bound", "NumPy works with MindSpeed")
 def numpy_bound(case: Case) -> Iterator[Finding]:
     """MindSpeed 2.1 and newer require NumPy 1.26.0 or older; even 1.26.4 is refused.
 
@@ -169,7 +169,7 @@ def numpy_bound(case: Case) -> Iterator[Finding]:
             )
 
 
-@check("mindspeed-stack", "The stack is the one that MindSpeed's documents name")
+@check("mindspeed-stack", "The stack matches MindSpeed's documentation")
 def mindspeed_stack(case: Case) -> Iterator[Finding]:
     """MindSpeed names CANN, torch, torch_npu, Python and chips for each branch.
 
@@ -192,7 +192,7 @@ def mindspeed_stack(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("megatron-adaptor", "The layers that MindSpeed 0.17 and newer stand on are there")
+@check("megatron-adaptor", "The layers below MindSpeed 0.17 and newer are installed")
 def megatron_adaptor(case: Case) -> Iterator[Finding]:
     """From core_r0.17.0 on, MindSpeed needs MegatronAdaptor and TransformerEngineNPU beside it.
 
@@ -217,7 +217,7 @@ def megatron_adaptor(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("mcore-bridge-range", "Megatron-core is one that mcore-bridge takes")
+@check("mcore-bridge-range", "Megatron-core is in mcore-bridge's range")
 def mcore_bridge_range(case: Case) -> Iterator[Finding]:
     """mcore-bridge declares the Megatron-core releases that it works with, and moves on fast.
 

@@ -28,7 +28,7 @@ def _outcome(case: Case, name: str) -> Mapping[str, Any]:
     cases = run.ranks[0].values.get("cases") if run.ranks else None
     outcome = cases.get(name) if isinstance(cases, dict) else None
     if not isinstance(outcome, dict):
-        raise Unknown(f"the probe {_PROBE} did not come as far")
+        raise Unknown(f"the probe {_PROBE} did not get this far")
     return outcome
 
 

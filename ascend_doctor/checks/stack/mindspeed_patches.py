@@ -66,7 +66,7 @@ def _outcome(case: Case, name: str) -> Outcome:
     if name in _REPATCHING and _values(case).get("repatches") is False:
         raise NotApplicable("this MindSpeed has no repatch")
     if not isinstance(outcome.get(name), dict):
-        raise Unknown(f"the probe {_PROBE} did not come as far")
+        raise Unknown(f"the probe {_PROBE} did not get this far")
     # Imports take as long as they take; that is no fault of MindSpeed.
     if str(outcome[name].get("error")).startswith("TimeoutError"):
         raise Unknown(f"the case {name} of {_PROBE}: {outcome[name]['error']}")
@@ -142,7 +142,7 @@ def _unfit(text: str) -> Finding:
         + (f": {because[0].lower()}{because[1:]}" if because else ""),
         observed=text,
         required="import mindspeed.megatron_adaptor succeeds",
-        because="Without its patches Megatron asks for CUDA.",
+        because="Without its patches Megatron falls back to CUDA and fails.",
         remedy=Remedy(summary=remedy) if remedy else None,
     )
 

@@ -23,7 +23,7 @@ from ascend_doctor.matrix.versions import key
 
 @check(
     "torch-npu-cann",
-    "CANN is the release that torch_npu is published for",
+    "CANN is a release that torch_npu supports",
     caused_by=("cann-mixed",),
 )
 def torch_npu_cann(case: Case) -> Iterator[Finding]:
@@ -180,7 +180,7 @@ def cann_hdk(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("vllm-ascend-torch", "torch and torch_npu are those that vllm-ascend pins")
+@check("vllm-ascend-torch", "torch and torch_npu match vllm-ascend's pins")
 def vllm_ascend_torch(case: Case) -> Iterator[Finding]:
     """vllm-ascend pins one torch and one torch_npu, so it decides them for the environment.
 

@@ -12,7 +12,7 @@ from ascend_doctor.judging.judge import Case, check, error, note, unknown
 from ascend_doctor.matrix.versions import VersionError, parse
 
 
-@check("stack-lock", "The stack is what its lock says")
+@check("stack-lock", "The stack matches its lock")
 def stack_lock(case: Case) -> Iterator[Finding]:
     """Each checkout is at its commit without local changes, and each wheel is the locked one.
 
@@ -58,7 +58,7 @@ def stack_lock(case: Case) -> Iterator[Finding]:
     if not drifted:
         parts = ", ".join(f"{checkout.name} {checkout.ref}" for checkout in lock.checkouts)
         yield note(
-            "The stack is what its lock says",
+            "The stack matches its lock",
             observed=f"{parts}, {quantity(len(lock.wheels), 'wheel')}; "
             f"run: {lock.proof or 'never'}",
         )
