@@ -29,6 +29,7 @@ from ascend_doctor.commands.options.probe_scope import (
     node_options,
 )
 from ascend_doctor.commands.options.target import Examination, add_target_options
+from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.commands.so_far import SoFar
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.facts import Snapshot
@@ -60,7 +61,10 @@ def _preset(context: click.Context, _: click.Parameter, name: str | None) -> Non
         preset(context, _PRESETS_EXPECT)
 
 
-@click.command("check")
+_USUAL = "preset expect python level only device nproc timeout formats files verbose"
+
+
+@click.command("check", cls=ShortHelpCommand, usual=_USUAL)
 @click.option(
     "--preset",
     type=click.Choice(list(PRESETS)),

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from ascend_doctor.commands.judge import read_snapshot
+from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import redact_option, redacts
 from ascend_doctor.comparison.differences import differences
@@ -20,7 +21,7 @@ from ascend_doctor.render.plain import one_line
 @click.command("diff")
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
-@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@shape_option
 @matrix_option
 @redact_option
 def command(

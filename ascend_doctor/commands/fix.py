@@ -12,6 +12,7 @@ import msgspec
 
 from ascend_doctor.commands.check import Wish, make_report
 from ascend_doctor.commands.options.check_filter import selection_options
+from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.launch import patience_option
 from ascend_doctor.commands.options.matrix import matrix_option
 from ascend_doctor.commands.options.output import Output, redacts
@@ -120,7 +121,7 @@ def _run(action: Action) -> str:
 @click.option(
     "--python", metavar="PATH", help="Interpreter to examine.  [default: the active environment's]"
 )
-@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@shape_option
 @patience_option()
 @matrix_option
 def command(  # noqa: PLR0913 - the options of the command

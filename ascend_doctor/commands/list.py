@@ -6,10 +6,11 @@ import click
 import msgspec
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.commands.options.format_option import shape_option
 
 
 @click.command("list")
-@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@shape_option
 def command(shape: str) -> int:
     """List every check and probe with its level and the property that should hold."""
     known = all_checks()

@@ -13,6 +13,7 @@ import msgspec
 
 from ascend_doctor.commands import matrix_prove
 from ascend_doctor.commands.lazy import SuggestingGroup
+from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.matrix.lint import lint as lint_matrix
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from ascend_doctor.provision.conflict import Refusal
     from ascend_doctor.provision.solve import Solution, SolveQuery
 
-_shape = click.option(
-    "--format", "shape", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
-
 
 @click.group("matrix", cls=SuggestingGroup)
 def command() -> None:
@@ -38,7 +35,7 @@ def command() -> None:
 
 @command.command("list")
 @matrix_option
-@_shape
+@shape_option
 def list_rows(overlays: tuple[str, ...], shape: str) -> int:
     """List the stacks, documented, executed or contradicted by a run, and the components."""
     rows = catalog(overlays)
@@ -69,7 +66,7 @@ def list_rows(overlays: tuple[str, ...], shape: str) -> int:
 @command.command("show")
 @click.argument("identity", metavar="ID")
 @matrix_option
-@_shape
+@shape_option
 def show(identity: str, overlays: tuple[str, ...], shape: str) -> int:
     """Show the stack ID, or the component ID (or ID==VERSION), with every row and source."""
     rows = catalog(overlays)
@@ -138,7 +135,7 @@ def lint(overlays: tuple[str, ...]) -> int:
     help="Allow pairs that no document names and nothing refuses; each is listed.",
 )
 @matrix_option
-@_shape
+@shape_option
 def solve_stack(  # noqa: PLR0913 - a parameter an option
     *,
     megatron: str,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
@@ -51,7 +52,11 @@ _SHAPES = ("text", "json", "html")
 @click.option("--all-groups", is_flag=True, help="Print every rank group.")
 @matrix_option
 @click.option(
-    "--format", "shape", type=click.Choice(_SHAPES), help="[default: the file's ending; text]"
+    "--format",
+    "shape",
+    cls=FormatOption,
+    type=click.Choice(_SHAPES),
+    help="[default: the file's ending; text]",
 )
 @file_option("Write it there, whole or not at all.")
 def command(  # noqa: PLR0913 - the options of the command

@@ -18,11 +18,15 @@ from ascend_doctor.commands.options.launch import (
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_options
 from ascend_doctor.commands.options.target import Examination
+from ascend_doctor.commands.short_help import ShortHelpCommand
 
 MOST_NPUS = 16
 
 
-@click.command("rehearse")
+_USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats files"
+
+
+@click.command("rehearse", cls=ShortHelpCommand, usual=_USUAL)
 @click.option(
     "--python",
     metavar="PATH",

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ascend_doctor.commands.options.matrix import matrix_option
+from ascend_doctor.commands.short_help import ShortHelpCommand
 
 LEVELS = ("0", "1", "2", "3", "4", "rehearse")
 _FOLDER = click.Path(path_type=Path)
@@ -26,7 +27,10 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
         raise click.BadParameter(f"{value}: give a day as 2026-06-30") from error
 
 
-@click.command("setup")
+_USUAL = "megatron framework prefix venv dry_run locked accept keep proof offline yes"
+
+
+@click.command("setup", cls=ShortHelpCommand, usual=_USUAL)
 @click.option("--megatron", metavar="X", help="0.15.3, 0.15, or a ref of Megatron-LM.")
 @click.option("--framework", metavar="F", help="ms-swift, twinkle, verl, mindspeed-llm; or F==V.")
 @click.option(

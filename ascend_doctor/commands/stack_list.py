@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.provision.kept import KeptStack, KeptWheel, list_stacks, list_wheels
 from ascend_doctor.provision.lock import Prefix
@@ -18,9 +19,7 @@ _DAY = 86400
 
 @click.command("list")
 @prefix_option
-@click.option(
-    "--format", "shape", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
+@shape_option
 def command(*, prefix: str | None, shape: str) -> int:
     """List the stacks of a prefix, youngest first, and the wheels that they share."""
     whole = Prefix.of(prefix)

@@ -16,6 +16,8 @@ import pytest
 from ascend_doctor import __version__
 from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import SECTIONS
+from ascend_doctor.commands import check, rehearse, setup
+from ascend_doctor.commands.short_help import ShortHelpCommand
 from tests.conftest import Command
 
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
@@ -48,6 +50,27 @@ def test_every_command_has_help(doctor: Command, name: str) -> None:
     done = doctor(name, "-h")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: ascend-doctor {name}")
+
+
+@pytest.mark.parametrize("command", [check.command, rehearse.command, setup.command])
+def test_short_help_leads_to_the_whole(doctor: Command, command: ShortHelpCommand) -> None:
+    """The usual options are options of the command, and no more than a dozen are shown."""
+    name = str(command.name)
+    short, whole = doctor(name, "--help").stdout, doctor(name, "--help-all").stdout
+    options = {
+        str(option.name): option.opts[0] for option in command.params if option.opts[0][0] == "-"
+    }
+    assert command.usual < set(options)
+    assert "--help-all" in short
+    shown = {option for option in options.values() if f" {option} " in short.replace(",", " ")}
+    assert len(shown - {"--help-all"}) <= 12
+    assert all(option in whole for option in options.values())
+
+
+def test_json_is_short_for_its_format(doctor: Command) -> None:
+    assert doctor("list", "--json").stdout == doctor("list", "--format", "json").stdout
+    both = doctor("judge", "--json", "--format", "text", "x.json")
+    assert (both.returncode, "only one format can go" in both.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Level
@@ -249,6 +250,7 @@ _OPTIONS = (
     click.option(
         "--format",
         "formats",
+        cls=FormatOption,
         multiple=True,
         type=click.Choice(FORMATS),
         help="Format of the report; repeatable.  [default: text]",

@@ -1,0 +1,44 @@
+"""A command with many options: ``--help`` shows the usual ones, ``--help-all`` the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+_WHOLE = "ascend_doctor.whole_help"
+
+
+def _show_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_WHOLE] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+class ShortHelpCommand(click.Command):
+    """``usual`` names the parameters that ``--help`` shows, split by blanks."""
+
+    def __init__(self, *args: Any, usual: str, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.usual = frozenset(usual.split())
+        self.params.append(
+            click.Option(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_whole,
+                help="Show all options and exit.",
+            )
+        )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = [
+            record
+            for parameter in self.get_params(ctx)
+            if ctx.meta.get(_WHOLE) or parameter.is_eager or parameter.name in self.usual
+            if (record := parameter.get_help_record(ctx)) is not None
+        ]
+        with formatter.section("Options"):
+            formatter.write_dl(shown)
