@@ -44,7 +44,8 @@ TOPICS = {
         "of them have is wanted; the others differ. Without such a majority nobody is accused. A\n"
         "difference in the stack (driver, firmware, CANN, Python, the packages of the matrix and\n"
         "the copies that are imported) is an error, for all ranks of a job must run the same\n"
-        "program; any other difference is a warning. Names, addresses, times, load and free\n"
+        "program; any other difference is a warning. Settings in which the same nodes differ are\n"
+        "told together. Names, addresses, times, load and free\n"
         "memory are not compared.",
     ),
     "fleet-npus": Topic(
@@ -64,6 +65,7 @@ TOPICS = {
         "Times and rates of the probes, the worst of each node, are compared by the modified\n"
         "z-score (Iglewicz and Hoaglin 1993), which half of the nodes being bad cannot bend. Told\n"
         "is what lies beyond 3.5 on the bad side, and also is a tenth below the median rate, or\n"
-        "twice the median time and 0.1 s above it. Fewer than four nodes are not compared.",
+        "twice the median time and 0.1 s above it. Fewer than four nodes are not compared. A node\n"
+        "with less than half of the median rate, or four times the median time, fails.",
     ),
 }

@@ -77,6 +77,10 @@ class Merged:
     own_codes: dict[int, int] = field(default_factory=dict)
     own_worst: dict[int, Level] = field(default_factory=dict)
 
+    def names(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """The names of machines."""
+        return tuple(self.nodes[number].name for number in numbers)
+
     def add(self, name: str, file: str, report: NodeReport, stack: frozenset[str]) -> None:
         """Count one machine."""
         number = len(self.nodes)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from ascend_doctor import __version__
-from ascend_doctor.comparison.comparable import ABSENT, DEVICE_FILES, ComparedSetting, Group
+from ascend_doctor.comparison.comparable import ABSENT, ComparedSetting
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy, quantity
+from ascend_doctor.fleet.compared_findings import (
+    differences,
+    fewer_npus,
+    shared_addresses,
+    slow_nodes,
+    some,
+)
 from ascend_doctor.fleet.hostlist import compress
 from ascend_doctor.fleet.merge import Merged
-from ascend_doctor.fleet.outliers import more_is_worse, outliers
 from ascend_doctor.report import Differing, Drift, Fleet, Node, Report, verdict
-
-_NAMED = 8
 
 
 def judge(
@@ -42,12 +46,12 @@ def judge(
     findings = (
         *_silent(missing, reasons),
         *_about_files(merged),
-        *_fewer(drift),
-        *(_drift_finding(row) for row in drift),
-        *_addresses(merged),
+        *fewer_npus(drift),
+        *differences(drift),
+        *shared_addresses(merged),
         *rounds,
         *_complaints(merged),
-        *_outliers(merged),
+        *slow_nodes(merged),
     )
     accused = {name for finding in findings if finding.level >= fail_on for name in finding.nodes}
     doubtful = {
@@ -154,7 +158,7 @@ def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Fi
         check="fleet-missing",
         level=Level.UNKNOWN,
         title=f"{quantity(len(missing), 'node')} did not report",
-        observed="; ".join(lines[:_NAMED]) + _more(len(lines)),
+        observed=some(lines),
         because="Nothing is known about a node that is silent.",
         remedy=Remedy(summary="Run the check there, and look why it wrote nothing"),
         nodes=missing,
@@ -163,14 +167,12 @@ def _silent(missing: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[Fi
 
 def _about_files(merged: Merged) -> Iterator[Finding]:
     if merged.unreadable:
-        first = "; ".join(
-            f"{unreadable.file}: {unreadable.reason}" for unreadable in merged.unreadable[:_NAMED]
-        )
+        files = [f"{unreadable.file}: {unreadable.reason}" for unreadable in merged.unreadable]
         yield Finding(
             check="fleet-unreadable",
             level=Level.UNKNOWN,
             title=_not_reports(len(merged.unreadable)),
-            observed=first + _more(len(merged.unreadable)),
+            observed=some(files),
             remedy=Remedy(summary="Write them anew; an interrupted copy is the usual reason"),
         )
     if merged.duplicates:
@@ -178,7 +180,7 @@ def _about_files(merged: Merged) -> Iterator[Finding]:
             check="fleet-duplicate-node",
             level=Level.WARNING,
             title=f"{len(merged.duplicates)} older reports of nodes that have a newer one",
-            observed=", ".join(merged.duplicates[:_NAMED]) + _more(len(merged.duplicates)),
+            observed=some(merged.duplicates),
             because="Two nodes with one name look the same; only the newer report counts.",
         )
     simulated = tuple(node.name for node in merged.nodes if node.simulated)
@@ -196,20 +198,12 @@ def _not_reports(count: int) -> str:
     return "1 file is not a report" if count == 1 else f"{count} files are not reports"
 
 
-def _more(number: int) -> str:
-    return f" and {number - _NAMED} more" if number > _NAMED else ""
-
-
 def _complaints(merged: Merged) -> Iterator[Finding]:
     rows = sorted(
         merged.complaints.items(), key=lambda row: (-row[0].level.rank, -len(row[1]), row[0].check)
     )
     for key, numbers in rows:
-        yield msgspec.structs.replace(merged.examples[key], nodes=_names(merged, numbers))
-
-
-def _names(merged: Merged, numbers: Iterable[int]) -> tuple[str, ...]:
-    return tuple(merged.nodes[number].name for number in numbers)
+        yield msgspec.structs.replace(merged.examples[key], nodes=merged.names(numbers))
 
 
 def _drifts(merged: Merged) -> Iterator[Drift]:
@@ -245,97 +239,8 @@ def _drift(merged: Merged, setting: ComparedSetting, spread: dict[str, Sequence[
             Differing(
                 value=value,
                 count=len(numbers),
-                nodes=() if value == most else _names(merged, numbers),
+                nodes=() if value == most else merged.names(numbers),
             )
             for value, numbers in ordered
         ),
     )
-
-
-def _fewer(drifts: Iterable[Drift]) -> Iterator[Finding]:
-    """Nodes that have fewer NPUs than most: a rank of the job has none there."""
-    for drift in drifts:
-        if drift.setting != DEVICE_FILES or drift.majority is None:
-            continue
-        few = [value for value in drift.values if int(value.value) < int(drift.majority)]
-        if few:
-            yield Finding(
-                check="fleet-npus",
-                level=Level.ERROR,
-                title="Nodes have fewer NPUs than most",
-                observed="; ".join(
-                    f"{differing.value} on {quantity(differing.count, 'node')}"
-                    for differing in few[:_NAMED]
-                )
-                + _more(len(few)),
-                required=f"{quantity(int(drift.majority), 'NPU')}, as on most nodes",
-                because="A card that the driver lost leaves a rank of the job without a device.",
-                remedy=Remedy(
-                    summary="See which cards are gone; merge nodes of another kind apart",
-                    commands=("npu-smi info -l", "lspci -d 19e5: | grep -i accelerators"),
-                ),
-                nodes=tuple(name for differing in few for name in differing.nodes),
-            )
-
-
-def _drift_finding(drift: Drift) -> Finding:
-    values = "; ".join(
-        f"{value.value} on {quantity(value.count, 'node')}" for value in drift.values[:_NAMED]
-    )
-    stack = drift.group == Group.STACK.value
-    few = tuple(
-        name for value in drift.values if value.value != drift.majority for name in value.nodes
-    )
-    return Finding(
-        check="fleet-drift",
-        level=Level.ERROR if stack else Level.WARNING,
-        title=f"Nodes differ in {drift.setting}",
-        observed=values + _more(len(drift.values)),
-        required=f"{drift.majority} as on most nodes"
-        if drift.majority is not None
-        else "one value",
-        because="All ranks of a job run the same program only if their stacks are the same."
-        if stack
-        else "A difference between nodes is where a failure on some of them begins.",
-        nodes=few if drift.majority is not None else (),
-    )
-
-
-def _addresses(merged: Merged) -> Iterator[Finding]:
-    for address, owners in sorted(merged.addresses.items()):
-        if len(owners) > 1:
-            yield Finding(
-                check="fleet-duplicate-address",
-                level=Level.ERROR,
-                title=f"{len(owners)} NPUs have the address {address}",
-                observed=", ".join(
-                    f"{what} of {merged.nodes[number].name}" for number, what in owners
-                ),
-                because="Packets reach one of them; the others time out.",
-                remedy=Remedy(
-                    summary="Give each NPU an address of its own; `hccn_tool -i N -ip -g` shows it"
-                ),
-                nodes=_names(merged, dict.fromkeys(number for number, _ in owners)),
-            )
-
-
-def _outliers(merged: Merged) -> Iterator[Finding]:
-    for name, measured in sorted(merged.figures.items()):
-        by_node: dict[int, list[float]] = defaultdict(list)
-        worse_above = bool(more_is_worse(name))
-        for figure in measured:
-            by_node[figure.node].append(figure.value)
-        worst = max if worse_above else min
-        numbers = list(by_node)
-        values = [worst(by_node[number]) for number in numbers]
-        for far in outliers(values, worse_above=worse_above):
-            node = merged.nodes[numbers[far.position]].name
-            yield Finding(
-                check="fleet-outlier",
-                level=Level.WARNING,
-                title=f"{node} stands out in {name}",
-                observed=f"{far.value:g}",
-                required=f"about {far.median:g}, the median of {quantity(len(values), 'node')}",
-                because="The slowest rank sets the pace of every step.",
-                nodes=(node,),
-            )

@@ -13,6 +13,8 @@ _LIMIT, _SCALE = 3.5, 0.6745
 _LEAST = 4
 # A difference that nobody would act on is none: a tenth of a rate, or twice the time and 0.1 s.
 _RATE_SHARE, _TIME_FACTOR, _TIME_LEAST = 0.1, 2.0, 0.1
+# No job should wait for a node with less than half of the median rate, or four times its time.
+_FAILING_RATE, _FAILING_TIME = 0.5, 4.0
 # What measurements are called by their unit, and whether more is worse.
 _UNITS = {"_s": True, "_gbps": False, "_tflops": False}
 
@@ -64,3 +66,10 @@ def _matters(off: float, median: float, *, worse_above: bool) -> bool:
     if worse_above:
         return off > _TIME_LEAST and off > (_TIME_FACTOR - 1) * abs(median)
     return off > _RATE_SHARE * abs(median)
+
+
+def far_below(outlier: Outlier, *, worse_above: bool) -> bool:
+    """Whether no job should wait for a node that measured this."""
+    if worse_above:
+        return outlier.value > _FAILING_TIME * outlier.median
+    return outlier.value < _FAILING_RATE * outlier.median

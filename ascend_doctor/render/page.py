@@ -8,7 +8,7 @@ from typing import Any
 from click import style
 
 from ascend_doctor.findings import Level
-from ascend_doctor.render.plain import lines, without_command
+from ascend_doctor.render.plain import lines, one_line, without_command
 
 # Symbols differ in shape as well as in colour; the second is for terminals without Unicode.
 _MARKS: dict[Level, tuple[str, str, dict[str, Any]]] = {
@@ -64,6 +64,18 @@ class Page:
             for part in textwrap.wrap(line, room, break_on_hyphens=False) or [""]
         ]
         return [parts[0], *(" " * indent + part for part in parts[1:])]
+
+    def title(self, level: Level, text: str, check: str, *, indent: int = 0) -> None:
+        """What is so, and at the right edge, or below where there is no room, the check's id."""
+        blank = " " * indent
+        first, *more = self.wrap(one_line(text), indent + 2)
+        weight = self.styled(first, bold=True) if indent == 0 else first
+        self.rows += [f"{blank}{self.mark(level)} {weight}", *more]
+        room = self.width - len((more or [f"{blank}  {first}"])[-1]) - len(check)
+        if room > 1:
+            self.rows[-1] += " " * room + self.styled(check, dim=True)
+        else:
+            self.dim(f"{blank}  " + f"\n{blank}  ".join(self.wrap(check, indent + 2)))
 
     def field(self, label: str, text: str) -> None:
         """A name and a text beside it."""

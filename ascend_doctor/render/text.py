@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.fields import fields
+from ascend_doctor.render.fleet_text import add_groups
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import lines, one_line
@@ -31,12 +32,16 @@ def render(
     """The whole report: subjects, errors, warnings, what could not be told, what to do first.
 
     What follows from an error stands below it, or by itself with ``verbose``, which adds sources.
+    Many machines have a line for each cause, and all that is known of it with ``verbose``.
     """
     page = _TextPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(report)
     page.subjects(report)
-    for finding in report.unfolded if verbose else report.complaints:
-        page.finding(finding, () if verbose else report.consequences(finding), verbose=verbose)
+    if report.fleet and not verbose:
+        add_groups(page, report)
+    else:
+        for finding in report.unfolded if verbose else report.complaints:
+            page.finding(finding, () if verbose else report.consequences(finding), verbose=verbose)
     page.pairs(report)
     page.rest(report, verbose=verbose)
     page.foot(report)
@@ -81,14 +86,8 @@ class _TextPage(Page):
                 self.rows += [head, *more]
 
     def finding(self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool) -> None:
-        title, *more = self.wrap(one_line(finding.title), 2)
-        head = f"{self.mark(finding.level)} {self.styled(title, bold=True)}"
-        self.rows += ["", head, *more]
-        room = self.width - len((more or ["  " + title])[-1]) - len(finding.check)
-        if room > 1:
-            self.rows[-1] += " " * room + self.styled(finding.check, dim=True)
-        else:
-            self.dim("  " + "\n  ".join(self.wrap(finding.check, 2)))
+        self.rows.append("")
+        self.title(finding.level, finding.title, finding.check)
         before = ""
         for label, text in fields(finding, consequences):
             if label == "Source" and not verbose:
@@ -162,6 +161,8 @@ class _TextPage(Page):
             if true
         )
         self.rows.append(f"{mark} {verdict}{self.separator}{report.seconds:.1f} s{tail}")
+        if report.fleet and worst > Level.SKIPPED:
+            self.dim("-v shows what was found on which node, and what to do about it.")
         if report.redacted:
             self.pseudonyms(*(("Addresses",) if report.fleet else ()))
 

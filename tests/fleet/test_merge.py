@@ -14,6 +14,7 @@ from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.render import FORMATS
+from ascend_doctor.render.text import render
 from ascend_doctor.report import Fleet, Report
 from tests.fleet.nodes import node, write
 
@@ -199,9 +200,57 @@ def test_any_files_are_counted(
 
 
 def test_whatever_a_merged_report_says_has_a_manual(capsys: pytest.CaptureFixture[str]) -> None:
-    source = Path(judge.__code__.co_filename).read_text()
+    folder = Path(judge.__code__.co_filename).parent
+    source = "".join(file.read_text() for file in folder.glob("*.py"))
     ids = set(re.findall(r'check="(fleet-[a-z-]+)"', source))
     assert ids == set(TOPICS)
     for one in sorted(ids):
         assert run(["explain", one]) == 0
         assert one in capsys.readouterr().out
+
+
+def test_two_hundred_nodes_have_a_line_for_each_cause(tmp_path: Path) -> None:
+    """Missing ones first, settings in which the same nodes differ together, a list to leave out."""
+    bad = {3, 50, 51, 199}
+    write(
+        tmp_path,
+        *(
+            node(
+                f"n{number:03d}",
+                *((BAD,) if number in bad else ()),
+                torch="2.6.0" if number in bad else "2.7.1",
+                variables={"HCCL_BUFFSIZE": "1"} if number in bad else None,
+                address="10.0.0.1" if number in {7, 8} else f"10.1.0.{number}",
+            )
+            for number in range(200)
+            if number != 20
+        ),
+    )
+    text = render(merged(tmp_path, *(f"n{number:03d}" for number in range(200))))
+    rows = text.splitlines()
+    assert len(rows) < 60
+    assert rows[1] == "193 passed, 6 failed, 0 without a verdict, 1 missing"
+    blocks = {block.splitlines()[0]: block.splitlines()[1:] for block in text.split("\n\n")[1:]}
+    assert list(blocks)[:3] == [
+        "1 node  n020",
+        "4 nodes  n[003,050-051,199]",
+        "2 nodes  n[007-008]",
+    ]
+    assert [row.split("  ")[1][2:] for row in blocks["4 nodes  n[003,050-051,199]"]] == [
+        "Nodes differ in torch and HCCL_BUFFSIZE",
+        "a link is down",
+    ]
+    assert "Leave out:  n[003,007-008,020,050-051,199]" in rows
+
+
+@pytest.mark.parametrize(("figure", "level"), [(55.0, Level.WARNING), (45.0, Level.ERROR)])
+def test_nodes_at_less_than_half_of_the_rate_fail(
+    tmp_path: Path, figure: float, level: Level
+) -> None:
+    write(tmp_path, *(node(f"n{number}", figure=100.0) for number in range(5)))
+    write(tmp_path, *(node(f"slow{number}", figure=figure) for number in range(2)))
+    report = merged(tmp_path)
+    (slow,) = of(report, "fleet-outlier")
+    assert (slow.level, slow.nodes) == (level, ("slow0", "slow1"))
+    assert slow.title == "2 nodes stand out in bandwidth busbw_gbps"
+    assert fleet(report).failing == (slow.nodes if level is Level.ERROR else ())
