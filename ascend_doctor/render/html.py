@@ -17,6 +17,7 @@ from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.render.curves import charts
 from ascend_doctor.render.documented import nearest_rows
 from ascend_doctor.render.fields import fields
+from ascend_doctor.render.fleet_grid import grid_of
 from ascend_doctor.render.layouts import layouts
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shorten
@@ -31,13 +32,16 @@ _ENDED = {True: "passed", False: "failed", None: "no result"}
 def render(report: Report) -> str:
     """One page for screens of every size, light and dark, with keyboard and screen reader."""
     catalog = Catalog()
+    complaints = report.complaints
     return page("report.html").render(
         report=report,
+        grid=grid_of(report),
         groups=[
             (level, findings)
             for level in _SHOWN
-            if (findings := [finding for finding in report.findings if finding.level is level])
+            if (findings := [finding for finding in complaints if finding.level is level])
         ],
+        consequences=report.consequences,
         fine=[finding for finding in report.findings if finding.level in {Level.OK, Level.SKIPPED}],
         counts=[(level.value, getattr(report.verdict, level.value)) for level in reversed(Level)],
         facts=_facts(report, catalog),

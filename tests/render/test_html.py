@@ -20,7 +20,7 @@ from ascend_doctor.report import Report
 from tests.fleet.nodes import node, write
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "input"}
 RANKS = (
     ProbeResult(rank=0, ok=True, stages={"import torch": 2.0, "sum": 1.0}),
     ProbeResult(rank=1, ok=None, stage="sum", stages={"import torch": 2.0, "sum": 2.0}),
@@ -121,6 +121,22 @@ def test_it_shows_what_the_report_has(tmp_path: Path) -> None:
     told = render(fleet(tmp_path))
     assert "gone" in told
     assert "<b>9</b> on n2" in told
+
+
+def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Path) -> None:
+    text = render(fleet(tmp_path))
+    cells = re.findall(r'<li class="cell (\w+)" title="(\w+): ([^;"]+)', text)
+    assert cells == [
+        ("missing", "gone", "missing"),
+        ("error", "n0", "failed"),
+        ("ok", "n1", "passed"),
+        ("error", "n2", "failed"),
+        ("ok", "n3", "passed"),
+    ]
+    assert 'title="n0: failed; Broken [a-check]"' in text
+    assert 'aria-label="nodes to leave out">gone,n[0,2]</pre>' in text
+    assert 'id="filter"' in text
+    assert 'id="filter"' not in render(single(BROKEN))
 
 
 def test_the_policy_allows_this_script_alone() -> None:

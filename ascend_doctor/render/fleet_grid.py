@@ -1,0 +1,50 @@
+"""Every node of a fleet as a cell: its verdict, and what was found on it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from ascend_doctor.fleet.hostlist import compress
+from ascend_doctor.report import Report
+
+
+class NodeCell(NamedTuple):
+    """``style`` is the level whose colour it has; ``text`` what a filter looks through."""
+
+    name: str
+    verdict: str
+    style: str
+    text: str
+
+
+class FleetGrid(NamedTuple):
+    """``rows`` are a verdict, its style and its nodes; ``leave_out`` is as schedulers read it."""
+
+    rows: list[tuple[str, str, tuple[str, ...]]]
+    cells: list[NodeCell]
+    leave_out: str
+
+
+def grid_of(report: Report) -> FleetGrid | None:
+    """The nodes of a merged report by name; None for that of one machine."""
+    fleet = report.fleet
+    if fleet is None:
+        return None
+    rows = [
+        ("failed", "error", fleet.failing),
+        ("missing", "missing", fleet.missing),
+        ("no verdict", "unknown", fleet.untold),
+        ("passed", "ok", fleet.passing),
+    ]
+    findings: dict[str, list[str]] = defaultdict(list)
+    for finding in report.complaints:
+        for name in finding.nodes:
+            findings[name].append(f"{finding.title} [{finding.check}]")
+    cells = [
+        NodeCell(name, verdict, style, "; ".join([f"{name}: {verdict}", *findings[name]]))
+        for verdict, style, names in rows
+        for name in names
+    ]
+    out = {*fleet.failing, *fleet.missing}
+    return FleetGrid(rows, sorted(cells), compress(sorted(out)))
