@@ -262,7 +262,7 @@ RIGHT = LockedCheckout(
 @pytest.mark.parametrize(
     ("change", "level", "told"),
     [
-        ({}, Level.OK, "is what its lock says"),
+        ({}, Level.OK, "matches its lock"),
         ({"head": OTHER}, Level.ERROR, "at another commit"),
         ({"dirty": True}, Level.ERROR, "has local changes"),
         ({"dirty": None}, Level.UNKNOWN, "could not be told"),
