@@ -35,10 +35,15 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What ``tests/run --fast`` leaves out, told by the fixtures that a test stands on."""
+    """What ``tests/run --fast`` leaves out, told by the fixtures that a test stands on.
+
+    Files with such tests begin, so that no process ends with a long one alone.
+    """
     for item in items:
         if SLOW & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(autouse=True)
