@@ -20,6 +20,7 @@ from ascend_doctor.diagnosis.result import (
     Outcome,
     Unexplained,
 )
+from ascend_doctor.diagnosis.verdict import judge_run
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
@@ -35,8 +36,9 @@ def conclude(
     *,
     skipped: Sequence[Skipped] = (),
     fail_on: Level = Level.ERROR,
+    nodes: Sequence[str] = (),
 ) -> Diagnosis:
-    """The diagnosis of what was seen."""
+    """The diagnosis of what was seen; ``nodes`` are those of the job, by rank."""
     ledger.settle()
     seen_by_name = {name: seen for name, seen in ledger.failures.items() if _harms(failures[name])}
     seen_by_name.update(
@@ -70,6 +72,8 @@ def conclude(
         world_size=ledger.world_size,
         without_log=missing,
         causes=causes,
+        verdict=judge_run(ledger, root, blamed, waits, nodes=nodes),
+        step=ledger.step,
         guilty=blamed,
         undecided="" if blamed else describe_undecided(ledger, root, waits),
         first_error=_first_error(ledger, seen_by_name),

@@ -171,6 +171,10 @@ class Ledger:
     timed_out: dict[Origin, Waited] = field(default_factory=dict)
     watched: dict[int, Waited] = field(default_factory=dict)
     world_size: int | None = None
+    # The last training step that was logged.
+    step: int | None = None
+    # Processes that raised where they handled a signal.
+    signalled: set[Origin] = field(default_factory=set)
     # Processes of which there is a log of their own, and the folders where it lies.
     folders_of_logs: dict[Origin, set[str]] = field(default_factory=dict)
     reports: list[WatchdogReport] = field(default_factory=list)
@@ -188,8 +192,11 @@ class Ledger:
         """A log whose last line shows that failure."""
         self.endings.setdefault(identity, Occurrences()).add(row)
 
-    def exception(self, text: str, row: LogLine) -> None:
+    def exception(self, text: str, row: LogLine, *, signalled: bool = False) -> None:
+        """An exception that no failure explains; ``signalled``: raised by a handler of signals."""
         self.unexplained += 1
+        if signalled and len(self.signalled) < _ORIGINS:
+            self.signalled.add(row.origin)
         _note(self.exceptions, _VARYING.sub("#", text[:_SHORT]), row)
 
     def death(self, text: str, row: LogLine) -> None:

@@ -18,7 +18,7 @@ _NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,6})")
 _AFTER_A_MASTER = "worker"
 _PID = re.compile(r"\d+$")
 # What every machine calls itself.
-_ITSELF = frozenset({"localhost", "localhost.localdomain"})
+ITSELF = frozenset({"localhost", "localhost.localdomain"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Places:
     ) -> None:
         """What is told of a rank; what was told first stays."""
         known = self._known.get(rank, RankPlace())
-        node = "" if node in _ITSELF else node
+        node = "" if node in ITSELF else node
         if rank in self._known or len(self._known) < _MANY:
             self._known[rank] = replace(
                 known,
@@ -75,7 +75,7 @@ class Places:
     def pair(self, origin: Origin, *, rank: int, local: int, node: str = "") -> None:
         """The same process by both numbers, in a line of its launcher."""
         self._member(origin.launcher, local, rank)
-        if node not in _ITSELF:
+        if node not in ITSELF:
             self._hosts.setdefault(origin.launcher, node)
 
     def _member(self, launcher: str, local: int, rank: int | None) -> None:

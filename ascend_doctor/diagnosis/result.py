@@ -10,6 +10,9 @@ from ascend_doctor.findings import Finding
 
 SCHEMA = 1
 
+Action = Literal["restart", "exclude", "stop", "unknown"]
+Fault = Literal["hardware", "software", "scheduler", "communication", "unknown"]
+
 Outcome = Literal["known failure", "unknown error", "nothing known found"]
 
 
@@ -106,6 +109,35 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An earlier run of the job, as far as a verdict needs it.
+
+    ``failure`` is the id of its root cause, or its first error without numbers, and empty where
+    nothing failed; ``nodes`` are those that were accused; ``step`` is the last that its logs show.
+    """
+
+    name: str
+    failure: str = ""
+    fault: Fault = "unknown"
+    action: Action = "unknown"
+    nodes: tuple[str, ...] = ()
+    step: int | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scheduler should do about the failure.
+
+    ``nodes`` are those to leave out, for the action ``exclude`` and no other; ``unknown`` is "could
+    not tell"; ``attempts`` are the earlier runs that were known, the oldest first.
+    """
+
+    action: Action
+    fault: Fault = "unknown"
+    nodes: tuple[str, ...] = ()
+    reason: str
+    attempts: tuple[Attempt, ...] = ()
+
+
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the logs say.
 
@@ -113,7 +145,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     which nobody is ``guilty``; ``error_lines`` counts lines that read like an error and that
     nothing explains (those that only say so, to the thousandth of a log); ``now`` is what the
     checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
-    a bug report; ``without_log`` are ranks that the run had, in a folder with a log of each other.
+    a bug report; ``step`` is the last training step in the logs; ``without_log`` are ranks that the
+    run had, in a folder with a log of each other.
     """
 
     schema: int = SCHEMA
@@ -130,6 +163,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     world_size: int | None
     without_log: tuple[int, ...] = ()
     causes: tuple[Cause, ...] = ()
+    verdict: Verdict | None = None
+    step: int | None = None
     guilty: Guilt | None = None
     undecided: str = ""
     first_error: Evidence | None = None

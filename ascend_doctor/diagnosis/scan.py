@@ -15,6 +15,7 @@ from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
 from ascend_doctor.diagnosis.signs import COMMON, WORDED, continues_harmless, harmless
+from ascend_doctor.diagnosis.steps import last_step
 from ascend_doctor.diagnosis.wording import complains, shows
 from ascend_doctor.matrix.schema import KnownFailure
 
@@ -46,6 +47,8 @@ _WRAPPER = re.compile(
     r"ProcessRaisedException|CalledProcessError|Engine core initialization failed|"
     r"WorkerProc initialization failed"
 )
+# A function that Python calls for a signal, as its frame shows it.
+_HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*|\(sig\w*, frame\)")
 # What torchrun does to the others when one has failed.
 _CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
 _REPORTED = re.compile(r"\b(E[A-Z0-9]\d{4})(?=:|\)|\[PID)")
@@ -119,6 +122,8 @@ class _Reader:
             counted = start
             self._hit(data, start, stop, offset, line)
         self._sample(data[-_SAMPLE:], cut=len(data) > _SAMPLE)
+        if (step := last_step(data)) is not None:
+            self.ledger.step = max(step, self.ledger.step or 0)
         line += data.count(b"\n", counted)
         self.ledger.lines += line - self._line
         self._line = line
@@ -222,7 +227,8 @@ class _Reader:
     def _unexplained(self, text: str, signs: Collection[str], row: LogLine, before: bytes) -> None:
         raised = _EXCEPTION.match(text) if "exception" in signs else None
         if raised and not _WRAPPER.search(text):
-            self.ledger.exception(raised[0], row)
+            signalled = _HANDLER.search(before) is not None
+            self.ledger.exception(raised[0], row, signalled=signalled)
         elif "died" in signs and not _CLOSED.search(text):
             self.ledger.death(text, row)
         elif raised or "died" in signs or self._complains(signs, row.whole, before):

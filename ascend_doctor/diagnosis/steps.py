@@ -17,6 +17,32 @@ _MEGATRON = re.compile(
 )
 _TRAINER = re.compile(rb"\{'(?P<name>loss)': '?(?P<loss>%s)'?[,}]" % _NUMBER)
 
+# The step in Megatron's line, in ms-swift's (swift/trainers/patcher.py), and in that of verl
+# (verl/utils/logger/aggregate_logger.py: "step:12 - ").
+_COUNTED = (
+    (b"iteration ", re.compile(rb"iteration +(\d{1,9})/ *\d+ \|")),
+    (b"global_step/max_steps", re.compile(rb"global_step/max_steps['\"]: ['\"](\d{1,9})/\d+")),
+    (b"step:", re.compile(rb"\bstep:(\d{1,9}) - ")),
+)
+# So many places from the end are looked at: a name may stand in other lines.
+_TRIES = 8
+
+
+def last_step(text: bytes) -> int | None:
+    """The number of the last training step that a text logs; None where it has none."""
+    steps = []
+    for word, shape in _COUNTED:
+        stop = len(text)
+        for _ in range(_TRIES):
+            start = text.rfind(word, 0, stop)
+            if start < 0:
+                break
+            if match := shape.match(text, start):
+                steps.append(int(match[1]))
+                break
+            stop = start
+    return max(steps, default=None)
+
 
 class TrainingSteps(msgspec.Struct, frozen=True, kw_only=True):
     """TrainingSteps that a run logged. ``name`` is what the framework calls the loss."""

@@ -432,6 +432,9 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     ``only_if_last``: a failure only where nothing follows the line. ``basis`` says where
     ``example`` is from: a public log, a document, the source that prints it, or the usual form of
     such a message. ``before`` is what to look at before a run, ``caught_by`` the checks that do.
+    ``verdict`` is what a scheduler should do: leave out the node that shows it, start again, or
+    stop; without it, start again where a victim tells it, nothing where it is secondary, else stop.
+    ``node`` is a regular expression whose first group is the node that a line names as failed.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -450,6 +453,8 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     secondary: bool = False
     victim: bool = False
     only_if_last: bool = False
+    verdict: Literal["", "restart", "exclude", "stop", "unknown"] = ""
+    node: str = ""
     sources: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 

@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+import click
 import msgspec
 import yaml
+
+from ascend_doctor.diagnosis.result import Verdict
+from tests.diagnosis.logs import of_files
 
 TABLE = Path(__file__).with_name("faults.yaml")
 DEVICES = 4
@@ -189,3 +193,29 @@ def _summary(codes: Mapping[int, int], node: int) -> Iterator[str]:
     for number, rank in enumerate(others, 1):
         yield from (f"[{number}]:", describe(rank))
     yield from (_RULE, "Root Cause (first observed failure):", "[0]:", describe(first), "=" * 60)
+
+
+def judge(fault: InjectedFault) -> Verdict:
+    verdict = of_files(compose(fault)).verdict
+    assert verdict
+    return verdict
+
+
+def main() -> None:
+    table = load()
+    for name, faults in (("pool", table.pool), ("more", table.more)):
+        right = excluded = 0
+        for fault in faults:
+            verdict = judge(fault)
+            excluded += len(set(verdict.nodes) - set(fault.exclude))
+            if (verdict.action, verdict.nodes) == (fault.verdict, fault.exclude):
+                right += 1
+            else:
+                wanted_ = " ".join((fault.verdict, *fault.exclude))
+                verdict_ = " ".join((verdict.action, *verdict.nodes))
+                click.echo(f"  {fault.id}: {wanted_}, told as {verdict_}: {verdict.reason}")
+        click.echo(f"{name}: {right} of {len(faults)} right, {excluded} healthy nodes excluded")
+
+
+if __name__ == "__main__":
+    main()

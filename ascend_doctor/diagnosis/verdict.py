@@ -1,0 +1,221 @@
+"""What a scheduler should do about one run: start it again, leave out a node, or stop.
+
+`attempts.py` weighs it with the runs before.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+
+from ascend_doctor.diagnosis.ledger import Ended, Ledger, Occurrences, Sighting, earliest
+from ascend_doctor.diagnosis.places import ITSELF
+from ascend_doctor.diagnosis.result import Action, Fault, Guilt, Verdict
+from ascend_doctor.matrix.schema import KnownFailure
+
+_CRASHES = frozenset(
+    {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSYS}
+)
+# What somebody outside the job sends: a scheduler, a person, a terminal that closed.
+_SENT = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2})
+# Exceptions of a connection or a service, which may be there the next time.
+_PASSING = re.compile(
+    r"(?:\w+\.)*(?:KeyboardInterrupt|SignalException|ConnectionError|Connection(?:Reset|Refused|"
+    r"Aborted)Error|BrokenPipeError|TimeoutError|DistNetworkError|DistStoreError|Rendezvous\w*Error|"
+    r"ReadTimeout|ConnectTimeout|HTTPError|IncompleteRead|RemoteDisconnected)\b"
+)
+_CRASHED = re.compile(
+    r"Segmentation fault|SIGSEGV|SIGABRT|SIGBUS|SIGILL|core dumped|Fatal Python error|"
+    r"\bsignal 11\b|\bAborted\b"
+)
+_KILLED = re.compile(r"SIGKILL|\bKilled\b|\bsignal 9\b")
+_TERMINATED = re.compile(r"SIGTERM|SIGINT|\bTerminated\b|\bsignal 15\b")
+_SHORT = 120
+NO_FAILURE = "the logs show no failure"
+
+
+def judge_run(
+    ledger: Ledger,
+    root: KnownFailure | None,
+    guilty: Guilt | None,
+    waits: Occurrences,
+    *,
+    nodes: Sequence[str] = (),
+) -> Verdict:
+    """The verdict on a run by itself, whose ledger is settled.
+
+    ``root`` is its root cause, ``waits`` where failures of victims stand, ``nodes`` the names of
+    its nodes in the order of their ranks, where the user gives them.
+    """
+    if root is not None and not (root.victim or root.secondary):
+        return _by_cause(ledger, root, guilty, nodes)
+    by_error = _by_error(ledger, waits)
+    if by_error:
+        return by_error
+    by_cause = _by_cause(ledger, root, guilty, nodes) if root else None
+    if root is not None and root.verdict and by_cause:
+        return by_cause
+    by_end = _by_signal(_own_ends(ledger, waits), _SENT, "restart", "was ended from outside")
+    return by_end or by_cause or _by_death(ledger) or _undecided(ledger)
+
+
+def _undecided(ledger: Ledger) -> Verdict:
+    failed = any((ledger.exceptions, ledger.deaths, ledger.logged, ledger.codes, ledger.ended))
+    reason = "nothing known explains the errors in the logs" if failed else NO_FAILURE
+    return Verdict(action="unknown", reason=reason)
+
+
+def _by_cause(
+    ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
+) -> Verdict:
+    """What the catalogue says of the root cause."""
+    action = _action_of(root)
+    if action == "exclude":
+        return _exclude(ledger, root, guilty, nodes)
+    fault: Fault = "software" if action == "stop" else "unknown"
+    if action == "restart":
+        fault = "communication" if root.victim else "scheduler"
+    reasons = {
+        "restart": "a wait for other ranks, which may not happen again"
+        if root.victim
+        else "nothing in the job itself has to change",
+        "stop": "code, data or configuration: the same would fail again",
+        "unknown": "the card, its driver, or the code may be at fault",
+    }
+    if root.secondary and action == "unknown":
+        return Verdict(action=action, reason=f"{root.title}; its cause is not in the logs")
+    return Verdict(action=action, fault=fault, reason=f"{root.title}: {reasons[action]}")
+
+
+def _action_of(failure: KnownFailure) -> Action:
+    if failure.verdict:
+        return failure.verdict
+    if failure.severity != "fatal":
+        return "unknown"
+    if failure.victim:
+        return "restart"
+    return "unknown" if failure.secondary else "stop"
+
+
+def _exclude(
+    ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
+) -> Verdict:
+    """Leave out the nodes that show it; nobody where all do, or where no name is known."""
+    accused = _named(ledger, root) if root.node else accused_nodes(ledger, guilty, nodes)
+    known = set(ledger.nodes) | set(nodes)
+    if not accused:
+        reason = (
+            f"{root.title}: a defect of a node, whose name is not in the logs (--nodes names it)"
+        )
+        return Verdict(action="unknown", fault="hardware", reason=reason)
+    if len(accused) > 1 and len(accused) >= len(known):
+        reason = f"{root.title}: every node shows it, so what they share may be at fault"
+        return Verdict(action="unknown", fault="hardware", reason=reason)
+    return Verdict(
+        action="exclude",
+        fault="hardware",
+        nodes=accused,
+        reason=f"{root.title}: a defect of the node",
+    )
+
+
+def _named(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
+    """The nodes that the lines themselves name."""
+    names = {
+        match[1]
+        for sighting in ledger.failures.get(root.id, Occurrences()).by_origin.values()
+        if (match := re.search(root.node, sighting.text))
+    }
+    return tuple(sorted(names))
+
+
+def accused_nodes(
+    ledger: Ledger, guilty: Guilt | None, nodes: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The nodes of the guilty, as torchrun calls their hosts, else as the logs or the user do."""
+    if guilty is None:
+        return ()
+    hosts = [ledger.ended[rank].node for rank in guilty.ranks if rank in ledger.ended]
+    if hosts and len(hosts) == len(guilty.ranks) and ITSELF.isdisjoint({*hosts, ""}):
+        return tuple(sorted(set(hosts)))
+    if guilty.nodes:
+        return guilty.nodes
+    if len(nodes) == 1:
+        return tuple(nodes)
+    size = ledger.job_size
+    if not guilty.ranks or not nodes or not size or size % len(nodes):
+        return ()
+    each = size // len(nodes)
+    return tuple(sorted({nodes[rank // each] for rank in guilty.ranks if rank < size}))
+
+
+def _own_ends(ledger: Ledger, waits: Occurrences) -> list[Ended]:
+    """The process of each node that torchrun saw fail first, unless it waited for others."""
+    waited = waits.ranks | set(ledger.watched)
+    first = [ended for ended in ledger.ended.values() if ended.first]
+    first += [ledger.first] if ledger.first and not first else []
+    return [ended for ended in first if ended.rank not in waited]
+
+
+def _by_error(ledger: Ledger, waits: Occurrences) -> Verdict | None:
+    """An error of its own that a process had which did not wait for others."""
+    own = _own_ends(ledger, waits)
+    killed = "was killed from outside, mostly for want of host memory"
+    return (
+        _by_signal(own, _CRASHES, "stop", "crashed")
+        or _by_exception(ledger, waits)
+        or _by_signal(own, {signal.SIGKILL}, "stop", killed)
+    )
+
+
+def _by_signal(
+    ended: Iterable[Ended], signals: Iterable[int], action: Action, what: str
+) -> Verdict | None:
+    for process in ended:
+        if process.code is not None and -process.code in signals:
+            name = signal.Signals(-process.code).name
+            fault: Fault = "software" if action == "stop" else "scheduler"
+            reason = f"rank {process.rank} {what} ({name})"
+            return Verdict(action=action, fault=fault, reason=reason)
+    return None
+
+
+def _by_exception(ledger: Ledger, waits: Occurrences) -> Verdict | None:
+    """The first exception of a process that had not waited before."""
+    own = [
+        sighting
+        for seen in ledger.exceptions.values()
+        for sighting in seen.by_origin.values()
+        if sighting.origin not in waits.by_origin
+        or sighting.before(waits.by_origin[sighting.origin])
+    ]
+    first = earliest(own)
+    if first is None:
+        return None
+    text = _shorten(first)
+    if first.origin in ledger.signalled:
+        reason = f"{text}, raised where a signal was handled: it was ended from outside"
+        return Verdict(action="restart", fault="scheduler", reason=reason)
+    if _PASSING.match(first.text):
+        reason = f"{text}: a connection or a signal, which may not happen again"
+        return Verdict(action="restart", fault="communication", reason=reason)
+    reason = f"{text}: an exception of the code, which would be raised again"
+    return Verdict(action="stop", fault="software", reason=reason)
+
+
+def _by_death(ledger: Ledger) -> Verdict | None:
+    first = earliest(seen.first for seen in ledger.deaths.values())
+    if first is None:
+        return None
+    text = _shorten(first)
+    if _CRASHED.search(first.text) or _KILLED.search(first.text):
+        return Verdict(action="stop", fault="software", reason=text)
+    if _TERMINATED.search(first.text):
+        return Verdict(action="restart", fault="scheduler", reason=f"{text}: ended from outside")
+    return None
+
+
+def _shorten(sighting: Sighting) -> str:
+    text = sighting.text if len(sighting.text) <= _SHORT else f"{sighting.text[:_SHORT]}..."
+    return text if sighting.origin.rank is None else f"rank {sighting.origin.rank}: {text}"
