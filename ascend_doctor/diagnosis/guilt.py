@@ -227,6 +227,7 @@ def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
         for kind in (*ledger.exceptions.values(), *ledger.deaths.values())
         for sighting in kind.by_origin.values()
         if sighting.origin.named
+        and not _is_of_launcher(ledger, sighting)
         and (
             sighting.origin not in waits.by_origin
             or sighting.before(waits.by_origin[sighting.origin])
@@ -234,6 +235,14 @@ def _accuse_who_raised(ledger: Ledger, waits: Occurrences) -> Guilt | None:
     ]
     own = earliest(several) if ledger.in_order(several) else None
     return _of(own, "it failed with an error of its own, the others waited for it") if own else None
+
+
+def _is_of_launcher(ledger: Ledger, sighting: Sighting) -> bool:
+    """Whether torchrun says it of a process of its own, which may have waited."""
+    origin = sighting.origin
+    numbers = (origin.rank, origin.local, origin.task)
+    apart = bool(origin.process) or any(number is not None for number in numbers)
+    return not apart and bool(ledger.ended or ledger.first)
 
 
 def _by_summary(ledger: Ledger, waited: frozenset[int]) -> Guilt | None:

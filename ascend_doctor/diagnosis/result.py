@@ -11,7 +11,7 @@ from ascend_doctor.findings import Finding
 SCHEMA = 1
 
 Action = Literal["restart", "exclude", "stop", "unknown"]
-Fault = Literal["hardware", "software", "scheduler", "communication", "unknown"]
+Fault = Literal["hardware", "software", "communication", "scheduler", "signal", "unknown"]
 
 Outcome = Literal["known failure", "unknown error", "nothing known found"]
 
@@ -112,7 +112,7 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier run of the job, as far as a verdict needs it.
 
-    ``failure`` is the id of its root cause, or its first error without numbers, and empty where
+    ``failure`` is the id of its root cause, or the words of its first error, and empty where
     nothing failed; ``nodes`` are those that were accused; ``step`` is the last that its logs show.
     """
 
@@ -124,16 +124,18 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class JobVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a scheduler should do about the failure.
 
-    ``nodes`` are those to leave out, for the action ``exclude`` and no other; ``unknown`` is "could
-    not tell"; ``attempts`` are the earlier runs that were known, the oldest first.
+    ``nodes`` are those to leave out, for the action ``exclude`` and no other; ``suspects`` those
+    that are accused of what need not be theirs; ``unknown`` is "could not tell"; ``attempts`` are
+    the earlier runs that are known, the oldest first.
     """
 
     action: Action
     fault: Fault = "unknown"
     nodes: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
     reason: str
     attempts: tuple[Attempt, ...] = ()
 
@@ -145,8 +147,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     which nobody is ``guilty``; ``error_lines`` counts lines that read like an error and that
     nothing explains (those that only say so, to the thousandth of a log); ``now`` is what the
     checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
-    a bug report; ``step`` is the last training step in the logs; ``without_log`` are ranks that the
-    run had, in a folder with a log of each other.
+    a bug report; ``attempt`` is which of several runs in the logs this is, the last, and ``step``
+    the last training step in it; ``without_log`` are ranks that the run had, in a folder with a log of
+    each other.
     """
 
     schema: int = SCHEMA
@@ -163,7 +166,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     world_size: int | None
     without_log: tuple[int, ...] = ()
     causes: tuple[Cause, ...] = ()
-    verdict: Verdict | None = None
+    verdict: JobVerdict | None = None
+    attempt: str = ""
     step: int | None = None
     guilty: Guilt | None = None
     undecided: str = ""

@@ -9,9 +9,11 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from ascend_doctor.diagnosis.ledger import Ended, Ledger, Occurrences, Sighting, earliest
 from ascend_doctor.diagnosis.places import ITSELF
-from ascend_doctor.diagnosis.result import Action, Fault, Guilt, Verdict
+from ascend_doctor.diagnosis.result import Action, Fault, Guilt, JobVerdict
 from ascend_doctor.matrix.schema import KnownFailure
 
 _CRASHES = frozenset(
@@ -42,12 +44,26 @@ def judge_run(
     waits: Occurrences,
     *,
     nodes: Sequence[str] = (),
-) -> Verdict:
+) -> JobVerdict:
     """The verdict on a run by itself, whose ledger is settled.
 
     ``root`` is its root cause, ``waits`` where failures of victims stand, ``nodes`` the names of
     its nodes in the order of their ranks, where the user gives them.
     """
+    verdict = _judge(ledger, root, guilty, waits, nodes)
+    suspects = nodes_of_guilty(ledger, guilty, nodes)
+    if verdict.fault != "communication" or len(suspects) >= len(set(ledger.nodes) | set(nodes)):
+        return verdict
+    return msgspec.structs.replace(verdict, suspects=suspects)
+
+
+def _judge(
+    ledger: Ledger,
+    root: KnownFailure | None,
+    guilty: Guilt | None,
+    waits: Occurrences,
+    nodes: Sequence[str],
+) -> JobVerdict:
     if root is not None and not (root.victim or root.secondary):
         return _by_cause(ledger, root, guilty, nodes)
     by_error = _by_error(ledger, waits)
@@ -57,18 +73,18 @@ def judge_run(
     if root is not None and root.verdict and by_cause:
         return by_cause
     by_end = _by_signal(_own_ends(ledger, waits), _SENT, "restart", "was ended from outside")
-    return by_end or by_cause or _by_death(ledger) or _undecided(ledger)
+    return by_end or by_cause or _by_death(ledger) or _say_unknown(ledger)
 
 
-def _undecided(ledger: Ledger) -> Verdict:
+def _say_unknown(ledger: Ledger) -> JobVerdict:
     failed = any((ledger.exceptions, ledger.deaths, ledger.logged, ledger.codes, ledger.ended))
     reason = "nothing known explains the errors in the logs" if failed else NO_FAILURE
-    return Verdict(action="unknown", reason=reason)
+    return JobVerdict(action="unknown", reason=reason)
 
 
 def _by_cause(
     ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
-) -> Verdict:
+) -> JobVerdict:
     """What the catalogue says of the root cause."""
     action = _action_of(root)
     if action == "exclude":
@@ -84,8 +100,8 @@ def _by_cause(
         "unknown": "the card, its driver, or the code may be at fault",
     }
     if root.secondary and action == "unknown":
-        return Verdict(action=action, reason=f"{root.title}; its cause is not in the logs")
-    return Verdict(action=action, fault=fault, reason=f"{root.title}: {reasons[action]}")
+        return JobVerdict(action=action, reason=f"{root.title}; its cause is not in the logs")
+    return JobVerdict(action=action, fault=fault, reason=f"{root.title}: {reasons[action]}")
 
 
 def _action_of(failure: KnownFailure) -> Action:
@@ -100,19 +116,19 @@ def _action_of(failure: KnownFailure) -> Action:
 
 def _exclude(
     ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
-) -> Verdict:
+) -> JobVerdict:
     """Leave out the nodes that show it; nobody where all do, or where no name is known."""
-    accused = _named(ledger, root) if root.node else accused_nodes(ledger, guilty, nodes)
+    accused = _nodes_in_lines(ledger, root) if root.node else nodes_of_guilty(ledger, guilty, nodes)
     known = set(ledger.nodes) | set(nodes)
     if not accused:
         reason = (
             f"{root.title}: a defect of a node, whose name is not in the logs (--nodes names it)"
         )
-        return Verdict(action="unknown", fault="hardware", reason=reason)
+        return JobVerdict(action="unknown", fault="hardware", reason=reason)
     if len(accused) > 1 and len(accused) >= len(known):
         reason = f"{root.title}: every node shows it, so what they share may be at fault"
-        return Verdict(action="unknown", fault="hardware", reason=reason)
-    return Verdict(
+        return JobVerdict(action="unknown", fault="hardware", reason=reason)
+    return JobVerdict(
         action="exclude",
         fault="hardware",
         nodes=accused,
@@ -120,7 +136,7 @@ def _exclude(
     )
 
 
-def _named(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
+def _nodes_in_lines(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
     """The nodes that the lines themselves name."""
     names = {
         match[1]
@@ -130,7 +146,7 @@ def _named(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def accused_nodes(
+def nodes_of_guilty(
     ledger: Ledger, guilty: Guilt | None, nodes: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """The nodes of the guilty, as torchrun calls their hosts, else as the logs or the user do."""
@@ -158,7 +174,7 @@ def _own_ends(ledger: Ledger, waits: Occurrences) -> list[Ended]:
     return [ended for ended in first if ended.rank not in waited]
 
 
-def _by_error(ledger: Ledger, waits: Occurrences) -> Verdict | None:
+def _by_error(ledger: Ledger, waits: Occurrences) -> JobVerdict | None:
     """An error of its own that a process had which did not wait for others."""
     own = _own_ends(ledger, waits)
     killed = "was killed from outside, mostly for want of host memory"
@@ -171,17 +187,17 @@ def _by_error(ledger: Ledger, waits: Occurrences) -> Verdict | None:
 
 def _by_signal(
     ended: Iterable[Ended], signals: Iterable[int], action: Action, what: str
-) -> Verdict | None:
+) -> JobVerdict | None:
     for process in ended:
         if process.code is not None and -process.code in signals:
             name = signal.Signals(-process.code).name
-            fault: Fault = "software" if action == "stop" else "scheduler"
+            fault: Fault = "software" if action == "stop" else "signal"
             reason = f"rank {process.rank} {what} ({name})"
-            return Verdict(action=action, fault=fault, reason=reason)
+            return JobVerdict(action=action, fault=fault, reason=reason)
     return None
 
 
-def _by_exception(ledger: Ledger, waits: Occurrences) -> Verdict | None:
+def _by_exception(ledger: Ledger, waits: Occurrences) -> JobVerdict | None:
     """The first exception of a process that had not waited before."""
     own = [
         sighting
@@ -196,23 +212,23 @@ def _by_exception(ledger: Ledger, waits: Occurrences) -> Verdict | None:
     text = _shorten(first)
     if first.origin in ledger.signalled:
         reason = f"{text}, raised where a signal was handled: it was ended from outside"
-        return Verdict(action="restart", fault="scheduler", reason=reason)
+        return JobVerdict(action="restart", fault="signal", reason=reason)
     if _PASSING.match(first.text):
         reason = f"{text}: a connection or a signal, which may not happen again"
-        return Verdict(action="restart", fault="communication", reason=reason)
+        return JobVerdict(action="restart", fault="communication", reason=reason)
     reason = f"{text}: an exception of the code, which would be raised again"
-    return Verdict(action="stop", fault="software", reason=reason)
+    return JobVerdict(action="stop", fault="software", reason=reason)
 
 
-def _by_death(ledger: Ledger) -> Verdict | None:
+def _by_death(ledger: Ledger) -> JobVerdict | None:
     first = earliest(seen.first for seen in ledger.deaths.values())
     if first is None:
         return None
     text = _shorten(first)
     if _CRASHED.search(first.text) or _KILLED.search(first.text):
-        return Verdict(action="stop", fault="software", reason=text)
+        return JobVerdict(action="stop", fault="software", reason=text)
     if _TERMINATED.search(first.text):
-        return Verdict(action="restart", fault="scheduler", reason=f"{text}: ended from outside")
+        return JobVerdict(action="restart", fault="signal", reason=f"{text}: ended from outside")
     return None
 
 

@@ -14,7 +14,7 @@ import click
 import msgspec
 import yaml
 
-from ascend_doctor.diagnosis.result import Verdict
+from ascend_doctor.diagnosis.result import JobVerdict
 from tests.diagnosis.logs import of_files
 
 TABLE = Path(__file__).with_name("faults.yaml")
@@ -195,7 +195,20 @@ def _summary(codes: Mapping[int, int], node: int) -> Iterator[str]:
     yield from (_RULE, "Root Cause (first observed failure):", "[0]:", describe(first), "=" * 60)
 
 
-def judge(fault: InjectedFault) -> Verdict:
+def judge_history(history: FaultHistory) -> JobVerdict:
+    """The verdict after the last of several attempts, all in one folder."""
+    table = load()
+    faults = {fault.id: fault for fault in (*table.pool, *table.more)}
+    files = {}
+    for number, (name, step) in enumerate(zip(history.attempts, history.steps, strict=True)):
+        for path, text in compose(faults[name], step=step).items():
+            files[f"restart-{number}/{path}"] = text
+    verdict = of_files(files).verdict
+    assert verdict
+    return verdict
+
+
+def judge(fault: InjectedFault) -> JobVerdict:
     verdict = of_files(compose(fault)).verdict
     assert verdict
     return verdict
@@ -203,17 +216,21 @@ def judge(fault: InjectedFault) -> Verdict:
 
 def main() -> None:
     table = load()
-    for name, faults in (("pool", table.pool), ("more", table.more)):
+    verdicts: list[tuple[str, list[tuple[InjectedFault | FaultHistory, JobVerdict]]]] = [
+        ("pool", [(fault, judge(fault)) for fault in table.pool]),
+        ("more", [(fault, judge(fault)) for fault in table.more]),
+        ("history", [(history, judge_history(history)) for history in table.history]),
+    ]
+    for name, faults in verdicts:
         right = excluded = 0
-        for fault in faults:
-            verdict = judge(fault)
+        for fault, verdict in faults:
             excluded += len(set(verdict.nodes) - set(fault.exclude))
             if (verdict.action, verdict.nodes) == (fault.verdict, fault.exclude):
                 right += 1
             else:
-                wanted_ = " ".join((fault.verdict, *fault.exclude))
+                expected = " ".join((fault.verdict, *fault.exclude))
                 verdict_ = " ".join((verdict.action, *verdict.nodes))
-                click.echo(f"  {fault.id}: {wanted_}, told as {verdict_}: {verdict.reason}")
+                click.echo(f"  {fault.id}: {expected}, told as {verdict_}: {verdict.reason}")
         click.echo(f"{name}: {right} of {len(faults)} right, {excluded} healthy nodes excluded")
 
 

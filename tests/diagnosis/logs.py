@@ -9,13 +9,10 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
-from ascend_doctor.diagnosis.conclude import conclude
-from ascend_doctor.diagnosis.ledger import Ledger
+from ascend_doctor.diagnosis.job import JobOptions, JobReader
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
-from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.result import Diagnosis
-from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.matrix.catalog import Catalog
 
 THREADS = Path(__file__).parent / "threads"
@@ -34,10 +31,14 @@ def patterns() -> Patterns:
 def of_paths(*paths: Path, node_rank: int | None = None) -> Diagnosis:
     """The diagnosis of files and folders."""
     named, skipped = find(tuple(map(str, paths)))
-    ledger = Ledger(places=Places(node_rank=node_rank))
-    for one in named:
-        skipped += read(one, patterns(), catalog().failures, ledger)
-    return conclude(ledger, catalog().failures, catalog().error_codes, skipped=skipped)
+    return reader(JobOptions(node_rank=node_rank)).diagnose(named, skipped)
+
+
+def reader(options: JobOptions) -> JobReader:
+    matrix = catalog()
+    return JobReader(
+        failures=matrix.failures, codes=matrix.error_codes, patterns=patterns(), options=options
+    )
 
 
 def of_files(files: Mapping[str, str | bytes]) -> Diagnosis:

@@ -1,0 +1,159 @@
+"""Several runs of one job: told apart in a folder, remembered, and weighed together."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+import msgspec
+
+from ascend_doctor.diagnosis.logs import Log
+from ascend_doctor.diagnosis.result import Attempt, Diagnosis, JobVerdict
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes
+
+# torchrun's attempt_1/ (--max-restarts); what people call the folders of their restarts; the output
+# of one Slurm job after another, or of one that was requeued.
+_NUMBERED = re.compile(
+    r"(?:^|/)(?P<kind>attempt|restart|retry|round|cycle|slurm)[-_.]?(?P<number>\d{1,12})"
+    r"(?:[_-](?P<again>\d{1,6}))?(?=[/.]|$)",
+    re.IGNORECASE,
+)
+# Neither a number nor a path nor a name in quotes.
+_WORD = re.compile(r"[A-Za-z_.]+[:,;]?")
+_SHORT = 160
+# What others did may be mended by a restart, as often as NVIDIA's extension starts a job again that
+# did not get on: general_retry_allowed_retries in NVIDIA/nvidia-resiliency-ext,
+# docs/design/attribution/restart_agent/L4.md.
+_WAITS = 4
+_TWICE = 2
+_MANY = 256
+_LARGEST = 1 << 26
+
+
+def split_attempts(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
+    """The logs of each attempt, the oldest first, with what it is called.
+
+    One attempt without a name where their paths do not number several, or where some logs are of
+    no attempt: those would be missing in all but one.
+    """
+    attempts: dict[tuple[int, int], list[Log]] = {}
+    names: dict[tuple[int, int], str] = {}
+    kinds = set()
+    for log in logs:
+        match = _NUMBERED.search(log.name)
+        if match is None:
+            return [("", list(logs))]
+        number = int(match["number"]), int(match["again"] or 0)
+        attempts.setdefault(number, []).append(log)
+        names.setdefault(number, match[0].strip("/"))
+        kinds.add(match["kind"].lower())
+    if len(attempts) < _TWICE or len(kinds) > 1:
+        return [("", list(logs))]
+    return [(names[number], attempts[number]) for number in sorted(attempts)]
+
+
+def remember(diagnosis: Diagnosis, name: str) -> Attempt:
+    """What a later verdict needs of a diagnosis."""
+    verdict = diagnosis.verdict or JobVerdict(action="unknown", reason="")
+    return Attempt(
+        name=name,
+        failure=_failure(diagnosis),
+        fault=verdict.fault,
+        action=verdict.action,
+        nodes=verdict.nodes or verdict.suspects,
+        step=diagnosis.step,
+    )
+
+
+def _failure(diagnosis: Diagnosis) -> str:
+    """The same for two runs that failed alike, redacted or not."""
+    raised = [error for error in diagnosis.unexplained if error.kind in {"exception", "death"}]
+    # A time-out whose guilty raised: that is the failure.
+    of_code = diagnosis.verdict is not None and diagnosis.verdict.fault == "software"
+    if diagnosis.causes and not (raised and of_code):
+        return diagnosis.causes[0].id
+    first = raised[0].evidence if raised else diagnosis.first_error
+    words = first.text.split() if first else ()
+    return " ".join(word for word in words if _WORD.fullmatch(word))[:_SHORT]
+
+
+def read_history(path: str, now: Diagnosis) -> list[Attempt]:
+    """Earlier diagnoses: a file of `diagnose --format json`, or a folder of them, the oldest first.
+
+    One of the same logs is left out. Raises DataError for a path or a file that is none.
+    """
+    names = [path]
+    if os.path.isdir(path):
+        names = [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".json")]
+        names.sort(key=lambda name: (_written(name), name))
+    diagnoses = [(name, _read_diagnosis(name)) for name in names[-_MANY:]]
+    return [
+        remember(diagnosis, f"{os.path.basename(name)} ({_date(name)})")
+        for name, diagnosis in diagnoses
+        if not _is_same(diagnosis, now)
+    ]
+
+
+def _is_same(diagnosis: Diagnosis, now: Diagnosis) -> bool:
+    """Whether two diagnoses are of the same logs: as long, with the same error at the same time."""
+    first, mine = diagnosis.first_error, now.first_error
+    size = (diagnosis.bytes, diagnosis.lines) == (now.bytes, now.lines)
+    return bool(size and first and mine and first.time and first.time == mine.time)
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _date(path: str) -> str:
+    return f"{datetime.fromtimestamp(_written(path), timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+def _read_diagnosis(path: str) -> Diagnosis:
+    try:
+        return msgspec.json.decode(read_bytes(path, _LARGEST), type=Diagnosis)
+    except DataError as error:
+        raise DataError(f"--history {error}") from error
+    except msgspec.DecodeError as error:
+        text = f"--history {path}: not what diagnose --format json writes: {error}"
+        raise DataError(text) from error
+
+
+def weigh(verdict: JobVerdict, now: Attempt, earlier: Sequence[Attempt]) -> JobVerdict:
+    """The verdict on the last run, in the light of those before it.
+
+    A node that was accused before is left out; a failure that came again without progress stops
+    the job: the second time, or the fourth where ranks waited for others or a scheduler ended it.
+    """
+    weighed = msgspec.structs.replace(verdict, attempts=tuple(earlier))
+    if verdict.action not in {"restart", "unknown"} or not now.failure:
+        return weighed
+    before = {node for attempt in earlier for node in attempt.nodes}
+    again = sorted(before & set(now.nodes)) if verdict.fault == "communication" else []
+    if again:
+        reason = f"{' and '.join(again)} was accused in an earlier attempt, too; {verdict.reason}"
+        return msgspec.structs.replace(
+            weighed, action="exclude", fault="hardware", nodes=tuple(again), reason=reason
+        )
+    alike = _count_alike(now, earlier)
+    if alike < (_WAITS if verdict.fault in {"communication", "scheduler"} else _TWICE):
+        return weighed
+    where = f"at step {now.step}" if now.step is not None else "before any step"
+    reason = f"the same failure {alike} times in a row {where}; {verdict.reason}"
+    return msgspec.structs.replace(weighed, action="stop", fault="software", reason=reason)
+
+
+def _count_alike(now: Attempt, earlier: Sequence[Attempt]) -> int:
+    """How many attempts in a row failed alike and came no further, this one with them."""
+    count = 1
+    for attempt in reversed(earlier):
+        if (attempt.failure, attempt.step) != (now.failure, now.step):
+            break
+        count += 1
+    return count

@@ -1,0 +1,98 @@
+"""The diagnosis of a job's logs: of its last attempt, with the attempts before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ascend_doctor.diagnosis.attempts import read_history, remember, split_attempts, weigh
+from ascend_doctor.diagnosis.conclude import conclude
+from ascend_doctor.diagnosis.ledger import Ledger
+from ascend_doctor.diagnosis.logs import Log, Skipped
+from ascend_doctor.diagnosis.patterns import Patterns
+from ascend_doctor.diagnosis.places import Places
+from ascend_doctor.diagnosis.result import Attempt, Diagnosis
+from ascend_doctor.diagnosis.scan import read
+from ascend_doctor.findings import Level
+from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """``nodes`` are the names of the job's nodes by rank; ``node_rank`` that of the logs' one node.
+
+    ``history`` are files or folders of earlier diagnoses, the oldest first.
+    """
+
+    fail_on: Level = Level.ERROR
+    node_rank: int | None = None
+    nodes: tuple[str, ...] = ()
+    history: tuple[str, ...] = ()
+
+
+@dataclass
+class JobReader:
+    """Reads logs and concludes. ``interrupted`` is True once the user stopped it."""
+
+    failures: dict[str, KnownFailure]
+    codes: ErrorCodes
+    patterns: Patterns
+    options: JobOptions = field(default_factory=JobOptions)
+    interrupted: bool = field(default=False, init=False)
+
+    def diagnose(
+        self,
+        logs: Sequence[Log],
+        skipped: Sequence[Skipped] = (),
+        *,
+        conceal: Callable[[str], str] = str,
+    ) -> Diagnosis:
+        """The diagnosis of the last attempt. Raises DataError for a log or a history.
+
+        ``conceal`` says what a node is called where its name was hidden.
+        """
+        *earlier, (name, last) = split_attempts(logs)
+        attempts = [
+            remember(self._diagnose_attempt(logs_of_attempt, ()), attempt)
+            for attempt, logs_of_attempt in earlier
+        ]
+        diagnosis = self._diagnose_attempt(last, skipped)
+        remembered = [
+            attempt for path in self.options.history for attempt in read_history(path, diagnosis)
+        ]
+        attempts = [*(_reveal(attempt, diagnosis, conceal) for attempt in remembered), *attempts]
+        if diagnosis.verdict is None:
+            return diagnosis
+        verdict = weigh(diagnosis.verdict, remember(diagnosis, name), attempts)
+        return msgspec.structs.replace(diagnosis, attempt=name, verdict=verdict)
+
+    def _diagnose_attempt(self, logs: Sequence[Log], skipped: Sequence[Skipped]) -> Diagnosis:
+        ledger = Ledger(places=Places(node_rank=self.options.node_rank))
+        unread = list(skipped)
+        try:
+            for log in () if self.interrupted else logs:
+                unread += read(log, self.patterns, self.failures, ledger)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        if self.interrupted:
+            left = logs[max(ledger.files - 1, 0) :]
+            unread += [Skipped(name=log.name, reason="interrupted") for log in left]
+        return conclude(
+            ledger,
+            self.failures,
+            self.codes,
+            skipped=unread,
+            fail_on=self.options.fail_on,
+            nodes=self.options.nodes,
+        )
+
+
+def _reveal(attempt: Attempt, now: Diagnosis, conceal: Callable[[str], str]) -> Attempt:
+    """An attempt whose nodes are called as those of this one, where their names were hidden."""
+    verdict = now.verdict
+    names = {*now.nodes, *(verdict.suspects + verdict.nodes if verdict else ())}
+    known = {conceal(name): name for name in names}
+    nodes = tuple(known.get(node, node) for node in attempt.nodes)
+    return msgspec.structs.replace(attempt, nodes=nodes)
