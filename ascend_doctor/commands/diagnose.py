@@ -10,13 +10,17 @@ import msgspec
 
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
-from ascend_doctor.diagnosis.conclude import conclude
-from ascend_doctor.diagnosis.ledger import Ledger
-from ascend_doctor.diagnosis.logs import Skipped, find
+from ascend_doctor.commands.options.verdict import (
+    VerdictOptions,
+    exit_code_of,
+    show_verdict,
+    verdict_options,
+)
+from ascend_doctor.commands.short_help import ShortHelpCommand
+from ascend_doctor.diagnosis.job import JobOptions, JobReader
+from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
-from ascend_doctor.diagnosis.places import Places
-from ascend_doctor.diagnosis.result import Diagnosis
-from ascend_doctor.diagnosis.scan import read
+from ascend_doctor.diagnosis.result import Diagnosis, NotRead
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
@@ -24,8 +28,10 @@ from ascend_doctor.redact import ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.json import pretty
 
+_USUAL = "verdict exit_verdict history nodes now formats files redact verbose fail_on"
 
-@click.command("diagnose")
+
+@click.command("diagnose", cls=ShortHelpCommand, usual=_USUAL)
 @click.argument("logs", metavar="LOG...|DIR|-", nargs=-1, required=True)
 @click.option(
     "--check",
@@ -38,6 +44,7 @@ from ascend_doctor.render.json import pretty
     type=click.IntRange(0),
     help="The number of the node whose logs these are, where they do not say it.",
 )
+@verdict_options
 @matrix_option
 @output_options
 def command(
@@ -45,39 +52,41 @@ def command(
     logs: tuple[str, ...],
     now: bool,
     node_rank: int | None,
+    asked: VerdictOptions,
     overlays: tuple[str, ...],
     output: Output,
 ) -> int:
     """Find known failures in logs: the root cause, the guilty rank, and what to do.
 
     Takes files, folders (of torchrun, Ray, Kubernetes, CANN's plog), archives (tar, zip), gzip,
-    xz, bzip2 and zstd, and - for standard input.
+    xz, bzip2 and zstd, and - for standard input. The verdict says what a scheduler should do:
+    restart, exclude NODE, stop, or unknown.
 
     \b
     Exit codes: 0 nothing known found, 1 a known failure at or above --fail-on, 2 bad usage or a
-    log that cannot be read, 3 an error that is not in the catalogue, 130 interrupted.
+    log that cannot be read, 3 an error that is not in the catalogue, 130 interrupted. With
+    --exit-verdict: 75 restart, 69 exclude, 78 stop, 3 could not tell, 0 no failure.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
+    asked.check_targets(output)
     matrix = catalog(overlays)
     named, skipped = find(logs)
-    failures = matrix.failures
-    patterns = Patterns(failures.values())
-    ledger = Ledger(places=Places(node_rank=node_rank))
-    interrupted = False
-    try:
-        for log in named:
-            skipped += read(log, patterns, failures, ledger)
-    except KeyboardInterrupt:
-        skipped += [
-            Skipped(name=log.name, reason="interrupted") for log in named[ledger.files - 1 :]
-        ]
-        interrupted = True
-    if not ledger.size:
-        raise DataError(_why_nothing(logs, skipped))
-    diagnosis = conclude(
-        ledger, failures, matrix.error_codes, skipped=skipped, fail_on=output.fail_on
+    reader = JobReader(
+        failures=matrix.failures,
+        codes=matrix.error_codes,
+        patterns=Patterns(matrix.failures.values()),
+        options=JobOptions(
+            fail_on=output.fail_on,
+            node_rank=node_rank,
+            nodes=asked.nodes,
+            history=asked.history,
+        ),
     )
-    hidden = ours(others=diagnosis.nodes)
+    diagnosis = reader.diagnose(named, skipped, conceal=_conceal)
+    if not diagnosis.bytes:
+        raise DataError(_why_nothing(logs, diagnosis.not_read))
+    real = diagnosis.verdict
+    hidden = ours(others=_names(diagnosis))
     if output.redact:
         diagnosis = msgspec.structs.replace(hidden.apply(diagnosis), redacted=True)
     else:
@@ -89,16 +98,33 @@ def command(
     diagnosis = msgspec.structs.replace(
         diagnosis, paste=page.paste(diagnosis), seconds=round(time.monotonic() - start, 3)
     )
-    output.emit(
+    asked.report(output).emit(
         page.as_report(diagnosis, output.fail_on),
         lambda name, to_file: _render(name, diagnosis, output, to_file=to_file),
         code=diagnosis.exit_code,
     )
+    if asked.line and real:
+        show_verdict(diagnosis.verdict if asked.redact and diagnosis.verdict else real)
     output.show_hidden(hidden)
-    return EXIT_INTERRUPTED if interrupted else diagnosis.exit_code
+    if reader.interrupted:
+        return EXIT_INTERRUPTED
+    return exit_code_of(diagnosis) if asked.exit_verdict else diagnosis.exit_code
 
 
-def _why_nothing(logs: Sequence[str], skipped: Sequence[Skipped]) -> str:
+def _conceal(node: str) -> str:
+    return ours(others=(node,)).apply(node)
+
+
+def _names(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """The names of all nodes that a diagnosis speaks of."""
+    verdict = diagnosis.verdict
+    if verdict is None:
+        return diagnosis.nodes
+    remembered = {node for attempt in verdict.attempts for node in attempt.nodes}
+    return (*diagnosis.nodes, *verdict.nodes, *verdict.suspects, *sorted(remembered))
+
+
+def _why_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> str:
     """Why no log could be read, by the first of those that were named."""
     reasons = [f"{log.name}: {log.reason}" for log in skipped if log.name in set(logs)]
     return reasons[0] if reasons else f"{logs[0]}: there is nothing in it to read"

@@ -138,9 +138,7 @@ def weigh(verdict: JobVerdict, now: Attempt, earlier: Sequence[Attempt]) -> JobV
     again = sorted(before & set(now.nodes)) if verdict.fault == "communication" else []
     if again:
         reason = f"{' and '.join(again)} was accused in an earlier attempt, too; {verdict.reason}"
-        return msgspec.structs.replace(
-            weighed, action="exclude", fault="hardware", nodes=tuple(again), reason=reason
-        )
+        return msgspec.structs.replace(weighed, action="exclude", nodes=tuple(again), reason=reason)
     alike = _count_alike(now, earlier)
     if alike < (_WAITS if verdict.fault in {"communication", "scheduler"} else _TWICE):
         return weighed

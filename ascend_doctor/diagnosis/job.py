@@ -13,7 +13,7 @@ from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import Log, Skipped
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.places import Places
-from ascend_doctor.diagnosis.result import Attempt, Diagnosis
+from ascend_doctor.diagnosis.result import Attempt, Diagnosis, NotRead
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
@@ -53,24 +53,25 @@ class JobReader:
 
         ``conceal`` says what a node is called where its name was hidden.
         """
-        *earlier, (name, last) = split_attempts(logs)
-        attempts = [
-            remember(self._diagnose_attempt(logs_of_attempt, ()), attempt)
-            for attempt, logs_of_attempt in earlier
-        ]
-        diagnosis = self._diagnose_attempt(last, skipped)
+        runs = [(name, self._diagnose_attempt(attempt)) for name, attempt in split_attempts(logs)]
+        # One that has only begun says nothing yet.
+        runs = [run for run in runs if run[1].bytes] or runs[-1:]
+        *earlier, (name, last) = runs
         remembered = [
-            attempt for path in self.options.history for attempt in read_history(path, diagnosis)
+            _reveal(attempt, last, conceal)
+            for path in self.options.history
+            for attempt in read_history(path, last)
         ]
-        attempts = [*(_reveal(attempt, diagnosis, conceal) for attempt in remembered), *attempts]
-        if diagnosis.verdict is None:
-            return diagnosis
-        verdict = weigh(diagnosis.verdict, remember(diagnosis, name), attempts)
-        return msgspec.structs.replace(diagnosis, attempt=name, verdict=verdict)
+        remembered += [remember(diagnosis, attempt) for attempt, diagnosis in earlier]
+        unread = tuple(NotRead(name=log.name, reason=log.reason) for log in skipped)
+        verdict = last.verdict and weigh(last.verdict, remember(last, name), remembered)
+        return msgspec.structs.replace(
+            last, attempt=name, verdict=verdict, not_read=(*unread, *last.not_read)
+        )
 
-    def _diagnose_attempt(self, logs: Sequence[Log], skipped: Sequence[Skipped]) -> Diagnosis:
+    def _diagnose_attempt(self, logs: Sequence[Log]) -> Diagnosis:
         ledger = Ledger(places=Places(node_rank=self.options.node_rank))
-        unread = list(skipped)
+        unread: list[Skipped] = []
         try:
             for log in () if self.interrupted else logs:
                 unread += read(log, self.patterns, self.failures, ledger)

@@ -148,8 +148,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     nothing explains (those that only say so, to the thousandth of a log); ``now`` is what the
     checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
     a bug report; ``attempt`` is which of several runs in the logs this is, the last, and ``step``
-    the last training step in it; ``without_log`` are ranks that the run had, in a folder with a log of
-    each other.
+    the last training step in it; ``without_log`` are ranks that the run had, in a folder with a log
+    of each other.
     """
 
     schema: int = SCHEMA

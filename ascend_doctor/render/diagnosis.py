@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ascend_doctor.diagnosis.result import Cause, Code, Diagnosis, Evidence
+from ascend_doctor.diagnosis.result import (
+    Attempt,
+    Cause,
+    Code,
+    Diagnosis,
+    Evidence,
+    JobVerdict,
+)
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy, quantity
 from ascend_doctor.render.page import Page
@@ -17,6 +24,7 @@ _LEVELS = {
     "degraded": Level.WARNING,
 }
 _LABEL = 8
+_ATTEMPTS = 8
 _CODES = 12
 
 
@@ -31,6 +39,7 @@ def render(
     """The whole diagnosis, the root cause first."""
     page = _DiagnosisPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(diagnosis)
+    page.verdict(diagnosis)
     for number, cause in enumerate(diagnosis.causes):
         page.cause(cause, diagnosis if number == 0 else None)
     page.unexplained(diagnosis)
@@ -58,6 +67,18 @@ class _DiagnosisPage(Page):
             parts.append(f"world size {diagnosis.world_size}")
         text = self.separator.join(map(one_line, parts))
         self.rows.append(self.styled(self.wrap(text, 0)[0], bold=True))
+
+    def verdict(self, diagnosis: Diagnosis) -> None:
+        """What to do, before why; then the attempts before this one."""
+        verdict = diagnosis.verdict
+        if verdict is None or diagnosis.outcome == "nothing known found":
+            return
+        first, *more = self.wrap(f"Verdict: {say_verdict(verdict)}", 2)
+        self.rows += [self.styled(first, bold=True), *more]
+        for number, attempt in enumerate(verdict.attempts[-_ATTEMPTS:]):
+            self.field("" if number else "before", _describe(attempt))
+        if verdict.attempts and diagnosis.attempt:
+            self.field("", f"{diagnosis.attempt}: this one")
 
     def cause(self, cause: Cause, diagnosis: Diagnosis | None) -> None:
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
@@ -159,6 +180,27 @@ class _DiagnosisPage(Page):
             self.pseudonyms()
 
 
+def say_verdict(verdict: JobVerdict) -> str:
+    """A verdict with its reason, as people read it."""
+    what = {
+        "restart": "restart",
+        "exclude": f"exclude {', '.join(verdict.nodes)}",
+        "stop": "stop: code or configuration",
+        "unknown": "could not tell",
+    }
+    return f"{what[verdict.action]}: {verdict.reason}"
+
+
+def _describe(attempt: Attempt) -> str:
+    parts = [
+        attempt.failure or "no failure",
+        f"step {attempt.step}" if attempt.step is not None else "",
+        f"accused {', '.join(attempt.nodes)}" if attempt.nodes else "",
+        attempt.action if attempt.action != "unknown" else "could not tell",
+    ]
+    return f"{attempt.name}: {', '.join(filter(None, parts))}"
+
+
 def spans(ranks: tuple[int, ...]) -> str:
     """Ranks as 0-3,7."""
     ranges: list[list[int]] = []
@@ -224,9 +266,18 @@ def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
         levels=(),
         verdict=counted,
         findings=findings,
+        notices=_notices(diagnosis),
         snapshot=Snapshot(redacted=diagnosis.redacted),
         seconds=diagnosis.seconds,
     )
+
+
+def _notices(diagnosis: Diagnosis) -> tuple[str, ...]:
+    verdict = diagnosis.verdict
+    if verdict is None or diagnosis.outcome == "nothing known found":
+        return ()
+    attempts = tuple(f"Before: {_describe(attempt)}" for attempt in verdict.attempts[-_ATTEMPTS:])
+    return (f"Verdict: {say_verdict(verdict)}", *attempts)
 
 
 def _blame(diagnosis: Diagnosis | None) -> str:

@@ -1,0 +1,120 @@
+"""The options of a verdict that a scheduler acts on: one line, exit codes, what was before."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import click
+
+from ascend_doctor.commands.options.output import Output
+from ascend_doctor.diagnosis.result import Diagnosis, JobVerdict
+from ascend_doctor.exits import (
+    EXIT_EXCLUDE,
+    EXIT_OK,
+    EXIT_RESTART,
+    EXIT_STOP,
+    EXIT_UNKNOWN,
+)
+from ascend_doctor.render.diagnosis import say_verdict
+from ascend_doctor.render.plain import one_line
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CODES = {"restart": EXIT_RESTART, "exclude": EXIT_EXCLUDE, "stop": EXIT_STOP}
+_TEXT = (("text", None),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictOptions:
+    """``line``: standard output has the verdict alone; ``redact``: with its names hidden.
+
+    ``nodes`` are the names of the job's nodes by rank, ``history`` files of earlier diagnoses.
+    """
+
+    line: bool
+    exit_verdict: bool
+    history: tuple[str, ...]
+    nodes: tuple[str, ...]
+    redact: bool
+
+    def check_targets(self, output: Output) -> None:
+        """Raises UsageError where something else would go to standard output as well."""
+        others = [name for name, file in output.targets if file is None]
+        if self.line and others and output.targets != _TEXT:
+            raise click.UsageError(
+                f"--verdict takes standard output; give --format {others[0]} an -o FILE"
+            )
+
+    def report(self, output: Output) -> Output:
+        """Where the report itself goes: to files alone, beside the verdict."""
+        return replace(output, targets=()) if self.line and output.targets == _TEXT else output
+
+
+def verdict_options(command: F) -> F:
+    """Add them; the command receives ``asked: VerdictOptions``."""
+
+    @functools.wraps(command)
+    def gather(
+        *,
+        verdict: bool,
+        exit_verdict: bool,
+        history: tuple[str, ...],
+        nodes: str,
+        **others: Any,
+    ) -> Any:
+        context = click.get_current_context()
+        asked = VerdictOptions(
+            line=verdict,
+            exit_verdict=exit_verdict,
+            history=history,
+            nodes=tuple(nodes.replace(",", " ").split()),
+            redact=context.params.get("redact") is True,
+        )
+        return command(asked=asked, **others)
+
+    for option in _OPTIONS:
+        option(gather)
+    return gather  # type: ignore[return-value]
+
+
+_OPTIONS = (
+    click.option(
+        "--nodes",
+        metavar="NAME,...",
+        default="",
+        help="What the scheduler calls the nodes, in the order of their ranks, where logs do not.",
+    ),
+    click.option(
+        "--history",
+        metavar="FILE|DIR",
+        multiple=True,
+        help="Earlier diagnoses of the job (--format json), which the verdict takes into account.",
+    ),
+    click.option(
+        "--exit-verdict",
+        is_flag=True,
+        help="End with the verdict: 75 restart, 69 exclude, 78 stop, 3 could not tell.",
+    ),
+    click.option(
+        "--verdict",
+        is_flag=True,
+        help="Print the verdict alone: restart, exclude NODE..., stop or unknown.",
+    ),
+)
+
+
+def show_verdict(verdict: JobVerdict) -> None:
+    """The line for scripts, and why on standard error."""
+    click.echo(one_line(" ".join((verdict.action, *verdict.nodes))))
+    click.echo(f"ascend-doctor: {one_line(say_verdict(verdict))}", err=True)
+
+
+def exit_code_of(diagnosis: Diagnosis) -> int:
+    """The exit code that stands for the verdict."""
+    verdict = diagnosis.verdict
+    if verdict is None or verdict.action == "unknown":
+        return EXIT_OK if diagnosis.outcome == "nothing known found" else EXIT_UNKNOWN
+    return _CODES[verdict.action]
