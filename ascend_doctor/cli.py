@@ -31,6 +31,7 @@ SECTIONS = {
         "run": "Check, run a launch, and diagnose its log where it fails.",
         "diagnose": "Find the root cause of a failure in logs, and the guilty rank.",
         "rehearse": "Run the check, or a command of yours, on simulated NPUs.",
+        "compare": "Name the first module where a job's CPU and NPU runs part.",
     },
     "Before a run": {
         "lint": "Check a launch script, configuration or command without running it.",

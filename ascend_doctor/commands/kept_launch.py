@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import selectors
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
@@ -15,7 +19,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
 from ascend_doctor.machine.files import open_emptied, reason
 from ascend_doctor.machine.live import DOCTOR
-from ascend_doctor.probing.keeper import SIGNALLED, signals_passed_on
+from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_passed_on
 from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
 
@@ -41,8 +45,42 @@ def diagnose_kept(log: str, code: int) -> None:
         click.echo(f"ascend-doctor: it {ended}; nothing in its output says why ({log})", err=True)
 
 
+def run_supervised(
+    launch: Sequence[str],
+    log: str,
+    env: Mapping[str, str],
+    *,
+    folder: Path,
+    shown: bool = True,
+    seconds: float = math.inf,
+) -> int:
+    """As ``run_kept``; nothing that the command started outlives it, or us, or its ``seconds``.
+
+    ``folder`` is what was made for it; it goes where we die first. Where it is not ``shown`` what
+    it prints goes into the log alone.
+    """
+    life_line, ours = os.pipe()
+    keeper = command_of_keeper(launch, life_line, str(folder))
+    with contextlib.ExitStack() as stack:
+        # Closing our end ends the command.
+        stack.callback(os.close, life_line)
+        end = os.fdopen(ours, "wb", buffering=0)
+        stack.callback(end.close)
+        if seconds < math.inf:
+            timer = threading.Timer(seconds, end.close)
+            timer.daemon = True
+            timer.start()
+            stack.callback(timer.cancel)
+        return run_kept(keeper, log, env, pass_fds=(life_line,), shown=shown)
+
+
 def run_kept(
-    launch: Sequence[str], log: str, env: Mapping[str, str], *, pass_fds: tuple[int, ...] = ()
+    launch: Sequence[str],
+    log: str,
+    env: Mapping[str, str],
+    *,
+    pass_fds: tuple[int, ...] = (),
+    shown: bool = True,
 ) -> int:
     """Run a command; what it prints goes to our streams and into ``log``. Gives its exit code.
 
@@ -68,14 +106,14 @@ def run_kept(
         with process, signals_passed_on(process):
             log_lines = KeptLog(fdopen, Redactor().secrets)
             try:
-                _copy(process, log_lines)
+                _copy(process, log_lines, shown=shown)
             finally:
                 log_lines.close()
             code = process.wait()
     return code if code >= 0 else SIGNALLED - code
 
 
-def _copy(process: subprocess.Popen[bytes], log: KeptLog) -> None:
+def _copy(process: subprocess.Popen[bytes], log: KeptLog, *, shown: bool) -> None:
     """Until both streams end, or the process did and what it left open says nothing more."""
     with selectors.DefaultSelector() as selector:
         for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
@@ -91,5 +129,6 @@ def _copy(process: subprocess.Popen[bytes], log: KeptLog) -> None:
                     selector.unregister(key.fileobj)
                     continue
                 log.write(str(key.fd), data)
-                key.data.write(data)
-                key.data.flush()
+                if shown:
+                    key.data.write(data)
+                    key.data.flush()

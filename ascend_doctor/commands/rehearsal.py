@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,13 @@ import msgspec
 
 from ascend_doctor.collect.python import active
 from ascend_doctor.commands.env import environment
-from ascend_doctor.commands.kept_launch import diagnose_kept, run_kept
+from ascend_doctor.commands.kept_launch import diagnose_kept, run_supervised
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.machine.scratch import new_folder
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.probing.keeper import command_of_keeper
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.render.curves import show_bytes
 from ascend_doctor.render.plain import one_line
@@ -61,7 +60,7 @@ def prepare(
     Raises DataError for what is not known or not there.
     """
     lock = locks.read(stack) if stack else None
-    interpreter = python or _interpreter(stack, lock)
+    interpreter = find_interpreter(python, stack, lock)
     scratch = new_folder()
     env = _environment(server, interpreter, scratch, [parse(text) for text in faults])
     prepared = Rehearsal(server=server, env=env, interpreter=interpreter, scratch=scratch)
@@ -83,34 +82,47 @@ def rehearse_launch(rehearsal: Rehearsal, launch: Sequence[str], *, log: str) ->
     What the command prints passes through unchanged; our own words go to standard error. Nothing
     that it started outlives it, or us. Raises DataError where it cannot be started.
     """
-    server, folder = rehearsal.server, rehearsal.scratch
-    account = Path(rehearsal.env["ASCEND_SIMULATOR_LEDGER"])
-    hold(account)
-    write_tools(server, folder)
-    temporary = folder / "tmp"
-    temporary.mkdir()
-    # Programs are looked for among ours, beside the interpreter, and where they were.
-    programs = (folder, Path(rehearsal.interpreter).parent.absolute(), rehearsal.env.get("PATH"))
-    path = ":".join(str(entry) for entry in programs if entry)
-    env = {**rehearsal.env, SIMULATED: "1", "PATH": path, "TMPDIR": str(temporary)}
-    if shutil.which(launch[0], path=env["PATH"]) is None:
-        raise DataError(f"{launch[0]}: no such program")
+    server = rehearsal.server
+    env = launch_environment(rehearsal, launch)
     _say(
         f"{server.kind.devices} {server.soc} with {show_bytes(server.memory)} each; nothing here"
         " is about hardware"
     )
-    life_line, ours = os.pipe()
-    keeper = command_of_keeper(launch, life_line, str(folder))
-    try:
-        code = run_kept(keeper, log, env, pass_fds=(life_line,))
-    finally:
-        os.close(ours)
-        os.close(life_line)
+    code = run_supervised(launch, log, env, folder=rehearsal.scratch)
+    account = Path(rehearsal.env["ASCEND_SIMULATOR_LEDGER"])
     for line in _closing_lines(log, read_account(account), server):
         _say(line)
     if code:
         diagnose_kept(log, code)
     return code
+
+
+def launch_environment(rehearsal: Rehearsal, launch: Sequence[str]) -> dict[str, str]:
+    """That of a command on the simulated machine, for which its tools and folders are made.
+
+    Raises DataError where the program of the command is in no folder of PATH.
+    """
+    server, folder = rehearsal.server, rehearsal.scratch
+    hold(Path(rehearsal.env["ASCEND_SIMULATOR_LEDGER"]))
+    write_tools(server, folder)
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    path = search_path(rehearsal.interpreter, launch, folder, env=rehearsal.env)
+    return {**rehearsal.env, SIMULATED: "1", "PATH": path, "TMPDIR": str(temporary)}
+
+
+def search_path(
+    interpreter: str, launch: Sequence[str], *first: Path, env: Mapping[str, str]
+) -> str:
+    """Where programs are looked for: what is named, beside the interpreter, and where they were.
+
+    Raises DataError where the program of the command is not there.
+    """
+    folders = (*first, Path(interpreter).parent.absolute(), env.get("PATH"))
+    path = ":".join(str(folder) for folder in folders if folder)
+    if shutil.which(launch[0], path=path) is None:
+        raise DataError(f"{launch[0]}: no such program")
+    return path
 
 
 def _closing_lines(log: str, account: Account, server: SimulatedMachine) -> Iterator[str]:
@@ -152,7 +164,12 @@ def _environment(
     return server.environment(build(Path(interpreter), **builds), base, faults)
 
 
-def _interpreter(folder: Path | None, lock: locks.Lock | None) -> str:
+def find_interpreter(
+    python: str | None, folder: Path | None = None, lock: locks.Lock | None = None
+) -> str:
+    """The interpreter that was named, that of a stack, or the active one. Raises DataError."""
+    if python:
+        return python
     if folder and lock:
         return f"{locks.environment_of(folder, lock)}/bin/python"
     interpreter = active(LiveMachine())

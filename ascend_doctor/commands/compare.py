@@ -1,0 +1,178 @@
+"""``ascend-doctor compare``: the same job in two runs, and the first module where they part."""
+
+from __future__ import annotations
+
+import os
+
+import click
+import msgspec
+
+from ascend_doctor.commands.options.launch import patience_option, timeout_option
+from ascend_doctor.commands.rehearse import MOST_NPUS
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.precision.dumps import read_dump
+from ascend_doctor.precision.parting import Parting, find_parting
+from ascend_doctor.precision.records import Dump, RankRecords
+from ascend_doctor.precision.tolerances import parse_tolerances
+from ascend_doctor.precision.wording import direction, explain, lines
+from ascend_doctor.render.json import pretty
+from ascend_doctor.render.plain import one_line
+
+
+@click.command("compare")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "npu", "simulated"]),
+    default="auto",
+    show_default=True,
+    help="What the CPU is compared with; auto takes NPUs where there are any.",
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter with torch and torch_npu.  [default: the active environment's]",
+)
+@click.option(
+    "--npus",
+    type=click.IntRange(1, MOST_NPUS),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="NPUs of the simulated machine.",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0.25, max=1024),
+    default=4,
+    show_default=True,
+    metavar="GIB",
+    help="Memory of each simulated NPU.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 10_000),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Steps that are recorded, from the first.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=1234,
+    show_default=True,
+    metavar="N",
+    help="Seed of random, NumPy and torch where the job sets none.",
+)
+@click.option("--keep-dropout", is_flag=True, help="Leave dropout on; its masks differ by device.")
+@click.option(
+    "--tolerance",
+    "tolerances",
+    multiple=True,
+    metavar="DTYPE=X",
+    help="How far tensors may be apart relative to their size, as bf16=0.1; repeatable.",
+)
+@click.option("--keep", metavar="DIR", help="Keep both dumps in this folder, which must be new.")
+@click.option(
+    "--record", metavar="DIR", help="Run COMMAND once, as it is, and write its dump here."
+)
+@timeout_option("Seconds for each run.", default=3600)
+@patience_option()
+@click.option("--format", "shape", type=click.Choice(["text", "json"]), default="text")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="DUMP_A DUMP_B | -- COMMAND...")
+def command(  # noqa: PLR0913 - the options of the command
+    *,
+    device: str,
+    python: str | None,
+    npus: int,
+    memory: float,
+    steps: int,
+    seed: int,
+    keep_dropout: bool,
+    tolerances: tuple[str, ...],
+    keep: str | None,
+    record: str | None,
+    timeout: float,
+    shape: str,
+    words: tuple[str, ...],
+) -> int:
+    """Run a job on the CPU and on NPUs, or take two dumps, and name the module where they part.
+
+    \b
+    ascend-doctor compare --npus 2 -- torchrun --nproc-per-node 2 train.py
+    ascend-doctor compare --record good -- torchrun --nproc-per-node 8 train.py
+    ascend-doctor compare good bad
+
+    The job runs with the same seed and without dropout on plain torch, with gloo, and then on real
+    or simulated NPUs; ASCEND_DOCTOR_DEVICE says cpu or npu to it. Outputs of modules, gradients,
+    optimizer state and weights are compared rank by rank. Nothing is printed where all agree. Dumps
+    of msprobe are read as well.
+
+    Exit code 1 where runs part, 2 for a dump that cannot be read, 3 where a run failed.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    from ascend_doctor.commands import paired_runs  # noqa: PLC0415 - not for --help
+
+    limits = parse_tolerances(tolerances)
+    if not words:
+        raise click.UsageError("name two dumps, or append the command after `--`")
+    if os.path.isdir(words[0]):
+        if len(words) != 2 or record or keep:  # noqa: PLR2004 - a pair
+            raise click.UsageError("two dumps are compared, without --record and --keep")
+        pair = paired_runs.DumpPair(read_dump(words[0]), read_dump(words[1]), ("A", "B"))
+    else:
+        recorder = paired_runs.RecorderOptions(
+            steps=steps, seed=seed, keep_dropout=keep_dropout, seconds=timeout
+        )
+        if record:
+            return paired_runs.record_run(words, record, recorder, python)
+        npu = paired_runs.choose_npu(device, python, npus=npus, memory=memory)
+        outcome = paired_runs.run_pair(words, npu, recorder, keep)
+        if outcome is None:
+            return EXIT_UNKNOWN
+        pair = outcome
+    partings = {
+        rank: find_parting(pair.reference.ranks[rank].records, other.records, limits)
+        for rank, other in _common_ranks(pair.reference, pair.other).items()
+    }
+    _write(partings, pair.names, shape)
+    return EXIT_FINDINGS if any(partings.values()) else EXIT_OK
+
+
+def _common_ranks(reference: Dump, other: Dump) -> dict[str, RankRecords]:
+    """Raises DataError where two dumps are not of the same kind, ranks and something at all."""
+    if reference.writer != other.writer:
+        raise DataError(
+            f"{other.path} was written by {other.writer}, {reference.path} by {reference.writer}; "
+            "compare dumps of one writer"
+        )
+    for left, right in ((reference, other), (other, reference)):
+        if absent := [rank for rank in left.ranks if rank not in right.ranks]:
+            raise DataError(f"{right.path}: no {absent[0]}, which {left.path} has")
+        if empty := [rank for rank in left.ranks if not left.ranks[rank].records]:
+            raise DataError(f"{left.path}: nothing was recorded of {empty[0]}")
+    return other.ranks
+
+
+def _write(partings: dict[str, Parting | None], names: tuple[str, str], shape: str) -> None:
+    if shape == "text":
+        for line in lines(partings, names):
+            click.echo(one_line(line))
+        return
+    rows = [
+        {
+            "rank": rank,
+            "module": parting.module,
+            "step": parting.record.step + 1,
+            "direction": direction(parting),
+            "cause": parting.cause.value,
+            "explanation": explain(parting, names),
+            "agreed": parting.agreed,
+            "reference": msgspec.to_builtins(parting.reference),
+            "other": msgspec.to_builtins(parting.other),
+        }
+        for rank, parting in partings.items()
+        if parting
+    ]
+    document = {"schema": 1, "runs": list(names), "ranks": list(partings), "partings": rows}
+    click.echo(pretty(document), nl=False, color=True)

@@ -1,0 +1,160 @@
+"""Runs a job twice, on the CPU and on NPUs, and records both."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from ascend_doctor.collect.device_nodes import device_nodes
+from ascend_doctor.commands.kept_launch import diagnose_kept, run_supervised
+from ascend_doctor.commands.rehearsal import (
+    Rehearsal,
+    find_interpreter,
+    launch_environment,
+    prepare,
+    search_path,
+)
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine import scratch
+from ascend_doctor.machine.live import LiveMachine
+from ascend_doctor.machine.patience import patience
+from ascend_doctor.precision import RECORDER
+from ascend_doctor.precision.dumps import read_dump
+from ascend_doctor.precision.records import Dump
+from ascend_doctor.simulator import machine
+
+DEVICE = "ASCEND_DOCTOR_DEVICE"
+_LOG = "ascend-doctor-compare-{}.log"
+
+
+class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is recorded of a run, which may last so many ``seconds``."""
+
+    steps: int
+    seed: int
+    keep_dropout: bool
+    seconds: float
+
+    def environment(self, base: Mapping[str, str], dump: str, device: str) -> dict[str, str]:
+        """That of a job whose modules are recorded into the folder ``dump``."""
+        path = [RECORDER, base["PYTHONPATH"]] if base.get("PYTHONPATH") else [RECORDER]
+        env = {
+            **base,
+            "PYTHONPATH": ":".join(path),
+            "PYTHONHASHSEED": "0",
+            "ASCEND_DOCTOR_RECORD": dump,
+            "ASCEND_DOCTOR_RECORD_STEPS": str(self.steps),
+            "ASCEND_DOCTOR_RECORD_SEED": str(self.seed),
+        }
+        if self.keep_dropout:
+            env["ASCEND_DOCTOR_RECORD_DROPOUT"] = "1"
+        return {**env, DEVICE: device} if device else env
+
+
+class DumpPair(NamedTuple):
+    """Two dumps, and what the runs are called."""
+
+    reference: Dump
+    other: Dump
+    names: tuple[str, str]
+
+
+class NpuMachine(NamedTuple):
+    """Where a job meets NPUs: on this machine, or on a simulated one."""
+
+    interpreter: str
+    simulated: Rehearsal | None
+
+    @property
+    def name(self) -> str:
+        return "the simulated NPU" if self.simulated else "the NPU"
+
+
+def choose_npu(device: str, python: str | None, *, npus: int, memory: float) -> NpuMachine:
+    """NPUs of this machine, or simulated ones with so many GiB each. Raises DataError."""
+    real = any(node.kind == "device" for node in device_nodes(LiveMachine()))
+    if device == "npu" and not real:
+        raise DataError("--device npu: this machine has no NPU; --device simulated needs none")
+    if real and device != "simulated":
+        return NpuMachine(find_interpreter(python), None)
+    server = machine("a2-8", npus=npus, memory=int(memory * (1 << 30)))
+    rehearsal = prepare(None, python, server, ())
+    return NpuMachine(rehearsal.interpreter, rehearsal)
+
+
+def record_run(
+    launch: Sequence[str], dump: str, options: RecorderOptions, python: str | None
+) -> int:
+    """Run a job as it is and write its dump; gives its exit code. Raises DataError."""
+    _new_folder(dump)
+    path = search_path(find_interpreter(python), launch, env=os.environ)
+    env = options.environment({**os.environ, "PATH": path}, os.path.abspath(dump), "")
+    seconds = options.seconds * patience().factor
+    log = _LOG.format("record")
+    code = run_supervised(launch, log, env, folder=scratch.new_folder(), seconds=seconds)
+    if code == 0:
+        read_dump(dump)
+    return code
+
+
+def run_pair(
+    launch: Sequence[str], npu: NpuMachine, options: RecorderOptions, keep: str | None
+) -> DumpPair | None:
+    """Run a job on the CPU, then on NPUs; None where a run failed, and said so.
+
+    Raises DataError where nothing was recorded, or a run computed elsewhere than it should.
+    """
+    if keep:
+        _new_folder(keep)
+    folder = Path(keep).absolute() if keep else scratch.new_folder()
+    path = search_path(npu.interpreter, launch, env=os.environ)
+    plain = {**os.environ, "PATH": path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    if npu.simulated:
+        other = launch_environment(npu.simulated, launch)
+    else:
+        other = {**os.environ, "PATH": path}
+    dumps = []
+    for device, name, base in (("cpu", "the CPU", plain), ("npu", npu.name, other)):
+        if sys.stderr.isatty():
+            click.echo(f"ascend-doctor: running on {name}", err=True)
+        log = _LOG.format(device)
+        env = options.environment(base, str(folder / device), device)
+        seconds = options.seconds * patience().factor
+        unfinished = scratch.new_folder()
+        code = run_supervised(launch, log, env, folder=unfinished, shown=False, seconds=seconds)
+        if code:
+            click.echo(f"ascend-doctor: the run on {name} failed; nothing is compared", err=True)
+            diagnose_kept(log, code)
+            return None
+        dumps.append(_read(folder / device, device, name, log))
+    return DumpPair(dumps[0], dumps[1], ("the CPU", npu.name))
+
+
+def _read(folder: Path, device: str, name: str, log: str) -> Dump:
+    if not folder.is_dir():
+        message = "no module of torch was called in a process that our recorder saw"
+        raise DataError(f"nothing was recorded on {name}: {message} ({log})")
+    dump = read_dump(str(folder))
+    for rank, records in dump.ranks.items():
+        if records.device != device:
+            raise DataError(
+                f"{rank} computed on {records.device} where it should have on {name}: let the job "
+                f"take its device from {DEVICE}, which is cpu or npu"
+            )
+    return dump
+
+
+def _new_folder(path: str) -> None:
+    """Make a folder for dumps. Raises DataError where there is something in it already."""
+    try:
+        os.makedirs(path, exist_ok=True)
+        if os.listdir(path):
+            raise DataError(f"{path}: not empty; name a new folder")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from error

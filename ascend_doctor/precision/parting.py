@@ -1,0 +1,254 @@
+"""Where two runs of a job part: the first tensor that is not the same in both, rank by rank."""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from ascend_doctor.precision.records import Kind, TensorRecord
+from ascend_doctor.precision.tolerances import Tolerance, coarsest, format_of
+
+# Without these nothing is lost that another record does not show: inputs of a module are outputs
+# of others, and what a run keeps beside its weights is its own affair.
+_OPTIONAL = frozenset({Kind.INPUT, Kind.INPUT_GRADIENT, Kind.BUFFER, Kind.UPDATE})
+_GRADIENTS = frozenset(
+    {Kind.OUTPUT_GRADIENT, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT}
+    | {Kind.MAIN_GRADIENT, Kind.GRADIENT}
+)
+_WEIGHTS = frozenset({Kind.WEIGHT, Kind.UPDATE})
+# Adam divides by the size of a gradient, and so takes whole steps for noise.
+_UPDATE_SLACK = 4.0
+# Which expert or token comes first may be decided by the last bit.
+_INTEGERS = 0.05
+
+
+class Cause(enum.Enum):
+    """In what a tensor is not the same."""
+
+    VALUES = "values"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    NOT_FINITE = "not-finite"
+    DETACHED = "detached"
+    MISSING = "missing"
+    EXTRA = "extra"
+
+
+class Parting(msgspec.Struct, frozen=True, kw_only=True):
+    """The first tensor of a rank that is not the same.
+
+    ``module`` is where it was computed, "" for the job itself outside of any module. ``difference``
+    and ``tolerance`` are relative to the size of the tensor. ``agreed`` counts the tensors before
+    it.
+    """
+
+    module: str
+    cause: Cause
+    reference: TensorRecord | None = None
+    other: TensorRecord | None = None
+    difference: float | None = None
+    tolerance: float | None = None
+    dtype: str | None = None
+    agreed: int = 0
+
+    @property
+    def record(self) -> TensorRecord:
+        record = self.reference or self.other
+        assert record is not None  # noqa: S101 - one side always has it
+        return record
+
+
+def find_parting(
+    reference: Sequence[TensorRecord],
+    other: Sequence[TensorRecord],
+    tolerances: Mapping[str, Tolerance],
+) -> Parting | None:
+    """The first tensor in the order of the reference that differs, or that only one run has."""
+    counterparts = {record.key: record for record in other}
+    known = {record.key for record in reference}
+    scales = _scales(reference)
+    extras = _extras(other, known)
+    format_: str | None = None
+    for index, record in enumerate(reference):
+        if extra := extras.get(reference[index - 1].key if index else None):
+            return _of_extra(extra, other, index)
+        counterpart = counterparts.get(record.key)
+        if counterpart is None:
+            if record.kind in _OPTIONAL:
+                continue
+            module = blame(reference, index)
+            return Parting(module=module, cause=Cause.MISSING, reference=record, agreed=index)
+        format_ = coarsest(format_, format_of(record.dtype), format_of(counterpart.dtype))
+        scale = scales.get(_family(record), 0.0)
+        if parting := _compare(record, counterpart, format_, tolerances, scale):
+            module = blame(reference, index)
+            return msgspec.structs.replace(parting, module=module, agreed=index)
+    if extra := extras.get(reference[-1].key if reference else None):
+        return _of_extra(extra, other, len(reference))
+    return None
+
+
+def _extras(
+    other: Sequence[TensorRecord], known: set[tuple[int, Kind, str, int, str]]
+) -> dict[tuple[int, Kind, str, int, str] | None, TensorRecord]:
+    """What only the other run has, by the key of the last common record before it."""
+    extras: dict[tuple[int, Kind, str, int, str] | None, TensorRecord] = {}
+    last = None
+    for record in other:
+        if record.key in known:
+            last = record.key
+        elif record.kind not in _OPTIONAL:
+            extras.setdefault(last, record)
+    return extras
+
+
+def _of_extra(extra: TensorRecord, other: Sequence[TensorRecord], agreed: int) -> Parting:
+    module = blame(other, other.index(extra))
+    return Parting(module=module, cause=Cause.EXTRA, other=extra, agreed=agreed)
+
+
+def _compare(
+    record: TensorRecord,
+    counterpart: TensorRecord,
+    format_: str | None,
+    tolerances: Mapping[str, Tolerance],
+    scale: float,
+) -> Parting | None:
+    """In what two tensors differ, None for nothing that counts; the module is still open."""
+    cause: Cause | None = None
+    difference: float | None = None
+    allowed: float | None = None
+    if record.shape != counterpart.shape:
+        cause = Cause.SHAPE
+    elif record.dtype != counterpart.dtype:
+        cause = Cause.DTYPE
+    elif None not in {record.attached, counterpart.attached} and (
+        record.attached is not counterpart.attached
+    ):
+        cause = Cause.DETACHED
+    elif bool(record.not_finite) is not bool(counterpart.not_finite):
+        cause = Cause.NOT_FINITE
+    else:
+        difference, allowed = _distance(record, counterpart, format_, tolerances, scale)
+        cause = Cause.VALUES if difference > allowed else None
+    if cause is None:
+        return None
+    return Parting(
+        module="",
+        cause=cause,
+        reference=record,
+        other=counterpart,
+        difference=difference,
+        tolerance=allowed,
+        dtype=format_ or record.dtype,
+    )
+
+
+def _distance(
+    record: TensorRecord,
+    counterpart: TensorRecord,
+    format_: str | None,
+    tolerances: Mapping[str, Tolerance],
+    scale: float,
+) -> tuple[float, float]:
+    """How far two tensors are apart, and how far they may be, relative to the larger one."""
+    apart = distance(record, counterpart)
+    if apart is None:
+        return (0.0 if record.digest == counterpart.digest else math.inf), 0.0
+    size = max(record.norm or 0.0, counterpart.norm or 0.0)
+    relative = apart / size if size else (math.inf if apart else 0.0)
+    if format_of(record.dtype) is None:
+        coarse = format_ in {"float16", "bfloat16", "float8"}
+        return relative, _INTEGERS if coarse else 0.0
+    tolerance = tolerances[format_ or "float32"]
+    floor = tolerance.floor * scale * math.sqrt(record.elements)
+    slack = _UPDATE_SLACK if record.kind is Kind.UPDATE else 1.0
+    allowed = (1 + record.step) * slack * max(tolerance.relative, floor / size if size else 0.0)
+    return relative, allowed
+
+
+def distance(record: TensorRecord, counterpart: TensorRecord) -> float | None:
+    """The Euclidean distance of two tensors: estimated from projections, else at least this.
+
+    The mean of the squares of the projections' differences has the square of the distance as its
+    expectation (Johnson and Lindenstrauss, with signs: Achlioptas, PODS 2001). None where there is
+    nothing but a check sum.
+    """
+    if record.projections and len(record.projections) == len(counterpart.projections):
+        pairs = zip(record.projections, counterpart.projections, strict=True)
+        return math.sqrt(statistics.fmean((left - right) ** 2 for left, right in pairs))
+    pairs_of_statistics = (
+        (record.norm, counterpart.norm, 1.0),
+        (record.mean, counterpart.mean, math.sqrt(record.elements)),
+        (record.least, counterpart.least, 1.0),
+        (record.most, counterpart.most, 1.0),
+    )
+    bounds = [
+        factor * abs(left - right)
+        for left, right, factor in pairs_of_statistics
+        if left is not None and right is not None
+    ]
+    return max(bounds) if bounds else (0.0 if not record.digest else None)
+
+
+def _family(record: TensorRecord) -> tuple[int, str]:
+    """Tensors whose sizes are alike: of a step and of a kind."""
+    if record.kind in _GRADIENTS:
+        return record.step, "gradient"
+    if record.kind in _WEIGHTS:
+        return record.step, "weight"
+    return record.step, record.slot if record.kind is Kind.STATE else "value"
+
+
+def _scales(records: Sequence[TensorRecord]) -> dict[tuple[int, str], float]:
+    """The usual size of an element, by family."""
+    sizes: dict[tuple[int, str], list[float]] = {}
+    for record in records:
+        if record.norm and format_of(record.dtype):
+            size = record.norm / math.sqrt(max(record.elements, 1))
+            sizes.setdefault(_family(record), []).append(size)
+    return {family: statistics.median(values) for family, values in sizes.items()}
+
+
+def blame(records: Sequence[TensorRecord], index: int) -> str:
+    """The module that computed a tensor of a run, if all before it was right.
+
+    An input was made by the code of the module around, between its parts. The gradient of a tensor
+    was made by the last module that took it; where none did, by the module around.
+    """
+    record = records[index]
+    if record.kind is Kind.INPUT:
+        return _around(records, record)
+    if record.kind in {Kind.OUTPUT_GRADIENT, Kind.INPUT_GRADIENT}:
+        takers = [row.name for row in _same_tensor(records, index) if row.kind is _TAKEN]
+        return takers[-1] if takers else _around(records, record)
+    return record.owner
+
+
+_TAKEN = Kind.INPUT_GRADIENT
+
+
+def _same_tensor(records: Sequence[TensorRecord], index: int) -> Iterator[TensorRecord]:
+    """A gradient, and what was recorded of the very same behind it."""
+    first = records[index]
+    for record in records[index:]:
+        if (record.norm, record.projections, record.mean) != (
+            first.norm,
+            first.projections,
+            first.mean,
+        ):
+            return
+        yield record
+
+
+def _around(records: Sequence[TensorRecord], record: TensorRecord) -> str:
+    """The nearest module above that was called, "" where the job itself called this one."""
+    called = {row.name for row in records if row.kind is Kind.OUTPUT}
+    name = record.name.rpartition(".")[0]
+    while name and name not in called:
+        name = name.rpartition(".")[0]
+    return name

@@ -1,0 +1,79 @@
+"""Names of modules and parameters: their paths in the model that was called, without wrappers."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+
+class _Names:
+    """Names of objects that are the same while they live; equality of theirs is not asked."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, tuple[Any, str]] = {}
+
+    def get(self, thing: Any) -> str | None:
+        reference, name = self._names.get(id(thing), (None, ""))
+        return name if reference is not None and reference() is thing else None
+
+    def set(self, thing: Any, name: str) -> None:
+        if self.get(thing) is None:
+            self._names[id(thing)] = (weakref.ref(thing), name)
+
+    def living(self) -> Iterator[tuple[str, Any]]:
+        for reference, name in tuple(self._names.values()):
+            if (thing := reference()) is not None:
+                yield name, thing
+
+
+class Naming:
+    """Modules by the models that they are in: ``Model.layers.0.mlp``.
+
+    A wrapper, as DistributedDataParallel, whose only child is ``module`` is no part of the path.
+    Where a class has several models, the second is ``Model#2``.
+    """
+
+    def __init__(self) -> None:
+        self._modules = _Names()
+        self._parameters = _Names()
+        self._models: Counter[str] = Counter()
+
+    def name(self, module: Any, callers: list[Any]) -> str:
+        """The name of a module that is called while ``callers`` are, outermost first."""
+        name = self._modules.get(module)
+        if name is None and callers:
+            # It may have been made since its model was first called.
+            self._walk(callers[0])
+            name = self._modules.get(module)
+            if name is None:
+                name = f"{self.name(callers[-1], callers[:-1])}.<{type(module).__name__}>"
+                self._modules.set(module, name)
+        if name is None:
+            self._walk(module)
+            name = self._modules.get(module)
+        return name or type(module).__name__
+
+    def parameter(self, parameter: Any) -> str | None:
+        return self._parameters.get(parameter)
+
+    def parameters(self) -> Iterator[tuple[str, Any]]:
+        return self._parameters.living()
+
+    def _walk(self, root: Any) -> None:
+        model = root
+        while [name for name, _ in model.named_children()] == ["module"]:
+            if self._modules.get(model) is None:
+                self._modules.set(model, self._model(model))
+            model = model.module
+        base = self._modules.get(model) or self._model(model)
+        for path, module in model.named_modules():
+            self._modules.set(module, f"{base}.{path}" if path else base)
+        for path, parameter in model.named_parameters():
+            self._parameters.set(parameter, f"{base}.{path}")
+
+    def _model(self, model: Any) -> str:
+        name = type(model).__name__
+        self._models[name] += 1
+        return name if self._models[name] == 1 else f"{name}#{self._models[name]}"

@@ -1,0 +1,87 @@
+"""What is said of two runs that part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from ascend_doctor.precision.parting import Cause, Parting
+from ascend_doctor.precision.records import Kind, TensorRecord
+
+_WHAT = {
+    Kind.WEIGHT: "initial weight {name}",
+    Kind.BUFFER: "buffer {name}",
+    Kind.INPUT: "input {slot} of {name}",
+    Kind.OUTPUT: "output of {name}",
+    Kind.OUTPUT_GRADIENT: "gradient of the output of {name}",
+    Kind.INPUT_GRADIENT: "gradient of input {slot} of {name}",
+    Kind.WEIGHT_GRADIENT: "gradient of {name} on this rank",
+    Kind.STATE: "optimizer state {slot} of {name}",
+    Kind.MAIN_GRADIENT: "reduced gradient of {name}",
+    Kind.GRADIENT: "gradient of {name} that the optimizer takes",
+    Kind.UPDATE: "{name} after the optimizer's step",
+}
+_DIRECTION = {
+    Kind.WEIGHT: "before the first step",
+    Kind.BUFFER: "forward",
+    Kind.INPUT: "forward",
+    Kind.OUTPUT: "forward",
+    Kind.STATE: "optimizer",
+    Kind.GRADIENT: "optimizer",
+    Kind.MAIN_GRADIENT: "optimizer",
+    Kind.UPDATE: "optimizer",
+}
+OUTSIDE = "the job, outside of any module"
+
+
+def describe(record: TensorRecord) -> str:
+    """A tensor in the user's words."""
+    text = _WHAT[record.kind].format(name=record.name, slot=record.slot or "0")
+    return f"{text}, call {record.call + 1}" if record.call else text
+
+
+def direction(parting: Parting) -> str:
+    """The part of the step: forward, backward, optimizer."""
+    return _DIRECTION.get(parting.record.kind, "backward")
+
+
+def explain(parting: Parting, names: tuple[str, str]) -> str:
+    """In what the runs differ. ``names`` are those of the reference and of the other run."""
+    left, right = parting.reference, parting.other
+    if left is None or right is None:
+        return f"only {names[left is None]} has it"
+    if parting.cause is Cause.VALUES:
+        return (
+            f"{parting.difference:.2g} apart relative to its size; {parting.tolerance:.2g} is the "
+            f"tolerance ({parting.dtype})"
+        )
+    if parting.cause is Cause.DETACHED:
+        return f"only in {names[not left.attached]} a gradient can come back to it"
+    what, sides = {
+        Cause.SHAPE: ("shape", (list(left.shape), list(right.shape))),
+        Cause.DTYPE: ("dtype", (left.dtype, right.dtype)),
+        Cause.NOT_FINITE: ("numbers that are not finite:", (left.not_finite, right.not_finite)),
+    }[parting.cause]
+    return f"{what} {sides[0]} in {names[0]}, {sides[1]} in {names[1]}"
+
+
+def lines(partings: Mapping[str, Parting | None], names: tuple[str, str]) -> Iterator[str]:
+    """The text of the comparison: the earliest parting first, ranks that agree on it together."""
+    rows = [(parting, rank) for rank, parting in partings.items() if parting is not None]
+    rows.sort(key=lambda row: (row[0].record.step, row[0].agreed))
+    grouped = groupby(rows, key=lambda row: (row[0].module, row[0].record.key, row[0].cause))
+    for number, (_, group) in enumerate(grouped):
+        members = list(group)
+        parting = members[0][0]
+        ranks = ", ".join(rank for _, rank in members)
+        if number:
+            yield ""
+        yield f"✗ {parting.module or OUTSIDE}: {names[0]} and {names[1]} part here"
+        yield f"  On        {ranks}"
+        yield f"  Where     step {parting.record.step + 1}, {direction(parting)}"
+        yield f"  First     {describe(parting.record)}"
+        yield f"  Differs   {explain(parting, names)}"
+        yield f"  Before    {parting.agreed} tensors agree"
+    equal = [rank for rank, parting in partings.items() if parting is None]
+    if rows and equal:
+        yield f"\nno difference on {', '.join(equal)}"
