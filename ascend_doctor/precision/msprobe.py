@@ -23,7 +23,7 @@ WRITER = "msprobe"
 _STEP = re.compile(r"step(\d{1,9})")
 _RANK = re.compile(r"rank(\d{0,6})|proc\d+")
 _MODULE = re.compile(r"(?:Module|Cell)\.(.+)\.([^.]+)\.(forward|backward)\.(\d{1,9})")
-_PARAMETERS = re.compile(r"(?:Module|Cell)\.(.+)\.([^.]+)\.parameters_grad")
+_PARAMETERS = re.compile(r"(?:Module|Cell)\.(.+)\.([^.]+)\.parameters_grad(?:\.(\d{1,9}))?")
 _API = re.compile(r"(.+)\.(\d{1,9})\.(forward|backward)")
 _FORWARD = {
     "input_args": Kind.INPUT,
@@ -101,7 +101,7 @@ def _of_entry(entry: str, values: Any, step: int) -> Iterator[TensorRecord]:
     if match := _MODULE.fullmatch(entry):
         name, class_name, direction, call = match.groups()
     elif match := _PARAMETERS.fullmatch(entry):
-        name, class_name, direction, call = match[1], match[2], "", "0"
+        name, class_name, direction, call = match[1], match[2], "", match[3] or "0"
     elif match := _API.fullmatch(entry):
         name, call, direction = match.groups()
         class_name = ""

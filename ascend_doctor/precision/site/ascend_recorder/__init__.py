@@ -23,11 +23,14 @@ _DROPOUTS = {
 }
 
 
-def install() -> None:
-    """Seed what draws numbers, and record from now on; without a folder nothing is done."""
+def install() -> Any:
+    """Seed what draws numbers, and record from now on; without a folder nothing is done.
+
+    Gives the Recording, or None.
+    """
     folder = os.environ.get("ASCEND_DOCTOR_RECORD")
     if not folder:
-        return
+        return None
     if seed := os.environ.get(SEED):
         _seed(int(seed))
     if not os.environ.get(KEEP_DROPOUT):
@@ -39,6 +42,7 @@ def install() -> None:
     watch(recording)
     # A worker of a DataLoader is a copy of its rank and computes nothing that is compared.
     os.register_at_fork(after_in_child=recording.disable)
+    return recording
 
 
 def _seed(seed: int) -> None:

@@ -29,6 +29,7 @@ class Recording:
         self.naming = Naming()
         self.step = 0
         self.optimized = False
+        self.weights: set[str] = set()
         self._folder = folder
         self._steps = steps
         self._calls: Counter[tuple[str, str]] = Counter()

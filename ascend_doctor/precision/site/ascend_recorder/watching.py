@@ -58,7 +58,6 @@ class _Calls:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._local = threading.local()
-        self._weights: set[str] = set()
 
     def run(self, original: Any, module: Any, arguments: Any, keywords: Any) -> Any:
         """Call a module between what goes in and what comes out."""
@@ -82,15 +81,16 @@ class _Calls:
         """Weights where they are first seen, and what a model keeps beside them."""
         recording = self._recording
         for name, parameter in recording.naming.parameters():
-            if name not in self._weights:
-                self._weights.add(name)
+            if name not in recording.weights:
+                recording.weights.add(name)
                 recording.add("weight", name, parameter)
                 if parameter.requires_grad:
                     parameter.register_hook(functools.partial(self._gradient, name))
         if call == 0:
-            base = recording.naming.name(model, [])
-            for path, buffer in model.named_buffers():
-                recording.add("buffer", f"{base}.{path}", buffer)
+            for module in model.modules():
+                for path, buffer in module.named_buffers(recurse=False):
+                    name = recording.naming.name(module, [model])
+                    recording.add("buffer", f"{name}.{path}", buffer)
 
     def _values(self, kind: str, name: str, call: int, module: Any, value: Any) -> None:
         recording = self._recording

@@ -1,0 +1,338 @@
+"""Trains a small model again and again, healthy or with a fault, and records every run.
+
+usage: torchrun faulty_job.py JOB DEVICE FOLDER healthy|all
+
+The recorder is on sys.path; nothing of torch was imported before.
+"""
+
+# ruff: noqa: PLC0415 - megatron.core comes after what stands in for CUDA
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import ascend_recorder
+import torch
+import torch.distributed as dist
+from cases import Fault, Variant, faults, variants
+
+STEPS = 3
+
+
+class Attention(torch.nn.Module):
+    """Causal attention of one head, without weights."""
+
+    ahead = 0
+
+    def forward(self, x: Any) -> Any:
+        scores = x @ x.transpose(-1, -2) / x.shape[-1] ** 0.5
+        length = x.shape[-2]
+        mask = torch.ones(length, length, dtype=torch.bool, device=x.device)
+        return scores.masked_fill(mask.triu(1 + self.ahead), -1e4).softmax(-1) @ x
+
+
+class Average(torch.nn.Module):
+    """Subtracts the mean of the steps before, as a router's bias or a batch norm does."""
+
+    stale = False
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(size))
+
+    def forward(self, x: Any) -> Any:
+        result = x - self.mean
+        if not self.stale:
+            self.mean.mul_(0.5).add_(0.5 * x.detach().mean((0, 1)))
+        return result
+
+
+class Block(torch.nn.Module):
+    swapped = False
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(size)
+        self.mix = torch.nn.Linear(size, size)
+        self.attention = Attention()
+        self.average = Average(size)
+        self.up = torch.nn.Linear(size, 4 * size)
+        self.down = torch.nn.Linear(2 * size, size)
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.attention(self.mix(self.norm(x)))
+        gate, up = self.up(self.average(x)).chunk(2, -1)
+        if self.swapped:
+            gate, up = up, gate
+        return x + self.down(torch.nn.functional.silu(gate) * up)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(50, size)
+        self.blocks = torch.nn.ModuleList(Block(size) for _ in range(2))
+        self.head = torch.nn.Linear(size, 50)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+class DdpJob:
+    """DistributedDataParallel over all ranks."""
+
+    def build(self, variant: Variant, device: Any) -> tuple[Any, Any]:
+        bare = Model(variant.hidden).to(device, getattr(torch, variant.dtype))
+        # Broken before it is wrapped: the wrapper's hooks are its own.
+        return bare, lambda: torch.nn.parallel.DistributedDataParallel(bare)
+
+    def loss(self, model: Any, tokens: Any) -> Any:
+        logits = model(tokens[:, :-1]).float()
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+
+class MegatronJob:
+    """megatron-core's GPT of two layers, tensor parallel over all ranks."""
+
+    def __init__(self, device: str) -> None:
+        sys.path.insert(0, str(Path(__file__).parents[3] / "probes"))
+        if device == "cpu":
+            import _cuda_on_cpu
+
+            _cuda_on_cpu.install("cpu", torch)
+        else:
+            from torch_npu.contrib import transfer_to_npu  # noqa: F401
+        from megatron.core import parallel_state
+
+        if device == "cpu":
+            _cuda_on_cpu.after_import(torch)
+        parallel_state.initialize_model_parallel(tensor_model_parallel_size=dist.get_world_size())
+
+    def build(self, variant: Variant, device: Any) -> tuple[Any, Any]:
+        from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+        from megatron.core.models.gpt.gpt_model import GPTModel
+        from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+        from megatron.core.transformer.transformer_config import TransformerConfig
+
+        model_parallel_cuda_manual_seed(variant.seed)
+        dtype = getattr(torch, variant.dtype)
+        config = TransformerConfig(
+            num_layers=2,
+            hidden_size=variant.hidden,
+            num_attention_heads=4,
+            # Each rank's part of the second matrix is then a square.
+            ffn_hidden_size=2 * variant.hidden,
+            gated_linear_unit=True,
+            activation_func=torch.nn.functional.silu,
+            add_bias_linear=False,
+            hidden_dropout=0.0,
+            attention_dropout=0.0,
+            masked_softmax_fusion=False,
+            gradient_accumulation_fusion=False,
+            bias_dropout_fusion=False,
+            bias_activation_fusion=False,
+            apply_rope_fusion=False,
+            use_cpu_initialization=True,
+            params_dtype=dtype,
+            bf16=variant.dtype == "bfloat16",
+            tensor_model_parallel_size=dist.get_world_size(),
+        )
+        bare = GPTModel(
+            config=config,
+            transformer_layer_spec=get_gpt_layer_local_spec(),
+            vocab_size=64,
+            max_sequence_length=32,
+            position_embedding_type="rope",
+        ).to(device, dtype)
+        return bare, lambda: bare
+
+    def loss(self, model: Any, tokens: Any) -> Any:
+        inputs, labels = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+        length = inputs.shape[1]
+        positions = torch.arange(length, device=tokens.device).expand_as(inputs)
+        mask = torch.ones(1, 1, length, length, dtype=torch.bool).triu(1).to(tokens.device)
+        return model(inputs, positions, mask, labels=labels).float().mean()
+
+
+class Scaled(torch.autograd.Function):
+    """The same forward, another gradient."""
+
+    @staticmethod
+    def forward(context: Any, x: Any, factor: float) -> Any:
+        context.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> Any:
+        return gradient * context.factor, None
+
+
+def first(value: Any, change: Any) -> Any:
+    """Change the first tensor of what a module gives."""
+    return (change(value[0]), *value[1:]) if isinstance(value, tuple) else change(value)
+
+
+def around(module: Any, before: Any = None, after: Any = None) -> None:
+    """Change what goes into or comes out of a module's own computation."""
+    original = module.forward
+
+    def forward(x: Any, *arguments: Any, **keywords: Any) -> Any:
+        result = original(before(x) if before else x, *arguments, **keywords)
+        return first(result, after) if after else result
+
+    module.forward = forward
+
+
+def scale_row(amount: float) -> Any:
+    def change(x: Any) -> Any:
+        factor = torch.ones(x.shape[-1], device=x.device, dtype=x.dtype)
+        factor[3] = 1 + 4 * amount
+        return x * factor
+
+    return change
+
+
+def swap_halves(module: Any) -> None:
+    top, bottom = module.weight.data.chunk(2)
+    module.weight.data = torch.cat([bottom, top])
+
+
+def transpose_product(module: Any) -> None:
+    original = module.forward
+
+    def forward(*arguments: Any, **keywords: Any) -> Any:
+        kept = module.weight.data
+        module.weight.data = kept.t().contiguous()
+        result = original(*arguments, **keywords)
+        module.weight.data = kept
+        return result
+
+    module.forward = forward
+
+
+def swap_gate(module: Any) -> None:
+    """In Megatron-LM's MLP the halves come out of linear_fc1, and the MLP itself multiplies."""
+    if isinstance(module, Block):
+        module.swapped = True
+        return
+    original, forward = torch.chunk, module.forward
+
+    def swapped(*arguments: Any, **keywords: Any) -> Any:
+        torch.chunk = lambda *a, **k: tuple(reversed(original(*a, **k)))
+        try:
+            return forward(*arguments, **keywords)
+        finally:
+            torch.chunk = original
+
+    module.forward = swapped
+
+
+def move_mask(module: Any) -> None:
+    if isinstance(module, Attention):
+        module.ahead = 1
+        return
+    original = module.forward
+
+    def forward(query: Any, key: Any, value: Any, mask: Any, *rest: Any, **keywords: Any) -> Any:
+        return original(query, key, value, mask.triu(2), *rest, **keywords)
+
+    module.forward = forward
+
+
+def damage(fault: Fault, model: Any) -> None:
+    """Break a model before its first step."""
+    module = dict(model.named_modules())[fault.target.partition(".")[2]]
+    amount = fault.amount
+    match fault.kind:
+        case "operator-value":
+            around(module, after=lambda x: x * (1 + amount))
+        case "operator-row":
+            around(module, after=scale_row(amount))
+        case "transposed-weight":
+            module.weight.data = module.weight.data.t().contiguous()
+        case "transposed-product":
+            transpose_product(module)
+        case "lost-gradient":
+            around(module, after=lambda x: x.detach())
+        case "scaled-backward":
+            around(module, after=lambda x: Scaled.apply(x, 1 + amount))
+        case "mask":
+            move_mask(module)
+        case "half-precision":
+            around(module, after=lambda x: x.to(torch.float16))
+        case "gate-up-order":
+            swap_gate(module)
+        case "gate-up-weight":
+            swap_halves(module)
+        case "stale-buffer":
+            module.stale = True
+
+
+def disturb(fault: Fault, model: Any, optimizer: Any, step: int) -> None:
+    """Break what is between a backward pass and the optimizer."""
+    module = dict(model.named_modules())[fault.target.partition(".")[2]]
+    for weight in module.parameters():
+        match fault.kind:
+            case "zero-gradient":
+                weight.grad.zero_()
+            case "wrong-group":
+                # As if another group's gradient had been added up: every rank has its own.
+                weight.grad.mul_(1 + (dist.get_rank() + 1) * fault.amount)
+            case "dropped-state" if step == 1:
+                optimizer.state.pop(weight, None)
+
+
+def train(job: Any, variant: Variant, device: Any, fault: Fault | None) -> None:
+    torch.manual_seed(variant.seed)
+    bare, wrap = job.build(variant, device)
+    if fault:
+        damage(fault, bare)
+    model = wrap()
+    optimizer = torch.optim.AdamW(bare.parameters(), lr=1e-3)
+    draw = torch.Generator().manual_seed(variant.seed + dist.get_rank() * isinstance(job, DdpJob))
+    for step in range(STEPS):
+        tokens = torch.randint(50, (2, 17), generator=draw).to(device)
+        optimizer.zero_grad()
+        job.loss(model, tokens).backward()
+        if fault:
+            disturb(fault, bare, optimizer, step)
+        optimizer.step()
+
+
+def main() -> None:
+    name, kind, folder, wish = sys.argv[1:]
+    os.environ["ASCEND_DOCTOR_RECORD"] = folder
+    recording = ascend_recorder.install()
+    rank = int(os.environ["LOCAL_RANK"])
+    device = torch.device("cpu")
+    if kind == "npu":
+        import torch_npu  # noqa: F401
+
+        device = torch.device("npu", rank)
+        torch.npu.set_device(device)
+    dist.init_process_group("gloo" if kind == "cpu" else "hccl")
+    job = DdpJob() if name == "ddp" else MegatronJob(kind)
+    rows: list[tuple[str, Variant, Fault | None]]
+    rows = [(variant.name, variant, None) for variant in variants(name)]
+    if wish == "all":
+        rows += [(fault.name, fault.variant, fault) for fault in faults(name)]
+    for label, variant, fault in rows:
+        recording.close()
+        recording.__init__(f"{folder}/{label}", STEPS)
+        try:
+            train(job, variant, device, fault)
+        except RuntimeError as error:
+            # A job may also fail of a fault; what it computed until then is compared.
+            print(f"{label}: {error}", file=sys.stderr, flush=True)
+        recording.close()
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+main()

@@ -1,0 +1,88 @@
+"""Seeded faults on simulated NPUs: the module is named; healthy runs are silent.
+
+The labels stand in programs/cases.py; they were written before the first comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.precision import RECORDER
+from ascend_doctor.precision.dumps import read_dump
+from ascend_doctor.precision.parting import Parting, find_parting
+from ascend_doctor.precision.tolerances import DEFAULTS
+from ascend_doctor.precision.wording import direction, explain
+from tests.precision.programs.cases import JOBS, Fault, faults, variants
+
+pytestmark = pytest.mark.slow
+PROGRAM = Path(__file__).parent / "programs" / "faulty_job.py"
+RANKS = 2
+LEAST = 0.95
+
+
+@pytest.fixture(scope="module", params=JOBS)
+def job(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def dumps(job: str, examined_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with dumps of the job on the CPU and on simulated NPUs."""
+    return record(job, examined_python, tmp_path_factory.mktemp(job))
+
+
+def record(job: str, python: Path, folder: Path) -> Path:
+    doctor = str(Path(sys.executable).with_name("ascend-doctor"))
+    launch = ("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
+    path = f"{python.parent}:{os.environ['PATH']}"
+    for device, wish in (("cpu", "healthy"), ("npu", "all")):
+        command = [*launch, str(RANKS), str(PROGRAM), job, device, str(folder / device), wish]
+        env = {**os.environ, "PYTHONPATH": RECORDER, "OMP_NUM_THREADS": "1", "PATH": path}
+        if device == "npu":
+            log = ("--log", str(folder / "npu.log"))
+            command = [doctor, "rehearse", "--python", str(python), "--npus", "2", *log, *command]
+            command.insert(command.index("python"), "--")
+        else:
+            env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        done = subprocess.run(command, check=False, capture_output=True, timeout=1200, env=env)
+        assert done.returncode == 0, done.stderr.decode()[-3000:]
+    return folder
+
+
+def first_parting(reference: Path, other: Path) -> Parting | None:
+    """What comes first on any rank."""
+    left, right = read_dump(str(reference)), read_dump(str(other))
+    assert list(left.ranks) == list(right.ranks) == [f"rank {rank}" for rank in range(RANKS)]
+    partings = [
+        find_parting(left.ranks[rank].records, right.ranks[rank].records, DEFAULTS)
+        for rank in left.ranks
+    ]
+    return min(filter(None, partings), key=lambda parting: parting.agreed, default=None)
+
+
+def judge(folder: Path, fault: Fault) -> str:
+    """What is wrong with what is said of a fault; "" for nothing."""
+    parting = first_parting(folder / "cpu" / fault.variant.name, folder / "npu" / fault.name)
+    if parting is None:
+        return f"{fault}: not seen"
+    if parting.module == fault.module and direction(parting) in fault.directions:
+        return ""
+    said = f"{parting.module} {direction(parting)} {parting.record.key}"
+    return f"{fault}: {said}, {explain(parting, ('CPU', 'NPU'))}"
+
+
+def test_the_first_module_is_named(job: str, dumps: Path) -> None:
+    rows = faults(job)
+    wrong = [text for fault in rows if (text := judge(dumps, fault))]
+    assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
+
+
+def test_healthy_runs_are_silent(job: str, dumps: Path) -> None:
+    for variant in variants(job):
+        parting = first_parting(dumps / "cpu" / variant.name, dumps / "npu" / variant.name)
+        assert parting is None, f"{variant}: {parting}"
