@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ascend_doctor.errors import Unknown
+from ascend_doctor.probe_records.common import ProbeRecord, Record, read_record
+
 SCHEMA = 1
 
 
@@ -21,13 +24,13 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     """The last word of one rank of one probe.
 
     ``stage`` is the last stage that the rank entered, ``stages`` the seconds in each, in their
-    order; ``ok`` is None without a result; ``values`` are measurements by name; ``compared``
-    counts the values that were compared and ``wrong`` are those that differ; ``error`` is the
-    innermost exception as "Type: text"; ``seconds`` is the time in the probe. ``exit_code`` is
-    negative for a signal, None where it is not known. ``silent`` are the seconds without a sign
-    of life at the end of a run that timed out. ``output`` are the last lines that the rank
-    printed, ``warnings`` says how often each line came that warns, ``stack`` is where its threads
-    stood when it crashed or the run ended.
+    order; ``ok`` is None without a result; ``values`` are measurements by name, as the probe wrote
+    them: read them as a ``record``; ``compared`` counts the values that were compared and ``wrong``
+    are those that differ; ``error`` is the innermost exception as "Type: text"; ``seconds`` is the
+    time in the probe. ``exit_code`` is negative for a signal, None where it is not known.
+    ``silent`` are the seconds without a sign of life at the end of a run that timed out. ``output``
+    are the last lines that the rank printed, ``warnings`` says how often each line came that warns,
+    ``stack`` is where its threads stood when it crashed or the run ended.
     """
 
     schema: int = SCHEMA
@@ -50,6 +53,20 @@ class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""
     warnings: dict[str, int] = {}
     stack: str = ""
+
+    def record(self, kind: type[Record]) -> Record:
+        """What was measured. Raises Unknown where it has another form than the probe writes."""
+        try:
+            return read_record(kind, self.values)
+        except ValueError as error:
+            raise Unknown(f"the record is damaged: {error}") from error
+
+    def record_or_none(self, kind: type[Record]) -> Record | None:
+        """What was measured, None where it has another form than the probe writes."""
+        try:
+            return read_record(kind, self.values)
+        except ValueError:
+            return None
 
 
 class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,10 +102,15 @@ class ProbeRun(msgspec.Struct, frozen=True, kw_only=True):
         if self.not_started:
             return self.not_started
         for rank in self.ranks:
-            if rank.values.get("blocks"):
-                return str(rank.values["blocks"])
+            record = rank.record_or_none(ProbeRecord)
+            if record and record.blocks:
+                return record.blocks
         complete = not self.missing and all(rank.ok and not rank.wrong for rank in self.ranks)
         return "" if complete else f"the probe {self.probe} failed"
+
+    def first_record(self, kind: type[Record]) -> Record:
+        """What the first rank measured, nothing where there is none. Raises Unknown as ranks do."""
+        return self.ranks[0].record(kind) if self.ranks else kind()
 
     @property
     def where(self) -> str:

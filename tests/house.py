@@ -30,6 +30,9 @@ LONGEST_FUNCTION = 60
 _WORDS = frozenset(
     {"embed", "feed", "need", "seed", "shed", "speed", "shared", "nested", "red", "mindspeed"}
 )
+# Values that are no probe's, and the two that read all keys alike.
+_OTHER_VALUES = frozenset({"self", "_state", "launch", "drift", "bounds", "recording"})
+_ANY_KEY = frozenset({"ascend_doctor/probe_results.py", "ascend_doctor/fleet/merge.py"})
 _IRREGULAR = frozenset(
     {"bound", "built", "chosen", "drawn", "given", "gone", "held", "kept", "known", "left", "lost"}
     | {"made", "meant", "met", "said", "seen", "sent", "shown", "spent", "stood", "taken", "told"}
@@ -55,6 +58,7 @@ class House(NamedTuple):
     participles: tuple[Name, ...]
     functions: int
     long_functions: tuple[Name, ...]
+    untyped: tuple[Name, ...]
     comment_lines: int
     file_lines: tuple[int, ...]
 
@@ -90,9 +94,20 @@ def is_property(node: ast.FunctionDef) -> bool:
     return any(ast.unparse(mark).endswith("property") for mark in node.decorator_list)
 
 
+def untyped_reads(tree: ast.AST, *, checks: bool) -> Iterator[tuple[str, int]]:
+    """Where code reads what a probe wrote by its keys, and where a check has values of any type."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "values" and id(node) not in called:
+            if ast.unparse(node.value).split(".")[-1] not in _OTHER_VALUES:
+                yield ast.unparse(node), node.lineno
+        elif checks and isinstance(node, ast.Name) and node.id == "Any":
+            yield "Any", node.lineno
+
+
 def measure() -> House:
     every: Counter[str] = Counter()
-    banned, participles, long_functions = [], [], []
+    banned, participles, long_functions, untyped = [], [], [], []
     classes: defaultdict[str, list[Path]] = defaultdict(list)
     functions = comments = 0
     sizes = []
@@ -105,6 +120,9 @@ def measure() -> House:
             for token in tokenize.generate_tokens(io.StringIO(text).readline)
         )
         where = path.relative_to(ROOT)
+        if not {"probes", "linting"} & {*where.parts[:2]} and where.as_posix() not in _ANY_KEY:
+            reads = untyped_reads(tree, checks="checks" in where.parts)
+            untyped += [Name(name, where, line) for name, line in reads]
         for name, line in names(tree):
             every[name] += 1
             if name.strip("_") in BANNED:
@@ -126,6 +144,7 @@ def measure() -> House:
         participles=tuple(participles),
         functions=functions,
         long_functions=tuple(long_functions),
+        untyped=tuple(untyped),
         comment_lines=comments,
         file_lines=tuple(sizes),
     )
@@ -137,7 +156,7 @@ def main() -> None:
     where = parser.parse_args().where
     house = measure()
     if where:
-        for name in (*house.banned, *house.participles, *house.long_functions):
+        for name in (*house.banned, *house.participles, *house.long_functions, *house.untyped):
             if where in {name.text, "all"}:
                 sys.stdout.write(f"{name.path}:{name.line}: {name.text}\n")
         return
@@ -150,6 +169,7 @@ def main() -> None:
         f"banned           {len(house.banned)} {Counter(name.text for name in house.banned)}",
         f"functions        {house.functions}, above 60 lines: {len(house.long_functions)}",
         f"participles      {len(house.participles)}, {share:.1f} %",
+        f"untyped records  {len(house.untyped)}",
         f"classes twice    {len(house.twice)}: {' '.join(sorted(house.twice))}",
     )
     sys.stdout.write("\n".join(rows) + "\n")

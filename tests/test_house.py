@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import statistics
 
 import pytest
@@ -36,6 +37,13 @@ def test_no_class_name_stands_twice_that_did_not(measured: house.House) -> None:
 def test_functions_and_files_stay_short(measured: house.House) -> None:
     assert len(measured.long_functions) <= LONG, measured.long_functions
     assert statistics.median(measured.file_lines) < MEDIAN_LINES
+
+
+def test_checks_read_records_by_fields(measured: house.House) -> None:
+    assert not measured.untyped, "give the probe a struct in ascend_doctor/probe_records"
+    code = "def check(run: Any):\n    return run.ranks[0].values['rates'], table.values()"
+    reads = [name for name, _ in house.untyped_reads(ast.parse(code), checks=True)]
+    assert sorted(reads) == ["Any", "run.ranks[0].values"]
 
 
 def test_what_is_measured_is_found() -> None:

@@ -23,6 +23,7 @@ from ascend_doctor.findings import Level
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.probe_records.training import SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.provision.lock import FILE, Lock, Proof, environment_of
 from ascend_doctor.report import Report
@@ -161,12 +162,13 @@ def _losses(runs: Iterable[ProbeRun]) -> dict[str, tuple[float, ...]]:
     """The losses of the training steps by layout, as the first rank recorded them."""
     losses = dict[str, tuple[float, ...]]()
     for run in runs:
-        for rank in run.ranks[:1]:
-            layouts = rank.values.get("layouts")
-            for name, record in layouts.items() if isinstance(layouts, dict) else ():
-                steps = record.get("losses") if isinstance(record, dict) else None
-                if steps and all(isinstance(loss, float) for loss in steps):
-                    losses[f"{run.probe} {name}"] = tuple(round(loss, 5) for loss in steps)
+        if run.probe != "smoke-train" or not run.ranks:
+            continue
+        record = run.ranks[0].record_or_none(SmokeTrainRecord)
+        for name, layout in record.layouts.items() if record else ():
+            steps = [loss for loss in layout.losses if isinstance(loss, float)]
+            if steps and len(steps) == len(layout.losses):
+                losses[f"{run.probe} {name}"] = tuple(round(loss, 5) for loss in steps)
     return losses
 
 

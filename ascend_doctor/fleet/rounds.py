@@ -16,8 +16,9 @@ from ascend_doctor.checks.probes.pair_rounds import (
 )
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.probe_records.pairs import PairRow, PairTable
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.probing.pair_bisection import PairRow, Pairs, PairTable, matrix
+from ascend_doctor.probing.pair_bisection import Pairs, matrix
 
 
 @dataclass

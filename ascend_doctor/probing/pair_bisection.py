@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-Outcome = Literal["ok", "wrong", "failed", "untold"]
+from ascend_doctor.probe_records.pairs import PairRow, PairTable
+
 Kind = Literal["failed", "wrong", "lossy", "slow"]
 
 # The worst first. Figures of a simulated device say nothing, so that only the first two count.
@@ -30,55 +31,6 @@ _LATE_FACTOR, _LATE_US = 5.0, 2000.0
 _ENOUGH = 2
 # Up to so many nodes all pairs are measured, and more than half of a node's must be bad.
 _FEW, _OF_MANY = 8, 3
-_MOST = 100_000
-
-
-class PairRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement of the nodes ``pair``, by number; ``why`` says how it ended if not well.
-
-    ``us`` is the lower quartile of small messages in microseconds, ``worst_us`` their longest;
-    ``stalls`` of ``messages`` took more than a tenth of a second; ``retransmitted`` of ``sent`` TCP
-    segments were sent again; ``gbps`` is the best bus bandwidth in 1e9 bytes/s; ``wrong`` counts
-    elements of the sum, ``link_s`` is the time until the first one was there.
-    """
-
-    pair: tuple[int, int]
-    outcome: Outcome
-    round: int = 0
-    why: str = ""
-    wrong: int = 0
-    link_s: float = 0.0
-    us: float = 0.0
-    worst_us: float = 0.0
-    messages: int = 0
-    stalls: int = 0
-    sent: int = 0
-    retransmitted: int = 0
-    gbps: float = 0.0
-
-
-class PairTable(msgspec.Struct, frozen=True, kw_only=True):
-    """What one agent of the probe recorded. ``hosts`` are names by number, as far as it knows them.
-
-    ``run`` names the run, the same on all nodes; ``unfinished`` says why rounds were left out.
-    """
-
-    run: str = ""
-    count: int
-    hosts: dict[int, str] = {}
-    missing: tuple[int, ...] = ()
-    unfinished: str = ""
-    pairs: tuple[PairRow, ...] = ()
-
-
-def table_of(values: Mapping[str, Any]) -> PairTable:
-    """The table of a record. Raises ValueError where there is none."""
-    why = values.get("unfinished") or values.get("untold") or ""
-    table = msgspec.convert({**values, "unfinished": why}, PairTable, str_keys=True)
-    named = {node for row in table.pairs for node in row.pair} | {*table.hosts, *table.missing}
-    if not 0 < table.count <= _MOST or any(not 0 <= node < table.count for node in named):
-        raise ValueError(f"nodes that are not among {table.count}")
-    return table
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):

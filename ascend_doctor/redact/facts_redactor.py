@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_results import ProbeResult
 from ascend_doctor.redact.addresses import parse_address
 from ascend_doctor.redact.local import hosts, logins
@@ -64,5 +65,5 @@ def _texts(texts: Iterable[str | None]) -> Iterator[str]:
 
 def _names_met(result: ProbeResult) -> list[str]:
     """Other nodes that a probe has met."""
-    met = result.values.get("hosts")
-    return [name for name in met.values() if isinstance(name, str)] if isinstance(met, dict) else []
+    record = result.record_or_none(ProbeRecord)
+    return [*record.hosts.values()] if record else []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Link
+from ascend_doctor.probe_records.common import ProbeRecord
+from ascend_doctor.probe_records.device import BandwidthRecord
 from ascend_doctor.probe_results import ProbeRun
 
 # The picture in its own units: the box of the lines, and room for what stands beside it.
@@ -53,22 +55,20 @@ def charts(facts: Snapshot, catalog: Catalog) -> Iterator[Chart]:
     """One for each run whose first rank has bus bandwidths by collective and size in bytes."""
     for run in facts.probes:
         first = min(run.ranks, key=lambda rank: rank.rank, default=None)
-        rates = _rates(first.values.get("rates") if first else None)
+        rates = _rates(first.record_or_none(BandwidthRecord)) if first else {}
         sizes = sorted({size for by_size in rates.values() for size in by_size})
         if len(sizes) > 1:
             yield _chart(run, rates, sizes, _link(run, facts, catalog))
 
 
-def _rates(value: Any) -> dict[str, dict[int, float]]:
+def _rates(record: BandwidthRecord | None) -> dict[str, dict[int, float]]:
     """Bus bandwidth in GB/s by collective and size; what has another form is left out."""
     rates: dict[str, dict[int, float]] = {}
-    for name, by_size in value.items() if isinstance(value, dict) else ():
-        for size, gbps in by_size.items() if isinstance(by_size, dict) else ():
-            rate = gbps.get("busbw") if isinstance(gbps, dict) else None
-            if not isinstance(rate, int | float) or not 0 <= rate < _MOST_GBYTES_S:
-                continue
-            if isinstance(size, str) and size.isascii() and size.isdecimal():
-                rates.setdefault(str(name), {})[int(size[:18])] = float(rate)
+    for name, by_size in record.rates.items() if record else ():
+        for size, rate in by_size.items():
+            busbw = rate.busbw
+            if isinstance(busbw, float) and 0 <= busbw < _MOST_GBYTES_S and size >= 0:
+                rates.setdefault(name, {})[size] = busbw
     return dict(list(rates.items())[:_MOST_LINES])
 
 
@@ -109,7 +109,8 @@ def _chart(
 
 def _link(run: ProbeRun, facts: Snapshot, catalog: Catalog) -> Link | None:
     """The one that the messages of this run go over, where the chip is known."""
-    named = [str(rank.values["name"]) for rank in run.ranks if rank.values.get("name")]
+    records = [rank.record_or_none(ProbeRecord) for rank in run.ranks]
+    named = [record.name for record in records if record and record.name]
     named += [device.name for device in facts.npus.devices] if facts.npus else []
     family = catalog.family_of(named[0]) if named and run.device == "npu" else None
     reach = "nodes" if len({rank.host for rank in run.ranks}) > 1 else "node"

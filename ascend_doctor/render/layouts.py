@@ -8,11 +8,16 @@ from typing import NamedTuple
 from ascend_doctor.errors import DataError
 from ascend_doctor.planning.layout import EXPERT, Layout, parse
 from ascend_doctor.planning.picture import TITLES
+from ascend_doctor.probe_records.groups import ParallelGroupsRecord
+from ascend_doctor.probe_records.training import SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeRun
 
 MOST_RANKS = 64
 _MOST_NPUS = 4096
-_PROBES = ("parallel-groups", "smoke-train")
+_RECORDS: dict[str, type[ParallelGroupsRecord | SmokeTrainRecord]] = {
+    "parallel-groups": ParallelGroupsRecord,
+    "smoke-train": SmokeTrainRecord,
+}
 # Neighbours differ: an angle that no small multiple of brings back.
 _TURN = 137
 
@@ -82,20 +87,26 @@ def layouts(runs: Sequence[ProbeRun]) -> Iterator[Picture]:
     tried: dict[Layout, list[str]] = {}
     hosts = 0
     for run in runs:
-        named = run.ranks[0].values.get("layouts") if run.ranks else None
-        if run.probe not in _PROBES or not isinstance(named, dict):
-            continue
         if not 1 < run.world_size <= _MOST_NPUS:
+            continue
+        names = _names(run)
+        if not names:
             continue
         first = run.ranks[0].host
         on_first = sum(rank.host == first for rank in run.ranks)
         hosts = on_first if on_first < len(run.ranks) else hosts
-        for name in named:
-            layout = _layout(str(name), run.world_size)
+        for name in names:
+            layout = _layout(name, run.world_size)
             if layout is not None:
                 tried.setdefault(layout, []).append(run.probe)
     for layout, probes in tried.items():
         yield picture(layout, note=", ".join(dict.fromkeys(probes)), per_node=hosts)
+
+
+def _names(run: ProbeRun) -> list[str]:
+    kind = _RECORDS.get(run.probe)
+    record = run.ranks[0].record_or_none(kind) if kind and run.ranks else None
+    return [*record.layouts] if record else []
 
 
 def _layout(name: str, ranks: int) -> Layout | None:

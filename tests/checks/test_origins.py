@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ascend_doctor.checks.probes.nan_origin import origin
+from ascend_doctor.probe_records.training import LayoutRecord, NotFinite
 
 
-def layout(*met: dict[str, Any] | None, stage: int = 0, place: str = "cpu") -> dict[str, Any]:
+def layout(*met: NotFinite | None, stage: int = 0, device: str = "cpu") -> LayoutRecord:
     """What one rank has recorded, a step each."""
-    return {"stage": stage, "place": place, "not_finite": list(met)}
+    return LayoutRecord(stage=stage, device=device, not_finite=list(met))
 
 
-def met(event: int, how: str = "result", *, forward: int = 1) -> dict[str, Any]:
-    return {"forward": forward, "event": event, "module": "experts", "how": how}
+def met(event: int, how: str = "result", *, forward: int = 1) -> NotFinite:
+    return NotFinite(forward=forward, event=event, module="experts", how=how)
 
 
 FIRST = ", in forward pass 1"
@@ -35,14 +34,14 @@ FIRST = ", in forward pass 1"
         ((layout(None), layout(met(2, "received"), stage=1)), (1,), "from the stage before"),
         ((layout(None), layout(None)), (), "it began in the backward pass"),
         (
-            (layout(met(9), place="npu:0"), layout(met(5), place="npu:1")),
+            (layout(met(9), device="npu:0"), layout(met(5), device="npu:1")),
             (1,),
             "it began on rank 1 (npu:1), in experts",
         ),
     ],
 )
 def test_the_earliest_is_where_it_began(
-    ranks: tuple[dict[str, Any], ...], guilty: tuple[int, ...], text: str
+    ranks: tuple[LayoutRecord, ...], guilty: tuple[int, ...], text: str
 ) -> None:
     found = origin(dict(enumerate(ranks)), 1)
     assert found is not None
@@ -57,5 +56,5 @@ def test_each_step_has_its_own() -> None:
 
 
 def test_too_little_was_recorded() -> None:
-    assert origin({0: {}, 1: {}}, 1) is None
+    assert origin({0: LayoutRecord(), 1: LayoutRecord()}, 1) is None
     assert origin({0: layout(None), 1: layout()}, 1) is None

@@ -296,7 +296,6 @@ GOOD = {"finite": True, "error_relative": 1e-4}
         ({"matmul": {"float32": {**GOOD, "error_relative": "nan"}}}, Level.ERROR, "nan"),
         ({"matmul": {"float16": {**GOOD, "finite": False}}}, Level.ERROR, "finite: False"),
         ({"matmul": {"bfloat16": {"error": "RuntimeError: 561103"}}}, Level.ERROR, "561103"),
-        ({"matmul": {"float32": "?"}}, Level.OK, "cpu"),
         ({"name": "Ascend910A", "matmul": {"bfloat16": {"error": "x"}}}, Level.OK, "Ascend910A"),
         ({"leaked_bytes": 512}, Level.WARNING, "512 bytes"),
     ],
@@ -305,6 +304,12 @@ def test_device(values: dict[str, Any], level: Level, text: str) -> None:
     finding = only(device_run(**values))
     assert finding.level is level
     assert text in finding.observed
+
+
+def test_a_damaged_record_tells_nothing() -> None:
+    finding = only(device_run(matmul={"float32": "?"}))
+    assert finding.level is Level.UNKNOWN
+    assert finding.reason.startswith("the record is damaged: Expected `object`")
 
 
 def test_an_interpreter_that_crashes_at_once() -> None:

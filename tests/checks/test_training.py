@@ -31,9 +31,15 @@ FIRST_STAGE = {**GOOD, "losses": [None] * 10}
 STACK = {"megatron": "0.15.3", "through": "nothing"}
 
 
-def judged(probe: str, *layouts: Any, check: str = "", **fields: Any) -> tuple[Finding, ...]:
-    """One rank for each measurement."""
-    ranks = tuple(
+def judged(
+    probe: str,
+    *layouts: Any,
+    check: str = "",
+    ranks: tuple[ProbeResult, ...] = (),
+    **fields: Any,
+) -> tuple[Finding, ...]:
+    """One rank for each measurement, or these ranks."""
+    ranks = ranks or tuple(
         ProbeResult(rank=rank, ok=True, values={**STACK, "layouts": one, **one}, **fields)
         for rank, one in enumerate(layouts)
     )
@@ -261,8 +267,11 @@ def test_groups_that_are_wrong() -> None:
     [((3.0, 3.0), Level.OK), ((1.0, 2.0), Level.WARNING), ((3.0, None), Level.UNKNOWN)],
 )
 def test_a_float64_sum(sums: tuple[float | None, ...], level: Level) -> None:
-    measured = [{"float64_sum": one} for one in sums]
-    (finding,) = judged("parallel-groups", *measured, check="float64-allreduce")
+    ranks = tuple(
+        ProbeResult(rank=rank, ok=True, values={"float64_sum": one})
+        for rank, one in enumerate(sums)
+    )
+    (finding,) = judged("parallel-groups", check="float64-allreduce", ranks=ranks)
     assert finding.level is level
     if level is Level.WARNING:
         assert finding.observed == "sum of rank + 1: 1 on rank 0, 2 on rank 1"

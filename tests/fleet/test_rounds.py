@@ -19,8 +19,9 @@ from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.judge import judge as judge_case
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.probe_records.common import read_record
+from ascend_doctor.probe_records.pairs import PairRow, PairTable
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from ascend_doctor.probing.pair_bisection import PairRow, PairTable, table_of
 from ascend_doctor.redact import redactor
 from ascend_doctor.render import FORMATS, html, markdown, text
 from ascend_doctor.render import json as json_format
@@ -201,7 +202,7 @@ def test_two_runs_are_judged_by_themselves(tmp_path: Path) -> None:
 )
 def test_a_damaged_record_accuses_nobody(values: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"."):
-        table_of(values)
+        read_record(PairTable, values)
     result = ProbeResult(probe=PROBE, ok=True, values=values)
     run = ProbeRun(probe=PROBE, device="npu", ranks=(result,))
     with pytest.raises(Unknown, match="damaged"):
@@ -286,7 +287,11 @@ def test_names_of_other_nodes_are_redacted() -> None:
 
 def test_what_is_known_when_node_0_is_lost_is_not_all() -> None:
     values = msgspec.to_builtins(table(row(0, 1), row(2, 3)))
-    found = [*verdicts(table_of(values | {"untold": "node 0 was lost"}), "abcd", device="npu")]
+    found = [
+        *verdicts(
+            read_record(PairTable, values | {"untold": "node 0 was lost"}), "abcd", device="npu"
+        )
+    ]
     assert (found[0].level, found[0].observed) == (Level.UNKNOWN, "node 0 was lost")
     assert found[0].nodes == tuple("abcd")
 

@@ -15,8 +15,9 @@ import pytest
 
 from ascend_doctor.checks.probes.pair_rounds import PROBE, verdicts
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.probe_records.common import read_record
+from ascend_doctor.probe_records.pairs import PairTable
 from ascend_doctor.probing.launching import launch
-from ascend_doctor.probing.pair_bisection import table_of
 from ascend_doctor.probing.request import LaunchNodes, ProbeRequest
 from ascend_doctor.probing.schedule import Extent, plan
 
@@ -86,7 +87,7 @@ def by_hand(
 
 
 def judged(values: dict[str, Any]) -> list[Finding]:
-    table = table_of(values)
+    table = read_record(PairTable, values)
     names = [f"n{one}" for one in range(table.count)]
     return [*verdicts(table, names, device="cpu")]
 
@@ -94,7 +95,7 @@ def judged(values: dict[str, Any]) -> list[Finding]:
 def test_every_node_has_the_whole_table(examined_python: Path, tmp_path: Path) -> None:
     told = by_hand(examined_python, tmp_path, local=2)
     assert told[0]["pairs"] == told[1]["pairs"] == told[2]["pairs"]
-    rows = table_of(told[0]).pairs
+    rows = read_record(PairTable, told[0]).pairs
     assert {row.pair for row in rows} == {(0, 1), (0, 2), (1, 2)}
     assert all(row.outcome == "ok" and row.gbps > 0 and row.messages > 10 for row in rows)
     # Segments that go to and fro are counted without those of the store.

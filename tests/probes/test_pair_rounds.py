@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.probing.pair_bisection import Accused, Judged, PairRow, judge_pairs
+from ascend_doctor.probe_records.pairs import PairRow
+from ascend_doctor.probing.pair_bisection import Accused, Judged, judge_pairs
 
 PROBES = Path(__file__).parent.parent.parent / "probes"
 if str(PROBES) not in sys.path:

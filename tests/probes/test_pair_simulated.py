@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.probing.pair_bisection import table_of
+from ascend_doctor.probe_records.common import read_record
+from ascend_doctor.probe_records.pairs import PairTable
 from ascend_doctor.probing.request import LaunchNodes
 from ascend_doctor.probing.schedule import Extent, plan
 from ascend_doctor.simulator import build
@@ -44,7 +45,7 @@ def test_two_nodes_with_two_npus_each(
         for one in agents:
             one.kill()
     values = [json.loads(output.splitlines()[-1]) for output, _ in told]
-    (row,) = table_of(values[0]).pairs
+    (row,) = read_record(PairTable, values[0]).pairs
     assert row.outcome == "ok", told
     assert row.messages > 10
     assert values[0]["pairs"] == values[1]["pairs"]

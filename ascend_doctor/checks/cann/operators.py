@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TypeVar
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
-from ascend_doctor.probe_results import ProbeRun
+from ascend_doctor.probe_records.common import ChildOutcome
+from ascend_doctor.probe_records.operators import (
+    BoolIndexRecord,
+    FusedSoftmaxRecord,
+    SoftmaxCase,
+)
 
-Outcomes = Mapping[str, Mapping[str, Any]]
+_Case = TypeVar("_Case", bound=ChildOutcome)
 
 # The fused softmax against a float64 one. bfloat16 keeps 8 bits: 2e-3 is seen for a good one.
 _TOLERANCES = {"value": 1e-2, "row_sum": 1e-2, "masked": 1e-3, "gradient": 2e-2}
 
 
-def read_outcomes(run: ProbeRun, *, broken: bool) -> Outcomes:
+def read_outcomes(cases: dict[str, _Case] | None, *, broken: bool) -> dict[str, _Case]:
     """What was measured of each case. Raises Unknown where a run that is not broken has none."""
-    cases = run.ranks[0].values.get("cases") if run.ranks else None
-    if isinstance(cases, dict):
-        return cases
-    if not broken:
+    if cases is None and not broken:
         raise Unknown("the probe recorded no case")
-    return {}
+    return cases or {}
 
 
 @check("bool-index", "Boolean indexing works", level=2, probe="bool-index")
@@ -43,11 +45,11 @@ def bool_index(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "bool-index")
     findings = [*failures(run)]
-    outcomes = read_outcomes(run, broken=bool(findings))
-    failed = {name: outcome for name, outcome in outcomes.items() if outcome.get("error")}
+    outcomes = read_outcomes(run.first_record(BoolIndexRecord).cases, broken=bool(findings))
+    failed = {name: outcome for name, outcome in outcomes.items() if outcome.error}
     if failed:
         name, first = next(iter(failed.items()))
-        works = "where" in outcomes and not failed.get("where") and not outcomes["where"]["differ"]
+        works = "where" in outcomes and not failed.get("where") and not outcomes["where"].differ
         findings.append(
             error(
                 f"bool-index: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}",
@@ -90,7 +92,8 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "fused-softmax")
     findings = [*failures(run)]
-    outcomes = read_outcomes(run, broken=bool(findings))
+    record = run.first_record(FusedSoftmaxRecord)
+    outcomes = read_outcomes(record.cases, broken=bool(findings))
     usable = "plain" in outcomes and not _problem(outcomes["plain"])
     for name, outcome in outcomes.items():
         problem = _problem(outcome)
@@ -100,7 +103,7 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
             findings.append(
                 kind(
                     f"fused-softmax: {name} {_how(outcome)}",
-                    observed=problem + _absent(run, outcome),
+                    observed=problem + _absent(record, outcome),
                     required="a result within "
                     + ", ".join(f"{key} {limit:g}" for key, limit in _TOLERANCES.items()),
                     because=""
@@ -111,9 +114,7 @@ def fused_softmax(case: Case) -> Iterator[Finding]:
             )
     yield from findings
     if not findings:
-        slowest = max(
-            (float(outcome.get("seconds", 0.0)) for outcome in outcomes.values()), default=0.0
-        )
+        slowest = max((outcome.seconds for outcome in outcomes.values()), default=0.0)
         yield note(
             "The fused masked softmax works",
             observed=f"{', '.join(outcomes)}; slowest {slowest:.1f} s",
@@ -126,15 +127,15 @@ _UNFUSED = Remedy(
 )
 
 
-def _problem(outcome: Mapping[str, Any]) -> str:
+def _problem(outcome: SoftmaxCase) -> str:
     """What is wrong with a case of the softmax, "" where nothing is."""
-    if outcome.get("error"):
+    if outcome.error:
         return story(outcome)
     off = [
-        f"{key} off by {outcome.get(key)}"
-        for key, limit in _TOLERANCES.items()
-        # NaN is a text, and greater than nothing.
-        if not isinstance(outcome.get(key), float) or outcome[key] > limit
+        f"{key} off by {error}"
+        for key, error in outcome.errors.items()
+        # Written so that a NaN is too much.
+        if error is None or not float(error) <= _TOLERANCES[key]
     ]
     return ", ".join(off)
 
@@ -144,19 +145,18 @@ def _problem(outcome: Mapping[str, Any]) -> str:
 _COMPILING = re.compile(r"\btbe\b|\bte_fusion\b|No module named|\bE1\d{4}\b|\bEZ\d{4}\b")
 
 
-def _how(outcome: Mapping[str, Any]) -> str:
+def _how(outcome: SoftmaxCase) -> str:
     """How a case failed."""
-    if not outcome.get("error"):
+    if not outcome.error:
         return "is wrong"
-    if str(outcome["error"]).startswith("TimeoutError: no end"):
+    if outcome.error.startswith("TimeoutError: no end"):
         return "never ends; a first call compiles"
     return "cannot be compiled" if _COMPILING.search(story(outcome)) else "fails"
 
 
-def _absent(run: ProbeRun, outcome: Mapping[str, Any]) -> str:
+def _absent(record: FusedSoftmaxRecord, outcome: SoftmaxCase) -> str:
     """What a compilation would import and cannot, where the case failed."""
-    packages = run.ranks[0].values.get("packages")
-    if not outcome.get("error") or not isinstance(packages, dict):
+    absent = [name for name, there in record.packages.items() if not there]
+    if not outcome.error:
         return ""
-    absent = [name for name, there in packages.items() if not there]
     return f"\ncannot be imported: {', '.join(absent)}" if absent else ""

@@ -8,6 +8,7 @@ from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.probe_records.stack import PortRecord
 
 
 @check("port", "Rank 0 can listen on the master port", level=1, probe="port")
@@ -23,25 +24,25 @@ def port(case: Case) -> Iterator[Finding]:
     yield from broken
     if broken:
         return
-    values = run.ranks[0].values if run.ranks else {}
-    if "free" not in values:
+    record = run.first_record(PortRecord)
+    if record.free is None:
         raise Unknown("the probe port did not get this far")
-    if not values["here"]:
+    if not record.here:
         raise NotApplicable("MASTER_ADDR is another machine")
-    spare = ", ".join(map(str, values["free"]))
-    if values["error"]:
+    spare = ", ".join(map(str, record.free))
+    if record.error:
         yield warning(
-            f"Port {values['port']} cannot be bound",
-            observed=str(values["error"]),
+            f"Port {record.port} cannot be bound",
+            observed=record.error,
             required="a free port for rank 0",
             because="torchrun ends with 'Address already in use'.",
             remedy=Remedy(
                 summary="Choose another one, the same on all nodes",
-                commands=(f"export MASTER_PORT={values['free'][0]}",),
+                commands=(f"export MASTER_PORT={record.free[0]}",),
             ),
         )
     else:
         yield note(
             "Rank 0 can listen on the master port",
-            observed=f"port {values['port']}; free as well: {spare}",
+            observed=f"port {record.port}; free as well: {spare}",
         )

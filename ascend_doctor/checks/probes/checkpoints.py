@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from ascend_doctor.checks.probes.numbers import against_reference
 from ascend_doctor.checks.probes.run_failures import ran
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_records.common import Number
+from ascend_doctor.probe_records.training import (
+    LayoutRecord,
+    ResumedLayout,
+    SavedState,
+    SmokeTrainRecord,
+)
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 # Accelerators add up in an order that may change; the CPU does not.
@@ -50,13 +57,15 @@ def checkpoint(case: Case) -> Iterator[Finding]:
     run = ran(case, "smoke-train")
     unsaved = [*_judge_saving(run)]
     yield from unsaved
-    measured = [result for result in run.ranks if isinstance(result.values.get("resumed"), dict)]
+    measured = [
+        result for result in run.ranks if result.record(SmokeTrainRecord).resumed is not None
+    ]
     if len(measured) < run.world_size:
         if unsaved:
             return
         raise Unknown("the probe smoke-train did not get this far")
-    layouts = measured[0].values["layouts"].items()
-    names = [name for name, layout in layouts if not (layout.get("kind") or {}).get("bf16")]
+    layouts = measured[0].record(SmokeTrainRecord).layouts.items()
+    names = [name for name, layout in layouts if not layout.kind.bf16]
     exact = run.device == "cpu" or run.simulated
     unloaded = [
         finding
@@ -81,16 +90,16 @@ def checkpoint(case: Case) -> Iterator[Finding]:
 
 def _well(run: ProbeRun, names: list[str]) -> str:
     """What was saved how, and what was compared."""
-    resumed = run.ranks[0].values["resumed"]
-    ways = sorted({way for name in names for way in resumed[name].get("loaded") or {}})
+    resumed = _resumptions(run.ranks[0])
+    ways = sorted({way for name in names for way in resumed[name].loaded})
     text = f"{run.where}: {', '.join(names)}; every bit of the weights, the loss on unseen "
     text += "batches, and two steps"
     if ways:
         text += f"; Megatron's checkpoints with the optimizer as {', '.join(ways)}"
     others = sorted(
-        f"{name} as {outcome['layout']}"
+        f"{name} as {outcome.layout}"
         for name in names
-        if (outcome := resumed.get(f"{name} elsewhere")) and outcome["loaded"]
+        if (outcome := resumed.get(f"{name} elsewhere")) and outcome.loaded
     )
     return text + (f"; {', '.join(others)}" if others else "")
 
@@ -100,9 +109,8 @@ def _well(run: ProbeRun, names: list[str]) -> str:
 
 def _judge_saving(run: ProbeRun) -> Iterator[Finding]:
     """Ways that cannot be saved, with the first reason for each layout."""
-    layouts = run.ranks[0].values.get("layouts") if run.ranks else None
-    for name, layout in (layouts if isinstance(layouts, dict) else {}).items():
-        failed = (layout.get("saved") or {}).get("failed") or {}
+    for name, layout in run.first_record(SmokeTrainRecord).layouts.items():
+        failed = layout.saved and layout.saved.failed
         if failed:
             text = next(iter(failed.values()))
             yield error(
@@ -144,9 +152,16 @@ def _remedy(text: str) -> Remedy | None:
     )
 
 
+def _resumptions(result: ProbeResult) -> dict[str, ResumedLayout]:
+    return result.record(SmokeTrainRecord).resumed or {}
+
+
 def _right(run: ProbeRun, name: str) -> bool:
     """Whether what was trained is what the reference trained; else it is no measure."""
-    layouts = {result.rank: result.values["layouts"].get(name, {}) for result in run.ranks}
+    layouts = {
+        result.rank: result.record(SmokeTrainRecord).layouts.get(name, LayoutRecord())
+        for result in run.ranks
+    }
     return not any(against_reference(run, name, layouts))
 
 
@@ -154,32 +169,39 @@ def _judge_loading(
     result: ProbeResult, name: str, exact: bool, *, right: bool
 ) -> Iterator[Finding]:
     """Ways that could be saved and do not give back what was trained."""
-    resumed = result.values["resumed"]
+    resumed = _resumptions(result)
     places = ((name, resumed.get(name)), (None, resumed.get(f"{name} elsewhere")))
     for same, outcome in places:
-        where = name if same else f"{name}, loaded as {(outcome or {}).get('layout')}"
-        for way, loaded in ((outcome or {}).get("loaded") or {}).items():
-            if "error" in loaded:
+        if outcome is None:
+            continue
+        where = name if same else f"{name}, loaded as {outcome.layout}"
+        for way, loaded in outcome.loaded.items():
+            if loaded.error is not None:
                 yield error(
                     f"checkpoint: what was saved cannot be loaded under {where}",
-                    observed=f"{way}: {loaded['error']}",
+                    observed=f"{way}: {loaded.error}",
                     required="the training as it was",
                     because="A checkpoint that cannot be read is found out when it is needed.",
                 )
                 return
-            if not right:
+            if not right or loaded.off is None:
                 continue
+            errors = {
+                "weights": loaded.off.weights,
+                "the first moments of Adam": loaded.off.first,
+                "the second moments of Adam": loaded.off.second,
+            }
             off = {
-                what: float(loaded["off"][what])
-                for what in ("weights", "first", "second")
+                what: float(error)
+                for what, error in errors.items()
                 # Written so that a NaN is too much.
-                if not float(loaded["off"][what]) <= (_EXACT_STATE if exact else _ROUNDED_STATE)
+                if not float(error) <= (_EXACT_STATE if exact else _ROUNDED_STATE)
             }
             if off:
                 yield error(
                     f"checkpoint: what was loaded is not what was trained under {where}",
                     observed=f"{way}: "
-                    + ", ".join(f"{_WHAT[what]} off by {value:.1%}" for what, value in off.items())
+                    + ", ".join(f"{what} off by {value:.1%}" for what, value in off.items())
                     + f", on rank {result.rank}",
                     required="the weights and moments of the same training in plain torch",
                     because="Something of it was dropped, or went to another place.",
@@ -188,29 +210,29 @@ def _judge_loading(
                 return
 
 
-_WHAT = {
-    "weights": "weights",
-    "first": "the first moments of Adam",
-    "second": "the second moments of Adam",
-}
-
-
 # ------------------------------------------------------------------ goes on
 
 
-def _judge_resumption(
-    result: ProbeResult, name: str
-) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+class Resumption(NamedTuple):
+    """A layout before it was saved, what was saved of it, and what was loaded."""
+
+    before: LayoutRecord
+    saved: SavedState
+    after: ResumedLayout
+
+
+def _judge_resumption(result: ProbeResult, name: str) -> Resumption | None:
     """What was before saving, and after loading; None where nothing could be loaded."""
-    before, after = result.values["layouts"][name], result.values["resumed"].get(name)
-    if not isinstance(after, dict) or "saved" not in before:
+    before = result.record(SmokeTrainRecord).layouts.get(name, LayoutRecord())
+    after = _resumptions(result).get(name)
+    if after is None or before.saved is None:
         raise Unknown(f"rank {result.rank} did not resume {name}")
-    return (before, after) if "digest" in after else None
+    return Resumption(before, before.saved, after) if after.digest is not None else None
 
 
 def _bits(result: ProbeResult, name: str) -> Iterator[Finding]:
-    both = _judge_resumption(result, name)
-    if both and both[1]["digest"] != both[0]["saved"]["digest"]:
+    resumption = _judge_resumption(result, name)
+    if resumption and resumption.after.digest != resumption.saved.digest:
         yield error(
             f"checkpoint: what was loaded is not what was saved under {name}",
             observed=f"the weights of rank {result.rank} differ in at least one bit",
@@ -221,11 +243,10 @@ def _bits(result: ProbeResult, name: str) -> Iterator[Finding]:
 
 
 def _steps(result: ProbeResult, name: str, *, exact: bool) -> Iterator[Finding]:
-    both = _judge_resumption(result, name)
-    if both is None:
+    resumption = _judge_resumption(result, name)
+    if resumption is None:
         return
-    before, after = both
-    for what, old, new, close in _pairs(before, after):
+    for what, old, new, close in _pairs(resumption):
         if old == new:
             continue
         # A NaN is never close.
@@ -242,19 +263,23 @@ def _steps(result: ProbeResult, name: str, *, exact: bool) -> Iterator[Finding]:
         return
 
 
-def _pairs(
-    before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Iterator[tuple[str, float, float, float]]:
+def _pairs(resumption: Resumption) -> Iterator[tuple[str, float, float, float]]:
     """What must be equal: its name, before, after, and how much an accelerator may be off."""
-    pairs = [("the loss on unseen batches", before["saved"]["evaluated"], after["evaluated"], 0)]
-    again = len(after["losses"])
-    for key, what, kind in (("losses", "loss", 0), ("grad_norms", "gradient norm", 1)):
-        steps = zip(before[key][-again:], after[key], strict=True)
-        first = len(before[key]) - again + 1
+    before, saved, after = resumption
+    pairs: list[tuple[str, Number | None, Number | None, float]] = [
+        ("the loss on unseen batches", saved.evaluated, after.evaluated, _CLOSE)
+    ]
+    again = len(after.losses)
+    for trained, retrained, what, close in (
+        (before.losses, after.losses, "loss", _CLOSE),
+        (before.grad_norms, after.grad_norms, "gradient norm", _CLOSE_NORM),
+    ):
+        steps = zip(trained[-again:], retrained, strict=True)
+        first = len(trained) - again + 1
         pairs += [
-            (f"the {what} of step {number}", old, new, kind)
+            (f"the {what} of step {number}", old, new, close)
             for number, (old, new) in enumerate(steps, first)
         ]
-    for what, old, new, kind in pairs:
+    for what, old, new, close in pairs:
         if old is not None and new is not None:
-            yield what, float(old), float(new), _CLOSE_NORM if kind else _CLOSE
+            yield what, float(old), float(new), close

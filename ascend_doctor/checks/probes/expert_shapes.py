@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.probe_records.groups import ExpertShapes, ExpertShapesRecord
 
 _HIDDEN = 8
 _FFN = 16
@@ -41,22 +41,23 @@ def expert_shapes(case: Case) -> Iterator[Finding]:
     run = ran(case, "expert-shapes")
     findings = [*failures(run)]
     for result in run.ranks if not findings else ():
-        ways = result.values.get("ways")
-        if not isinstance(ways, dict) or set(ways) != set(_WANTED):
+        ways = result.record(ExpertShapesRecord).ways
+        if ways is None or set(ways) != set(_WANTED):
             raise Unknown(f"rank {result.rank} did not build every expert")
         for name, measured in ways.items():
             findings += _otherwise(result.rank, name, measured)
     yield from findings[:1]
     if not findings:
-        text = run.ranks[0].values["ways"]["configuration only"]["errors"].get("fc1", "")
+        record = run.first_record(ExpertShapesRecord)
+        text = (record.ways or {})["configuration only"].errors.get("fc1", "")
         yield note(
             "Expert weights have the expected shapes",
-            observed=f"megatron.core {run.ranks[0].values.get('megatron')}: given to both or to "
+            observed=f"megatron.core {record.megatron}: given to both or to "
             f"neither, weights fit; given to one alone: {text}",
         )
 
 
-def _otherwise(rank: int, name: str, measured: Mapping[str, Any]) -> Iterator[Finding]:
+def _otherwise(rank: int, name: str, measured: ExpertShapes) -> Iterator[Finding]:
     group, configuration = _WANTED[name]
     expected = {
         "group": group,
@@ -65,7 +66,7 @@ def _otherwise(rank: int, name: str, measured: Mapping[str, Any]) -> Iterator[Fi
         "fc2": [_HIDDEN, _FFN // group],
         "fits": group == configuration,
     }
-    got = {**measured, "fits": not measured.get("errors")}
+    got = measured.fields()
     differ = [key for key, value in expected.items() if got.get(key) != value]
     if differ:
         yield error(

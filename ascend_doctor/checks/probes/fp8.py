@@ -9,6 +9,7 @@ from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.probe_records.operators import Fp8Record
 
 # What a product of FP8 matrices wants its token count to be a multiple of
 # (NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/fp8_utils.py, get_fp8_align_size).
@@ -46,8 +47,8 @@ def fp8(case: Case) -> Iterator[Finding]:
     if findings:
         yield from findings
         return
-    values = run.ranks[0].values
-    asked = values.get("alignment") or {}
+    record = run.first_record(Fp8Record)
+    asked = record.alignment or {}
     for recipe, expected in ALIGNMENT.items():
         got = asked.get(recipe)
         if got is not None and got != expected:
@@ -58,10 +59,10 @@ def fp8(case: Case) -> Iterator[Finding]:
                 because="Token counts that were right for other releases are not for this one.",
             )
             return
-    if "unable" not in values:
+    if record.unable is None:
         raise Unknown("the probe fp8 did not get this far")
-    if values["unable"]:
-        raise NotApplicable(str(values["unable"]))
+    if record.unable:
+        raise NotApplicable(record.unable)
     yield note(
         "FP8 products are right",
         observed=f"e4m3 and e5m2 on {run.device}; token counts of a multiple of "

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from ascend_doctor.checks.cann.operators import read_outcomes
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.probe_records.common import ProbeRecord
+from ascend_doctor.probe_records.operators import (
+    DtypeCase,
+    DtypeRecord,
+    KernelCase,
+    KernelsRecord,
+    TritonRecord,
+)
 from ascend_doctor.probe_results import ProbeRun
 
 # All in bfloat16, which keeps 8 bits. Seen for good ones: 6e-3 of attention, 5e-3 of gradients,
@@ -67,35 +74,37 @@ def _all(
 ) -> Iterator[Finding]:
     """Every case of a probe must stay within the limits."""
 
-    def problem(outcome: Mapping[str, Any]) -> str:
+    def problem(outcome: KernelCase) -> str:
+        errors = outcome.errors
         off = [
-            f"{key} off by {outcome[key]}"
+            f"{key} off by {errors[key]}"
             for key, limit in limits.items()
-            # NaN is a text.
-            if key in outcome and not (isinstance(outcome[key], float) and outcome[key] <= limit)
+            if key in errors and not float(errors[key]) <= limit
         ]
-        return ", ".join(off) or ("" if "value" in outcome else "nothing was measured")
+        return ", ".join(off) or ("" if "value" in errors else "nothing was measured")
 
     bounds = ", ".join(f"{key} within {limit:g}" for key, limit in limits.items())
     run = ran(case, probe)
     findings = [*failures(run), *_judge_kernel(run, problem, bounds, remedy)]
     yield from findings
     if not findings:
-        yield note(title, observed=f"{', '.join(read_outcomes(run, broken=False))} on {run.device}")
+        outcomes = read_outcomes(run.first_record(KernelsRecord).cases, broken=False)
+        yield note(title, observed=f"{', '.join(outcomes)} on {run.device}")
 
 
 def _judge_kernel(
-    run: ProbeRun, problem: Callable[[Mapping[str, Any]], str], required: str, remedy: Remedy
+    run: ProbeRun, problem: Callable[[KernelCase], str], required: str, remedy: Remedy
 ) -> Iterator[Finding]:
     """One finding for all cases that fail in the same way, the first of them told in full."""
-    outcomes = read_outcomes(run, broken=any(not rank.ok for rank in run.ranks))
+    cases = run.first_record(KernelsRecord).cases
+    outcomes = read_outcomes(cases, broken=any(not rank.ok for rank in run.ranks))
     texts = {
-        name: story(outcome) if outcome.get("error") else problem(outcome)
+        name: story(outcome) if outcome.error else problem(outcome)
         for name, outcome in outcomes.items()
     }
     for how, failed in (
-        ("fails", [name for name in texts if outcomes[name].get("error")]),
-        ("is wrong", [name for name in texts if texts[name] and not outcomes[name].get("error")]),
+        ("fails", [name for name in texts if outcomes[name].error]),
+        ("is wrong", [name for name in texts if texts[name] and not outcomes[name].error]),
     ):
         if failed:
             verb = how if len(failed) == 1 else {"fails": "fail", "is wrong": "are wrong"}[how]
@@ -119,14 +128,14 @@ def dtype(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "dtype")
     findings = [*failures(run)]
-    outcomes = read_outcomes(run, broken=bool(findings))
+    outcomes = read_outcomes(run.first_record(DtypeRecord).cases, broken=bool(findings))
     optional = _optional(case)
     absent: list[str] = []
     for name, outcome in outcomes.items():
         problem = _off(name, outcome)
         if not problem:
             continue
-        refused = bool(outcome.get("error") or outcome.get("product_error"))
+        refused = bool(outcome.error or outcome.product_error)
         if refused and name in optional:
             absent.append(name)
             continue
@@ -159,10 +168,10 @@ def _optional(case: Case) -> set[str]:
     if case.device != "npu":
         return {"float8_e4m3fn", "float8_e5m2"}
     names = [
-        str(name)
+        record.name
         for run in case.facts.probes
         for rank in run.ranks
-        if (name := rank.values.get("name"))
+        if (record := rank.record_or_none(ProbeRecord)) and record.name
     ]
     family = case.catalog.family_of(names[0]) if names else None
     dtypes = {"float64"}
@@ -173,20 +182,19 @@ def _optional(case: Case) -> set[str]:
     return dtypes
 
 
-def _off(name: str, outcome: Mapping[str, Any]) -> str:
+def _off(name: str, outcome: DtypeCase) -> str:
     """What is wrong with a dtype, "" where nothing is."""
-    if outcome.get("error"):
+    if outcome.error:
         return story(outcome)
     parts = []
-    if outcome.get("differ") != 0:
-        parts.append(f"{outcome.get('differ')} elements are converted otherwise than on the CPU")
-    if outcome.get("sum") is False:
+    if outcome.differ != 0:
+        parts.append(f"{outcome.differ} elements are converted otherwise than on the CPU")
+    if outcome.sum is False:
         parts.append("a sum of whole numbers is wrong")
-    if outcome.get("product_error"):
-        parts.append(f"a product is refused: {outcome['product_error']}")
-    off = outcome.get("product", 0.0)
-    if not isinstance(off, float) or off > _PRODUCT.get(name, 0.0):
-        parts.append(f"a product is off by {off}")
+    if outcome.product_error:
+        parts.append(f"a product is refused: {outcome.product_error}")
+    if not float(outcome.product) <= _PRODUCT.get(name, 0.0):
+        parts.append(f"a product is off by {outcome.product}")
     return "; ".join(parts)
 
 
@@ -202,18 +210,16 @@ def triton(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "triton-kernel")
     findings = [*failures(run)]
-    outcomes = read_outcomes(run, broken=bool(findings))
-    values = run.ranks[0].values if run.ranks else {}
-    listed = values.get("distributions")
-    owners = [str(owner) for owner in listed] if isinstance(listed, list) else []
-    for name, outcome in outcomes.items():
-        if outcome.get("error") or outcome.get("differ") != 0:
+    record = run.first_record(TritonRecord)
+    owners = record.distributions
+    for name, outcome in read_outcomes(record.cases, broken=bool(findings)).items():
+        if outcome.error or outcome.differ != 0:
             findings.append(
                 error(
-                    f"triton: the kernel {name} {'fails' if outcome.get('error') else 'is wrong'}",
+                    f"triton: the kernel {name} {'fails' if outcome.error else 'is wrong'}",
                     observed=story(outcome)
-                    if outcome.get("error")
-                    else f"{outcome.get('differ')} wrong elements",
+                    if outcome.error
+                    else f"{outcome.differ} wrong elements",
                     required="exact whole numbers",
                     because=f"The module triton comes from {', '.join(owners) or 'no package'}.",
                     remedy=Remedy(
@@ -226,5 +232,5 @@ def triton(case: Case) -> Iterator[Finding]:
             )
     yield from findings
     if not findings:
-        how = "by its interpreter" if values.get("interpreted") else f"on {run.device}"
+        how = "by its interpreter" if record.interpreted else f"on {run.device}"
         yield note("Triton kernels are right", observed=f"{', '.join(owners)}, {how}")

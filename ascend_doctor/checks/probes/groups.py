@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.probe_culprit import suffers
 from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text, story
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_records.common import ProbeRecord
+from ascend_doctor.probe_records.device import DevicePerRankRecord
+from ascend_doctor.probe_records.groups import (
+    BoundDeviceRecord,
+    LargeGroupsRecord,
+    ObjectsRecord,
+    PeerOutcome,
+)
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _LINE = "\n"
@@ -69,24 +76,24 @@ def device_per_rank(case: Case) -> Iterator[Finding]:
 
 def _physical(result: ProbeResult) -> str | None:
     """Identifier of the device of a rank, else its place in the list of visible ones."""
-    if result.values.get("identity"):
-        return str(result.values["identity"])
-    index, listed = result.values.get("index"), result.values.get("variable")
-    if not isinstance(index, int):
+    record = result.record(DevicePerRankRecord)
+    if record.identity:
+        return record.identity
+    if record.index is None:
         return None
-    parts = listed.split(",") if isinstance(listed, str) and listed else []
-    return parts[index] if index < len(parts) else str(index)
+    parts = record.variable.split(",") if record.variable else []
+    return parts[record.index] if record.index < len(parts) else str(record.index)
 
 
 def _find_changes(run: ProbeRun, probe_result: ProbeResult) -> Iterator[Finding]:
     """A list that is another one than the process was started with."""
-    values = probe_result.values
-    if "variable" in values and values["variable"] != values.get("started_with"):
+    record = probe_result.record(DevicePerRankRecord)
+    if record.variable != record.started_with:
         yield warning(
             f"device-per-rank: {_VARIABLES.get(run.device)} is changed while rank "
             f"{probe_result.rank} runs",
-            observed=str(values["variable"]),
-            required=str(values.get("started_with")),
+            observed=str(record.variable),
+            required=str(record.started_with),
             because="Once torch_npu is imported a change has no effect.",
             ranks=(probe_result.rank,),
         )
@@ -112,7 +119,8 @@ def object_collectives(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "object-collectives")
     findings = [*failures(run)]
-    backends = {rank.values["metrics_backend"] for rank in run.ranks if _metrics(rank)}
+    records = [rank.record(ObjectsRecord) for rank in run.ranks]
+    backends = {record.metrics_backend for record in records if record.metrics_backend is not None}
     if backends - {"gloo"}:
         findings.append(
             error(
@@ -133,21 +141,15 @@ def object_collectives(case: Case) -> Iterator[Finding]:
         )
 
 
-def _metrics(result: ProbeResult) -> bool:
-    return "metrics_backend" in result.values
-
-
-def _peer(result: ProbeResult, name: str) -> Mapping[str, Any]:
-    peers = result.values.get("peers")
-    peer = peers.get(name) if isinstance(peers, dict) else None
-    return peer if isinstance(peer, dict) else {}
+def _peer(result: ProbeResult, name: str) -> PeerOutcome:
+    return result.record(ObjectsRecord).peers.get(name, PeerOutcome())
 
 
 def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     failed = {
         probe_result.rank: peer
         for probe_result in run.ranks
-        if (peer := _peer(probe_result, name)).get("error")
+        if (peer := _peer(probe_result, name)).error
     }
     if not failed:
         return
@@ -156,17 +158,15 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
     earliest = min(guilty, key=lambda rank: _count_reached(failed[rank]))
     first = failed[earliest]
     lines = [
-        f"\nrank {rank}: {str(outcome['error']).partition(_LINE)[0]}"
+        f"\nrank {rank}: {outcome.error.partition(_LINE)[0]}"
         for rank, outcome in failed.items()
         if _innocence(outcome) == _SUFFERS > least
     ]
-    devices = {
-        probe_result.rank: _peer(probe_result, name).get("device") for probe_result in run.ranks
-    }
+    devices = {probe_result.rank: _peer(probe_result, name).device for probe_result in run.ranks}
     table = "\ncurrent devices: " + ", ".join(f"rank {rank}: {at}" for rank, at in devices.items())
     yield warning(
         f"object-collectives: over the group of the device {_ends(first)}",
-        observed=f"rank {earliest} in step {first.get('step')}: {story(first)}{''.join(lines[:1])}"
+        observed=f"rank {earliest} in step {first.step}: {story(first)}{''.join(lines[:1])}"
         + (table if any(at is not None for at in devices.values()) else ""),
         required="the objects of all ranks, as over Gloo",
         because="Jobs that gather metrics this way stand still. From 0.14.0 on Megatron's own "
@@ -183,39 +183,37 @@ def _peers(run: ProbeRun, name: str) -> Iterator[Finding]:
 _STEPS = ("import", "rendezvous", "objects")
 
 
-def _count_reached(outcome: Mapping[str, Any]) -> int:
+def _count_reached(outcome: PeerOutcome) -> int:
     """How far a child came; who stopped first is guilty."""
-    step = outcome.get("step")
-    return _STEPS.index(step) if step in _STEPS else len(_STEPS)
+    return _STEPS.index(outcome.step) if outcome.step in _STEPS else len(_STEPS)
 
 
 _FAILED, _WAITED, _SUFFERS = range(3)
 
 
-def _innocence(outcome: Mapping[str, Any]) -> int:
+def _innocence(outcome: PeerOutcome) -> int:
     """Who was still there at the end may only have waited for another; who suffers did so.
 
     Of a process that its watchdog aborted, what it printed tells.
     """
     if _describe_wait(outcome):
         return _WAITED
-    error = str(outcome["error"])
-    message = outcome.get("output", "") if error.endswith("SIGABRT") else error
-    return _SUFFERS if suffers(str(message)) else _FAILED
+    message = outcome.output if outcome.error.endswith("SIGABRT") else outcome.error
+    return _SUFFERS if suffers(message) else _FAILED
 
 
-def _describe_wait(outcome: Mapping[str, Any]) -> bool:
+def _describe_wait(outcome: PeerOutcome) -> bool:
     """Whether a child was still there at the end; then it may only have waited for another."""
-    return str(outcome.get("error", "")).startswith("TimeoutError: no end")
+    return outcome.error.startswith("TimeoutError: no end")
 
 
-def _ends(outcome: Mapping[str, Any]) -> str:
+def _ends(outcome: PeerOutcome) -> str:
     return "they never arrive" if _describe_wait(outcome) else "moving them fails"
 
 
 def _unset(run: ProbeRun) -> str:
     """What becomes of ranks that never call set_device, where that was tried."""
-    failed = [peer for rank in run.ranks if (peer := _peer(rank, "unset")).get("error")]
+    failed = [peer for rank in run.ranks if (peer := _peer(rank, "unset")).error]
     if not failed:
         return ""
     return f"Where no rank calls set_device {_ends(failed[0])}: all drive device 0."
@@ -240,26 +238,20 @@ def bound_device_id(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "bound-device-id")
     findings = [*failures(run)]
-    for key, state in (("unbound", "that is not bound"), ("cleared", "whose binding was cleared")):
-        for rank in run.ranks:
-            if rank.values.get(key):
-                findings.append(
-                    error(
-                        f"bound-device-id: no Gloo group beside a default group {state}",
-                        observed=f"rank {rank.rank}: {rank.values[key]}",
-                        required="a Gloo group of all ranks that adds up",
-                        because="Megatron makes such groups, and every framework gathers metrics "
-                        "over them.",
-                        ranks=(rank.rank,),
-                    )
-                )
-                break
+    records = {rank.rank: rank.record(BoundDeviceRecord) for rank in run.ranks}
+    for state, refusals in (
+        ("that is not bound", {rank: record.unbound for rank, record in records.items()}),
+        ("whose binding was cleared", {rank: record.cleared for rank, record in records.items()}),
+    ):
+        refusal = next(((rank, text) for rank, text in refusals.items() if text), None)
+        if refusal:
+            findings.append(_no_gloo(state, *refusal))
     if not findings and not run.ranks:
         raise Unknown("the probe recorded nothing")
-    refused = [str(rank.values["bound"]) for rank in run.ranks if rank.values.get("bound")]
+    refused = [record.bound for record in records.values() if record.bound]
     yield from findings
     if not findings:
-        bound = f"bound to {run.ranks[0].values.get('bound_to')} "
+        bound = f"bound to {run.first_record(BoundDeviceRecord).bound_to} "
         # Torch is so on every machine: what is known, and avoided, is no fault of this one.
         yield note(
             "Gloo groups can be made unless the default group is bound"
@@ -269,6 +261,16 @@ def bound_device_id(case: Case) -> Iterator[Finding]:
             because=_UNBIND if refused else "",
             refs=_BINDING if refused else (),
         )
+
+
+def _no_gloo(state: str, rank: int, text: str) -> Finding:
+    return error(
+        f"bound-device-id: no Gloo group beside a default group {state}",
+        observed=f"rank {rank}: {text}",
+        required="a Gloo group of all ranks that adds up",
+        because="Megatron makes such groups, and every framework gathers metrics over them.",
+        ranks=(rank,),
+    )
 
 
 _UNBIND = (
@@ -290,10 +292,10 @@ def single_process(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     yield from findings
     if not findings:
-        values = run.ranks[0].values
+        megatron = run.first_record(ProbeRecord).megatron
         yield note(
             "Megatron's groups work in one process",
-            observed=f"megatron.core {values.get('megatron')} on {run.device}, at a tcp:// address",
+            observed=f"megatron.core {megatron} on {run.device}, at a tcp:// address",
         )
 
 
@@ -310,6 +312,5 @@ def large_groups(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     yield from findings
     if not findings:
-        layouts = run.ranks[0].values.get("layouts")
-        listed = ", ".join(str(layout) for layout in layouts) if isinstance(layouts, list) else ""
+        listed = ", ".join(run.first_record(LargeGroupsRecord).layouts)
         yield note("Megatron's groups are right in large worlds", observed=f"{listed} ranks")

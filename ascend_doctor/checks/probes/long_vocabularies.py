@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note
+from ascend_doctor.probe_records.operators import (
+    InPlaceRow,
+    MaskRecord,
+    VocabularyRecord,
+    VocabularyRow,
+)
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _TOKENS = 6
@@ -69,17 +74,17 @@ def _label(chunk: str) -> str:
 
 
 def _chunks(result: ProbeResult) -> Iterator[Finding]:
-    chunks = result.values.get("chunks")
-    if not isinstance(chunks, dict) or "in_place" not in result.values:
+    record = result.record(VocabularyRecord)
+    if record.chunks is None or record.in_place is None:
         raise Unknown(f"rank {result.rank} did not compute everything")
-    rows = {
+    rows: dict[str, tuple[VocabularyRow, int | None]] = {
         f"log-probabilities {_label(chunk)}": (row, None if chunk == "None" else int(chunk))
-        for chunk, row in chunks.items()
+        for chunk, row in record.chunks.items()
     }
-    if "cross_entropy" in result.values:
-        rows["the cross entropy of megatron.core"] = (result.values["cross_entropy"], None)
+    if record.cross_entropy:
+        rows["the cross entropy of megatron.core"] = (record.cross_entropy, None)
     for what, (row, size) in rows.items():
-        value, gradient = float(row["value_off"]), float(row["gradient_off"])
+        value, gradient = float(row.value_off), float(row.gradient_off)
         # Written so that a NaN is found.
         if not (value <= _VALUE_OFF and gradient <= _GRADIENT_OFF):
             yield _wrong(
@@ -88,7 +93,7 @@ def _chunks(result: ProbeResult) -> Iterator[Finding]:
                 f"at most {_VALUE_OFF:g} and {_GRADIENT_OFF:g} from float64",
                 result,
             )
-        counted, expected = (row["forward"], row["backward"]), collectives(_TOKENS, size)
+        counted, expected = (row.forward, row.backward), collectives(_TOKENS, size)
         if "log" in what and counted != expected:
             yield _wrong(
                 f"{what} take other collectives",
@@ -99,9 +104,9 @@ def _chunks(result: ProbeResult) -> Iterator[Finding]:
 
 
 def _backwards(result: ProbeResult) -> Iterator[Finding]:
-    for in_place, order, chunk, row in _rows(result.values["in_place"]):
-        text = row.get("error", "")
-        gradient = float(row.get("gradient_off", "nan"))
+    for in_place, order, chunk, row in _rows(result):
+        text = row.error or ""
+        gradient = float(row.gradient_off)
         if gradient <= _GRADIENT_OFF or (in_place != "none" and _NOTICED in text):
             continue
         where = f"with {order} and log-probabilities {_label(chunk)}"
@@ -117,16 +122,16 @@ def _backwards(result: ProbeResult) -> Iterator[Finding]:
         )
 
 
-def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    for in_place, orders in table.items():
+def _rows(result: ProbeResult) -> Iterator[tuple[str, str, str, InPlaceRow]]:
+    for in_place, orders in (result.record(VocabularyRecord).in_place or {}).items():
         for order, chunks in orders.items():
             for chunk, row in chunks.items():
                 yield in_place, order, chunk, row
 
 
 def _count_refusals(run: ProbeRun) -> str:
-    rows = [row for row in _rows(run.ranks[0].values["in_place"]) if row[0] != "none"]
-    refused = sum("error" in row for *_, row in rows)
+    rows = [row for row in _rows(run.ranks[0]) if row[0] != "none"]
+    refused = sum(row.error is not None for *_, row in rows)
     return (
         f"refused by autograd in {refused} of {len(rows)} orders and chunks, harmless in the rest"
     )
@@ -178,21 +183,21 @@ def attention_mask_rebuild(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "attention-mask-rebuild")
     findings = [*failures(run)]
-    left = run.ranks[0].values.get("left") if run.ranks else None
-    if not findings and not isinstance(left, dict):
+    left = run.first_record(MaskRecord).left
+    if not findings and left is None:
         raise Unknown("the probe attention-mask-rebuild did not get this far")
-    if not findings and isinstance(left, dict) and left["right_padded"] is not False:
+    if not findings and left and left.right_padded:
         findings = [
             error(
                 "attention-mask-rebuild: padding on the left is not refused",
-                observed=f"{left['mask']} passes for padding on the right",
+                observed=f"{left.mask} passes for padding on the right",
                 required="it is told apart",
             )
         ]
     yield from findings
-    if not findings and isinstance(left, dict):
+    if not findings and left:
         yield note(
             "Rebuilt padding masks are right",
             observed=f"{run.ranks[0].compared} masks on {run.device}; padding on the left, "
-            f"{left['mask']}, would become {left['rebuilt']}, and is refused",
+            f"{left.mask}, would become {left.rebuilt}, and is refused",
         )

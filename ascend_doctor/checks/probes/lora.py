@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_records.training import AdapterRun, LoraRecord
 from ascend_doctor.probe_results import ProbeRun
 
 # Losses that are the same number agree to five digits on one device; HF32 and the like round the
@@ -113,17 +113,18 @@ def tied_embeddings(case: Case) -> Iterator[Finding]:
         yield note(
             "LoRA works in a pipeline with tied embeddings",
             observed=f"{run.where}: the losses of plain torch, "
-            f"megatron.core {run.ranks[0].values.get('megatron')}",
+            f"megatron.core {run.first_record(LoraRecord).megatron}",
         )
 
 
 def _judge_tied(run: ProbeRun) -> Iterator[Finding]:
-    text = next((result.values["error"] for result in run.ranks if result.values.get("error")), "")
+    errors = (result.record(LoraRecord).error for result in run.ranks)
+    text = next((error for error in errors if error), "")
     if not text:
         yield from _as_whole(run, "pipeline", "PP2 with tied embeddings")
         return
     wrong = [*_as_whole(run, "mended", "PP2 without that sum")]
-    version = run.ranks[0].values.get("megatron")
+    version = run.first_record(LoraRecord).megatron
     say = error if wrong else warning
     yield say(
         "LoRA in a pipeline with tied embeddings fails",
@@ -172,25 +173,26 @@ def _apart(run: ProbeRun, name: str, group: str, what: str) -> Iterator[Finding]
         )
 
 
-def _measurements(run: ProbeRun, name: str) -> list[Mapping[str, Any]]:
-    measurements = [result.values.get(name) for result in run.ranks]
-    if not measurements or not all(isinstance(measurement, dict) for measurement in measurements):
+def _measurements(run: ProbeRun, name: str) -> list[AdapterRun]:
+    runs = [result.record(LoraRecord).runs for result in run.ranks]
+    if not runs or not all(name in by_name for by_name in runs):
         raise Unknown(f"the probe {run.probe} recorded nothing of {name}")
-    return [measurement for measurement in measurements if isinstance(measurement, dict)]
+    return [by_name[name] for by_name in runs]
 
 
 def _losses(run: ProbeRun, name: str) -> list[float]:
     """Of the first rank that has them: of the last stage of a pipeline."""
     for measurement in _measurements(run, name):
-        if None not in measurement["losses"]:
-            return [float(loss) for loss in measurement["losses"]]
+        losses = [float(loss) for loss in measurement.losses if loss is not None]
+        if len(losses) == len(measurement.losses):
+            return losses
     return []
 
 
 def _difference(run: ProbeRun, name: str, group: str) -> float:
     """The largest of all ranks; a NaN is larger than any."""
     differences = [
-        float(measurement["differences"][group]) for measurement in _measurements(run, name)
+        float(measurement.differences[group]) for measurement in _measurements(run, name)
     ]
     return (
         math.nan if any(math.isnan(difference) for difference in differences) else max(differences)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ascend_doctor.checks.probes.run_failures import ranks_text
+from ascend_doctor.probe_records.training import LayoutRecord, NotFinite
 
 _HOW = {
     "result": "it began on {who}, in {module}",
@@ -28,16 +29,16 @@ class NanOrigin(NamedTuple):
     because: str
 
 
-def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> NanOrigin | None:
+def origin(layouts: Mapping[int, LayoutRecord], step: int) -> NanOrigin | None:
     """From what each rank has recorded of one layout; None where too little was recorded.
 
     Ranks of a stage go through the same events, and those of later stages go through a forward
     pass after them. Whoever meets it later has got it from the earliest.
     """
     seen = {
-        rank: layout["not_finite"][step - 1]
+        rank: layout.not_finite[step - 1]
         for rank, layout in layouts.items()
-        if len(layout.get("not_finite", ())) >= step
+        if len(layout.not_finite) >= step
     }
     met = {rank: event for rank, event in seen.items() if event}
     if not met:
@@ -45,24 +46,23 @@ def origin(layouts: Mapping[int, Mapping[str, Any]], step: int) -> NanOrigin | N
         text = "the forward passes were finite: it began in the backward pass"
         return NanOrigin((), text, "") if complete else None
     origins = {
-        rank: (event["forward"], layouts[rank]["stage"], event["event"])
-        for rank, event in met.items()
+        rank: (event.forward, layouts[rank].stage, event.event) for rank, event in met.items()
     }
     ranks = tuple(rank for rank in met if origins[rank] == min(origins.values()))
     first = met[ranks[0]]
-    text = _HOW[first["how"]].format(who=_who(ranks, layouts), module=first["module"])
-    return NanOrigin(ranks, f"{text}, in forward pass {first['forward']}", _because(ranks, first))
+    text = _HOW[first.how].format(who=_who(ranks, layouts), module=first.module)
+    return NanOrigin(ranks, f"{text}, in forward pass {first.forward}", _because(ranks, first))
 
 
-def _who(ranks: tuple[int, ...], layouts: Mapping[int, Mapping[str, Any]]) -> str:
+def _who(ranks: tuple[int, ...], layouts: Mapping[int, LayoutRecord]) -> str:
     """Ranks, and their devices as their processes count them, where they have some."""
-    devices = [layouts[rank]["place"] for rank in ranks if layouts[rank]["place"] != "cpu"]
+    devices = [layouts[rank].device for rank in ranks if layouts[rank].device != "cpu"]
     return ranks_text(ranks) + (f" ({', '.join(devices)})" if devices else "")
 
 
-def _because(ranks: tuple[int, ...], first: Mapping[str, Any]) -> str:
-    if first["how"] in _BECAUSE:
-        return _BECAUSE[first["how"]]
+def _because(ranks: tuple[int, ...], first: NotFinite) -> str:
+    if first.how in _BECAUSE:
+        return _BECAUSE[first.how]
     if len(ranks) == 1:
         return "The other ranks get it from there; the loss does not tell where it began."
     return "All of them meet it first at this place: an operator there, or a collective inside."

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ascend_doctor.checks.probes.run_failures import ranks_text
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import error
+from ascend_doctor.probe_records.common import Number
+from ascend_doctor.probe_records.training import GradientPart, LayoutRecord, TrainingTrace
 from ascend_doctor.probe_results import ProbeRun
 
-Ranks = Mapping[int, Mapping[str, Any]]
+Ranks = Mapping[int, LayoutRecord]
+
+
+class ReferenceSteps(NamedTuple):
+    """What plain torch gives, by step."""
+
+    losses: list[float]
+    grad_norms: list[float]
 
 
 class Close(NamedTuple):
@@ -46,7 +55,7 @@ _REFERENCE = "The reference is the same model in plain torch, on the CPU, withou
 def against_reference(run: ProbeRun, name: str, ranks: Ranks) -> Iterator[Finding]:
     """The first thing that is wrong under a layout: what comes after it is wrong by it."""
     close = _EXACT if run.device == "cpu" or run.simulated else _ROUNDED
-    if any((layout.get("kind") or {}).get("bf16") for layout in ranks.values()):
+    if any(layout.kind.bf16 for layout in ranks.values()):
         close = _BF16
     for judge in (_forward, _gradients, _norm, _steps):
         finding = judge(name, ranks, close)
@@ -55,16 +64,21 @@ def against_reference(run: ProbeRun, name: str, ranks: Ranks) -> Iterator[Findin
             return
 
 
-def _reference(ranks: Ranks) -> Mapping[str, list[float]]:
-    return next((layout["reference"] for layout in ranks.values() if layout.get("reference")), {})
+def _reference(ranks: Ranks) -> ReferenceSteps:
+    """Losses and gradient norms of the reference."""
+    traces = (layout.reference for layout in ranks.values())
+    trace = next((trace for trace in traces if trace.losses), TrainingTrace())
+    return ReferenceSteps(
+        [float(loss) for loss in trace.losses], [float(norm) for norm in trace.grad_norms]
+    )
 
 
 def _losses(ranks: Ranks) -> list[float]:
     """Of the last stage; a NaN has been told already."""
     for layout in ranks.values():
-        losses = layout.get("losses") or [None]
-        if None not in losses:
-            return [float(value) for value in losses]
+        losses = [float(value) for value in layout.losses if value is not None]
+        if losses and len(losses) == len(layout.losses):
+            return losses
     return []
 
 
@@ -76,12 +90,12 @@ def _off(got: float, expected: float) -> float:
 
 
 def _forward(name: str, ranks: Ranks, close: Close) -> Finding | None:
-    losses, expected = _losses(ranks), _reference(ranks).get("losses", [])
+    losses, expected = _losses(ranks), _reference(ranks).losses
     wrong = bool(losses and expected) and _off(losses[0], expected[0]) > close.first
     turns = [
         (turn, off, module, rank)
         for rank, layout in ranks.items()
-        for module, (turn, off) in (layout.get("modules") or {}).items()
+        for module, (turn, off) in layout.modules.items()
         if float(off) > close.module or math.isnan(float(off))
     ]
     if not wrong and not turns:
@@ -109,22 +123,21 @@ def _forward(name: str, ranks: Ranks, close: Close) -> Finding | None:
     )
 
 
-def _mistaken(layout: Mapping[str, Any], close: Close) -> list[str]:
+def _mistaken(layout: LayoutRecord, close: Close) -> list[str]:
     """The mistakes with which the first module that parts gives what it gives."""
-    alike = layout.get("alike") or {}
-    fits = [mistake for mistake, off in alike.items() if 0 <= float(off) <= close.module]
+    fits = [mistake for mistake, off in layout.alike.items() if 0 <= float(off) <= close.module]
     return [f"it gives what it does in a model {' or '.join(fits)}"] if fits else []
 
 
 def _fits(ranks: Ranks, losses: list[float], close: float, text: str) -> list[str]:
     """The mistakes that give these losses."""
-    tried: Mapping[str, list[float]] = next(
-        (layout["mistakes"] for layout in ranks.values() if layout.get("mistakes")), {}
+    tried: Mapping[str, list[Number]] = next(
+        (layout.mistakes for layout in ranks.values() if layout.mistakes), {}
     )
     fits = [
         mistake
         for mistake, mistaken in tried.items()
-        if all(_off(got, loss) <= close for got, loss in zip(losses, mistaken, strict=False))
+        if all(_off(got, float(loss)) <= close for got, loss in zip(losses, mistaken, strict=False))
     ]
     return [text.format(" or ".join(fits))] if fits else []
 
@@ -136,7 +149,7 @@ class Weight(NamedTuple):
     """The gradient of a weight over all ranks that have a part of it. ``off`` is relative."""
 
     off: float
-    parts: list[Mapping[str, Any]]
+    parts: list[GradientPart]
 
 
 def _gradients(name: str, ranks: Ranks, close: Close) -> Finding | None:
@@ -147,7 +160,7 @@ def _gradients(name: str, ranks: Ranks, close: Close) -> Finding | None:
     worst = max(wrong, key=lambda name: wrong[name].off)
     some = next(iter(ranks.values()))
     # At the start half of each adapter has none.
-    count = sum(any(part["size"] for part in weight.parts) for weight in weights.values())
+    count = sum(any(part.size for part in weight.parts) for weight in weights.values())
     why = _why(wrong, count, some, close.like)
     which = f"{len(wrong)} of {count} weights, {worst} the most, off by {wrong[worst].off:.1%}"
     return error(
@@ -160,48 +173,50 @@ def _gradients(name: str, ranks: Ranks, close: Close) -> Finding | None:
 
 
 def _weights(ranks: Ranks) -> dict[str, Weight]:
-    parts: dict[str, list[Mapping[str, Any]]] = {}
+    parts: dict[str, list[GradientPart]] = {}
     for layout in ranks.values():
-        for weight, measured in (layout.get("gradients") or {}).items():
-            parts.setdefault(weight, []).append(measured)
-    total = sum(part["size"] ** 2 for several in parts.values() for part in several) ** 0.5
+        for weight, part in layout.gradients.items():
+            parts.setdefault(weight, []).append(part)
+    total = sum(part.size**2 for several in parts.values() for part in several) ** 0.5
     return {
         weight: Weight(
-            (sum(float(part["off"]) ** 2 for part in several)) ** 0.5
-            / max(sum(part["size"] ** 2 for part in several) ** 0.5, _NOISE * total, 1e-30),
+            (sum(float(part.off) ** 2 for part in several)) ** 0.5
+            / max(sum(part.size**2 for part in several) ** 0.5, _NOISE * total, 1e-30),
             several,
         )
         for weight, several in parts.items()
     }
 
 
-_WHOSE = {
-    "own": "each data parallel rank has the gradients of its own micro-batches: they are not "
-    "reduced over the ranks",
-    "last": "they are those of the last micro-batch alone: micro-batches are not added up",
-}
+_OWN = (
+    "each data parallel rank has the gradients of its own micro-batches: they are not reduced over "
+    "the ranks"
+)
+_LAST = "they are those of the last micro-batch alone: micro-batches are not added up"
 
 
-def _why(wrong: Mapping[str, Weight], count: int, some: Mapping[str, Any], close: float) -> str:
+def _why(wrong: Mapping[str, Weight], count: int, some: LayoutRecord, close: float) -> str:
     """What makes gradients of this kind, or nothing."""
-    parts = [part for weight in wrong.values() for part in weight.parts if part["size"]]
-    factors = [part["factor"] for part in parts]
+    parts = [part for weight in wrong.values() for part in weight.parts if part.size]
+    factors = [float(part.factor) for part in parts]
     whose = "all gradients" if len(wrong) == count else "they"
     if not any(factors):
         return f"{whose} are zero"
     alike = max(factors) - min(factors) <= close * max(map(abs, factors))
-    if alike and all(_like(part, "rest", close) for part in parts):
+    if alike and all(_like(part.rest, close) for part in parts):
         return f"{whose} are {_times(factors[0], some, close)}"
-    if all(_like(part, "half", close) for part in parts):
+    if all(_like(part.half, close) for part in parts):
         return (
             "the tied embedding has on the first and on the last stage only the gradient of its "
             "own use: the two are not added up"
         )
-    for key, text in _WHOSE.items():
-        known = [part for part in parts if key in part]
-        if known and all(_like(part, key, close) for part in known):
+    for text, errors in (
+        (_OWN, [part.own for part in parts if part.own is not None]),
+        (_LAST, [part.last for part in parts if part.last is not None]),
+    ):
+        if errors and all(_like(off, close) for off in errors):
             return text
-    if some.get("tensor", 1) > 1 and not any(part["sharded"] for part in parts):
+    if some.tensor > 1 and not any(part.sharded for part in parts):
         return (
             "only what tensor parallel ranks hold in common: each has the gradient of its part of "
             "the sequence, and they are not added up"
@@ -209,18 +224,16 @@ def _why(wrong: Mapping[str, Weight], count: int, some: Mapping[str, Any], close
     return ""
 
 
-def _like(part: Mapping[str, Any], key: str, close: float) -> bool:
-    return 0 <= float(part.get(key, -1)) <= close
+def _like(off: Number, close: float) -> bool:
+    return 0 <= float(off) <= close
 
 
-def _times(factor: float, some: Mapping[str, Any], close: float) -> str:
+def _times(factor: float, some: LayoutRecord, close: float) -> str:
     """In words, with the name of the number that was forgotten."""
-    known = {
-        "data": "those of the data parallel ranks are added up and not averaged",
-        "micro_batches": "they are not divided by the number of micro-batches",
-    }
-    for key, text in known.items():
-        size = some.get(key, 1)
+    for size, text in (
+        (some.data, "those of the data parallel ranks are added up and not averaged"),
+        (some.micro_batches, "they are not divided by the number of micro-batches"),
+    ):
         if size > 1 and _off(factor, size) <= close:
             return f"{size} times too large: {text}"
     return f"{factor:.4g} times what they should be"
@@ -231,11 +244,9 @@ def _times(factor: float, some: Mapping[str, Any], close: float) -> str:
 
 def _norm(name: str, ranks: Ranks, close: Close) -> Finding | None:
     """Clipping goes by this number."""
-    norms: list[Any] = next(
-        (layout["grad_norms"] for layout in ranks.values() if layout.get("grad_norms")), []
-    )
-    expected = _reference(ranks).get("grad_norms", [])
-    if not norms or not expected or _off(float(norms[0]), expected[0]) <= close.gradient:
+    norms = next((layout.grad_norms for layout in ranks.values() if layout.grad_norms), [None])
+    expected = _reference(ranks).grad_norms
+    if norms[0] is None or not expected or _off(float(norms[0]), expected[0]) <= close.gradient:
         return None
     return error(
         f"smoke-train: the gradient norm is wrong under {name}",
@@ -248,7 +259,7 @@ def _norm(name: str, ranks: Ranks, close: Close) -> Finding | None:
 
 
 def _steps(name: str, ranks: Ranks, close: Close) -> Finding | None:
-    losses, expected = _losses(ranks), _reference(ranks).get("losses", [])
+    losses, expected = _losses(ranks), _reference(ranks).losses
     for step, (got, loss) in enumerate(zip(losses, expected, strict=False), 1):
         if _off(got, loss) > close.later:
             fits = _fits(ranks, losses, close.later, "it trains as if {}")

@@ -10,17 +10,15 @@ from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.probe_records.pairs import NoMeetingRecord, PairRow, PairTable
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.pair_bisection import (
     Accused,
     Judged,
     Kind,
-    PairRow,
     Pairs,
-    PairTable,
     judge_pairs,
     matrix,
-    table_of,
 )
 
 PROBE = "pair-rounds"
@@ -100,12 +98,10 @@ def read_table(run: ProbeRun) -> Recorded | None:
         if stages:
             raise Unknown(f"the agent of this node did not end in stage {stages[0]}: {errors[0]}")
         return None
-    if (reason := done.values.get("untold")) and not done.values.get("pairs"):
-        raise Unknown(f"the nodes did not meet, which is no fault of a node: {reason}")
-    try:
-        table = table_of(done.values)
-    except ValueError as damaged:
-        raise Unknown(f"the record is damaged: {damaged}") from damaged
+    unmet = done.record(NoMeetingRecord)
+    if unmet.untold and not unmet.pairs:
+        raise Unknown(f"the nodes did not meet, which is no fault of a node: {unmet.untold}")
+    table = done.record(PairTable)
     return Recorded(table, names_of(table), done.rank)
 
 

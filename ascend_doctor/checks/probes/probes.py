@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
-from ascend_doctor.probe_results import ProbeResult
+from ascend_doctor.probe_records.device import AllReduceRecord, DeviceRecord, MatrixProduct
 
 # Largest difference of a 256 x 256 product relative to its largest element. Seen on a CPU:
 # 4e-7, 4e-4 and 3e-3. An NPU may round the factors of a float32 product to 10 bits (HF32).
@@ -28,50 +28,47 @@ def device(case: Case) -> Iterator[Finding]:
     run = ran(case, "device")
     findings = [*failures(run)]
     for result in run.ranks:
-        products = result.values.get("matmul")
-        if isinstance(products, dict):
-            absent = _lacking(case, result)
-            findings += [
-                finding
-                for name in products
-                if name not in absent
-                for finding in _product(name, products[name])
-            ]
-        leaked = result.values.get("leaked_bytes")
-        if isinstance(leaked, int) and leaked > 0:
+        record = result.record(DeviceRecord)
+        absent = _lacking(case, record)
+        findings += [
+            finding
+            for name, product in record.matmul.items()
+            if name not in absent
+            for finding in _product(name, product)
+        ]
+        if record.leaked_bytes > 0:
             findings.append(
                 warning(
-                    "Device memory is not given back", observed=f"{leaked} bytes still allocated"
+                    "Device memory is not given back",
+                    observed=f"{record.leaked_bytes} bytes still allocated",
                 )
             )
     yield from findings
     if not findings and run.ranks:
-        name = run.ranks[0].values.get("name") or case.device
-        yield note("A device computes and copies correctly", observed=str(name))
+        name = run.first_record(DeviceRecord).name or case.device
+        yield note("A device computes and copies correctly", observed=name)
 
 
-def _lacking(case: Case, result: ProbeResult) -> set[str]:
+def _lacking(case: Case, record: DeviceRecord) -> set[str]:
     """Dtypes that this chip does not have."""
-    family = case.catalog.family_of(str(result.values.get("name", "")))
+    family = case.catalog.family_of(record.name or "")
     return {"bfloat16"} if family is not None and family.bf16 is False else set()
 
 
-def _product(dtype: str, measured: object) -> Iterator[Finding]:
-    if not isinstance(measured, dict):
-        return
-    if measured.get("error"):
+def _product(dtype: str, product: MatrixProduct) -> Iterator[Finding]:
+    if product.error:
         yield error(
             f"device: a {dtype} matrix product fails",
-            observed=str(measured["error"]),
+            observed=product.error,
             required="a result",
         )
         return
-    off = measured.get("error_relative")
+    off = product.error_relative
     tolerance = _TOLERANCE.get(dtype, 0.0)
-    if measured.get("finite") is not True or not isinstance(off, float) or off > tolerance:
+    if product.finite is not True or not isinstance(off, float) or off > tolerance:
         yield error(
             f"device: a {dtype} matrix product is wrong",
-            observed=f"relative difference {off}, all finite: {measured.get('finite')}",
+            observed=f"relative difference {off}, all finite: {product.finite}",
             required=f"at most {tolerance:g} from the float64 product on the CPU",
             because="Training runs on with wrong numbers, and nothing says so.",
         )
@@ -91,8 +88,9 @@ def allreduce(case: Case) -> Iterator[Finding]:
     """
     run = ran(case, "allreduce")
     findings = [*failures(run)]
-    first = max((_seconds(result, "first_call_s") for result in run.ranks), default=0.0)
-    steady = max((_seconds(result, "steady_s") for result in run.ranks), default=0.0)
+    records = [result.record(AllReduceRecord) for result in run.ranks]
+    first = max((record.first_call_s for record in records), default=0.0)
+    steady = max((record.steady_s for record in records), default=0.0)
     if first > _SLOW_FIRST or steady > _SLOW_STEADY:
         findings.append(
             warning(
@@ -128,8 +126,3 @@ def collectives(case: Case) -> Iterator[Finding]:
             "Collectives give correct values",
             observed=f"{run.where}, {run.compared} results compared",
         )
-
-
-def _seconds(result: ProbeResult, key: str) -> float:
-    value = result.values.get(key)
-    return value if isinstance(value, float) else 0.0

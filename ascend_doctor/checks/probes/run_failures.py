@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from ascend_doctor.checks.probes.probe_culprit import Blame, blame, by_torchrun, frames, signal_name
 from ascend_doctor.checks.python.known_warnings import fold_known
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, error, warning
+from ascend_doctor.probe_records.common import ChildOutcome, ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _LINES = 6
@@ -103,9 +103,9 @@ def failures(run: ProbeRun) -> Iterator[Finding]:
 def _take_down(run: ProbeRun) -> Iterator[Finding]:
     """Ranks that could not leave the group, after good results."""
     failed = {
-        probe_result.rank: probe_result.values["teardown_error"]
+        probe_result.rank: text
         for probe_result in run.ranks
-        if _find_bad_exits(probe_result)
+        if (record := probe_result.record_or_none(ProbeRecord)) and (text := record.teardown_error)
     }
     if failed:
         rank, text = next(iter(failed.items()))
@@ -115,10 +115,6 @@ def _take_down(run: ProbeRun) -> Iterator[Finding]:
             because="Usually a peer left first. Jobs may end with an error although all went well.",
             ranks=tuple(failed),
         )
-
-
-def _find_bad_exits(probe_result: ProbeResult) -> bool:
-    return bool(probe_result.values.get("teardown_error"))
 
 
 def _accuse(run: ProbeRun, cause: Blame) -> Finding:
@@ -257,10 +253,10 @@ def _describe(run: ProbeRun, guilty: list[ProbeResult], text: str) -> str:
     return "\n".join(parts)
 
 
-def story(outcome: Mapping[str, Any]) -> str:
+def story(outcome: ChildOutcome) -> str:
     """The error of a probe's child process, and what it printed last."""
-    printed = [line for line in str(outcome.get("output", "")).splitlines() if line.strip()]
-    return "\n".join([str(outcome["error"]), *printed[-4:]])
+    printed = [line for line in outcome.output.splitlines() if line.strip()]
+    return "\n".join([outcome.error, *printed[-4:]])
 
 
 def _last(output: str) -> str:

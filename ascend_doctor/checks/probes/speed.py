@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.matrix.schema import Family
+from ascend_doctor.probe_records.common import ProbeRecord
+from ascend_doctor.probe_records.device import (
+    BandwidthRecord,
+    CollectiveRate,
+    RatesRecord,
+    SoakRecord,
+)
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 # Devices of one host run the same work; more than a tenth below their median is not noise.
@@ -24,6 +30,8 @@ _PEAK_SHARE = 0.5
 _COPY = {"ascend910b": 800.0, "ascend910_93": 800.0, "ascend950": 800.0}  # GB/s, read and written
 _BUS = {("ascend910b", 8): 60.0, ("ascend910_93", 16): 80.0}  # GB/s of all-reduce in one node
 _LARGE = 1 << 28
+# By collective and bytes of the message.
+_Rates = Mapping[str, Mapping[int, CollectiveRate]]
 
 _BUSY = Remedy(
     summary="See who else uses the slow device, its temperature and clock, and its links",
@@ -48,11 +56,8 @@ def bandwidth(case: Case) -> Iterator[Finding]:
     yield from findings
     if findings:
         return
-    rates = run.ranks[0].values.get("rates")
-    best = {
-        name: max(_busses(sizes).values(), default=0.0)
-        for name, sizes in (rates.items() if isinstance(rates, dict) else ())
-    }
+    rates = run.first_record(BandwidthRecord).rates
+    best = {name: max(_busses(sizes).values(), default=0.0) for name, sizes in rates.items()}
     shown = ", ".join(f"{name} {rate:.3g}" for name, rate in best.items())
     yield note(
         "Collectives were measured",
@@ -61,21 +66,15 @@ def bandwidth(case: Case) -> Iterator[Finding]:
     )
 
 
-def _busses(sizes: Any) -> dict[int, float]:
+def _busses(sizes: Mapping[int, CollectiveRate]) -> dict[int, float]:
     """Bus bandwidth by size in bytes."""
-    if not isinstance(sizes, dict):
-        return {}
-    return {
-        int(size): float(rate["busbw"])
-        for size, rate in sizes.items()
-        if isinstance(rate, dict) and isinstance(rate.get("busbw"), float) and size.isdecimal()
-    }
+    return {size: rate.busbw for size, rate in sizes.items() if isinstance(rate.busbw, float)}
 
 
-def _hint_bus(case: Case, run: ProbeRun, rates: Any) -> str:
+def _hint_bus(case: Case, run: ProbeRun, rates: _Rates) -> str:
     family = _family(case, run)
     limit = _BUS.get((family.id, run.world_size)) if family is not None else None
-    busses = _busses(rates.get("all-reduce")) if isinstance(rates, dict) else {}
+    busses = _busses(rates.get("all-reduce", {}))
     large = [rate for size, rate in busses.items() if size >= _LARGE]
     if limit is None or not large or max(large) >= limit or run.simulated:
         return ""
@@ -143,9 +142,8 @@ def _compare(case: Case, probe: str, unit: str) -> Iterator[Finding]:
 
 
 def _rates(result: ProbeResult) -> dict[str, float]:
-    rates = result.values.get("rates")
-    numbers = rates if isinstance(rates, dict) else {}
-    return {str(name): number for name, number in numbers.items() if isinstance(number, float)}
+    rates = result.record(RatesRecord).rates
+    return {name: number for name, number in rates.items() if isinstance(number, float)}
 
 
 def _slow(run: ProbeRun, name: str, unit: str, series: Mapping[int, float]) -> Iterator[Finding]:
@@ -179,8 +177,9 @@ def _where(run: ProbeRun) -> str:
 def _family(case: Case, run: ProbeRun) -> Family | None:
     for probe_run in (run, *case.facts.probes):
         for rank in probe_run.ranks:
-            if rank.values.get("name"):
-                return case.catalog.family_of(str(rank.values["name"]))
+            record = rank.record_or_none(ProbeRecord)
+            if record and record.name:
+                return case.catalog.family_of(record.name)
     return None
 
 
@@ -195,7 +194,7 @@ def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -
     }
     if run.probe == "hbm" and family.id in _COPY and lowest.get("copy", 0.0) < _COPY[family.id]:
         return f"Hint: copies are expected above {_COPY[family.id]:.0f} GB/s on {family.id}."
-    name = str(run.ranks[0].values.get("name"))
+    name = run.first_record(ProbeRecord).name
     peak = next((soc.peak_tflops for soc in family.socs if soc.soc == name), None)
     half = [lowest[dtype] for dtype in ("bfloat16", "float16") if dtype in lowest]
     if run.probe == "gemm" and peak and half and min(half) < _PEAK_SHARE * peak:
@@ -215,16 +214,15 @@ def soak(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     last: dict[int, float] = {}
     for result in run.ranks:
-        rates = result.values.get("rates")
-        if not isinstance(rates, list) or not rates:
+        series = result.record(SoakRecord).rates
+        if not series:
             continue
-        series = [float(rate) for rate in rates]
         last[result.rank] = _mean(series[-_TENTHS:])
         findings += _find_throttling(run, result.rank, series)
     findings += _slow(run, "the last third of the time", "TFLOPS", last)
     yield from findings
     if not findings and run.ranks:
-        rounds = max(int(result.values.get("rounds", 0)) for result in run.ranks)
+        rounds = max(result.record(SoakRecord).rounds for result in run.ranks)
         shown = f"{min(last.values()):.4g} to {max(last.values()):.4g} TFLOPS" if last else "none"
         yield note(
             "Devices stay correct and fast under load",

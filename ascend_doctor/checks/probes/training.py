@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Literal
 
 from ascend_doctor.checks.probes.nan_origin import origin
 from ascend_doctor.checks.probes.numbers import against_reference
@@ -12,6 +12,9 @@ from ascend_doctor.checks.probes.run_failures import failures, ran, ranks_text
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_records.common import ProbeRecord
+from ascend_doctor.probe_records.groups import ParallelGroupsRecord
+from ascend_doctor.probe_records.training import LayoutRecord, SmokeTrainRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _MIB = 1 << 20
@@ -36,15 +39,15 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
     yield from findings
     if findings:
         return
-    layouts = _layouts(run.ranks[0])
-    several = sum(layout.get("groups", 0) for layout in layouts.values())
+    record = run.first_record(ParallelGroupsRecord)
+    layouts = record.layouts
+    several = sum(layout.groups for layout in layouts.values())
     text = f"{run.where}: {', '.join(layouts)}; {_stack(run)}"
-    used = sum(layout.get("bytes", 0) for layout in layouts.values())
+    used = sum(layout.bytes for layout in layouts.values())
     if used > 0 and several:
         text += f"; {used / several / _MIB:.0f} MiB of device memory for a group"
-    further = run.ranks[0].values.get("group_bytes")
-    if isinstance(further, list) and further:
-        taken = ", ".join(f"{size / _MIB:.0f}" for size in further)
+    if record.group_bytes:
+        taken = ", ".join(f"{size / _MIB:.0f}" for size in record.group_bytes)
         text += f"; {taken} MiB for each further group of all ranks (HCCL_BUFFSIZE)"
     yield note("Megatron's parallel groups are right", observed=text)
 
@@ -59,8 +62,13 @@ def float64_allreduce(case: Case) -> Iterator[Finding]:
     summed as float64 are then wrong. float32 and integers are not touched.
     """
     run = ran(case, "parallel-groups")
-    sums = {result.rank: result.values.get("float64_sum") for result in run.ranks}
-    if not sums or None in sums.values():
+    records = {result.rank: result.record(ParallelGroupsRecord) for result in run.ranks}
+    sums = {
+        rank: record.float64_sum
+        for rank, record in records.items()
+        if record.float64_sum is not None
+    }
+    if not sums or len(sums) < len(records):
         raise Unknown("the probe parallel-groups did not get this far")
     expected = sum(range(1, run.world_size + 1))
     lost = tuple(rank for rank, value in sums.items() if value != expected)
@@ -132,8 +140,8 @@ def _kernels(run: ProbeRun) -> str:
     """What computed in bfloat16, and what has not been run."""
     kernels_used: dict[str, str] = {}
     for layout in _layouts(run.ranks[0]).values():
-        kernels_used |= layout.get("kernels") or {}
-    if missing := run.ranks[0].values.get("not_run"):
+        kernels_used |= layout.kernels
+    if missing := run.first_record(SmokeTrainRecord).not_run:
         return "".join(f"not run: {name}, {reason}; " for name, reason in missing.items())
     if not kernels_used:
         return ""
@@ -143,23 +151,35 @@ def _kernels(run: ProbeRun) -> str:
     return f"in bfloat16 {text}; "
 
 
-def _layouts(result: ProbeResult) -> Mapping[str, Mapping[str, Any]]:
-    layouts = result.values.get("layouts")
-    return layouts if isinstance(layouts, dict) else {}
+def _layouts(result: ProbeResult) -> Mapping[str, LayoutRecord]:
+    return result.record(SmokeTrainRecord).layouts
+
+
+def _of_ranks(run: ProbeRun, name: str) -> dict[int, LayoutRecord]:
+    """What each rank recorded of a layout."""
+    return {result.rank: _layouts(result).get(name, LayoutRecord()) for result in run.ranks}
 
 
 def _stack(run: ProbeRun) -> str:
-    values = run.ranks[0].values
-    return f"megatron.core {values.get('megatron')}, through {values.get('through')}"
+    record = run.first_record(ProbeRecord)
+    return f"megatron.core {record.megatron}, through {record.through}"
 
 
-def _series(run: ProbeRun, name: str, key: str) -> dict[int, list[float]]:
-    """A series of each rank that has one; a NaN or an infinity was recorded as text."""
+Series = Literal["losses", "grad_norms", "seconds"]
+
+
+def _series(run: ProbeRun, name: str, key: Series) -> dict[int, list[float]]:
+    """A series of each rank that has one."""
     series: dict[int, list[float]] = {}
-    for result in run.ranks:
-        values = _layouts(result).get(name, {}).get(key)
-        if isinstance(values, list) and values and None not in values:
-            series[result.rank] = [float(value) for value in values]
+    for rank, layout in _of_ranks(run, name).items():
+        by_step = {
+            "losses": layout.losses,
+            "grad_norms": layout.grad_norms,
+            "seconds": layout.seconds,
+        }[key]
+        numbers = [float(value) for value in by_step if value is not None]
+        if numbers and len(numbers) == len(by_step):
+            series[rank] = numbers
     return series
 
 
@@ -169,9 +189,7 @@ def _judge_layout(run: ProbeRun, name: str) -> Iterator[Finding]:
         return
     yield from _silent(run, name)
     yield from _narrow(run, name)
-    yield from against_reference(
-        run, name, {result.rank: _layouts(result).get(name, {}) for result in run.ranks}
-    )
+    yield from against_reference(run, name, _of_ranks(run, name))
     yield from _unequal(run, name, "losses", "mean loss")
     yield from _unequal(run, name, "grad_norms", "gradient norm")
     yield from _apart(run, name)
@@ -190,7 +208,8 @@ def _judge_layout(run: ProbeRun, name: str) -> Iterator[Finding]:
 def _not_finite(run: ProbeRun, name: str) -> Finding | None:
     """The first step in which a loss or a gradient norm is no number, and where it began."""
     first_steps: dict[tuple[int, str], list[int]] = {}
-    for key, what in (("losses", "loss"), ("grad_norms", "gradient norm")):
+    series: tuple[tuple[Series, str], ...] = (("losses", "loss"), ("grad_norms", "gradient norm"))
+    for key, what in series:
         for rank, values in _series(run, name, key).items():
             steps = [number for number, value in enumerate(values, 1) if not math.isfinite(value)]
             if steps:
@@ -198,7 +217,7 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
     if not first_steps:
         return None
     (step, what), ranks = min(first_steps.items(), key=lambda item: item[0][0])
-    began = origin({result.rank: _layouts(result).get(name, {}) for result in run.ranks}, step)
+    began = origin(_of_ranks(run, name), step)
     where = [] if began and began.ranks else [ranks_text(ranks)]
     where += [began.text] if began else []
     reason = "The same operators and collectives turn a real training into NaN."
@@ -213,10 +232,10 @@ def _not_finite(run: ProbeRun, name: str) -> Finding | None:
 
 def _name_left_out(run: ProbeRun) -> Iterator[Finding]:
     """A layout that was asked for and could not be trained."""
-    for name, reason in (run.ranks[0].values.get("left_out") or {}).items() if run.ranks else ():
+    for name, reason in run.first_record(SmokeTrainRecord).left_out.items():
         yield warning(
             f"smoke-train: {name} was asked for and not trained",
-            observed=str(reason),
+            observed=reason,
             required="a layout that can be trained here",
         )
 
@@ -224,8 +243,9 @@ def _name_left_out(run: ProbeRun) -> Iterator[Finding]:
 def _silent(run: ProbeRun, name: str) -> Iterator[Finding]:
     """Ranks that ended well and have no metrics for some step."""
     for result in run.ranks:
-        layout = _layouts(result).get(name, {})
-        steps, expected = len(layout.get("grad_norms", [])), layout.get("steps", _STEPS)
+        layout = _layouts(result).get(name, LayoutRecord())
+        steps, expected = len(layout.grad_norms), layout.steps
+        expected = _STEPS if expected is None else expected
         if result.ok and steps < expected:
             yield error(
                 f"smoke-train: {steps} of {expected} steps have metrics under {name}",
@@ -243,7 +263,7 @@ def _narrow(run: ProbeRun, name: str) -> Iterator[Finding]:
         "optimizer": "the optimizer updates weights of",
     }
     for result in run.ranks:
-        dtypes = _layouts(result).get(name, {}).get("dtypes") or {}
+        dtypes = _layouts(result).get(name, LayoutRecord()).dtypes
         for what, text in texts.items():
             other = [dtype for dtype in dtypes.get(what, []) if dtype != "float32"]
             if other:
@@ -258,7 +278,7 @@ def _narrow(run: ProbeRun, name: str) -> Iterator[Finding]:
                 return
 
 
-def _unequal(run: ProbeRun, name: str, key: str, what: str) -> Iterator[Finding]:
+def _unequal(run: ProbeRun, name: str, key: Series, what: str) -> Iterator[Finding]:
     """Whether ranks disagree about a number that they have in common."""
     series = _series(run, name, key)
     for number, values in enumerate(zip(*series.values(), strict=False), 1):
@@ -277,7 +297,7 @@ def _unequal(run: ProbeRun, name: str, key: str, what: str) -> Iterator[Finding]
 
 def _apart(run: ProbeRun, name: str) -> Iterator[Finding]:
     for result in run.ranks:
-        differences = _layouts(result).get(name, {}).get("differences") or {}
+        differences = _layouts(result).get(name, LayoutRecord()).differences
         worst = {group: value for group, value in differences.items() if float(value) > _UNEQUAL}
         if worst:
             group, value = max(worst.items(), key=lambda item: float(item[1]))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, note
+from ascend_doctor.probe_records.common import ProbeRecord
 
 _THROUGH = {
     "plain": "torch's stores and backend",
@@ -36,7 +37,7 @@ def weight_sync(case: Case) -> Iterator[Finding]:
     findings = [*failures(run)]
     yield from findings
     if not findings:
-        through = _THROUGH.get(str(run.ranks[0].values.get("through")), "an unknown way")
+        through = _THROUGH.get(run.first_record(ProbeRecord).through or "", "an unknown way")
         yield note(
             "Weights reach the rollouts",
             observed=f"{run.world_size - 1} receivers on {run.device}, through {through}, with "

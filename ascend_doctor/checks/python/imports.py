@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,7 @@ from ascend_doctor.checks.python.torch_import import OF_CANN, load_cann
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, unknown
+from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 
 _LIBRARY = re.compile(r"(?P<name>[\w.+-]+\.so[\w.]*): cannot open shared object file")
 _MODULE = re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
@@ -37,27 +37,25 @@ def inspect_env(case: Case) -> Iterator[Finding]:
     run = ran(case, "inspect-env")
     broken = [*failures(run)]
     yield from broken
-    values: dict[str, Any] = run.ranks[0].values if run.ranks else {}
-    modules = values.get("modules")
-    if not isinstance(modules, dict):
+    record = run.first_record(InspectEnvRecord)
+    modules = record.modules
+    if modules is None:
         if not broken:
-            yield error(str(values.get("blocks") or "The interpreter imports nothing"))
+            yield error(record.blocks or "The interpreter imports nothing")
         return
-    failed = {name: module for name, module in modules.items() if module.get("ok") is not True}
+    failed = {name: module for name, module in modules.items() if module.ok is not True}
     yield from _torch(case, failed)
-    errors = {outcome.get("error") for name, outcome in failed.items() if name.startswith("torch")}
+    errors = {outcome.error for name, outcome in failed.items() if name.startswith("torch")}
     for name, outcome in failed.items():
-        if not name.startswith("torch") and outcome.get("error") not in errors:
+        if not name.startswith("torch") and outcome.error not in errors:
             yield _failure(case, name, outcome)
     yield from _devices(case, modules)
     if not failed and not broken:
-        versions = [
-            f"{name} {module.get('version') or ''}".strip() for name, module in modules.items()
-        ]
+        versions = [f"{name} {module.version or ''}".strip() for name, module in modules.items()]
         yield note("The packages of the stack can be imported", observed=", ".join(versions))
 
 
-def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+def _torch(case: Case, failed: dict[str, ImportedModule]) -> Iterator[Finding]:
     """Torch and torch_npu: the trap of the autoload, or one broken by itself."""
     torch, without = failed.get("torch"), failed.get(_WITHOUT)
     if torch is not None and without is None and _late(torch):
@@ -65,7 +63,7 @@ def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     elif torch is not None and without is None:
         yield error(
             f"`import torch` fails, because torch loads its extension and {_reason(torch)}",
-            observed=f"{torch.get('outermost')}\ncaused by {torch.get('error')}",
+            observed=f"{torch.outermost}\ncaused by {torch.error}",
             required="import torch succeeds with the extension it loads",
             because="Everything that imports torch fails with it, torchrun included. With "
             "TORCH_DEVICE_BACKEND_AUTOLOAD=0 torch imports, but there is no NPU.",
@@ -87,9 +85,9 @@ def _torch(case: Case, failed: dict[str, dict[str, Any]]) -> Iterator[Finding]:
             )
 
 
-def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding]:
-    outcome = modules.get("torch_npu", {})
-    if case.device == "npu" and outcome.get("ok") is True and outcome.get("devices") == 0:
+def _devices(case: Case, modules: dict[str, ImportedModule]) -> Iterator[Finding]:
+    outcome = modules.get("torch_npu", ImportedModule())
+    if case.device == "npu" and outcome.ok is True and outcome.devices == 0:
         yield error(
             "torch_npu sees no device",
             observed="torch.npu.device_count() is 0",
@@ -99,12 +97,12 @@ def _devices(case: Case, modules: dict[str, dict[str, Any]]) -> Iterator[Finding
         )
 
 
-def _failure(case: Case, name: str, outcome: dict[str, Any]) -> Finding:
+def _failure(case: Case, name: str, outcome: ImportedModule) -> Finding:
     if _late(outcome):
         return _slow_import(name, outcome)
     return error(
         f"`import {name}` fails: {_reason(outcome)}",
-        observed="\n".join(str(outcome[key]) for key in ("error", "output") if outcome.get(key)),
+        observed="\n".join(text for text in (outcome.error, outcome.output) if text),
         required=f"import {name} succeeds",
         because="What is installed but cannot be imported stops a job, or silently switches off "
         "what depends on it.",
@@ -112,15 +110,15 @@ def _failure(case: Case, name: str, outcome: dict[str, Any]) -> Finding:
     )
 
 
-def _late(outcome: dict[str, Any]) -> bool:
-    return str(outcome.get("error")).startswith("TimeoutError: no end")
+def _late(outcome: ImportedModule) -> bool:
+    return str(outcome.error).startswith("TimeoutError: no end")
 
 
-def _slow_import(name: str, outcome: dict[str, Any]) -> Finding:
+def _slow_import(name: str, outcome: ImportedModule) -> Finding:
     """An import that took too long: of a busy machine or a slow file system it says nothing bad."""
     return unknown(
         f"Could not tell whether `import {name}` succeeds: it did not end in time",
-        observed=str(outcome.get("error")),
+        observed=str(outcome.error),
         because="A busy machine, a slow file system and a hanging import look alike.",
         remedy=Remedy(
             summary="Try again with longer deadlines; if it hangs still, see where",
@@ -132,9 +130,9 @@ def _slow_import(name: str, outcome: dict[str, Any]) -> Finding:
     )
 
 
-def _reason(outcome: dict[str, Any]) -> str:
+def _reason(outcome: ImportedModule) -> str:
     """The innermost error in few words."""
-    text = str(outcome.get("error"))
+    text = str(outcome.error)
     if match := _LIBRARY.search(text):
         return f"{match['name']} is not found"
     if match := _MODULE.search(text):
@@ -144,8 +142,8 @@ def _reason(outcome: dict[str, Any]) -> str:
     return text.splitlines()[0][:200]
 
 
-def _remedy(case: Case, outcome: dict[str, Any]) -> Remedy | None:
-    text = str(outcome.get("error"))
+def _remedy(case: Case, outcome: ImportedModule) -> Remedy | None:
+    text = str(outcome.error)
     if (match := _LIBRARY.search(text)) and match["name"] in OF_CANN:
         try:
             return load_cann(case)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _SHOWN = 8
@@ -143,7 +144,8 @@ def known_warnings(case: Case) -> Iterator[Finding]:
 
 
 def _is_patched(rank: ProbeResult) -> bool:
-    return rank.values.get("through") == "mindspeed.megatron_adaptor"
+    record = rank.record_or_none(ProbeRecord)
+    return record is not None and record.through == "mindspeed.megatron_adaptor"
 
 
 def _late(run: ProbeRun, line: str) -> Finding:

@@ -11,6 +11,7 @@ from ascend_doctor.judging.judge import Case, check, error
 from ascend_doctor.judging.packages import npu_only
 from ascend_doctor.judging.packages import torch_pair as remedy
 from ascend_doctor.judging.version_compare import leading
+from ascend_doctor.probe_records.stack import ImportedModule, InspectEnvRecord
 
 _THREE = 3
 
@@ -24,19 +25,22 @@ def torch_pair(case: Case) -> Iterator[Finding]:
     """
     npu_only(case)
     run = ran(case, "inspect-env")
-    modules = run.ranks[0].values.get("modules") if run.ranks else None
-    if not isinstance(modules, dict):
+    modules = run.first_record(InspectEnvRecord).modules
+    if modules is None:
         raise Unknown("the probe inspect-env did not get this far")
     if "torch_npu" not in modules:
         raise NotApplicable("torch_npu is not installed")
-    torch = {**modules.get("torch without autoload", {}), **modules.get("torch", {})}
-    ours, other = (str(outcome.get("version") or "") for outcome in (torch, modules["torch_npu"]))
+    torch, without = (
+        modules.get(name, ImportedModule()) for name in ("torch", "torch without autoload")
+    )
+    torch_npu = modules["torch_npu"]
+    ours, other = torch.version or without.version, torch_npu.version
     if not ours or not other:
         raise Unknown("one of the two was not imported")
     if leading(ours, _THREE) != leading(other, _THREE):
         yield error(
             f"torch {ours} was imported with torch_npu {other}",
-            observed=f"torch {torch.get('file')}; torch_npu {modules['torch_npu'].get('file')}",
+            observed=f"torch {torch.file or without.file}; torch_npu {torch_npu.file}",
             required="the same three numbers",
             because="torch_npu is compiled against one torch: missing symbols, or wrong behaviour.",
             remedy=remedy(case) if case.facts.python else None,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
@@ -12,19 +11,19 @@ from ascend_doctor.checks.stack.mindspeed_patches import LATE, ORDER, import_ord
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_records.stack import EntryCase, EntryPointsRecord
 
 _PROBE = "entry-points"
 _OTHERS = ("registry", "fla")
 _TRITON_ASCEND = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
 
-def _cases(case: Case) -> Mapping[str, Mapping[str, Any]]:
+def _cases(case: Case) -> dict[str, EntryCase]:
     """What was measured of each entry point. Raises Unknown, and NotApplicable for none."""
-    run = ran(case, _PROBE)
-    values = run.ranks[0].values if run.ranks else {}
-    if not values.get("cases"):
+    cases = ran(case, _PROBE).first_record(EntryPointsRecord).cases
+    if not cases:
         raise Unknown(f"the probe {_PROBE} did not get this far")
-    return dict(values["cases"])
+    return cases
 
 
 @check("framework-imports", "Frameworks can import their Megatron side", level=1, probe=_PROBE)
@@ -45,7 +44,7 @@ def framework_imports(case: Case) -> Iterator[Finding]:
     for name, outcome in _cases(case).items():
         if name in _OTHERS:
             continue
-        if outcome.get("error"):
+        if outcome.error:
             finding = error(
                 f"{name} cannot import its Megatron side",
                 observed=story(outcome),
@@ -54,7 +53,7 @@ def framework_imports(case: Case) -> Iterator[Finding]:
             )
             yield finding if case.device != "cpu" else _weaker(finding)
         else:
-            good.append(str(outcome.get("version") or name))
+            good.append(outcome.version or name)
     if good:
         yield note("Frameworks can import their Megatron side", observed=", ".join(good))
 
@@ -73,7 +72,7 @@ def framework_order(case: Case) -> Iterator[Finding]:
     """
     judged = 0
     for name, outcome in _cases(case).items():
-        if outcome.get("mindspeed"):
+        if outcome.mindspeed:
             judged += 1
             wrong = import_order_faults(outcome)
             if wrong:
@@ -98,13 +97,12 @@ def registry(case: Case) -> Iterator[Finding]:
     case_of_registry = _cases(case).get("registry")
     if case_of_registry is None:
         raise NotApplicable("no twinkle with Megatron models is installed")
-    if case_of_registry.get("error"):
-        raise Unknown(str(case_of_registry["error"]))
-    if case_of_registry.get("order"):
+    if case_of_registry.error:
+        raise Unknown(case_of_registry.error)
+    if case_of_registry.order:
         yield warning(
             "twinkle imports Megatron where it only names a model type",
-            observed="megatron.core was imported first at "
-            f"{case_of_registry['order']['stack'][-1]}",
+            observed=f"megatron.core was imported first at {case_of_registry.order.stack[-1]}",
             required="no import of megatron.core",
             because="MindSpeed then comes too late.",
         )
@@ -121,9 +119,9 @@ def fla_owner(case: Case) -> Iterator[Finding]:
     case_of_fla = _cases(case).get("fla")
     if case_of_fla is None:
         raise NotApplicable("flash-linear-attention and MindSpeed are not both installed")
-    if case_of_fla.get("error"):
-        raise Unknown(str(case_of_fla["error"]))
-    owners = case_of_fla["owners"]
+    if case_of_fla.error:
+        raise Unknown(case_of_fla.error)
+    owners = case_of_fla.owners
     if len(set(owners.values())) > 1:
         yield warning(
             "MindSpeed replaces chunk_gated_delta_rule of flash-linear-attention",

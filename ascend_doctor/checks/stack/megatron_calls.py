@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
@@ -12,6 +11,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, note, warning
 from ascend_doctor.judging.packages import find_distribution
+from ascend_doctor.probe_records.groups import MegatronCallsRecord
 from ascend_doctor.probe_results import ProbeRun
 
 _PROBE = "megatron-calls"
@@ -30,11 +30,12 @@ def _about(run: ProbeRun, plans: bool) -> ProbeRun:
     return msgspec.structs.replace(run, ranks=ranks)
 
 
-def _values(run: ProbeRun) -> Mapping[str, Any]:
+def _record(run: ProbeRun) -> MegatronCallsRecord:
     """What was measured. Raises Unknown where the probe failed or measured nothing."""
-    if not run.ranks or run.ranks[0].ok is not True or "megatron" not in run.ranks[0].values:
+    record = run.first_record(MegatronCallsRecord)
+    if not run.ranks or run.ranks[0].ok is not True or record.megatron is None:
         raise Unknown(f"the probe {_PROBE} failed, see schedule")
-    return run.ranks[0].values
+    return record
 
 
 @check("schedule", "Megatron's scheduler accepts valid plans", level=1, probe=_PROBE)
@@ -48,8 +49,8 @@ def schedule(case: Case) -> Iterator[Finding]:
     broken = [*failures(run)]
     yield from broken
     if not broken:
-        plans = {key: taken for key, taken in _values(run).items() if key.startswith("decay")}
-        refused = [name for name, taken in plans.items() if taken is False]
+        plans = _record(run).plans
+        refused = [name for name, taken in plans.items() if not taken]
         yield note(
             "Megatron's scheduler accepts valid plans",
             observed=f"{len(plans)} plans tried; refused: {', '.join(refused)}",
@@ -65,14 +66,12 @@ def sample_collection(case: Case) -> Iterator[Finding]:
     Megatron's own groups that they hold every sample once, in the order of the data.
     """
     run = _about(ran(case, _PROBE), plans=False)
-    values = _values(run)
+    record = _record(run)
     broken = [*failures(run)]
     yield from broken
     if not broken:
         missing = [
-            f"{name}: {value['first']} of {value['all']}"
-            for name, value in values.items()
-            if isinstance(value, dict) and "samples" in value
+            f"{name}: {counts.first} of {counts.all}" for name, counts in record.collections.items()
         ]
         yield note("Results of a batch are collected once", observed=", ".join(missing))
 
@@ -85,16 +84,16 @@ def peft_on_megatron(case: Case) -> Iterator[Finding]:
     the dispatcher. ms-swift and twinkle bring layers of their own through mcore-bridge, and do not
     need them. The probe wraps one layer and runs it.
     """
-    peft = _values(ran(case, _PROBE)).get("peft")
+    peft = _record(ran(case, _PROBE)).peft
     if peft is None:
         raise NotApplicable("peft is not installed")
-    if peft.get("broken"):
-        raise Unknown(f"peft cannot be imported: {peft['broken']}")
-    if not peft["error"]:
-        yield note("peft's own layers for Megatron work", observed=f"peft {peft['version']}")
+    if peft.broken:
+        raise Unknown(f"peft cannot be imported: {peft.broken}")
+    if not peft.error:
+        yield note("peft's own layers for Megatron work", observed=f"peft {peft.version}")
         return
     bridged = case.facts.python is not None and find_distribution(case, "mcore-bridge") is not None
-    observed = f"peft {peft['version']}: {peft['error']}"
+    observed = f"peft {peft.version}: {peft.error}"
     if bridged:
         yield note(
             "peft's own layers for Megatron do not work; mcore-bridge has its own",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import TypeVar
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import NotApplicable, Unknown
@@ -13,6 +13,7 @@ from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import npu_only
 from ascend_doctor.judging.version_compare import is_in_range, leading
+from ascend_doctor.probe_records.stack import MegatronTreeRecord, RefusedCall
 
 _PROBE = "megatron-tree"
 _TWO = "https://github.com/modelscope/ms-swift/issues/9661"
@@ -21,13 +22,18 @@ _READ = ">=0.12,<0.20"
 _SHOWN = 8
 
 
-def _values(case: Case, key: str) -> Mapping[str, Any]:
-    """What the probe measured. Raises Unknown where it did not come to ``key``."""
-    run = ran(case, _PROBE)
-    values = run.ranks[0].values if run.ranks else {}
-    if key not in values:
+_Measured = TypeVar("_Measured")
+
+
+def _record(case: Case) -> MegatronTreeRecord:
+    return ran(case, _PROBE).first_record(MegatronTreeRecord)
+
+
+def _require(measured: _Measured | None) -> _Measured:
+    """What the probe measured. Raises Unknown where it did not come to it."""
+    if measured is None:
         raise Unknown(f"the probe {_PROBE} did not get this far")
-    return values
+    return measured
 
 
 @check("megatron-origin", "Megatron is imported from one tree", level=1, probe=_PROBE)
@@ -45,13 +51,14 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
     yield from broken
     if broken:
         return
-    values = _values(case, "named")
+    record = _record(case)
+    named = _require(record.named).rstrip("/")
     roots = {
-        name: posixpath.dirname(posixpath.dirname(str(value)))
-        for name, value in values["parts"].items()
-        if value
+        name: posixpath.dirname(posixpath.dirname(folder))
+        for name, folder in record.parts.items()
+        if folder
     }
-    core, version = roots["core"], str(values["version"])
+    core, version = roots["core"], record.version
     other = roots.get("training", core)
     if other != core:
         yield error(
@@ -62,22 +69,21 @@ def megatron_origin(case: Case) -> Iterator[Finding]:
             remedy=_prepend(other),
             refs=(_TWO,),
         )
-    elif len(values["copies"]) > 1:
+    elif len(record.copies) > 1:
         yield warning(
-            f"{len(values['copies'])} copies of megatron.core are on the path",
-            observed="; ".join(f"{copy['version']} in {copy['path']}" for copy in values["copies"]),
+            f"{len(record.copies)} copies of megatron.core are on the path",
+            observed="; ".join(f"{copy.version} in {copy.path}" for copy in record.copies),
             required="one",
             because="Which one is imported depends on the order of the path.",
             refs=(_TWO,),
         )
-    if values["distributions"] and version not in values["distributions"]:
+    if record.distributions and version not in record.distributions:
         yield warning(
-            f"pip knows megatron-core {', '.join(values['distributions'])}; imported is {version}",
+            f"pip knows megatron-core {', '.join(record.distributions)}; imported is {version}",
             observed=f"megatron.core {version} in {core}",
             required="one version",
             because="Tools that read package metadata take another release for the one that runs.",
         )
-    named = str(values["named"]).rstrip("/")
     if named and core != named:
         yield warning(
             "MEGATRON_LM_PATH names another tree than the one that is imported",
@@ -106,8 +112,8 @@ def api_drift(case: Case) -> Iterator[Finding]:
     with a keyword that is gone ends in a TypeError, often hours after the start. Calls in the
     installed frameworks are read as well; one that an `if` guards is reported all the same.
     """
-    values = _values(case, "callers")
-    version = str(values["version"])
+    record = _record(case)
+    calls, version = _require(record.callers), record.version
     if not is_in_range(version, _READ):
         raise Unknown(f"the table has no Megatron-core {version}")
     number = ".".join(map(str, leading(version, 3)))
@@ -122,7 +128,7 @@ def api_drift(case: Case) -> Iterator[Finding]:
         ]
         if required and other and not function.name.endswith("Config"):
             unused.append(f"{_last(function.name)}({', '.join(other)})")
-        has = list(values["api"].get(function.name) or ())
+        has = record.api.get(function.name, [])
         missing = [name for name in required if name not in has]
         if missing:
             clean = False
@@ -145,15 +151,14 @@ def api_drift(case: Case) -> Iterator[Finding]:
                 required=f"as in release {version}",
                 because="The tree was changed, or is between two releases.",
             )
-    calls = values["callers"]
     if calls:
         clean = False
         yield _refusal(version, calls)
     if clean:
         yield note(
             "Megatron's functions match their release",
-            observed=f"{len(values['api'])} functions of megatron.core {version}; "
-            f"calls read in: {', '.join(values['searched']) or 'no framework'}",
+            observed=f"{len(record.api)} functions of megatron.core {version}; "
+            f"calls read in: {', '.join(record.searched) or 'no framework'}",
             because=f"Other releases take {', '.join(unused)} as well." if unused else "",
         )
 
@@ -166,11 +171,8 @@ def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _refusal(version: str, calls: list[dict[str, Any]]) -> Finding:
-    shown = [
-        f"{call['where']}: {call['call']}({', '.join(call['keywords'])}=)"
-        for call in calls[:_SHOWN]
-    ]
+def _refusal(version: str, calls: list[RefusedCall]) -> Finding:
+    shown = [f"{call.where}: {call.call}({', '.join(call.keywords)}=)" for call in calls[:_SHOWN]]
     more = len(calls) - len(shown)
     return warning(
         f"Frameworks call Megatron-core {version} with keywords that it does not take",
@@ -189,13 +191,13 @@ def gdn(case: Case) -> Iterator[Finding]:
     flash-linear-attention; 0 takes that of transformers, which is not split by tensor parallelism.
     mcore-bridge reads the variable when it is imported. This concerns models such as Qwen3.5 only.
     """
-    row = _values(case, "gdn")["gdn"]
-    if not row["bridge_has"]:
+    nets = _require(_record(case).gdn)
+    if not nets.bridge_has:
         raise NotApplicable("no mcore-bridge with gated delta nets is installed")
-    value = row["variable"]
-    native = value is None or str(value).strip() == "1"
-    whole = row["megatron"] and (case.device != "npu" or row["mindspeed"])
-    if native and not row["megatron"]:
+    value = nets.variable
+    native = value is None or value.strip() == "1"
+    whole = nets.megatron and (case.device != "npu" or nets.mindspeed)
+    if native and not nets.megatron:
         yield (warning if value is None else error)(
             "USE_MCORE_GDN asks for Megatron's gated delta net, and there is none",
             observed=f"USE_MCORE_GDN is {'unset, which means 1' if value is None else value}; no "
@@ -207,14 +209,14 @@ def gdn(case: Case) -> Iterator[Finding]:
                 commands=("export USE_MCORE_GDN=0",),
             ),
         )
-    elif native and not row["fla"]:
+    elif native and not nets.fla:
         yield warning(
             "Megatron's gated delta net needs flash-linear-attention",
             observed="no module fla",
             required="flash-linear-attention",
             because="FLA is not installed: ImportError for such models.",
         )
-    elif not native and whole and row["fla"]:
+    elif not native and whole and nets.fla:
         yield note(
             "Megatron's own gated delta net is there and not asked for",
             observed=f"USE_MCORE_GDN={value}",
@@ -231,10 +233,10 @@ def gdn_mask(case: Case) -> Iterator[Finding]:
     aclnnFlashAttentionScore. 1.2.1 and 1.3.0 have the fix.
     """
     npu_only(case)
-    row = _values(case, "gdn")["gdn"]
-    if not row["bridge_has"]:
+    nets = _require(_record(case).gdn)
+    if not nets.bridge_has:
         raise NotApplicable("no mcore-bridge with gated delta nets is installed")
-    if not row["bridge_masks"]:
+    if not nets.bridge_masks:
         yield warning(
             "mcore-bridge derives the padding of gated delta nets from the attention mask",
             observed="no attention_mask_2d in its source",

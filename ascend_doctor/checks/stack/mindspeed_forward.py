@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
 from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
+from ascend_doctor.probe_records.stack import ForwardCase, MindSpeedForwardRecord
 
 _PROBE = "mindspeed-forward"
 _MASK = (
@@ -22,19 +22,18 @@ _RING = ("Ascend/MindSpeed@core_r0.15.3:mindspeed/core/context_parallel/model_pa
 _TOLERANCE = 1e-2
 
 
-def _outcome(case: Case, name: str) -> Mapping[str, Any]:
+def _outcome(case: Case, name: str) -> ForwardCase:
     """What a case measured, or its error. Raises Unknown, and NotApplicable where skipped."""
     run = ran(case, _PROBE)
-    cases = run.ranks[0].values.get("cases") if run.ranks else None
-    outcome = cases.get(name) if isinstance(cases, dict) else None
-    if not isinstance(outcome, dict):
+    outcome = run.first_record(MindSpeedForwardRecord).cases.get(name)
+    if outcome is None:
         raise Unknown(f"the probe {_PROBE} did not get this far")
     return outcome
 
 
-def _failures(outcome: Mapping[str, Any], title: str, remedy: str) -> Iterator[Finding]:
-    if outcome.get("error"):
-        yield error(title, observed=str(outcome["error"]), remedy=Remedy(summary=remedy))
+def _failures(outcome: ForwardCase, title: str, remedy: str) -> Iterator[Finding]:
+    if outcome.error:
+        yield error(title, observed=outcome.error, remedy=Remedy(summary=remedy))
 
 
 @check("type-strings", "Tensors on NPUs call themselves CUDA tensors", level=2, probe=_PROBE)
@@ -51,7 +50,7 @@ def type_strings(case: Case) -> Iterator[Finding]:
         return
     outcome = _outcome(case, "types")
     yield from _failures(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
-    named = {**(outcome.get("types") or {}), "a parameter": outcome.get("parameter", "torch.cuda.")}
+    named = {**outcome.types, "a parameter": outcome.parameter}
     wrong = {name: text for name, text in named.items() if not text.startswith("torch.cuda.")}
     if wrong:
         yield error(
@@ -78,16 +77,16 @@ def use_flash(case: Case) -> Iterator[Finding]:
             f"Attention without a mask fails with {argument}",
             "Give it a mask, or the other of use_flash_attn and micro_batch_size",
         )
-        off = outcome.get("off", 0.0)
-        if not isinstance(off, float) or not off <= _TOLERANCE:
+        # Written so that a NaN is too much.
+        if not float(outcome.off) <= _TOLERANCE:
             yield error(
                 f"Attention without a mask is wrong with {argument}",
-                observed=f"off by {off}; {outcome.get('forward')}",
+                observed=f"off by {outcome.off}; {outcome.forward}",
                 required=f"at most {_TOLERANCE:g} from an exact causal attention",
                 because="The model sees what it should predict, or nothing of what it should see.",
                 refs=_MASK,
             )
-    refused = _outcome(case, "neither").get("error")
+    refused = _outcome(case, "neither").error
     if refused:
         yield note(
             "Causal attention works without a mask",
@@ -111,10 +110,10 @@ def cp_ring(case: Case) -> Iterator[Finding]:
         "Set context_parallel_size and optimization level 2 before the import, or call "
         "initialize_context_parallel_group_for_double_ring(tp, pp, cp, {}) after the groups",
     )
-    if not outcome.get("error") and not set(outcome["ring"]) <= set(outcome["group"]):
+    if not outcome.error and not set(outcome.ring) <= set(outcome.group):
         yield warning(
             "MindSpeed's ring has ranks of another group",
-            observed=f"ring {outcome['ring']}, group {outcome['group']}",
+            observed=f"ring {outcome.ring}, group {outcome.group}",
             required="ranks of the context parallel group",
             refs=_RING,
         )

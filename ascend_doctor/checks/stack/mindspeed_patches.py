@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.version_compare import leading
-
-Outcome = Mapping[str, Any]
+from ascend_doctor.probe_records.stack import (
+    Binding,
+    MindSpeedPatchesRecord,
+    PatchCase,
+    PatchedImport,
+)
 
 _PROBE = "mindspeed-patches"
 _PATCH_UTILS = "Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py"
@@ -48,39 +51,45 @@ _SIGNATURES = (
 )
 
 
-def _values(case: Case) -> Outcome:
+def _record(case: Case) -> MindSpeedPatchesRecord:
     """What the probe measured. Raises Unknown, and NotApplicable where it was skipped."""
-    run = ran(case, _PROBE)
-    return run.ranks[0].values if run.ranks else {}
+    return ran(case, _PROBE).first_record(MindSpeedPatchesRecord)
 
 
-def _outcome(case: Case, name: str) -> Outcome:
+def _outcome(case: Case, name: str) -> PatchCase:
     """What a case measured, or its error.
 
     Raises Unknown where it did not run, NotApplicable where MindSpeed cannot be imported at all.
     """
-    cases = _values(case).get("cases")
-    outcome = cases if isinstance(cases, dict) else {}
-    if name != "import" and outcome.get("import", {}).get("error"):
+    record = _record(case)
+    if name != "import" and record.cases.get("import", PatchCase()).error:
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
-    if name in _REPATCHING and _values(case).get("repatches") is False:
+    if name in _REPATCHING and record.repatches is False:
         raise NotApplicable("this MindSpeed has no repatch")
-    if not isinstance(outcome.get(name), dict):
+    outcome = record.cases.get(name)
+    if outcome is None:
         raise Unknown(f"the probe {_PROBE} did not get this far")
     # Imports take as long as they take; that is no fault of MindSpeed.
-    if str(outcome[name].get("error")).startswith("TimeoutError"):
-        raise Unknown(f"the case {name} of {_PROBE}: {outcome[name]['error']}")
-    return dict(outcome[name])
+    if outcome.error.startswith("TimeoutError"):
+        raise Unknown(f"the case {name} of {_PROBE}: {outcome.error}")
+    return outcome
 
 
-def _failures(outcome: Outcome, title: str) -> Iterator[Finding]:
+def _failures(outcome: PatchCase, title: str) -> Iterator[Finding]:
     """The error of a case, as a finding."""
-    if outcome.get("error"):
+    if outcome.error:
         yield error(title, observed=story(outcome))
 
 
-def _real(names: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: names[name] for name in names if not name.startswith(_HARMLESS)}
+def _real(bindings: Mapping[str, Binding]) -> dict[str, Binding]:
+    return {name: bindings[name] for name in bindings if not name.startswith(_HARMLESS)}
+
+
+def _list_changes(outcome: PatchCase) -> dict[str, Binding]:
+    """What a repatch binds anew; a list has names alone."""
+    if isinstance(outcome.changed, dict):
+        return outcome.changed
+    return dict.fromkeys(outcome.changed, (None, None))
 
 
 @check(
@@ -104,33 +113,33 @@ def stack_pair(case: Case) -> Iterator[Finding]:
     if broken:
         return
     outcome = _outcome(case, "import")
-    if outcome.get("error"):
-        yield _unfit(str(outcome["error"]))
+    if outcome.error:
+        yield _unfit(outcome.error)
         return
-    line, version = str(_values(case).get("line")), str(outcome.get("megatron"))
+    line, version = str(_record(case).line), str(outcome.megatron)
     newest = line.endswith("newer")
     required_line = leading(line.partition(" ")[0], 2)
     here = leading(version, 2)
     if here < required_line or (here != required_line and not newest):
         yield error(
             f"MindSpeed's source is for Megatron-core {line}, imported is {version}",
-            observed=f"megatron.core {version}; {outcome.get('applied')} patches were applied",
+            observed=f"megatron.core {version}; {outcome.applied} patches were applied",
             required=f"Megatron-core {line}",
             because="Functions of one release run inside another; nothing says so.",
             remedy=Remedy(summary=_FIT),
             refs=(_PATCH_UTILS,),
         )
-    elif outcome.get("applied") != outcome.get("patches"):
+    elif outcome.applied != outcome.patches:
         yield error(
             "Patches of MindSpeed were not applied",
-            observed=f"{outcome.get('applied')} of {outcome.get('patches')}",
+            observed=f"{outcome.applied} of {outcome.patches}",
             required="all",
         )
     else:
-        whole = "" if outcome.get("training") else ", without megatron.training"
+        whole = "" if outcome.training else ", without megatron.training"
         yield note(
             "MindSpeed patches this Megatron without an error",
-            observed=f"{outcome.get('patches')} patches on megatron.core {version}{whole}",
+            observed=f"{outcome.patches} patches on megatron.core {version}{whole}",
         )
 
 
@@ -147,16 +156,15 @@ def _unfit(text: str) -> Finding:
     )
 
 
-def import_order_faults(outcome: Outcome) -> str:
+def import_order_faults(outcome: PatchedImport) -> str:
     """What megatron.core has decided wrongly because it was imported before MindSpeed, or ""."""
-    decisions = outcome.get("decisions") or {}
     wrong = [
         f"{name} is {value}"
-        for name, value in decisions.items()
+        for name, value in outcome.decisions.items()
         if value is (not name.endswith("HAVE_TE")) or str(value).startswith("torch.")
     ]
-    if (outcome.get("order") or {}).get("after_adaptor") is False:
-        stack = outcome["order"].get("stack") or ["unknown"]
+    if outcome.order and outcome.order.after_adaptor is False:
+        stack = outcome.order.stack or ["unknown"]
         wrong.append(f"megatron.core was imported first at {stack[-1]}")
     return "; ".join(wrong)
 
@@ -182,7 +190,7 @@ def import_order(case: Case) -> Iterator[Finding]:
     package that torch loads by itself.
     """
     outcome = _outcome(case, "import")
-    if outcome.get("error"):
+    if outcome.error:
         raise NotApplicable("MindSpeed cannot be imported, see stack-pair")
     wrong = import_order_faults(outcome)
     if wrong:
@@ -213,7 +221,7 @@ def mindspeed_args(case: Case) -> Iterator[Finding]:
     for name in ("arguments", "repatch"):
         outcome = _outcome(case, name)
         yield from _failures(outcome, f"MindSpeed stops at the arguments of a plan ({name})")
-        off |= outcome.get("off") or {}
+        off |= outcome.off
     if off:
         yield error(
             "MindSpeed does not see the arguments that were set",
@@ -222,10 +230,10 @@ def mindspeed_args(case: Case) -> Iterator[Finding]:
             because="Features are patched in by these values.",
             refs=(_ARGS_UTILS,),
         )
-    if base.get("optimization_level") != 2:  # noqa: PLR2004 - MindSpeed's own default
+    if base.optimization_level != 2:  # noqa: PLR2004 - MindSpeed's own default
         yield warning(
-            f"MindSpeed's optimization level is {base.get('optimization_level')}",
-            observed=f"optimization_level {base.get('optimization_level')}",
+            f"MindSpeed's optimization level is {base.optimization_level}",
+            observed=f"optimization_level {base.optimization_level}",
             required="2",
             because="Below 2, vocabulary-parallel layers index with boolean masks.",
             remedy=Remedy(summary="Leave --optimization-level at its default, 2"),
@@ -252,12 +260,11 @@ def first_repatch(case: Case) -> Iterator[Finding]:
     yield from broken
     if broken:
         return
-    if first.get("error"):
+    if first.error:
         raise Unknown("with these arguments MindSpeed cannot be imported, see mindspeed-args")
-    values = _values(case)
     # What a repatch loses anyhow is the subject of repatch-keeps-patches.
-    lost = set(same.get("changed") or {})
-    differ = _real(values.get("differ") or {})
+    lost = set(_list_changes(same))
+    differ = _real(_record(case).differ)
     missing = sorted(set(differ) - lost)
     if missing:
         yield error(
@@ -272,7 +279,7 @@ def first_repatch(case: Case) -> Iterator[Finding]:
             refs=(_PATCH_UTILS,),
         )
     else:
-        needed = sorted(set(_real(dict.fromkeys(late.get("changed") or ()))) - lost)
+        needed = sorted(set(_real(_list_changes(late))) - lost)
         yield note(
             "MindSpeed's first repatch applies the plan",
             observed=f"{len(needed)} names are bound by it: {', '.join(map(_short, needed))}",
@@ -297,7 +304,7 @@ def repatch_keeps_patches(case: Case) -> Iterator[Finding]:
     """
     outcome = _outcome(case, "again")
     yield from _failures(outcome, "MindSpeed's repatch fails with the arguments that it has")
-    lost = _real(outcome.get("changed") or {})
+    lost = _real(_list_changes(outcome))
     if lost:
         yield error(
             f"A repatch of MindSpeed loses {len(lost)} patches",
@@ -317,7 +324,7 @@ def _short(name: str) -> str:
     return ".".join(name.split(".")[-2:])
 
 
-def _list_bindings(bindings: Mapping[str, Any]) -> str:
+def _list_bindings(bindings: Mapping[str, Binding]) -> str:
     return "\n".join(
         f"{_short(name)}: {after or 'nothing'}, was {before or 'nothing'}"
         for name, (before, after) in sorted(bindings.items())
@@ -336,7 +343,7 @@ def argv_leak(case: Case) -> Iterator[Finding]:
     anything, and this check proves it. If your own script has options, do the same, or parse
     Megatron's first.
     """
-    leaked = _outcome(case, "import").get("leaked")
+    leaked = _outcome(case, "import").leaked
     taken = _outcome(case, "argv")
     if leaked:
         yield error(
@@ -345,8 +352,8 @@ def argv_leak(case: Case) -> Iterator[Finding]:
             required="none",
             because="What MindSpeed patched is not what a training has.",
         )
-    elif taken.get("taken"):
-        shown = ", ".join(f"{name}={value}" for name, value in taken["taken"].items())
+    elif taken.taken:
+        shown = ", ".join(f"{name}={value}" for name, value in taken.taken.items())
         yield note(
             "The doctor's arguments do not reach MindSpeed",
             observed=f"those of a program that imports it do: {shown}",
