@@ -33,6 +33,8 @@ _WORDS = frozenset(
 # Values that are no probe's, and the two that read all keys alike.
 _OTHER_VALUES = frozenset({"self", "_state", "launch", "drift", "bounds", "recording"})
 _ANY_KEY = frozenset({"ascend_doctor/probe_results.py", "ascend_doctor/fleet/merge.py"})
+# What the simulated CANN offers under the names of the real one.
+_STAND_INS = frozenset({"get_soc_name"})
 _IRREGULAR = frozenset(
     {"bound", "built", "chosen", "drawn", "given", "gone", "held", "kept", "known", "left", "lost"}
     | {"made", "meant", "met", "said", "seen", "sent", "shown", "spent", "stood", "taken", "told"}
@@ -59,6 +61,7 @@ class House(NamedTuple):
     functions: int
     long_functions: tuple[Name, ...]
     untyped: tuple[Name, ...]
+    unused: tuple[Name, ...]
     comment_lines: int
     file_lines: tuple[int, ...]
 
@@ -105,6 +108,25 @@ def untyped_reads(tree: ast.AST, *, checks: bool) -> Iterator[tuple[str, int]]:
             yield "Any", node.lineno
 
 
+def unused_names() -> Iterator[Name]:
+    """Functions and classes of modules that no product code names but where they are defined."""
+    words: Counter[str] = Counter()
+    for folder in PRODUCT:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in {".py", ".html", ".j2", ".toml"}:
+                words.update(re.findall(r"\w+", path.read_text("utf-8")))
+    words.update(re.findall(r"\w+", (ROOT / "pyproject.toml").read_text("utf-8")))
+    for path in sources():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if (
+                isinstance(node, ast.FunctionDef | ast.ClassDef)
+                and not node.decorator_list
+                and words[node.name] == 1
+                and node.name not in _STAND_INS
+            ):
+                yield Name(node.name, path.relative_to(ROOT), node.lineno)
+
+
 def measure() -> House:
     every: Counter[str] = Counter()
     banned, participles, long_functions, untyped = [], [], [], []
@@ -145,6 +167,7 @@ def measure() -> House:
         functions=functions,
         long_functions=tuple(long_functions),
         untyped=tuple(untyped),
+        unused=tuple(unused_names()),
         comment_lines=comments,
         file_lines=tuple(sizes),
     )
@@ -156,7 +179,8 @@ def main() -> None:
     where = parser.parse_args().where
     house = measure()
     if where:
-        for name in (*house.banned, *house.participles, *house.long_functions, *house.untyped):
+        lists = (house.banned, house.participles, house.long_functions, house.untyped, house.unused)
+        for name in (name for names in lists for name in names):
             if where in {name.text, "all"}:
                 sys.stdout.write(f"{name.path}:{name.line}: {name.text}\n")
         return
@@ -170,6 +194,7 @@ def main() -> None:
         f"functions        {house.functions}, above 60 lines: {len(house.long_functions)}",
         f"participles      {len(house.participles)}, {share:.1f} %",
         f"untyped records  {len(house.untyped)}",
+        f"unused           {len(house.unused)}",
         f"classes twice    {len(house.twice)}: {' '.join(sorted(house.twice))}",
     )
     sys.stdout.write("\n".join(rows) + "\n")

@@ -46,6 +46,10 @@ def test_checks_read_records_by_fields(measured: house.House) -> None:
     assert sorted(reads) == ["Any", "run.ranks[0].values"]
 
 
+def test_what_only_tests_use_is_deleted(measured: house.House) -> None:
+    assert not measured.unused
+
+
 def test_what_is_measured_is_found() -> None:
     assert house.is_participle("_told")
     assert house.is_participle("refused_calls")

@@ -13,11 +13,6 @@ from ascend_doctor.facts import HccnPort
 _GATEWAY = re.compile(r"default gateway:\s*([0-9A-Fa-f.:]{2,45})")
 _TLS = re.compile(r"tls switch\[([01])\]")
 _CHANGE = re.compile(r"LINK[ _](UP|DOWN)\b")
-_CERTIFICATE = re.compile(r"\[([^\]\[]{1,32})\] info:|tls expiration status\[([0-9])\]")
-_RECEIVED = re.compile(r"recv seq[=:]([0-9]{1,9}),time[=:]([0-9]{1,9}(?:\.[0-9]{1,9})?)ms")
-_SUMMARY = re.compile(
-    r"([0-9]{1,9}) packets transmitted, ([0-9]{1,9}) received, ([0-9]{1,3}(?:\.[0-9]{1,6})?)%"
-)
 _UNSET = "0.0.0.0"  # noqa: S104 - an address that the tool prints, nothing is bound
 _OPTICAL = ("present", "Tx Power", "Rx Power", "TxPower", "RxPower", "Tx Los", "Rx Los")
 
@@ -60,18 +55,6 @@ def parse_tls(text: str) -> bool | None:
     return match.group(1) == "1" if match else None
 
 
-def parse_certificates(text: str) -> dict[str, int]:
-    """Expiration status by certificate (950): 0 normal, 1 near expiration, 2 expired."""
-    certificates: dict[str, int] = {}
-    name = ""
-    for title, status in _CERTIFICATE.findall(text):
-        if title:
-            name = title
-        elif name:
-            certificates[name] = int(status)
-    return certificates
-
-
 def parse_link_stat(text: str) -> tuple[int | None, tuple[str, ...]]:
     """(times the link came up, changes: the newest first)."""
     return whole(first(parse_pairs(text), "link up count")), tuple(_CHANGE.findall(text))
@@ -104,10 +87,3 @@ def parse_ports(text: str) -> tuple[HccnPort, ...]:
                     )
                 )
     return tuple(ports)
-
-
-def parse_ping(text: str) -> tuple[float | None, tuple[float, ...]]:
-    """(lost packets in percent, times in ms in their order); the first packet is always slow."""
-    summary = _SUMMARY.search(text)
-    times = tuple(float(time) for _, time in _RECEIVED.findall(text))
-    return (float(summary.group(3)) if summary else None), times

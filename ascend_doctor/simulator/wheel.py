@@ -35,10 +35,6 @@ print(json.dumps({
 # Operators that torch_npu finds by name in libopapi.so are text constants of its library.
 OPERATOR = re.compile(rb"\0(aclnn[A-Z]\w+)(?=\0)")
 
-# What CANN exports: acl, HCCL, profiling and runtime functions, the bounded string functions of
-# libc_sec, and the classes of the graph engine and of ATB.
-CANN_SYMBOL = re.compile(r"acl[A-Za-z]|Hccl|Msprof|rt[A-Z]|[a-z]+_s$|_Z(T[VIS])?NK?(2ge|3atb)\d")
-
 
 class TorchNpuWheel(msgspec.Struct, frozen=True, kw_only=True):
     """An installed torch_npu. ``mapped``: files that its interpreter has loaded."""
@@ -123,17 +119,6 @@ def needs(wheel: TorchNpuWheel) -> Needs:
         libraries={name: frozenset(symbols) for name, symbols in libraries.items()},
         operators=frozenset().union(*(operators(path) for path in wheel.folder.glob("lib/*.so"))),
     )
-
-
-def cann_symbols(folder: Path) -> frozenset[str]:
-    """Symbols of CANN that the objects below a folder want, told by their names.
-
-    For a wheel that was only unpacked, of any architecture: it needs no torch beside it.
-    """
-    objects = [read_elf(path) for path in sorted(folder.rglob("*.so"))]
-    own = frozenset().union(*(elf.defined for elf in objects))
-    union = frozenset().union(*(elf.undefined for elf in objects))
-    return frozenset(name for name in union - own if CANN_SYMBOL.match(name))
 
 
 def operators(path: Path) -> frozenset[str]:

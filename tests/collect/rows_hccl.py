@@ -1,13 +1,12 @@
-"""Rows of rank tables, hccl_test, ascend-dmi, and the error texts of CANN and torch_npu."""
+"""Rows of rank tables."""
 
 from __future__ import annotations
 
 import msgspec
 
 from ascend_doctor.collect.hccl import parse_rank_table
-from ascend_doctor.collect.hccl_output import parse_cann_error, parse_diagnosis, parse_hccl_test
 
-from .sample_facts import Facts, Rows, plain
+from .sample_facts import Facts, Rows
 
 
 def ranks(text: str) -> Facts:
@@ -20,29 +19,7 @@ def ranks(text: str) -> Facts:
     }
 
 
-def hccl_test(text: str) -> Facts:
-    return {
-        "rows": [
-            (one.rank, one.bytes, one.us, one.gbytes_per_s, one.ok) for one in parse_hccl_test(text)
-        ]
-    }
-
-
 ROWS: Rows = {
-    "hccl/hccl_test-success.txt": (hccl_test, {"rows": [(None, 8192, 764.55, 0.00998, True)]}),
-    "hccl/hccl_test-128-ranks-1GiB.txt": (
-        hccl_test,
-        {
-            "rows": [
-                (None, 1024, 60.70, 0.01687, True),
-                (None, 1073741824, 10442.38, 102.82543, True),
-            ]
-        },
-    ),
-    "hccl/hccl_test-failed-rank.txt": (
-        hccl_test,
-        {"rows": [(3, 8192, 12.5, 0.65536, False), (None, 8192, 12.5, 0.65536, True)]},
-    ),
     "hccl/rank_table-a2-v1.0.json.txt": (
         ranks,
         {
@@ -86,56 +63,5 @@ ROWS: Rows = {
             ],
             "ports": [(16666, 60001), (16667, 60002)],
         },
-    ),
-    "hccl/err-EI0001-env-value.txt": (
-        plain(parse_cann_error),
-        {
-            "code": "EI0001",
-            "values": {"value": "1000", "variable": "HCCL_RDMA_SL", "wanted": "range[0, 7]."},
-        },
-    ),
-    "hccl/err-EE2002-visible-devices-duplicate.txt": (
-        plain(parse_cann_error),
-        {
-            "code": "EE2002",
-            "values": {
-                "value": "1,2,2",
-                "variable": "ASCEND_RT_VISIBLE_DEVICES",
-                "wanted": "cannot be duplicated.",
-            },
-        },
-    ),
-    "hccl/err-EI0004-ranktable-path.txt": (
-        plain(parse_cann_error),
-        {"code": "EI0004", "values": {"path": "/ranktable.json"}},
-    ),
-    "hccl/err-EI0014-ranktable-ip-mismatch.txt": (
-        plain(parse_cann_error),
-        {"code": "EI0014", "values": {"in_table": "192.0.2.20", "on_device": "192.0.2.21"}},
-    ),
-    "hccl/err-EI0016-tls-mismatch.txt": (
-        plain(parse_cann_error),
-        {"code": "EI0016", "values": {"enabled": "192.0.2.107/0", "disabled": "192.0.2.107/0"}},
-    ),
-    "hccl/ascend-dmi-dg-aiflops-pass.txt": (parse_diagnosis, {"aiflops": "PASS"}),
-    "torch_npu/err-import-torch-no-cann.txt": (
-        plain(parse_cann_error),
-        {"code": None, "values": {"library": "libhccl.so"}},
-    ),
-    "torch_npu/err-import-torch_npu-no-cann-autoload-off.txt": (
-        plain(parse_cann_error),
-        {"values": {"library": "libhccl.so"}},
-    ),
-    "torch_npu/err-second-import-same-process.txt": (
-        plain(parse_cann_error),
-        {"code": None, "values": {}},
-    ),
-    "torch_npu/err-set_device-invalid-verbose.txt": (
-        plain(parse_cann_error),
-        {"code": "EE1001", "values": {"first": "0", "end": "8"}},
-    ),
-    "torch_npu/err-set_device-invalid-compact.txt": (
-        plain(parse_cann_error),
-        {"code": "107001", "values": {"first": "0", "end": "8"}},
     ),
 }

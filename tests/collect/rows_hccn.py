@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from ascend_doctor.collect.hccn_answers import (
     parse_address,
-    parse_certificates,
     parse_gateway,
     parse_link,
     parse_link_stat,
     parse_net_detect,
     parse_net_health,
     parse_optical,
-    parse_ping,
     parse_ports,
     parse_tls,
 )
@@ -67,19 +65,14 @@ ROWS: Rows = {
     "hccn_tool/gateway-not-configured.txt": (value(parse_gateway), {"value": ""}),
     "hccn_tool/tls-switch-a2.txt": (value(parse_tls), {"value": False}),
     "hccn_tool/tls-with-certs-a2.txt": (
-        lambda text: {"tls": parse_tls(text), "status": parse_certificates(text)},
-        {"tls": False, "status": {}},
+        value(parse_tls),
+        {"value": False},
     ),
     "hccn_tool/tls-950-doc.txt": (
-        lambda text: {"tls": parse_tls(text), "status": parse_certificates(text)},
-        {"tls": False, "status": {"pub cert": 0, "ca1 cert": 0, "ca2 cert": 0, "crl": 1}},
+        value(parse_tls),
+        {"value": False},
     ),
     "hccn_tool/lldp-a2.txt": (pairs, {"Ifname": "400GE1/1/20:2"}),
-    "hccn_tool/ping-a2.txt": (value(parse_ping), {"value": (0.0, (1.418, 0.034, 0.040))}),
-    "hccn_tool/ub_ping-950-doc.txt": (
-        value(parse_ping),
-        {"value": (0.0, (0.286, 0.288, 0.278, 0.282, 0.289, 0.295))},
-    ),
     "hccn_tool/status-a2-elided.txt": (pairs, {"Speed": "200000Mb/s"}),
     "hccn_tool/hw_stats-a2.txt": (pairs, {"pd_alloc": "1", "qp_active": "1", "ceqe": "0"}),
     "hccn_tool/route-a2.txt": (

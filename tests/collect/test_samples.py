@@ -37,17 +37,30 @@ def named_in(name: str, source: str) -> bool:
     )
 
 
+# Nothing is collected by these commands yet; redaction and fuzzing read what they print.
+UNPARSED = {
+    "hccl/ascend-dmi-dg-aiflops-pass.txt",
+    "hccl/hccl_test-failed-rank.txt",
+    "hccn_tool/ping-a2.txt",
+    "hccn_tool/ub_ping-950-doc.txt",
+    "torch_npu/err-import-torch_npu-no-cann-autoload-off.txt",
+    "torch_npu/err-second-import-same-process.txt",
+}
+
+
 def test_every_sample_has_a_row() -> None:
-    """Samples of CANN have theirs in the tests of its collector."""
+    """Samples of CANN have theirs in the tests of its collector, errors in those of diagnoses."""
     cann = Path(__file__).with_name("test_cann.py").read_text("utf-8")
+    logs = (SAMPLES.parent / "diagnosis" / "test_logs.py").read_text("utf-8")
     files = {str(path.relative_to(SAMPLES)) for path in SAMPLES.glob("*/*")}
     missing = {
         name
-        for name in files - set(ROWS)
-        if not name.startswith("cann/") or not named_in(name.partition("/")[2], cann)
+        for name in files - set(ROWS) - UNPARSED
+        if not named_in(name, logs)
+        and not (name.startswith("cann/") and named_in(name.partition("/")[2], cann))
     }
     assert not missing
-    assert set(ROWS) <= files
+    assert set(ROWS) | UNPARSED <= files
 
 
 def test_the_readme_lists_every_sample() -> None:

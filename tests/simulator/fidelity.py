@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ascend_doctor.simulator.wheel import cann_symbols, operators
+from ascend_doctor.simulator.wheel import operators, read_elf
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -34,6 +34,20 @@ LINE = ("version", "machine", "imports", "level 2", "groups", "trains", "ran")
 WHEEL = re.compile(r"torch_npu-(?P<version>[^-]+)-.*_(?P<machine>x86_64|aarch64)\.whl$")
 NAMES = re.compile(r"\b(?:torch_npu|torch\.npu|torch\.ops\.npu)\.([A-Za-z_][\w.]*)|\bnpu::(\w+)")
 GRADIENT = re.compile(r"_(backward|grad)(_v\d)?$")
+# What CANN exports: acl, HCCL, profiling and runtime functions, the bounded string functions of
+# libc_sec, and the classes of the graph engine and of ATB.
+CANN_SYMBOL = re.compile(r"acl[A-Za-z]|Hccl|Msprof|rt[A-Z]|[a-z]+_s$|_Z(T[VIS])?NK?(2ge|3atb)\d")
+
+
+def cann_symbols(folder: Path) -> frozenset[str]:
+    """Symbols of CANN that the objects below a folder want, told by their names.
+
+    For a wheel that was only unpacked, of any architecture: it needs no torch beside it.
+    """
+    objects = [read_elf(path) for path in sorted(folder.rglob("*.so"))]
+    own = frozenset().union(*(elf.defined for elf in objects))
+    union = frozenset().union(*(elf.undefined for elf in objects))
+    return frozenset(name for name in union - own if CANN_SYMBOL.match(name))
 
 
 class Operator(NamedTuple):

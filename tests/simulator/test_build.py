@@ -15,7 +15,8 @@ from ascend_doctor.errors import DataError, DoctorError
 from ascend_doctor.simulator import Tree, build, stubs
 from ascend_doctor.simulator import compile as compiling
 from ascend_doctor.simulator.ledger import new_ledger
-from ascend_doctor.simulator.wheel import cann_symbols, find_wheel, needs, operators, read_elf
+from ascend_doctor.simulator.wheel import find_wheel, needs, operators, read_elf
+from tests.simulator.fidelity import cann_symbols
 
 RUNTIME = Path(compiling.__file__).parent / "runtime"
 Library = Callable[..., Path]
