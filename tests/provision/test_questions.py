@@ -13,7 +13,7 @@ import yaml
 from ascend_doctor.commands.matrix import facts_on
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.queries import choose
+from ascend_doctor.matrix.queries import choose, why
 from ascend_doctor.provision.conflict import refusal
 from ascend_doctor.provision.request_ranges import wishes
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
@@ -42,24 +42,27 @@ def wrong(question: dict[str, Any]) -> str:
     ask = question["ask"]
     if "show" in ask:
         return _shown(question)
+    if "why" in ask:
+        return _bound(question)
     try:
         on = facts_on(CATALOG, [f"{name}={value}" for name, value in ask.get("on", {}).items()])
-    except click.UsageError as error:
-        return "" if question.get("usage", "?") in error.message else f"usage: {error.message}"
-    asked = SolveQuery(
-        wishes=wishes(CATALOG, ask["megatron"], ask.get("framework")),
-        machine=on,
-    )
+        ranges = wishes(CATALOG, ask["megatron"], ask.get("framework"), ask.get("with", ()))
+    except (click.UsageError, DataError) as error:
+        return "" if question.get("usage", "?") in str(error) else f"usage: {error}"
+    return _solved(question, SolveQuery(wishes=ranges, machine=on))
+
+
+def _solved(question: dict[str, Any], asked: SolveQuery) -> str:
     solution = solve(CATALOG, asked)
     if "usage" in question or (solution and "refused" in question):
         return f"taken: {solution}"
-    if solution is None:
-        refused = refusal(CATALOG, asked)
-        lacking = [
-            name for name in question.get("refused", "?") if name not in " ".join(refused.reasons)
-        ]
-        return f"reasons lack {lacking}: {refused}" if lacking else ""
-    return _answered(question, solution)
+    if solution:
+        return _answered(question, solution)
+    refused = refusal(CATALOG, asked)
+    lacking = [
+        name for name in question.get("refused", "?") if name not in " ".join(refused.reasons)
+    ]
+    return f"reasons lack {lacking}: {refused}" if lacking else ""
 
 
 def _answered(question: dict[str, Any], solution: Solution) -> str:
@@ -80,3 +83,9 @@ def _shown(question: dict[str, Any]) -> str:
     except DataError as error:
         return "" if question.get("usage", "?") in str(error) else str(error)
     return "" if set(question.get("row", ["?"])) <= set(found) else f"rows {found}"
+
+
+def _bound(question: dict[str, Any]) -> str:
+    part, other = question["ask"]["why"]
+    lines = [bond.text for bond in why(CATALOG, choose(CATALOG, part), choose(CATALOG, other))]
+    return "" if any(question["says"] in line for line in lines) else f"rows say {lines}"
