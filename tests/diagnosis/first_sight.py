@@ -28,6 +28,7 @@ KINDS = (
     *("fifth-failing", "fifth-foreign", "fifth-healthy"),
     *("sixth-failing", "sixth-foreign", "sixth-healthy"),
     *("seventh-failing", "seventh-foreign", "seventh-healthy"),
+    *("eighth-failing", "eighth-foreign", "eighth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
