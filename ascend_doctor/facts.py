@@ -715,7 +715,8 @@ class Spot(Part, frozen=True, kw_only=True):
 class Launch(Section, frozen=True, kw_only=True):
     """The launch command that is to be judged with the machine. ``present``: there is one.
 
-    ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty.
+    ``program`` is megatron (a script of Megatron-LM), megatron-swift, swift, verl, or empty;
+    ``module`` what `python -m` runs.
     ``options`` holds the options that checks ask for, in Megatron's spelling with underscores;
     of flags without a value the value is "", and UNTOLD stands for what could not be told.
     ``flags`` are the names of all options that begin with two dashes, as they were written,
@@ -730,6 +731,7 @@ class Launch(Section, frozen=True, kw_only=True):
 
     present: bool = msgspec.field(name="given", default=False)
     program: str = ""
+    module: str = ""
     options: dict[str, str] = {}
     flags: tuple[str, ...] = ()
     one_dash: tuple[str, ...] = ()
@@ -772,6 +774,30 @@ class ShellScript(Section, frozen=True, kw_only=True):
 
     marks: tuple[ShellMark, ...] = ()
     unjudged: str = ""
+
+
+class ContainerSpec(Part, frozen=True, kw_only=True):
+    """A container of a Kubernetes workload, as its file describes it.
+
+    ``requests`` and ``limits`` are quantities by resource, as they are written; ``mounts`` the
+    paths of its volumes. ``ranks`` are those that its command starts, 0 where that is not told.
+    ``places`` are those of the container, ``image``, and each resource as requests/NAME.
+    """
+
+    name: str = ""
+    image: str = ""
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    mounts: tuple[str, ...] = ()
+    host_ipc: bool = False
+    ranks: int = 0
+    places: dict[str, Place] = {}
+
+
+class Pods(Section, frozen=True, kw_only=True):
+    """The containers of a file for Kubernetes."""
+
+    containers: tuple[ContainerSpec, ...] = ()
 
 
 class LockedCheckout(Part, frozen=True, kw_only=True):
@@ -864,6 +890,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     launch: Launch | None = None
     script: Script | None = None
     shell_script: ShellScript | None = None
+    pods: Pods | None = None
     stack_lock: StackLock | None = None
     gaps: tuple[Gap, ...] = ()
     probes: tuple[ProbeRun, ...] = ()
@@ -897,6 +924,7 @@ SECTIONS: dict[str, type[Section]] = {
     "launch": Launch,
     "script": Script,
     "shell_script": ShellScript,
+    "pods": Pods,
     "stack_lock": StackLock,
 }
 _NAMES = {section: name for name, section in SECTIONS.items()}

@@ -54,6 +54,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.file}:{self.line}:{self.column}"
 
 
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
+    """The line of a place as its file has it.
+
+    ``column`` counts from 1; 0 where that moved, since a part of the line is hidden.
+    """
+
+    line: str
+    column: int = 0
+
+
 # Reports are made elsewhere, and ids go into labels, attributes and commands of CI systems. The end
 # is tied down twice: Python's $ also stands before a last line end.
 CheckId = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,64}$(?!\n)")]
@@ -62,7 +72,8 @@ CheckId = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,64}$(?!\n)")]
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One statement about one check. ``refs`` are sources: URLs or OWNER/REPO@REF:path.
 
-    ``nodes`` are the machines of a fleet that it is about, ``location`` is what is to be changed.
+    ``nodes`` are the machines of a fleet that it is about, ``location`` is what is to be changed,
+    ``excerpt`` the line there.
     Of what could not be told, ``reason`` says why, and ``needs`` is "root" where root could tell,
     "values" where those of the launch could. ``because_of`` is the check whose error it follows
     from: mend that first.
@@ -80,6 +91,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
     location: Place | None = msgspec.field(name="place", default=None)
+    excerpt: Excerpt | None = None
     reason: str = ""
     needs: str = ""
     because_of: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -34,7 +35,15 @@ OPTIONS = frozenset(
         *("fp16", "bf16", "fp8", "fp8_format", "fp8_recipe", "fp8_param_gather"),
         *("train_type", "tuner_type", "target_modules", "use_mcore_gdn", "model", "packing"),
         *("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp", "spec", "unaligned_linear"),
-        *("nproc_per_node", "nnodes", "node_rank", "worker_num", "num_gpus", "num_nodes"),
+        *(
+            "nproc_per_node",
+            "nnodes",
+            "node_rank",
+            "master_port",
+            "worker_num",
+            "num_gpus",
+            "num_nodes",
+        ),
         *("trainer.device", "trainer.nnodes", "trainer.n_gpus_per_node"),
         *("checkpoint_engine.backend", "router_replay.mode"),
     )
@@ -48,15 +57,19 @@ _SWITCHES = frozenset(
         *("use_custom_fsdp", "unaligned_linear"),
     )
 )
+# Of a command these may be the launcher and its options.
+_MOST_BEFORE = 40
 _ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
 _ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
 # Of verl's roles the actor is trained; the others have sizes of their own.
 _OTHER_ROLE = re.compile(r"(?:^|\.)(?:rollout|ref|critic|reward\w*|teacher|distillation)\.")
 _PROGRAMS = (
-    (re.compile(r"(^|/)(?:pre|post)train_[\w.]+\.py$"), "megatron"),
+    (re.compile(r"(^|/)(?:pre|post)train_[\w.]+\.py$|(^|/)tasks/main\.py$"), "megatron"),
     (re.compile(r"(^|/)megatron$"), "megatron-swift"),
     (re.compile(r"(^|/)swift$|swift[./]cli[./]sft(\.py)?$"), "swift"),
     (re.compile(r"^(recipe|verl)\.[\w.]+$|(^|/)verl/[\w./]+\.py$"), "verl"),
+    # What extends verl takes its keys.
+    (re.compile(r"^\+{0,2}actor_rollout_ref\."), "verl"),
 )
 
 
@@ -84,6 +97,12 @@ def program(command: Sequence[str]) -> str:
             if pattern.search(word):
                 return name
     return ""
+
+
+def _module(command: Sequence[str]) -> str:
+    """What python runs by -m; empty where it runs a file, or where that is not known."""
+    pairs = pairwise(word for word in command[:_MOST_BEFORE])
+    return next((name for dash, name in pairs if dash == "-m" and "." in name), "")
 
 
 def read_options(command: Sequence[str]) -> dict[str, Said]:
@@ -131,6 +150,7 @@ def launch(command: Sequence[str], *, partial: bool = False) -> Launch:
         source="the command line",
         present=True,
         program=program(command),
+        module=_module(command),
         options=parse_options(command),
         flags=tuple(dict.fromkeys(flag for flag in flags if flag and UNTOLD not in flag)),
         one_dash=tuple(dict.fromkeys(one_dash)),

@@ -16,7 +16,7 @@ from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, quantity
+from ascend_doctor.findings import Excerpt, Finding, Level, quantity
 from ascend_doctor.linting.fixing import Judgement, mend, show_changes
 from ascend_doctor.linting.inputs import (
     MOST_BYTES,
@@ -36,6 +36,9 @@ from ascend_doctor.report import Report, verdict
 if TYPE_CHECKING:
     from ascend_doctor.judging.judge import Check
     from ascend_doctor.matrix.catalog import Catalog
+
+# Of a longer line an excerpt has the beginning.
+_MOST_LINE = 1000
 
 
 @click.command("lint", context_settings={"ignore_unknown_options": False})
@@ -93,8 +96,9 @@ def command(  # noqa: PLR0913 - the options of the command
     chosen = tuple(check for check in choose(only, skip, level=0) if suits(check))
     if fix:
         _mend(files, rows, base, chosen)
+    contents: dict[str, bytes] = {}
     inputs = [
-        *_of_files(files, stdin_filename, rows),
+        *_of_files(files, stdin_filename, rows, contents),
         *([of_command(words, rows)] if words else []),
     ]
     shown = unique(
@@ -104,6 +108,7 @@ def command(  # noqa: PLR0913 - the options of the command
             for finding in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
         )
     )
+    shown = _with_lines(shown, contents)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
     return report.verdict.exit_code
@@ -150,15 +155,39 @@ def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Che
                 click.echo(one_line(line), err=True)
 
 
-def _of_files(files: Sequence[str], name: str, rows: Catalog) -> Iterator[LintInput]:
+def _of_files(
+    files: Sequence[str], name: str, rows: Catalog, contents: dict[str, bytes]
+) -> Iterator[LintInput]:
+    """What there is to judge; ``contents`` gets what was read, by file."""
     for path in files:
         if path == "-":
             content = sys.stdin.buffer.read(MOST_BYTES + 1)
             if len(content) > MOST_BYTES:
                 raise DataError(f"standard input is larger than {MOST_BYTES >> 20} MiB")
-            yield from subjects(name, content, rows, run_shellcheck)
+            path = name  # noqa: PLW2901 - as editors give it
         else:
-            yield from subjects(path, read(path), rows, run_shellcheck)
+            content = read(path)
+        contents[path] = content
+        yield from subjects(path, content, rows, run_shellcheck)
+
+
+def _with_lines(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> tuple[Finding, ...]:
+    """The findings with the lines that they are about, of the files that were given."""
+    lines = {
+        path: content.decode("utf-8", "replace").split("\n") for path, content in contents.items()
+    }
+
+    def quote(finding: Finding) -> Finding:
+        where = finding.location
+        own = lines.get(where.file, []) if where is not None else []
+        if where is None or not 0 < where.line <= len(own):
+            return finding
+        line = own[where.line - 1].rstrip("\r")[:_MOST_LINE]
+        # A column behind the end of what is kept would point nowhere.
+        column = where.column if where.column <= len(line) + 1 else 0
+        return msgspec.structs.replace(finding, excerpt=Excerpt(line=line, column=column))
+
+    return tuple(map(quote, findings))
 
 
 def _machine(rows: Catalog, megatron: str, soc: str, *, here: bool) -> Snapshot:

@@ -56,8 +56,8 @@ class Check:
     ``level`` is the first level that has the facts; ``probe`` names the probe that it reads.
     ``scope`` is "launch" where it judges nothing but a launch and its variables, "entry file"
     where it judges the Python file that is launched, "shell script" where it judges a script as
-    text, and else the machine. What it complains of follows from the errors of ``caused_by``,
-    checks whose remedy therefore comes first.
+    text, "pod" where it judges a file for Kubernetes, and else the machine. What it complains of
+    follows from the errors of ``caused_by``, checks whose remedy therefore comes first.
     """
 
     id: str

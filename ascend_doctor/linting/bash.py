@@ -810,5 +810,6 @@ _TESTS = frozenset({"test_command", "negated_command"})
 _ASKS = frozenset({"test", "grep", "command", "which", "type", "pgrep"})
 _STARTS = re.compile(
     r"(^|[\s/])(torchrun|megatron|swift)\s|torch\.distributed\.(run|launch)|"
-    r"-m\s+(verl|recipe)\.|(^|[\s/])(pretrain|posttrain|train|main)_\w+\.py|verl/[\w/]+\.py"
+    r"-m\s+(verl|recipe)\.|(^|[\s/])(pretrain|posttrain|train|main)_\w+\.py|verl/[\w/]+\.py|"
+    r"-m\s+[\w.]+\.\w*(train|main)\w*\s|python3?\s+(\S+/)?(train|main|entrypoint)\.py"
 )

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ascend_doctor import facts
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import UNTOLD
+from ascend_doctor.findings import Place
 from ascend_doctor.linting.positioned_text import Piece, Word
 from ascend_doctor.machine.parsing import check_yaml
 
@@ -87,11 +89,16 @@ def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
 
 
 class PodContainer(msgspec.Struct, frozen=True):
-    """A container of a pod: its variables, and its command as words or as a script."""
+    """A container of a pod: its variables, and its command as words or as a script.
+
+    ``leaves`` are its scalars, with paths that begin in it; ``host_ipc`` is that of its pod.
+    """
 
     variables: dict[str, Word]
     words: tuple[Word, ...]
     scripts: tuple[Leaf, ...]
+    leaves: tuple[Leaf, ...] = ()
+    host_ipc: bool = False
 
 
 def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
@@ -104,10 +111,17 @@ def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
             if key in {"containers", "initContainers"} and leaf.path[position + 1].isdecimal():
                 groups.setdefault(leaf.path[: position + 2], []).append(leaf)
                 break
-    return tuple(_container(path, group) for path, group in groups.items())
+    shared = {
+        leaf.path[:-1]
+        for leaf in document
+        if leaf.path[-1:] == ("hostIPC",) and leaf.text.lower() == "true"
+    }
+    return tuple(
+        _container(path, group, host_ipc=path[:-2] in shared) for path, group in groups.items()
+    )
 
 
-def _container(path: tuple[str, ...], leafs: list[Leaf]) -> PodContainer:
+def _container(path: tuple[str, ...], leafs: list[Leaf], *, host_ipc: bool) -> PodContainer:
     names: dict[str, Leaf] = {}
     values: dict[str, Leaf] = {}
     words: list[Word] = []
@@ -131,4 +145,36 @@ def _container(path: tuple[str, ...], leafs: list[Leaf]) -> PodContainer:
         else Word(UNTOLD, name.line, name.column)
         for position, name in names.items()
     }
-    return PodContainer(variables, tuple(words), tuple(scripts))
+    own = tuple(msgspec.structs.replace(leaf, path=leaf.path[len(path) :]) for leaf in leafs)
+    return PodContainer(variables, tuple(words), tuple(scripts), own, host_ipc)
+
+
+def describe_container(container: PodContainer, file: str, ranks: int) -> facts.ContainerSpec:
+    """The container as checks judge it; ``ranks`` are those that its command starts."""
+    quantities: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    names = {"name": "", "image": ""}
+    mounts: list[str] = []
+    places: dict[str, Place] = {}
+    for leaf in container.leaves:
+        where = Place(file=file, line=leaf.line, column=leaf.column)
+        places.setdefault("container", where)
+        match leaf.path:
+            case ("name" | "image" as name,):
+                names[name], places[name] = leaf.text, where
+            case ("resources", "requests" | "limits" as kind, resource):
+                quantities[kind][resource] = leaf.text
+                places[f"{kind}/{resource}"] = where
+            case ("volumeMounts", _, "mountPath"):
+                mounts.append(leaf.text)
+            case _:
+                pass
+    return facts.ContainerSpec(
+        name=names["name"],
+        image=names["image"],
+        requests=quantities["requests"],
+        limits=quantities["limits"],
+        mounts=tuple(mounts),
+        host_ipc=container.host_ipc,
+        ranks=ranks,
+        places=places,
+    )

@@ -17,6 +17,7 @@ from ascend_doctor.facts import (
     UNTOLD,
     Environment,
     Launch,
+    Pods,
     Script,
     ShellMark,
     ShellScript,
@@ -25,7 +26,14 @@ from ascend_doctor.facts import (
 from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
-from ascend_doctor.linting.documents import containers, hydra, is_of_verl, leaves
+from ascend_doctor.linting.documents import (
+    PodContainer,
+    containers,
+    describe_container,
+    hydra,
+    is_of_verl,
+    leaves,
+)
 from ascend_doctor.linting.positioned_text import Piece, Word, spelt
 from ascend_doctor.linting.python import script
 from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
@@ -34,7 +42,11 @@ from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.matrix.catalog import Catalog
 
 MOST_BYTES = 4 << 20
+# No size, number or truth value is longer; more of a value is not kept.
+_MOST_VALUE = 60
 _HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
+# Lists and mappings of Hydra have quotes of their own.
+_LIST = re.compile(r"[\w.+@-]*=?[\[{]")
 _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
 # ms-swift starts torchrun by itself when one of them is set.
 _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
@@ -43,13 +55,14 @@ _PYTHON = (".py",)
 
 
 class LintInput(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch, one set of variables, one Python file, or one shell script as text."""
+    """One launch, set of variables, Python file, shell script as text, or all pods of a file."""
 
     file: str
     launch: Launch | None = None
     environment: Environment | None = None
     script: Script | None = None
     shell_script: ShellScript | None = None
+    pods: Pods | None = None
 
 
 def read(path: str) -> bytes:
@@ -119,7 +132,9 @@ def _shell_script(
     own = own_marks(filled, started, None if sourced else outside, file)
     # Quotes in a value may be meant, unless they arrive at a launch.
     quoted = any(
-        word.many and re.search("[\"']", word.text) for each in started for word in each.words
+        word.many and re.search("[\"']", word.text) and not _LIST.match(word.text)
+        for each in started
+        for word in each.words
     )
     marks = tuple(mark for mark in marks if quoted or mark.rule != "SC2089")
     return ShellScript(marks=(*marks, *own), unjudged=unjudged)
@@ -159,25 +174,14 @@ def _shell(
 
 
 def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
+    described = []
     for document in leaves(text) or ():
         pods = containers(document)
         for pod in pods:
-            # Ascend Docker Runtime reads it when it creates the container.
-            pod.variables.pop("ASCEND_VISIBLE_DEVICES", None)
-            if pod.variables or pod.words:
-                command = ShellCommand(pod.words, pod.variables, {}, open=not pod.words)
-                yield _subject(file, command, catalog, lambda line, column: (line, column))
-            for leaf in pod.scripts:
-                yield from _shell(
-                    file,
-                    leaf.text.encode("utf-8", "replace"),
-                    catalog,
-                    # A block begins on the line after its mark.
-                    lambda line, column, leaf=leaf: (  # type: ignore[misc]
-                        (leaf.line + line, column) if leaf.block else (leaf.line, leaf.column)
-                    ),
-                    pod.variables,
-                )
+            started = tuple(_container_launches(file, pod, catalog))
+            yield from started
+            ranks = max((_ranks(subject) for subject in started), default=0)
+            described.append(describe_container(pod, file, ranks))
         if not pods and is_of_verl(document):
             words = (Word("verl.config", 1, 1), *hydra(document))
             subject = _subject(
@@ -188,6 +192,33 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
             )
             if subject.launch is not None and subject.launch.options:
                 yield subject
+    if described:
+        yield LintInput(file=file, pods=Pods(source=file, containers=tuple(described)))
+
+
+def _ranks(subject: LintInput) -> int:
+    """The ranks that a launch starts on its node; 0 where that is not told."""
+    count = subject.launch.options.get("nproc_per_node", "") if subject.launch is not None else ""
+    return int(count[:6]) if count.isdecimal() else 0
+
+
+def _container_launches(file: str, pod: PodContainer, catalog: Catalog) -> Iterator[LintInput]:
+    # Ascend Docker Runtime reads it when it creates the container.
+    pod.variables.pop("ASCEND_VISIBLE_DEVICES", None)
+    if pod.variables or pod.words:
+        command = ShellCommand(pod.words, pod.variables, {}, open=not pod.words)
+        yield _subject(file, command, catalog, lambda line, column: (line, column))
+    for leaf in pod.scripts:
+        yield from _shell(
+            file,
+            leaf.text.encode("utf-8", "replace"),
+            catalog,
+            # A block begins on the line after its mark.
+            lambda line, column, leaf=leaf: (  # type: ignore[misc]
+                (leaf.line + line, column) if leaf.block else (leaf.line, leaf.column)
+            ),
+            pod.variables,
+        )
 
 
 def _subject(
@@ -212,7 +243,15 @@ def _subject(
     options = read_options(texts)
     for name, option in options.items():
         places[name] = locate(_where_set(command.words, option.word))
-    places |= {name: locate(word) for word in command.words if (name := _option_name(word.text))}
+    places |= {
+        name: locate(_value_of_key(word))
+        for word in command.words
+        if (name := _option_name(word.text))
+    }
+    for number, word in enumerate(command.words):
+        value = _where_set(command.words, number) if word.text.startswith("--") else word
+        if value is not word:
+            places[f"{word.text}="] = locate(value)
     for name, value in command.exported.items():
         places[name] = locate(value)
     exported = {**(outer or {}), **command.exported}
@@ -227,7 +266,8 @@ def _subject(
         launch_,
         places=places,
         keys=tuple(key.group(1) for key in map(_HYDRA.match, texts) if key),
-        values=_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {},
+        values=_override_values(texts)
+        | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
         open_environment=bool(command.sourced),
         unresolved=tuple(_unknown_spots(command, options, locate)),
         pythonpath=spelt(path) if path is not None else "",
@@ -238,9 +278,18 @@ def _subject(
     )
 
 
-def _where_set(words: Sequence[Word], number: int) -> Word:
+def _value_of_key(word: Word) -> Word | Piece:
+    """What is to be changed of key=value: the value where that comes from another line."""
+    last = word.last
+    elsewhere = last is not None and (last.line != word.line or last.file != word.file)
+    return last if last is not None and elsewhere and _HYDRA.match(word.text) else word
+
+
+def _where_set(words: Sequence[Word], number: int) -> Word | Piece:
     """The word that is to be changed: the value of an option where that comes from another line."""
     option, following = words[number], words[number + 1 : number + 2]
+    if _HYDRA.match(option.text):
+        return _value_of_key(option)
     if not takes_value(option.text) or not following or following[0].text.startswith("--"):
         return option
     value = following[0]
@@ -270,6 +319,12 @@ def _option_values(words: Sequence[str], catalog: Catalog) -> dict[str, str]:
                 value = "" if following.startswith("--") else following
             values[name] = value
     return values
+
+
+def _override_values(words: Sequence[str]) -> dict[str, str]:
+    """The values of Hydra's overrides, by their keys as they were written."""
+    pairs = (word.partition("=") for word in words if _HYDRA.match(word))
+    return {key: value[:_MOST_VALUE] for key, _, value in pairs}
 
 
 def _unknown_spots(

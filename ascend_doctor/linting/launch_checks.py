@@ -50,6 +50,7 @@ def findings(
         environment=_laid_over(base.environment, subject.environment),
         script=subject.script,
         shell_script=subject.shell_script,
+        pods=subject.pods,
     )
     # A check that has no subject in this file says nothing about it.
     mine = [check for check in chosen if _concerns(check, subject)]
@@ -85,6 +86,8 @@ def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: 
 def _concerns(check: Check, subject: LintInput) -> bool:
     if subject.shell_script is not None:
         return check.scope == "shell script"
+    if subject.pods is not None:
+        return check.scope == "pod"
     if subject.script is not None:
         return check.scope == "entry file"
     return check.scope == "launch"

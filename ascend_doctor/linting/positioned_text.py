@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -34,7 +34,8 @@ Value = tuple[Piece, ...]
 class Word(msgspec.Struct, frozen=True):
     """A word of a command. ``unresolved`` are its parts that only the running shell knows.
 
-    ``many``: it is not quoted, so that the shell may make several words of it, or none.
+    ``many``: it is not quoted, so that the shell may make several words of it, or none. ``last`` is
+    its last part where that stands elsewhere: the value of `key=$NAME`, at its assignment.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Word(msgspec.Struct, frozen=True):
     unresolved: tuple[Piece, ...] = ()
     file: str = ""
     many: bool = False
+    last: Piece | None = None
 
 
 def text(value: Iterable[Piece]) -> str:
@@ -70,7 +72,19 @@ def limit_length(value: Value) -> Value:
 def word(value: Value, line: int, column: int) -> Word:
     """The value as one word, as between double quotes."""
     first = value[0] if value else Piece("", line, column)
-    return Word(text(value), first.line, first.column, unknown_pieces(value), first.file)
+    return Word(
+        text(value),
+        first.line,
+        first.column,
+        unknown_pieces(value),
+        first.file,
+        last=_last_of(value),
+    )
+
+
+def _last_of(parts: Sequence[Piece]) -> Piece | None:
+    filled = [part for part in parts if part.text]
+    return filled[-1] if len(filled) > 1 else None
 
 
 def words(value: Value) -> Iterator[Word]:
@@ -84,9 +98,7 @@ def words(value: Value) -> Iterator[Word]:
             follows = piece.text[position + 1 : position + 2]
             if letter in _BLANK or (letter == "\\" and follows in {"\n", "\r"}):
                 if letters:
-                    yield Word(
-                        "".join(letters), *start, unknown_pieces(parts), parts[0].file, many=True
-                    )
+                    yield _join_word(letters, start, parts)
                     letters, parts = [], []
             else:
                 start = start if letters else (line, column)
@@ -94,7 +106,18 @@ def words(value: Value) -> Iterator[Word]:
                 parts = parts if parts and parts[-1] is piece else [*parts, piece]
             line, column = (line + 1, 1) if letter == "\n" else (line, column + 1)
     if letters:
-        yield Word("".join(letters), *start, unknown_pieces(parts), parts[0].file, many=True)
+        yield _join_word(letters, start, parts)
+
+
+def _join_word(letters: list[str], start: tuple[int, int], parts: list[Piece]) -> Word:
+    return Word(
+        "".join(letters),
+        *start,
+        unknown_pieces(parts),
+        parts[0].file,
+        many=True,
+        last=_last_of(parts),
+    )
 
 
 def spelt(word: Word) -> str:

@@ -107,7 +107,9 @@ class _Names:
         if kind == "variable_assignment":
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             if name is not None:
-                self.assigned.setdefault(_text(name), "" if value is None else _text(value))
+                # What += adds is not how the value begins.
+                adds = value is None or any(child.type == "+=" for child in node.children)
+                self.assigned.setdefault(_text(name), "" if adds else _text(value))
         elif kind in {"for_statement", "declaration_command", "unset_command"}:
             for name in (_text(child) for child in node.children if child.type == "variable_name"):
                 self.assigned.setdefault(name, "")

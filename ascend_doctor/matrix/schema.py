@@ -390,12 +390,14 @@ class OptionTable(Row, frozen=True, kw_only=True):
 class Options(Row, frozen=True, kw_only=True):
     """``matrices/options.yaml``: options beside Megatron-LM's, and the values that its take.
 
-    ``kinds`` are int, float, flag, or the choices, each with a | behind it.
+    ``kinds`` are int, float, flag, or the choices, each with a | behind it. ``overrides`` are the
+    kinds of verl's dotted keys: bool, int or float.
     """
 
     schema: int
     tables: tuple[OptionTable, ...]
     kinds: dict[str, str]
+    overrides: dict[str, str] = {}
     sources: Sources
 
     def of(self, *names: str) -> frozenset[str]:

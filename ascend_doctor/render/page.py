@@ -33,14 +33,14 @@ class Page:
         self.separator = " - " if ascii_only else " · "
         self._color = color
         self.width = max(width, _NARROWEST)
-        self._ascii = ascii_only
+        self.ascii_only = ascii_only
         self._label = label
 
     @property
     def text(self) -> str:
         """All rows; where only ASCII may be shown, the rest as escapes."""
         text = "\n".join(without_command(row.rstrip()) for row in self.rows) + "\n"
-        return text.encode("ascii", "backslashreplace").decode() if self._ascii else text
+        return text.encode("ascii", "backslashreplace").decode() if self.ascii_only else text
 
     def styled(self, text: str, **how: Any) -> str:
         """The text in colour, where colours are wanted."""
@@ -49,7 +49,7 @@ class Page:
     def mark(self, level: Level) -> str:
         """The symbol of a level."""
         fancy, simple, _ = _MARKS[level]
-        return self.leveled(level, simple if self._ascii else fancy)
+        return self.leveled(level, simple if self.ascii_only else fancy)
 
     def leveled(self, level: Level, text: str) -> str:
         """The text in the colour of a level."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +13,8 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
 _LEVELS = {Level.ERROR: "error", Level.UNKNOWN: "note", Level.WARNING: "warning"}
+
+_REF = re.compile(r"([\w.-]+/[\w.-]+)@([\w./-]+):([\w./+-]+?)(?::(\d+))?")
 
 
 def render(report: Report) -> str:
@@ -23,7 +26,7 @@ def render(report: Report) -> str:
             "driver": {
                 "name": "ascend-doctor",
                 "semanticVersion": report.tool_version,
-                "rules": [{"id": name} for name in rules],
+                "rules": [_rule(name, findings) for name in rules],
             }
         },
         "invocations": [_invocation(report)],
@@ -36,6 +39,26 @@ def render(report: Report) -> str:
         "runs": [run],
     }
     return json.dumps(log, indent=2) + "\n"
+
+
+def _rule(name: str, findings: list[Finding]) -> dict[str, Any]:
+    """What viewers show beside a result: how to read on, and the first source on the web."""
+    rule: dict[str, Any] = {"id": name, "help": {"text": f"ascend-doctor explain {name}"}}
+    refs = (ref for finding in findings if finding.check == name for ref in finding.refs)
+    link = next(filter(None, map(web_address, refs)), "")
+    return {**rule, "helpUri": link} if link else rule
+
+
+def web_address(ref: str) -> str:
+    """The address of a source, where that is OWNER/REPO@REF:path with a line, or one; else ""."""
+    if re.fullmatch(r"https?://[\x21-\x7e]+", ref):
+        return ref
+    match = _REF.fullmatch(ref)
+    if match is None:
+        return ""
+    repository, commit, path, line = match.groups()
+    address = f"https://github.com/{repository}/blob/{quote(commit)}/{quote(path)}"
+    return f"{address}#L{line}" if line else address
 
 
 def _invocation(report: Report) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.render.excerpt import draw
 from ascend_doctor.render.fields import fields
 from ascend_doctor.render.fleet_text import add_groups
 from ascend_doctor.render.page import Page
@@ -94,6 +95,9 @@ class _TextPage(Page):
                 continue
             self.field("" if label == before else label, text)
             before = label
+            if label == "At" and finding.excerpt and finding.location:
+                number = finding.location.line
+                self.rows += draw(finding.excerpt, number, self.width, ascii_only=self.ascii_only)
         for command in finding.remedy.commands if finding.remedy else ():
             for number, line in enumerate(lines(command)):
                 prompt = "> " if number else "$ "

@@ -20,6 +20,8 @@ from pathlib import Path
 import yaml
 
 CORE = ("0.12.1", "0.15.3", "0.16.1")
+VERL = ("v0.6.0", "v0.7.0", "v0.7.1", "1dda039b9c63")
+CONFIGS = "verl/trainer/config"
 # Table, repository, refs, which files.
 TABLES = [
     (
@@ -179,6 +181,34 @@ def kind_of(call: ast.Call) -> str:
     return ""
 
 
+def override_kinds(folder: Path) -> dict[str, str]:
+    """Whether a key of verl is bool, int or float, where all its generated configurations agree."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for ref in VERL:
+        for path in git(folder, "ls-tree", "-r", "--name-only", ref, CONFIGS).split():
+            if "_generated_" in path:
+                for key, value in dotted(yaml.safe_load(git(folder, "show", f"{ref}:{path}")), ()):
+                    if value is not None:
+                        seen[key].add(kind_of_value(value))
+    kinds = {key: next(iter(several)) for key, several in seen.items() if len(several) == 1}
+    return {key: kind for key, kind in kinds.items() if kind}
+
+
+def dotted(node: object, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    if not isinstance(node, dict):
+        yield ".".join(path), node
+        return
+    for key, value in node.items():
+        yield from dotted(value, (*path, str(key)))
+
+
+def kind_of_value(value: object) -> str:
+    """bool, int, float, or "" for another one. YAML 1.1 reads 1e-6 as a word."""
+    if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?e-?\d+", value):
+        return "float"
+    return {bool: "bool", int: "int", float: "float"}.get(type(value), "")
+
+
 def wrapped(words: list[str], indent: str) -> str:
     plain = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[a-z_][\w-]*", re.IGNORECASE)
     text = ", ".join(word if plain.fullmatch(word) else f'"{word}"' for word in words)
@@ -217,9 +247,13 @@ def main(folder: Path) -> None:
     out += ["kinds:"]
     found_kinds = kinds(folder / "NVIDIA+Megatron-LM" / "repo")
     out += [f'  {name}: "{kind}"' for name, kind in sorted(found_kinds.items())]
+    out += ["overrides:"]
+    verl = override_kinds(folder / "verl-project+verl" / "repo")
+    out += [f"  {key}: {kind}" for key, kind in sorted(verl.items())]
     sources = [
         f"NVIDIA/Megatron-LM@core_v{release}:megatron/training/arguments.py" for release in CORE
     ]
+    sources += [f"verl-project/verl@{ref}:{CONFIGS}" for ref in VERL]
     out += ["sources:", *(f'  - {{url: "{url}", date: "2026-11-22"}}' for url in sources)]
     print("\n".join(out))  # noqa: T201
 

@@ -1,6 +1,6 @@
 """Mistakes that a script puts into launch files of others, at random.
 
-    ASCEND_DOCTOR_TEST_EXAMPLES=FOLDER python -m tests.linting.seeding SEED COUNT FILES.yaml [values]
+    ASCEND_DOCTOR_TEST_EXAMPLES=FOLDER python -m tests.linting.seeding SEED COUNT FILE [values]
 
 prints what lint says of each: found at the line that was changed, or not.
 """
@@ -173,7 +173,7 @@ def mistakes(
     made: set[tuple[int, int, str]] = set()
     kinds = list(changes)
     tries = 0
-    while len(made) < count and tries < count * 400:
+    while len(made) < count and tries < count * 20_000:
         tries += 1
         kind = kinds[len(made) % len(kinds)] if tries % 200 else dice.choice(kinds)
         number = dice.randrange(len(scripts))

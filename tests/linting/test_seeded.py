@@ -92,7 +92,7 @@ ACTOR=(
 )
 python3 -m verl.trainer.main_ppo --config-name=ppo_megatron_trainer \\
     "${ACTOR[@]}" \\
-    actor_rollout_ref.rollout.tensor_model_parallel_size=3 \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=4 \\
     actor_rollout_ref.rollout.checkpoint_engine.backend=nccl \\
     trainer.device=npu \\
     trainer.nnodes=1 \\
@@ -242,7 +242,7 @@ MISTAKES = [
     ("verl.sh", "backend=nccl", "backend=hccl", "verl-on-npu", ""),
     ("verl.sh", "device=npu", "device=cuda", "verl-on-npu", ""),
     ("verl.sh", "mode=disabled", "mode=R3", "verl-on-npu", ""),
-    ("verl.sh", "TP:-2", "TP:-3", "run-world-size", "actor.megatron.tensor"),
+    ("verl.sh", "TP:-2", "TP:-3", "run-world-size", ""),
     (
         "verl.sh",
         "expert_model_parallel_size=8",

@@ -65,7 +65,7 @@ def test_json_lines(report: Report) -> None:
     assert {tuple(one) for one in findings} == {
         (
             *("schema", "host", "simulated", "kind", "check", "level", "title", "found", "wanted"),
-            *("because", "remedy", "refs", "ranks", "devices", "nodes", "place"),
+            *("because", "remedy", "refs", "ranks", "devices", "nodes", "place", "excerpt"),
             *("reason", "needs", "because_of"),
         )
     }
@@ -107,7 +107,7 @@ def test_sarif(report: Report) -> None:
     assert keys(json.loads(sarif.render(report))) == {
         *("$schema", "version", "runs[].properties.simulated"),
         *("runs[].tool.driver.name", "runs[].tool.driver.semanticVersion"),
-        "runs[].tool.driver.rules[].id",
+        *(f"runs[].tool.driver.rules[].{one}" for one in ("id", "help.text", "helpUri")),
         *("runs[].invocations[].executionSuccessful", "runs[].invocations[].exitCode"),
         *(f"{result}.ruleId", f"{result}.ruleIndex", f"{result}.level", f"{result}.message.text"),
         *(f"{result}.locations[].logicalLocations[].{one}" for one in ("name", "kind")),

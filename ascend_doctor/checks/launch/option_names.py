@@ -29,6 +29,14 @@ _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
+# Megatron asserts that these are above 0, or divides by them.
+_POSITIVE = frozenset(
+    (
+        *("num-layers", "hidden-size", "num-attention-heads", "seq-length", "micro-batch-size"),
+        *("global-batch-size", "max-position-embeddings", "tensor-model-parallel-size"),
+        *("pipeline-model-parallel-size", "context-parallel-size"),
+    )
+)
 _JOINED = re.compile(r"([a-z][a-z-]+)(\d+(?:\.\d+)?)")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|nan", re.IGNORECASE)
 _INT = re.compile(r"[-+]?\d+(_\d+)*")
@@ -161,6 +169,8 @@ def run_option_values(case: Case) -> Iterator[Finding]:
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
         expected = "" if UNTOLD in value else _describe_kind(kind, value)
+        if not expected and name in _POSITIVE and _INT.fullmatch(value) and int(value) < 1:
+            expected = "1 or more"
         if expected and "|" in kind:
             close = slip_of(value, kind.strip("|").split("|"))
             expected = f"--{name} {close}" if close else ""
@@ -172,8 +182,10 @@ def run_option_values(case: Case) -> Iterator[Finding]:
                 observed=f"--{name} {value}".rstrip(),
                 required=expected,
                 because="argparse stops at it.",
-                refs=tuple(source.url for source in case.catalog.options.sources),
-                location=launch.places.get(f"--{name}"),
+                refs=tuple(
+                    source.url for source in case.catalog.options.sources if "LM@" in source.url
+                ),
+                location=launch.places.get(f"--{name}=", launch.places.get(f"--{name}")),
             )
 
 
@@ -235,9 +247,17 @@ def run_verl_keys(case: Case) -> Iterator[Finding]:
     if not any(key.startswith(_VERL) for key in launch.keys):
         raise NotApplicable("no key of verl is overridden")
     known = case.catalog.options.of("verl")
+    added = {
+        name.replace("-", "_") for name in (*case.catalog.options.kinds, *case.catalog.flags.every)
+    }
     for key in launch.keys:
-        for word in () if key.startswith("+") else key.split("."):
-            close = "" if word in known else slip_of(word, known)
+        words, table = key.split("."), known
+        if key.startswith("+"):
+            # Megatron's configuration has nearly the names of its options.
+            own = "override_transformer_config" in key
+            words, table = (words[-1:], known | added) if own else ([], known)
+        for word in words:
+            close = "" if word in table else slip_of(word, table)
             if close:
                 yield error(
                     f"verl has no key {key}",

@@ -31,6 +31,7 @@ from ascend_doctor.matrix.versions import satisfies
 
 _ARGUMENTS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py"
 _CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/transformer_config.py"
+_GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/attention.py:1073"
 _STATE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py"
 _LAYERS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/tensor_parallel/layers.py"
 _MOE = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/transformer/moe/moe_layer.py"
@@ -42,6 +43,7 @@ _UNEVEN = (
     *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
 )
 
+_LAST_PORT = 65535
 _ENDS = ("decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers")
 # Megatron-LM up to 0.12 gives an encoder ranks beside those of the decoder.
 _ENCODER = ("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size")
@@ -149,6 +151,22 @@ def run_node_rank(case: Case) -> Iterator[Finding]:
         )
 
 
+@check("run-master-port", "The port of the rendezvous is a port", scope="launch")
+def run_master_port(case: Case) -> Iterator[Finding]:
+    """Ports go from 1 to 65535; the store of rank 0 cannot listen on another number."""
+    options(case)
+    port = number(case, "master_port", least=0)
+    if port > _LAST_PORT:
+        yield error(
+            f"Port {port} does not exist",
+            observed=f"master_port {port}",
+            required=f"1 to {_LAST_PORT}",
+            because="Rank 0 cannot listen there, and the rendezvous fails.",
+            refs=("https://www.rfc-editor.org/rfc/rfc9293#section-3.1",),
+            location=at(case, "master_port"),
+        )
+
+
 @check("run-visible-devices", "Every rank of a node has a visible device", scope="launch")
 def run_visible_devices(case: Case) -> Iterator[Finding]:
     """ASCEND_RT_VISIBLE_DEVICES lists at least as many devices as a node starts ranks.
@@ -233,6 +251,11 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
         and splits_groups(number(case, "num_query_groups"), size, version(case)) is False
     ):
         yield _must_divide(case, "num_query_groups", size, "TP", option, f"{_CONFIG}:758")
+    elif is_given(case, "num_query_groups") and is_given(case, "num_attention_heads"):
+        groups = number(case, "num_query_groups")
+        if number(case, "num_attention_heads") % groups:
+            where = "num_query_groups"
+            yield _must_divide(case, "num_attention_heads", groups, "query groups", where, _GROUPS)
     both = is_given(case, "num_attention_heads") and is_given(case, "hidden_size")
     if both and not is_given(case, "kv_channels"):
         heads = number(case, "num_attention_heads")

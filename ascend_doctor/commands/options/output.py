@@ -17,7 +17,7 @@ import msgspec
 from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Python, Snapshot
-from ascend_doctor.findings import Level
+from ascend_doctor.findings import Excerpt, Level
 from ascend_doctor.machine.files import not_trusted, why_not_written, write_whole
 from ascend_doctor.redact import Redactor
 from ascend_doctor.render import FORMATS, SUFFIXES
@@ -110,9 +110,10 @@ class Output:
         if self.redact and not report.snapshot.redacted:
             facts = msgspec.structs.replace(hidden.apply(report.snapshot), redacted=True)
             rest = hidden.apply(msgspec.structs.replace(report, snapshot=Snapshot()))
+            rest = _without_moved_columns(report, rest)
             report = msgspec.structs.replace(rest, redacted=True, snapshot=facts)
         elif not (self.redact and report.fleet):  # a merged one comes redacted
-            report = hidden.without_secrets(report)
+            report = _without_moved_columns(report, hidden.without_secrets(report))
         known = [finding.check for finding in report.findings if _ACKNOWLEDGED in finding.title]
         if known:  # also where all else is silent: somebody decided it
             click.echo(f"ascend-doctor: acknowledged: {', '.join(known)}", err=True)
@@ -160,6 +161,17 @@ class Output:
             "width": min(shutil.get_terminal_size((100, 24)).columns, 120),
             "ascii_only": "utf" not in encoding.lower(),
         }
+
+
+def _without_moved_columns(before: Report, after: Report) -> Report:
+    """The second report, without the columns of lines in which something was hidden."""
+    findings = tuple(
+        msgspec.structs.replace(new, excerpt=Excerpt(line=new.excerpt.line))
+        if new.excerpt is not None and new.excerpt != old.excerpt
+        else new
+        for old, new in zip(before.findings, after.findings, strict=True)
+    )
+    return msgspec.structs.replace(after, findings=findings)
 
 
 def _summarise(report: Report) -> None:

@@ -1,0 +1,143 @@
+"""Values of Hydra's overrides, sizes of verl, ports, and the resources of pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.matrix.catalog import Catalog
+
+CATALOG = Catalog()
+CHECKS = tuple(check for check in all_checks() if suits(check))
+VERL = """\
+BATCH=64
+python3 -m verl.trainer.main_ppo \\
+    data.train_batch_size=$BATCH \\
+    actor_rollout_ref.actor.ppo_mini_batch_size=32 \\
+    actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 \\
+    actor_rollout_ref.actor.optim.lr=1e-6 \\
+    actor_rollout_ref.model.use_remove_padding=True \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=2 \\
+    actor_rollout_ref.rollout.gpu_memory_utilization=0.8 \\
+    actor_rollout_ref.rollout.n=8 \\
+    trainer.n_gpus_per_node=8 \\
+    trainer.nnodes=1
+"""
+OTHER = """\
+uv run -m skyrl.train.entrypoints.main_base \\
+    trainer.policy.optimizer_config.lr=1.0e-6 \\
+    trainer.micro_train_batch_size_per_gpu=1 \\
+    trainer.flash_attn=true \\
+    generator.inference_engine.gpu_memory_utilization=0.8
+"""
+POD = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+spec:
+  template:
+    spec:
+      containers:
+        - name: train
+          image: ascend-pytorch:8.5.0
+          command: ["torchrun", "--nproc_per_node", "8", "train.py"]
+          resources:
+            limits:
+              huawei.com/Ascend910: 8
+            requests:
+              huawei.com/Ascend910: 8
+          volumeMounts:
+            - name: dshm
+              mountPath: /dev/shm
+"""
+MEGATRON = """\
+MASTER_PORT=6000
+torchrun --nproc_per_node 8 --master_port $MASTER_PORT pretrain_gpt.py \\
+    --num-layers 8 --hidden-size 1024 --num-attention-heads 16 \\
+    --group-query-attention --num-query-groups 4 \\
+    --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 \\
+    --global-batch-size 64 --bf16
+"""
+
+
+def reports(path: str, text: str) -> list[Finding]:
+    return [
+        finding
+        for finding in unique(
+            tuple(
+                finding
+                for each in subjects(path, text.encode(), CATALOG)
+                for finding in findings(each, machine("0.15.3", ""), CATALOG, CHECKS)
+            )
+        )
+        if finding.level in {Level.ERROR, Level.WARNING}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("a.sh", VERL), ("b.sh", OTHER), ("pod.yaml", POD), ("c.sh", MEGATRON)],
+)
+def test_correct_files_have_no_findings(path: str, text: str) -> None:
+    assert reports(path, text) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "before", "after", "check"),
+    [
+        ("a.sh", VERL, "padding=True", "padding=Ture", "run-override-values"),
+        ("a.sh", VERL, "padding=True", "padding=on", "run-override-values"),
+        ("a.sh", VERL, "lr=1e-6", "lr=1e-6x", "run-override-values"),
+        ("a.sh", VERL, "utilization=0.8", "utilization=80", "run-override-values"),
+        ("a.sh", VERL, "per_gpu=2", "per_gpu=0", "run-override-values"),
+        ("a.sh", VERL, "BATCH=64", "BATCH=0", "run-override-values"),
+        ("a.sh", VERL, "batch_size=32", "batch_size=128", "run-verl-sizes"),
+        ("a.sh", VERL, "parallel_size=2", "parallel_size=3", "run-verl-sizes"),
+        ("a.sh", VERL, "per_node=8", "per_node=3", "run-verl-sizes"),
+        ("b.sh", OTHER, "attn=true", "attn=flase", "run-override-values"),
+        ("b.sh", OTHER, "utilization=0.8", "utilization=1.5", "run-override-values"),
+        ("b.sh", OTHER, "lr=1.0e-6", "lr=1.0e-6o", "run-override-values"),
+        ("b.sh", OTHER, "per_gpu=1", "per_gpu=0", "run-override-values"),
+        ("pod.yaml", POD, "image: ascend-pytorch:", "image: ascend-pytorch\uff1a", "pod-image"),
+        ("pod.yaml", POD, "910: 8\n          vol", "910: 4\n          vol", "pod-devices"),
+        ("c.sh", MEGATRON, "PORT=6000", "PORT=66000", "run-master-port"),
+        ("c.sh", MEGATRON, "groups 4", "groups 5", "run-heads-divide"),
+        ("c.sh", MEGATRON, "micro-batch-size 1", "micro-batch-size 0", "run-option-values"),
+    ],
+)
+def test_a_wrong_value_is_found_at_its_line(
+    path: str, text: str, before: str, after: str, check: str
+) -> None:
+    line = text[: text.index(before)].count("\n") + 1
+    changed = text.replace(before, after, 1)
+    found = [each for each in reports(path, changed) if each.check == check]
+    assert [each.location and each.location.line for each in found] == [line]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "check"),
+    [
+        ("huawei.com/Ascend910: 8", "nvidia.com/gpu: 8", "pod-devices"),
+        ("/dev/shm", "/data", "pod-shared-memory"),
+        ('"8", "train', '"16", "train', "pod-ranks"),
+    ],
+)
+def test_a_wrong_pod_is_found(before: str, after: str, check: str) -> None:
+    found = reports("pod.yaml", POD.replace(before, after))
+    assert {each.check for each in found} >= {check}
+
+
+def test_a_pod_with_the_memory_of_its_host_needs_no_volume() -> None:
+    text = POD.replace("/dev/shm", "/data").replace(
+        "      containers:", "      hostIPC: true\n      containers:"
+    )
+    assert reports("pod.yaml", text) == []
+
+
+def test_an_asynchronous_trainer_takes_no_batch() -> None:
+    script = VERL.replace("BATCH=64", "BATCH=0").replace(
+        "verl.trainer.main_ppo", "verl.experimental.fully_async_policy.fully_async_main"
+    )
+    assert reports("a.sh", script) == []
