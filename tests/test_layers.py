@@ -21,7 +21,7 @@ LAYERS = [
     {"matrix"},
     {"probing"},
     {"judging", "provision"},
-    {"collect", "checks", "simulator", "report", "diagnosis", "planning"},
+    {"collect", "checks", "simulator", "report", "diagnosis", "planning", "upkeep"},
     {"comparison", "linting", "precision"},
     {"fleet"},
     {"render"},

@@ -151,7 +151,7 @@ def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> boo
 
 
 def _doubtfulness(catalog: Catalog, solution: Solution) -> int:
-    """2 for a pair that another source names, 5 for one that nobody names.
+    """1 for a patch release, 2 for a pair that another source names, 5 for one that nobody names.
 
     A MindSpeed of no documented stack has fewer facts about it, and so fewer doubts: it counts 3.
     """
@@ -161,8 +161,20 @@ def _doubtfulness(catalog: Catalog, solution: Solution) -> int:
         for stack in catalog.stacks
         if "mindspeed" in stack.components
     )
-    cost = sum(2 if doubt.named else 5 for doubt in solution.doubts)
+    cost = sum(_weight(doubt) for doubt in solution.doubts)
     return cost + (0 if listed or not cost else 3)
+
+
+def _weight(doubt: Doubt) -> int:
+    if doubt.need.component == "cann" and _is_patch(doubt.version, doubt.need.versions):
+        return 1
+    return 2 if doubt.named else 5
+
+
+def _is_patch(version: str, versions: str) -> bool:
+    """Whether a CANN has the first two numbers of one that the range names."""
+    lines = _PATCHED.findall(versions)
+    return any(version == line or version.startswith(f"{line}.") for line in lines)
 
 
 def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
@@ -259,6 +271,8 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         ]
         if component.releases and identifier not in self.question.machine:
             fitting.sort(key=lambda version: self._order(component, version, demands))
+        elif not component.releases:
+            fitting.sort(key=lambda version: _strains(component, version, demands))
         return [Choice(identifier, version) for version in fitting]
 
     def is_satisfied_by(self, requirement: Demand, candidate: Choice) -> bool:
@@ -358,6 +372,13 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             known = need.component not in _GIVEN or need.component in self.question.machine
             if known and applies(need, self.question.when):
                 yield need
+
+
+def _strains(component: Component, version: str, demands: tuple[Demand, ...]) -> int:
+    """How badly a version of an open component meets all demands; absence is asked first."""
+    if version == ABSENT:
+        return -1
+    return sum(_strain(component, demand, version) for demand in demands)
 
 
 def _strain(component: Component, demand: Demand, version: str) -> int:

@@ -1,0 +1,1 @@
+"""Keeps the matrix true: what repositories and indexes have by now, and what a release changes."""
