@@ -144,6 +144,17 @@ class Git:
         """Write one commit and its files, without history, as a bundle. Raises CommandError."""
         self._run("bundle", "create", "-q", str(file), f"{_KEEP}{commit}", at=cache)
 
+    def archive(self, repository: Path, ref: str, folders: tuple[str, ...], file: Path) -> None:
+        """Write the files below folders of a local repository at a ref, as tar.
+
+        Raises CommandError where the repository lacks the ref or a folder.
+        """
+        self._run(
+            *("archive", "--format=tar", f"--output={file}", f"{ref}^{{commit}}"),
+            *("--", *folders),
+            at=repository,
+        )
+
     def _run(
         self,
         *arguments: str,

@@ -1,0 +1,162 @@
+"""``ascend-doctor matrix upgrade``: what goes, comes and breaks with another release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ascend_doctor.commands.options.matrix import catalog, matrix_option
+from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
+from ascend_doctor.matrix.queries import is_version
+from ascend_doctor.provision.request_ranges import FRAMEWORKS
+from ascend_doctor.render.json import pretty
+from ascend_doctor.render.plain import one_line
+
+if TYPE_CHECKING:
+    from ascend_doctor.matrix.catalog import Catalog
+    from ascend_doctor.provision.solve import SolveQuery
+    from ascend_doctor.upkeep.upgrade import Upgrade
+
+_TITLES = {"breaks": "Breaks", "goes": "Goes", "comes": "Comes"}
+
+
+@click.command("upgrade")
+@click.option("--lock", metavar="FILE", help="Upgrade this stack.  [default: the stack in use]")
+@prefix_option
+@click.option(
+    "--to",
+    "changes",
+    multiple=True,
+    required=True,
+    metavar="NAME=VERSION",
+    help="megatron, cann, torch-npu or another component, as it is to be; repeatable.",
+)
+@click.option(
+    "--git-mirror",
+    "mirrors",
+    multiple=True,
+    metavar="[NAME=]DIR",
+    help="Clones whose releases are compared, named as for setup; nothing is fetched.",
+)
+@click.option(
+    "--wheels",
+    multiple=True,
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Wheels to compare, beside those that the prefix keeps.",
+)
+@matrix_option
+@click.option(
+    "--format", "shape", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def command(  # noqa: PLR0913 - a parameter an option
+    *,
+    lock: str | None,
+    prefix: str | None,
+    changes: tuple[str, ...],
+    mirrors: tuple[str, ...],
+    wheels: tuple[Path, ...],
+    overlays: tuple[str, ...],
+    shape: str,
+) -> int:
+    """Show what another CANN, Megatron-LM or torch_npu changes in a stack, and what breaks.
+
+    Versions that can stay do. Changes come from facts of the matrix, and from the files of both
+    releases where clones or wheels of them are at hand: names that frameworks import, environment
+    variables, operators. What could not be told is listed. Nothing is installed.
+
+    \b
+    Exit codes: 0 nothing breaks; 1 something breaks, or no stack fits; 3 some could not be told.
+    """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
+    from ascend_doctor.commands.matrix import refusal_lines  # noqa: PLC0415 - it has this command
+    from ascend_doctor.provision import lock as locks  # noqa: PLC0415 - not for matrix list
+    from ascend_doctor.provision.conflict import refusal  # noqa: PLC0415
+    from ascend_doctor.provision.lock import Prefix  # noqa: PLC0415
+    from ascend_doctor.provision.sources import Mirrors  # noqa: PLC0415
+    from ascend_doctor.upkeep.upgrade import (  # noqa: PLC0415
+        Sources,
+        nearest_target,
+        target_query,
+        upgrade,
+    )
+
+    rows = catalog(overlays)
+    file = Path(lock) if lock else locks.stack_in_use(prefix)
+    if file is None:
+        raise DataError("no stack was built yet; name a lock with --lock")
+    old = locks.read(file)
+    query = target_query(rows, old, parse_targets(rows, changes))
+    target = nearest_target(rows, old, query)
+    if target is None:
+        for line in refusal_lines(refusal(rows, query), query):
+            click.echo(one_line(line))
+        return EXIT_FINDINGS
+    stored = Prefix.of(prefix).wheels
+    folders = (*wheels, *((stored,) if stored.is_dir() else ()))
+    sources = Sources(mirrors=Mirrors(mirrors, rows.component_ids), wheels=folders)
+    result = upgrade(rows, old, target, sources)
+    if shape == "json":
+        click.echo(pretty({"schema": 1, "stacks": target.stacks, "upgrade": result}))
+    else:
+        for line in (*upgrade_lines(result), *next_lines(query, target.versions)):
+            click.echo(one_line(line))
+    if result.breaks:
+        return EXIT_FINDINGS
+    return EXIT_UNKNOWN if result.uncertain else EXIT_OK
+
+
+def parse_targets(rows: Catalog, changes: Iterable[str]) -> dict[str, str]:
+    """Versions by name. Raises UsageError for what is neither a name nor a version of it."""
+    targets: dict[str, str] = {}
+    for text in changes:
+        name, mark, version = text.partition("=")
+        version = version.removeprefix("=")
+        known = name == "megatron" or name in rows.component_ids
+        if not mark or not version or not known:
+            raise click.UsageError(
+                f"--to {text}: give NAME=VERSION with megatron or a component of `matrix list`"
+            )
+        if name != "megatron" and not is_version(rows.component(name).scheme, version):
+            raise click.UsageError(f"--to {text}: {version} is no version of {name}")
+        targets[name] = version
+    return targets
+
+
+def upgrade_lines(result: Upgrade) -> Iterator[str]:
+    """An upgrade in words, a line each."""
+    yield "Pins" if result.pins else "No pin changes"
+    for name, (before, after) in result.pins.items():
+        yield f"  {name:<22} {before or 'absent'} -> {after or 'absent'}"
+    for kind, title in _TITLES.items():
+        changes = [change for change in result.changes if change.kind == kind]
+        if changes:
+            yield title
+        for change in changes:
+            yield f"  {change.subject}: {change.text}"
+            yield f"    source: {', '.join(change.sources)}"
+    if result.doubts:
+        yield "Doubts"
+    for doubt in result.doubts:
+        yield (
+            f"  {doubt.by} is documented with {doubt.need.component} {doubt.need.versions}; "
+            f"got {doubt.version or 'another range'}"
+        )
+    if result.blanks:
+        yield "Could not tell"
+        yield from (f"  {blank}" for blank in result.blanks)
+        yield "  name clones with --git-mirror DIR, wheels with --wheels DIR"
+
+
+def next_lines(query: SolveQuery, versions: Mapping[str, str]) -> Iterator[str]:
+    """The command that builds the target and rehearses it before it becomes current."""
+    framework = next((name for name in FRAMEWORKS if name in query.wishes), "")
+    chosen = f" --framework {framework}=={versions[framework]}" if framework in versions else ""
+    yield (
+        f"Next: ascend-doctor setup --megatron {versions['megatron-lm']}{chosen} "
+        "--prove rehearse; the old stack stays until it passes"
+    )

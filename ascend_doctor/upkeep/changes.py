@@ -1,0 +1,239 @@
+"""What a release of a component has and another has not: by the matrix, by sources, by wheels."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import Component, Need, Source
+from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.upkeep.imports import lost_names
+from ascend_doctor.upkeep.source_tree import SourceTree
+
+Kind = Literal["breaks", "goes", "comes"]
+# A schema as torch's dispatcher registers it, which stands in the library as text.
+_SCHEMA = re.compile(
+    rb"(?<![A-Za-z0-9_:.])(_?npu_[a-z0-9_]+(?:\.[A-Za-z0-9_]+)?)(\([^\0\n]*?\) -> [^\0\n]*)"
+)
+_VARIABLE = re.compile(
+    r"""(?:environ(?:\.get|\.setdefault)?[\[(]|getenv\(|get_env_args\()\s*["']([A-Z][A-Z0-9_]+)["']"""
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """``subject`` is the component; ``sources`` say where the text is from."""
+
+    kind: Kind
+    subject: str
+    text: str
+    sources: tuple[str, ...]
+
+
+def documented_changes(catalog: Catalog, name: str, old: str, new: str) -> Iterator[Change]:
+    """What rows and facts of the matrix say of two versions of a component."""
+    component = catalog.component(name)
+    yield from _behaviours(component, old, new)
+    yield from _functions(component, old, new)
+    yield from _needs(component, old, new)
+    if name == "megatron-core":
+        yield from _options(catalog, old, new)
+
+
+def _behaviours(component: Component, old: str, new: str) -> Iterator[Change]:
+    shown: dict[bool, list[tuple[str, tuple[str, ...]]]] = {True: [], False: []}
+    for behaviour in component.behaviours:
+        before, after = (
+            satisfies(component.scheme, version, behaviour.versions) for version in (old, new)
+        )
+        if before is not after:
+            shown[after].append((behaviour.text, _urls(behaviour.sources)))
+    for after, facts in shown.items():
+        for text, sources in facts:
+            yield Change(
+                kind="comes" if after else "goes",
+                subject=component.id,
+                text=text,
+                sources=sources,
+            )
+
+
+def _functions(component: Component, old: str, new: str) -> Iterator[Change]:
+    for function in component.functions:
+        before, after = (
+            {
+                parameter
+                for versions, parameters in function.takes.items()
+                if satisfies(component.scheme, version, versions)
+                for parameter in parameters
+            }
+            for version in (old, new)
+        )
+        lists: tuple[tuple[Kind, str, set[str]], ...] = (
+            ("breaks", "no longer takes", before - after),
+            ("comes", "also takes", after - before),
+        )
+        for kind, verb, parameters in lists:
+            if before and after and parameters:
+                yield Change(
+                    kind=kind,
+                    subject=component.id,
+                    text=f"{function.name} {verb} {', '.join(sorted(parameters))}",
+                    sources=_row_urls(component, old, new),
+                )
+
+
+def _needs(component: Component, old: str, new: str) -> Iterator[Change]:
+    rows = [component.release(version) for version in (old, new)]
+    before, after = (
+        {_bound(need) for need in row.requires if need.hard} if row else set() for row in rows
+    )
+    row = rows[1]
+    for need in row.requires if row else ():
+        if need.hard and _bound(need) in after - before:
+            was = ", ".join(text for name, text in sorted(before) if name == need.component)
+            yield Change(
+                kind="comes",
+                subject=component.id,
+                text=f"needs {need.component} {need.versions or 'of any version'}"
+                + (f", before {was}" if was else ""),
+                sources=_urls(need.sources or row.sources) if row else (),
+            )
+
+
+def _bound(need: Need) -> tuple[str, str]:
+    return need.component, need.versions
+
+
+def _options(catalog: Catalog, old: str, new: str) -> Iterator[Change]:
+    flags = catalog.flags
+    before, after = flags.listed(old), flags.listed(new)
+    if not before or not after:
+        return
+    lists: tuple[tuple[Kind, str, frozenset[str]], ...] = (
+        ("breaks", "the training scripts no longer have", flags.of(before) - flags.of(after)),
+        ("comes", "the training scripts have", flags.of(after) - flags.of(before)),
+    )
+    for kind, verb, options in lists:
+        if options:
+            shown = ", ".join(f"--{option}" for option in sorted(options))
+            yield Change(
+                kind=kind,
+                subject="megatron-lm",
+                text=f"{verb} {shown}",
+                sources=(*flags.read_in(before), *flags.read_in(after)),
+            )
+
+
+def _row_urls(component: Component, *versions: str) -> tuple[str, ...]:
+    rows = (component.release(version) for version in versions)
+    return tuple(dict.fromkeys(url for row in rows if row for url in _urls(row.sources)))
+
+
+def _urls(sources: Iterable[Source]) -> tuple[str, ...]:
+    return tuple(source.url for source in sources)
+
+
+def import_changes(
+    users: Iterable[SourceTree], name: str, old: SourceTree, new: SourceTree, top: str
+) -> Iterator[Change]:
+    """The names that users import and that a component loses.
+
+    What only a guarded import asks for goes: its file can still be imported.
+    """
+    for user in users:
+        for lost in lost_names([user], old, new, top):
+            yield Change(
+                kind="goes" if lost.guarded else "breaks",
+                subject=name,
+                text=f"{lost.dotted}, which {lost.path}:{lost.line} imports"
+                + (" where it is used" if lost.guarded else ""),
+                sources=(user.name, old.name, new.name),
+            )
+
+
+def variable_changes(name: str, old: SourceTree, new: SourceTree) -> Iterator[Change]:
+    """Environment variables that one of the releases reads by name."""
+    before, after = (
+        {match for text in tree.files.values() for match in _VARIABLE.findall(text)}
+        for tree in (old, new)
+    )
+    lists: tuple[tuple[Kind, str, set[str]], ...] = (
+        ("goes", "no longer reads", before - after),
+        ("comes", "reads", after - before),
+    )
+    for kind, verb, variables in lists:
+        if variables:
+            yield Change(
+                kind=kind,
+                subject=name,
+                text=f"{verb} {', '.join(sorted(variables))}",
+                sources=(old.name, new.name),
+            )
+
+
+def read_operators(wheel: Path) -> dict[str, str]:
+    """The operators that a wheel of torch_npu registers, with what they take and give.
+
+    Raises DataError for what is no archive.
+    """
+    operators: dict[str, str] = {}
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                if name.startswith("torch_npu/lib/lib") and name.endswith(".so"):
+                    for operator, schema in _SCHEMA.findall(archive.read(name)):
+                        operators[operator.decode()] = schema.decode("ascii", "replace")
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{wheel}: {error}") from error
+    return operators
+
+
+def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Iterator[Change]:
+    """Operators of torch_npu that go, come, or lose parameters, and who calls those that go."""
+    before, after = read_operators(old), read_operators(new)
+    sources = (old.name, new.name)
+    trees = tuple(users)
+    for operator in sorted(before.keys() - after.keys()):
+        caller = _caller(trees, operator.partition(".")[0])
+        yield Change(
+            kind="breaks" if caller else "goes",
+            subject="torch-npu",
+            text=f"the operator npu::{operator}" + (f", which {caller} calls" if caller else ""),
+            sources=sources,
+        )
+    for operator in sorted(before.keys() & after.keys()):
+        lost = _parameters(before[operator]) - _parameters(after[operator])
+        if lost:
+            yield Change(
+                kind="breaks",
+                subject="torch-npu",
+                text=f"npu::{operator} no longer takes {', '.join(sorted(lost))}",
+                sources=sources,
+            )
+    if fresh := sorted(after.keys() - before.keys()):
+        text = f"{len(fresh)} operators: {', '.join(fresh)}"
+        yield Change(kind="comes", subject="torch-npu", text=text, sources=sources)
+
+
+def _parameters(schema: str) -> set[str]:
+    """The names in ``(Tensor self, int dim=-1, *, bool x=True) -> Tensor``."""
+    inside = schema[1 : schema.index(") -> ")]
+    parts = re.split(r",(?![^\[(]*[\])])", re.sub(r"\([a-z!]*\)", "", inside))
+    names = (part.strip().rpartition("=")[0] or part.strip() for part in parts)
+    return {name.split()[-1] for name in names if name and name != "*"}
+
+
+def _caller(trees: Iterable[SourceTree], operator: str) -> str:
+    call = re.compile(rf"\b(?:torch_npu|torch\.ops\.npu)\.{re.escape(operator)}\b")
+    for tree in trees:
+        for path, text in tree.files.items():
+            if operator in text and call.search(text):
+                return f"{path} of {tree.name}"
+    return ""
