@@ -13,7 +13,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, Need, Source
 from ascend_doctor.matrix.versions import satisfies
-from ascend_doctor.upkeep.imports import lost_names
+from ascend_doctor.upkeep.imports import find_losses
 from ascend_doctor.upkeep.source_tree import SourceTree
 
 Kind = Literal["breaks", "goes", "comes"]
@@ -27,7 +27,7 @@ _VARIABLE = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ReleaseChange:
     """``subject`` is the component; ``sources`` say where the text is from."""
 
     kind: Kind
@@ -36,7 +36,7 @@ class Change:
     sources: tuple[str, ...]
 
 
-def documented_changes(catalog: Catalog, name: str, old: str, new: str) -> Iterator[Change]:
+def matrix_changes(catalog: Catalog, name: str, old: str, new: str) -> Iterator[ReleaseChange]:
     """What rows and facts of the matrix say of two versions of a component."""
     component = catalog.component(name)
     yield from _behaviours(component, old, new)
@@ -46,7 +46,7 @@ def documented_changes(catalog: Catalog, name: str, old: str, new: str) -> Itera
         yield from _options(catalog, old, new)
 
 
-def _behaviours(component: Component, old: str, new: str) -> Iterator[Change]:
+def _behaviours(component: Component, old: str, new: str) -> Iterator[ReleaseChange]:
     shown: dict[bool, list[tuple[str, tuple[str, ...]]]] = {True: [], False: []}
     for behaviour in component.behaviours:
         before, after = (
@@ -56,7 +56,7 @@ def _behaviours(component: Component, old: str, new: str) -> Iterator[Change]:
             shown[after].append((behaviour.text, _urls(behaviour.sources)))
     for after, facts in shown.items():
         for text, sources in facts:
-            yield Change(
+            yield ReleaseChange(
                 kind="comes" if after else "goes",
                 subject=component.id,
                 text=text,
@@ -64,7 +64,7 @@ def _behaviours(component: Component, old: str, new: str) -> Iterator[Change]:
             )
 
 
-def _functions(component: Component, old: str, new: str) -> Iterator[Change]:
+def _functions(component: Component, old: str, new: str) -> Iterator[ReleaseChange]:
     for function in component.functions:
         before, after = (
             {
@@ -81,7 +81,7 @@ def _functions(component: Component, old: str, new: str) -> Iterator[Change]:
         )
         for kind, verb, parameters in lists:
             if before and after and parameters:
-                yield Change(
+                yield ReleaseChange(
                     kind=kind,
                     subject=component.id,
                     text=f"{function.name} {verb} {', '.join(sorted(parameters))}",
@@ -89,16 +89,16 @@ def _functions(component: Component, old: str, new: str) -> Iterator[Change]:
                 )
 
 
-def _needs(component: Component, old: str, new: str) -> Iterator[Change]:
+def _needs(component: Component, old: str, new: str) -> Iterator[ReleaseChange]:
     rows = [component.release(version) for version in (old, new)]
     before, after = (
-        {_bound(need) for need in row.requires if need.hard} if row else set() for row in rows
+        {_need_key(need) for need in row.requires if need.hard} if row else set() for row in rows
     )
     row = rows[1]
     for need in row.requires if row else ():
-        if need.hard and _bound(need) in after - before:
+        if need.hard and _need_key(need) in after - before:
             was = ", ".join(text for name, text in sorted(before) if name == need.component)
-            yield Change(
+            yield ReleaseChange(
                 kind="comes",
                 subject=component.id,
                 text=f"needs {need.component} {need.versions or 'of any version'}"
@@ -107,11 +107,11 @@ def _needs(component: Component, old: str, new: str) -> Iterator[Change]:
             )
 
 
-def _bound(need: Need) -> tuple[str, str]:
+def _need_key(need: Need) -> tuple[str, str]:
     return need.component, need.versions
 
 
-def _options(catalog: Catalog, old: str, new: str) -> Iterator[Change]:
+def _options(catalog: Catalog, old: str, new: str) -> Iterator[ReleaseChange]:
     flags = catalog.flags
     before, after = flags.listed(old), flags.listed(new)
     if not before or not after:
@@ -123,7 +123,7 @@ def _options(catalog: Catalog, old: str, new: str) -> Iterator[Change]:
     for kind, verb, options in lists:
         if options:
             shown = ", ".join(f"--{option}" for option in sorted(options))
-            yield Change(
+            yield ReleaseChange(
                 kind=kind,
                 subject="megatron-lm",
                 text=f"{verb} {shown}",
@@ -142,14 +142,14 @@ def _urls(sources: Iterable[Source]) -> tuple[str, ...]:
 
 def import_changes(
     users: Iterable[SourceTree], name: str, old: SourceTree, new: SourceTree, top: str
-) -> Iterator[Change]:
+) -> Iterator[ReleaseChange]:
     """The names that users import and that a component loses.
 
     What only a guarded import asks for goes: its file can still be imported.
     """
     for user in users:
-        for lost in lost_names([user], old, new, top):
-            yield Change(
+        for lost in find_losses([user], old, new, top):
+            yield ReleaseChange(
                 kind="goes" if lost.guarded else "breaks",
                 subject=name,
                 text=f"{lost.dotted}, which {lost.path}:{lost.line} imports"
@@ -158,7 +158,7 @@ def import_changes(
             )
 
 
-def variable_changes(name: str, old: SourceTree, new: SourceTree) -> Iterator[Change]:
+def variable_changes(name: str, old: SourceTree, new: SourceTree) -> Iterator[ReleaseChange]:
     """Environment variables that one of the releases reads by name."""
     before, after = (
         {match for text in tree.files.values() for match in _VARIABLE.findall(text)}
@@ -170,7 +170,7 @@ def variable_changes(name: str, old: SourceTree, new: SourceTree) -> Iterator[Ch
     )
     for kind, verb, variables in lists:
         if variables:
-            yield Change(
+            yield ReleaseChange(
                 kind=kind,
                 subject=name,
                 text=f"{verb} {', '.join(sorted(variables))}",
@@ -195,14 +195,14 @@ def read_operators(wheel: Path) -> dict[str, str]:
     return operators
 
 
-def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Iterator[Change]:
+def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Iterator[ReleaseChange]:
     """Operators of torch_npu that go, come, or lose parameters, and who calls those that go."""
     before, after = read_operators(old), read_operators(new)
     sources = (old.name, new.name)
     trees = tuple(users)
     for operator in sorted(before.keys() - after.keys()):
         caller = _caller(trees, operator.partition(".")[0])
-        yield Change(
+        yield ReleaseChange(
             kind="breaks" if caller else "goes",
             subject="torch-npu",
             text=f"the operator npu::{operator}" + (f", which {caller} calls" if caller else ""),
@@ -211,7 +211,7 @@ def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Itera
     for operator in sorted(before.keys() & after.keys()):
         lost = _parameters(before[operator]) - _parameters(after[operator])
         if lost:
-            yield Change(
+            yield ReleaseChange(
                 kind="breaks",
                 subject="torch-npu",
                 text=f"npu::{operator} no longer takes {', '.join(sorted(lost))}",
@@ -219,7 +219,7 @@ def operator_changes(users: Iterable[SourceTree], old: Path, new: Path) -> Itera
             )
     if fresh := sorted(after.keys() - before.keys()):
         text = f"{len(fresh)} operators: {', '.join(fresh)}"
-        yield Change(kind="comes", subject="torch-npu", text=text, sources=sources)
+        yield ReleaseChange(kind="comes", subject="torch-npu", text=text, sources=sources)
 
 
 def _parameters(schema: str) -> set[str]:

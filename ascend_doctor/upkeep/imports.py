@@ -32,7 +32,7 @@ class ImportedName:
         return f"{self.module}.{self.name}" if self.name else self.module
 
 
-def imported_names(tree: SourceTree, top: str) -> Iterator[ImportedName]:
+def read_imports(tree: SourceTree, top: str) -> Iterator[ImportedName]:
     """All that a tree imports from below ``top``; files that do not parse are left out."""
     for path, text in tree.files.items():
         if top not in text:
@@ -43,7 +43,7 @@ def imported_names(tree: SourceTree, top: str) -> Iterator[ImportedName]:
                 yield from _names(node, top, path, guarded=guarded)
 
 
-def lost_names(
+def find_losses(
     users: Iterable[SourceTree], old: SourceTree, new: SourceTree, top: str
 ) -> tuple[ImportedName, ...]:
     """What users import that the old release has and the new one has not, each name once.
@@ -52,7 +52,7 @@ def lost_names(
     """
     lost: dict[str, ImportedName] = {}
     for user in users:
-        for imported in imported_names(user, top):
+        for imported in read_imports(user, top):
             known = lost.get(imported.dotted)
             if known and (imported.guarded or not known.guarded):
                 continue

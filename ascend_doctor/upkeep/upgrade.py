@@ -15,9 +15,9 @@ from ascend_doctor.provision.running import CommandError
 from ascend_doctor.provision.solve import Doubt, Solution, SolveQuery, solve
 from ascend_doctor.provision.sources import Mirrors
 from ascend_doctor.upkeep.changes import (
-    Change,
-    documented_changes,
+    ReleaseChange,
     import_changes,
+    matrix_changes,
     operator_changes,
     variable_changes,
 )
@@ -47,7 +47,7 @@ class Upgrade:
     """
 
     pins: Mapping[str, tuple[str, str]]
-    changes: tuple[Change, ...]
+    changes: tuple[ReleaseChange, ...]
     doubts: tuple[Doubt, ...]
     blanks: tuple[str, ...]
 
@@ -171,11 +171,11 @@ def upgrade(catalog: Catalog, lock: Lock, target: Solution, sources: Sources) ->
         and name in target.versions
         and (name in old or name not in _GIVEN)
     }
-    changes: list[Change] = []
+    changes: list[ReleaseChange] = []
     blanks: list[str] = []
     for name, (before, after) in pins.items():
         if before and after:
-            changes += documented_changes(catalog, name, before, after)
+            changes += matrix_changes(catalog, name, before, after)
     comparison = _Comparison(catalog, old, target.versions, sources)
     changes += comparison.changes(pins, blanks)
     return Upgrade(
@@ -195,7 +195,9 @@ class _Comparison:
     new: Mapping[str, str]
     sources: Sources
 
-    def changes(self, pins: Mapping[str, tuple[str, str]], blanks: list[str]) -> Iterator[Change]:
+    def changes(
+        self, pins: Mapping[str, tuple[str, str]], blanks: list[str]
+    ) -> Iterator[ReleaseChange]:
         users = {
             name: tree
             for name in _TOPS
@@ -230,7 +232,7 @@ class _Comparison:
 
     def _operators(
         self, before: str, after: str, users: list[SourceTree], blanks: list[str]
-    ) -> Iterator[Change]:
+    ) -> Iterator[ReleaseChange]:
         old, new = (
             self.sources.wheel(self.catalog, "torch-npu", version) for version in (before, after)
         )

@@ -17,8 +17,8 @@ from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import BasePython, Lock
 from ascend_doctor.provision.sources import Mirrors, RepositorySource
-from ascend_doctor.upkeep.changes import documented_changes, operator_changes
-from ascend_doctor.upkeep.imports import ImportedName, imported_names, lost_names, provides
+from ascend_doctor.upkeep.changes import matrix_changes, operator_changes
+from ascend_doctor.upkeep.imports import ImportedName, find_losses, provides, read_imports
 from ascend_doctor.upkeep.source_tree import SourceTree, read_release
 from ascend_doctor.upkeep.upgrade import Sources, nearest_target, target_query, upgrade
 from tests.conftest import Command
@@ -61,7 +61,7 @@ def tree(name: str, **files: str) -> SourceTree:
 @pytest.mark.parametrize("row", IN_FACTS, ids=lambda row: str(row["id"]))
 def test_a_known_change_is_named_from_the_facts_of_the_matrix(row: dict[str, Any]) -> None:
     ((name, old),) = row["from"].items()
-    changes = [*documented_changes(CATALOG, name, old, row["to"][name])]
+    changes = [*matrix_changes(CATALOG, name, old, row["to"][name])]
     text = " ".join(change.text for change in changes)
     assert [word for word in row["says"] if word not in text] == []
     assert all(change.sources for change in changes)
@@ -69,7 +69,7 @@ def test_a_known_change_is_named_from_the_facts_of_the_matrix(row: dict[str, Any
 
 def test_a_release_does_not_differ_from_itself() -> None:
     for name, version in {**ROWS, "cann": "9.0.0"}.items():
-        assert [*documented_changes(CATALOG, name, version, version)] == []
+        assert [*matrix_changes(CATALOG, name, version, version)] == []
 
 
 @pytest.mark.parametrize("row", IN_TREES, ids=lambda row: str(row["id"]))
@@ -80,7 +80,7 @@ def test_a_known_breakage_is_named_and_none_is_made_up(row: dict[str, Any]) -> N
     folder = row["provider"]["folder"]
     old, new = (release(clones, row["provider"], row["provider"][ref]) for ref in ("old", "new"))
     user = release(clones, row["user"], row["user"]["ref"])
-    lost = lost_names([user], old, new, folder)
+    lost = find_losses([user], old, new, folder)
     assert sorted(set(row["lost"]) - {name.dotted for name in lost}) == []
     repository = clone(clones, row["provider"])
     made_up = [
@@ -131,7 +131,7 @@ def test_imports_are_found_where_they_stand() -> None:
     )
     names = {
         name.dotted: (name.line, name.guarded)
-        for name in imported_names(tree("user", swift=text), "megatron")
+        for name in read_imports(tree("user", swift=text), "megatron")
     }
     assert names == {
         "megatron.core.mpu": (1, False),
@@ -176,9 +176,9 @@ def test_a_name_that_moves_breaks_who_imports_it() -> None:
     old = tree("old", megatron__core__utils="def f(): pass\ndef g(): pass\n")
     new = tree("new", megatron__core__utils="def g(): pass\n")
     user = tree("user", swift__a="from megatron.core.utils import f, g\n")
-    (lost,) = lost_names([user], old, new, "megatron")
+    (lost,) = find_losses([user], old, new, "megatron")
     assert (lost.dotted, lost.path, lost.guarded) == ("megatron.core.utils.f", "swift/a.py", False)
-    assert lost_names([user], new, old, "megatron") == ()
+    assert find_losses([user], new, old, "megatron") == ()
 
 
 def wheel(folder: Path, version: str, *schemas: str) -> Path:
