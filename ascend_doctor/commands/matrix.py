@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from ascend_doctor.commands import matrix_prove, matrix_upgrade
+from ascend_doctor.commands import matrix_prove, matrix_refresh, matrix_upgrade
 from ascend_doctor.commands.lazy import SuggestingGroup
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
@@ -172,6 +172,8 @@ def solve_stack(  # noqa: PLR0913 - a parameter an option
 
 command.add_command(matrix_prove.command)
 command.add_command(matrix_upgrade.command)
+command.add_command(matrix_refresh.refresh)
+command.add_command(matrix_refresh.stale)
 
 _FACTS = ("cann", "driver", "python", "arch", "soc", "glibc")
 

@@ -99,6 +99,22 @@ class Obtain(Row, frozen=True, kw_only=True):
     indexes: tuple[Index, ...] = ()
 
 
+class Upstream(Row, frozen=True, kw_only=True):
+    """Where `matrix refresh` looks for releases of a component.
+
+    ``repository`` is a git URL. ``tags`` and ``branches`` are regular expressions that a ref
+    matches in whole, "" for none; their group ``version`` is the row's version, and without one
+    the ref is. Refs whose commit is older than ``since`` (ISO 8601) are left out. ``core`` is the
+    file that says which megatron-core a checkout has.
+    """
+
+    repository: Annotated[str, msgspec.Meta(pattern=r"^https://")]
+    tags: str = ""
+    branches: str = ""
+    since: str = ""
+    core: str = ""
+
+
 class ImportCheck(Row, frozen=True, kw_only=True):
     """The lines of Python with which a project's documents have an installation checked."""
 
@@ -157,6 +173,7 @@ class Component(Row, frozen=True, kw_only=True):
     behaviours: tuple[Behaviour, ...] = ()
     functions: tuple[Function, ...] = ()
     import_checks: tuple[ImportCheck, ...] = ()
+    upstream: Upstream | None = None
     note: str = ""
     sources: Sources
 

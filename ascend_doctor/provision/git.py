@@ -18,12 +18,22 @@ from ascend_doctor.provision.sources import RepositorySource
 
 _ASK, _FETCH, _LOCAL = 120.0, 3600.0, 600.0
 _KEEP = "refs/ascend-doctor/"
+_REF_KINDS = ("refs/heads/", "refs/tags/")
 _OPTIONS = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # checkouts stand on the cache
     *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.autocrlf=false", "-c", "protocol.version=2", "-c", "advice.detachedHead=false"),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitRef:
+    """A tag or, ``moving``, a branch of a repository."""
+
+    name: str
+    commit: str
+    moving: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +44,35 @@ class Git:
 
     def refs(self, source: RepositorySource) -> dict[str, str]:
         """Commits of a server by tag and branch name; a tag wins. Raises CommandError."""
+        listed = self.list_refs(source)
+        return {ref.name: ref.commit for ref in sorted(listed, key=lambda ref: not ref.moving)}
+
+    def list_refs(self, source: RepositorySource) -> tuple[GitRef, ...]:
+        """Tags and branches of a server or a local repository. Raises CommandError."""
         listed = self._run("ls-remote", "--", source.url, deadline=_ASK, source=source)
-        refs: dict[str, str] = {}
-        for kind in ("refs/heads/", "refs/tags/"):
-            for line in listed.splitlines():
-                commit, _, ref = line.partition("\t")
+        refs: dict[str, GitRef] = {}
+        for line in listed.splitlines():
+            commit, _, ref = line.partition("\t")
+            for kind in _REF_KINDS:
                 if ref.startswith(kind):  # an annotated tag is followed by what it stands for
-                    refs[ref.removeprefix(kind).removesuffix("^{}")] = commit
-        return refs
+                    name = ref.removeprefix(kind).removesuffix("^{}")
+                    moving = kind == _REF_KINDS[0]
+                    refs[f"{kind}{name}"] = GitRef(name=name, commit=commit, moving=moving)
+        return tuple(refs.values())
+
+    def dates(self, repository: Path) -> dict[str, str]:
+        """The day of each commit (ISO 8601) that a ref of a local repository names."""
+        form = "%(objectname)%09%(*objectname)%09%(committerdate:short)%09%(*committerdate:short)"
+        listed = self._run("for-each-ref", f"--format={form}", at=repository)
+        days: dict[str, str] = {}
+        for line in listed.splitlines():
+            commit, tagged, day, tagged_day = line.split("\t")
+            days[tagged or commit] = tagged_day or day
+        return days
+
+    def show(self, repository: Path, commit: str, path: str) -> str:
+        """A file of a local repository at a commit. Raises CommandError where there is none."""
+        return self._run("show", f"{commit}:{path}", at=repository)
 
     def has(self, cache: Path, commit: str) -> bool:
         """Whether a commit was fetched to its end."""

@@ -103,6 +103,6 @@ def _is_release(row: Release, number: str) -> bool:
         return False
     version_range = f"=={number}" if number.count(".") > 1 else f"=={number}.*"
     try:
-        return satisfies("pep440", row.attributes["core"], version_range)
+        return satisfies("pep440", row.attributes.get("core", ""), version_range)
     except VersionError:
         return False

@@ -44,7 +44,7 @@ def contradictions(
     """
     row = f"{component.id} {release.version}"
     words = [*_python(catalog, release, metadata, interpreters)]
-    for part, specifier in _bounds(catalog, component, metadata, interpreters[0]).items():
+    for part, specifier in read_bounds(catalog, component, metadata, interpreters[0]).items():
         words += _compare_bound(catalog.component(part), release, specifier, interpreters[0])
     yield from (Contradiction(row=row, what=what, file=metadata.file) for what in words)
 
@@ -73,10 +73,13 @@ def _minor(python: str) -> int:
     return int(python.partition(".")[2])
 
 
-def _bounds(
+def read_bounds(
     catalog: Catalog, component: Component, metadata: WheelMetadata, interpreter: Interpreter
 ) -> dict[str, str]:
-    """Specifiers by component, as far as the matrix has a component for the requirement."""
+    """Specifiers by component of what a wheel requires on an interpreter, without extras.
+
+    Requirements that the matrix has no component for are left out.
+    """
     parts = {
         normalised(other.obtain.distribution): other.id
         for other in catalog.components

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -92,7 +92,7 @@ class PackageIndex:
         listed = _LISTED.search(answer)
         return tuple(listed[1].split(", ")) if listed else ()
 
-    def all_versions(self, distribution: str) -> Mapping[str, tuple[Interpreter, ...]]:
+    def all_versions(self, distribution: str) -> dict[str, tuple[Interpreter, ...]]:
         """Every version, and the interpreters that it has a wheel for. Raises CommandError."""
         wheels: dict[str, list[Interpreter]] = {}
         for arch in ARCHES:

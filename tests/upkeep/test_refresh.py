@@ -1,0 +1,241 @@
+"""What is new upstream becomes rows, exactly, and nothing else does."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.catalog import Catalog, folder
+from ascend_doctor.matrix.schema import Component
+from ascend_doctor.provision.git import Git
+from ascend_doctor.provision.running import Runner
+from ascend_doctor.provision.sources import Mirrors, RepositorySource
+from ascend_doctor.upkeep.package_index import Interpreter, PackageIndex
+from ascend_doctor.upkeep.proposals import (
+    DatedRef,
+    find_lost_refs,
+    find_moved_heads,
+    propose_releases,
+    propose_rows,
+    read_refs,
+)
+from ascend_doctor.upkeep.row_diff import render_diff
+from ascend_doctor.upkeep.staleness import find_stale_rows
+from ascend_doctor.upkeep.survey import Survey
+from tests.conftest import Command
+from tests.provision.small_world import wheel
+
+CATALOG = Catalog()
+GIT = Git(runner=Runner())
+MEGATRON = CATALOG.component("megatron-lm")
+CLONES = {
+    "megatron-lm": "NVIDIA+Megatron-LM",
+    "mindspeed": "Ascend+MindSpeed",
+    "mcore-bridge": "modelscope+mcore-bridge",
+    "verl": "verl-project+verl",
+    "vllm-ascend": "vllm-project+vllm-ascend",
+}
+
+
+def git(at: Path, *arguments: str, day: str = "2026-01-01") -> str:
+    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": os.devnull}
+    dates = {"GIT_AUTHOR_DATE": f"{day}T12:00:00Z", "GIT_COMMITTER_DATE": f"{day}T12:00:00Z"}
+    more = {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b", **dates}
+    command = ["git", "-C", str(at), *arguments]
+    env = {**os.environ, **who, **more}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=env, timeout=60)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def megatron(tmp_path: Path) -> Path:
+    """A repository with tags and branches of several days, and names that are no releases."""
+    repository = tmp_path / "clones" / "Megatron-LM"
+    package = repository / "megatron" / "core" / "package_info.py"
+    package.parent.mkdir(parents=True)
+    git(repository, "init", "-q", "-b", "main")
+    for minor, day in ((97, "2026-03-01"), (98, "2026-05-01"), (99, "2026-07-01")):
+        package.write_text(f"MAJOR = 0\nMINOR = {minor}\nPATCH = 1\nPRE_RELEASE = ''\n")
+        git(repository, "add", ".")
+        git(repository, "commit", "-q", "-m", "a", day=day)
+        git(repository, "tag", "-a", "-m", "a", f"core_v0.{minor}.1", day="2026-09-09")
+        git(repository, "branch", f"core_r0.{minor}.0")
+        git(repository, "tag", f"core_v0.{minor}.1rc0")
+        git(repository, "branch", f"cherry-pick-1-core_r0.{minor}.0")
+    return repository
+
+
+def refs_of(repository: Path) -> tuple[DatedRef, ...]:
+    return read_refs(RepositorySource(url=str(repository)), GIT, dated=True)
+
+
+def without(component: Component, versions: Iterable[str]) -> Component:
+    gone = set(versions)
+    rest = tuple(row for row in component.releases if row.version not in gone)
+    return msgspec.structs.replace(component, releases=rest)
+
+
+def test_releases_become_rows_and_other_names_do_not(megatron: Path) -> None:
+    rows = [*propose_rows(MEGATRON, refs_of(megatron))]
+    assert {(row.version, row.released, row.moving) for row in rows} == {
+        (f"core_{kind}0.{minor}.{patch}", f"2026-0{month}-01", kind == "r")
+        for minor, month in ((97, 3), (98, 5), (99, 7))
+        for kind, patch in (("v", 1), ("r", 0))
+    }
+    assert rows[0].version == "core_v0.99.1"
+    assert rows[0].commit == git(megatron, "rev-parse", "core_v0.99.1^{commit}")
+    assert rows[0].source == "NVIDIA/Megatron-LM@core_v0.99.1"
+
+
+def test_the_day_is_that_of_the_commit_and_not_of_the_tag(megatron: Path) -> None:
+    rows = [*propose_rows(MEGATRON, refs_of(megatron), "2026-05-01")]
+    assert {row.version for row in rows if not row.moving} == {"core_v0.97.1", "core_v0.98.1"}
+
+
+def test_a_listed_release_is_not_proposed_and_its_head_may_move(megatron: Path) -> None:
+    (row,) = (row for row in MEGATRON.releases if row.version == "core_r0.16.0")
+    listed = msgspec.structs.replace(row, version="core_r0.99.0", ref="core_r0.99.0")
+    component = msgspec.structs.replace(MEGATRON, releases=(listed,))
+    refs = refs_of(megatron)
+    assert "core_r0.99.0" not in {row.version for row in propose_rows(component, refs)}
+    (head,) = find_moved_heads(component, refs)
+    assert (head.old, head.new) == (row.commit, git(megatron, "rev-parse", "core_r0.99.0"))
+    assert not [*find_moved_heads(component, refs, "2026-06-30")]
+
+
+def test_a_ref_that_vanished_is_named(megatron: Path) -> None:
+    lost = {row.ref for row in find_lost_refs(MEGATRON, refs_of(megatron))}
+    assert "core_v0.16.0" in lost
+    assert not [*find_lost_refs(MEGATRON, ())]
+
+
+def test_the_diff_applies_and_the_matrix_stays_sound(
+    doctor: Command, megatron: Path, tmp_path: Path
+) -> None:
+    done = doctor(
+        *("matrix", "refresh", "megatron-lm", "--no-index", "--as-of", "2026-06-01"),
+        *("--git-mirror", str(megatron.parent)),
+    )
+    assert done.returncode == 1, done.stderr
+    copy = tmp_path / "copy"
+    shutil.copytree(folder("matrices"), copy / "matrices")
+    diff = tmp_path / "matrix.diff"
+    diff.write_text(done.stdout)
+    git(tmp_path, "init", "-q", str(copy))
+    git(copy, "apply", str(diff))
+    rows = Catalog((copy / "matrices",)).component("megatron-lm").releases
+    fresh = {
+        row.version: row
+        for row in rows
+        if row.version not in {r.version for r in MEGATRON.releases}
+    }
+    assert set(fresh) == {"core_v0.97.1", "core_v0.98.1", "core_r0.97.0", "core_r0.98.0"}
+    assert fresh["core_v0.98.1"].attributes == {"core": "0.98.1"}
+    assert doctor("matrix", "lint", "--matrix", str(copy / "matrices")).returncode == 0
+
+
+def test_a_server_tells_no_dates() -> None:
+    source = RepositorySource(url="https://127.0.0.1:9/a.git")
+    with pytest.raises(DataError, match="--git-mirror DIR"):
+        read_refs(source, GIT, dated=True)
+
+
+def test_what_does_not_answer_is_said_and_is_no_silence(doctor: Command) -> None:
+    done = doctor(
+        *("matrix", "refresh", "megatron-lm", "--no-index"),
+        *("--git-mirror", "megatron-lm=https://127.0.0.1:9/a.git"),
+    )
+    assert done.returncode == 3
+    assert "megatron-lm: git ls-remote" in done.stderr
+    assert doctor("matrix", "refresh", "nonsense", "--no-index").returncode == 2
+    assert doctor("matrix", "refresh", "--no-index", "--as-of", "May").returncode == 2
+
+
+def test_an_index_is_asked_and_its_wheels_are_read(tmp_path: Path) -> None:
+    for version in ("1.6.5", "99.0", "99.1rc1", "0.0.1"):
+        wheel(tmp_path, "mcore-bridge", version, "megatron-core>=0.16", "einops")
+    env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    index = PackageIndex(runner=Runner(env=env))
+    assert set(index.versions("mcore-bridge", Interpreter("3.11", "aarch64"))) == {
+        *("1.6.5", "99.0", "99.1rc1", "0.0.1")
+    }
+    assert index.versions("no-such-thing", Interpreter("3.11", "aarch64")) == ()
+    clones = tmp_path / "clones"
+    repository = clones / "mcore-bridge"
+    repository.mkdir(parents=True)
+    git(repository, "init", "-q")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "a", day="2026-10-01")
+    git(repository, "tag", "v99.0")
+    mirrors = Mirrors((str(clones),), CATALOG.component_ids)
+    survey = Survey(catalog=CATALOG, git=GIT, mirrors=mirrors, index=index)
+    news = survey.examine(CATALOG.component("mcore-bridge"))
+    (row,) = news.rows
+    assert (row.version, row.ref, row.released) == ("99.0", "v99.0", "2026-10-01")
+    assert row.requires == (("megatron-core", ">=0.16"),)
+    assert news.failures == ()
+    file = CATALOG.files("components")["mcore-bridge"][0]
+    assert "+      - {component: megatron-core" in render_diff(file, news.rows, (), "2026-11-23")
+
+
+def test_only_final_releases_of_an_index_are_proposed() -> None:
+    component = CATALOG.component("torch-npu")
+    listed = ("99.0", "99.0rc1", "99.0.dev1", "1.0", "2.7.1.post4", "what")
+    assert [row.version for row in propose_releases(component, listed)] == ["99.0"]
+
+
+def test_stale_rows_are_those_that_nobody_read_since() -> None:
+    assert [*find_stale_rows(CATALOG, dt.date(2026, 1, 1))] == []
+    stale = [*find_stale_rows(CATALOG, dt.date(2100, 1, 1))]
+    names = {row.row for row in stale}
+    assert {"mindspeed==core_r0.15.3", "cann: set-env-path", "ascend910b"} <= names
+    assert [row.read for row in stale] == sorted(row.read for row in stale)
+
+
+def test_the_command_lists_what_is_stale(doctor: Command) -> None:
+    assert doctor("matrix", "stale", "--days", "100000").returncode == 0
+    done = doctor("matrix", "stale", "--days", "0")
+    assert done.returncode in {0, 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLONES)
+@pytest.mark.parametrize("frozen", ["2025-12-31", "2026-04-30", "2026-07-01"])
+def test_a_matrix_of_an_earlier_day_gets_exactly_the_rows_that_came_later(
+    name: str, frozen: str
+) -> None:
+    clones = os.environ.get("ASCEND_DOCTOR_TEST_CLONES")
+    if not clones:
+        pytest.skip("ASCEND_DOCTOR_TEST_CLONES names no folder with clones")
+    repository = Path(clones) / CLONES[name] / "repo"
+    component = CATALOG.component(name)
+    days = {
+        row.version: git(repository, "log", "-1", "--format=%cs", row.commit or ref, "--")
+        for row in component.releases
+        if (ref := ref_of(repository, name, row.version))
+    }
+    later = {version for version, day in days.items() if day > frozen}
+    rows = [*propose_rows(without(component, later), refs_of(repository))]
+    assert {row.version for row in rows} - known_gaps(name) == later
+    again = [*propose_rows(without(component, later), refs_of(repository), frozen)]
+    assert {row.version for row in again} - known_gaps(name) == set()
+
+
+def known_gaps(name: str) -> set[str]:
+    """Releases that the matrix leaves out; docs/matrix-coverage.md has them."""
+    return {"vllm-ascend": {"0.13.0rc2"}}.get(name, set())
+
+
+def ref_of(repository: Path, name: str, version: str) -> str:
+    """The tag or branch that is a row's release; "" for pinned commits and what has none."""
+    if name in {"megatron-lm", "mindspeed"}:
+        return version if version.startswith(("core_", "2")) and "core_" in version else ""
+    tag = f"v{version}"
+    return tag if git(repository, "tag", "-l", tag) else ""
