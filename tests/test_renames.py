@@ -203,6 +203,7 @@ ARGUMENTS = {
     "diagnose": [__file__],
     "matrix show": ["x"],
     "matrix solve": ["--megatron", "x"],
+    "matrix upgrade": ["--to", "cann=9.0.0"],
     "matrix why": ["x", "y"],
     "plan": ["--model", "x", "--npus", "8"],
     "explain": ["x"],

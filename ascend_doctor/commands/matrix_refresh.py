@@ -74,7 +74,7 @@ def refresh(
     )
     today = dt.datetime.now(dt.timezone.utc).date().isoformat()
     proposed = unanswered = False
-    for component in _chosen(rows, names):
+    for component in _choose(rows, names):
         news = survey.examine(component)
         file = rows.files("components")[component.id][0]
         click.echo(render_diff(file, news.rows, news.heads, today), nl=False)
@@ -110,7 +110,7 @@ def stale(*, days: int, refs: bool, mirrors: tuple[str, ...], overlays: tuple[st
     for row in find_stale_rows(rows, today - dt.timedelta(days=days)):
         old += 1
         click.echo(one_line(f"{row.read.isoformat()} {row.row}"))
-    lost, failures = _lost(rows, mirrors) if refs else ([], [])
+    lost, failures = _find_lost(rows, mirrors) if refs else ([], [])
     for ref in lost:
         click.echo(one_line(f"{ref.component}=={ref.version}: its repository has no ref {ref.ref}"))
     for failure in failures:
@@ -120,7 +120,7 @@ def stale(*, days: int, refs: bool, mirrors: tuple[str, ...], overlays: tuple[st
     return EXIT_FINDINGS if old or lost else EXIT_OK
 
 
-def _lost(rows: Catalog, mirrors: tuple[str, ...]) -> tuple[list[LostRef], list[str]]:
+def _find_lost(rows: Catalog, mirrors: tuple[str, ...]) -> tuple[list[LostRef], list[str]]:
     from ascend_doctor.provision.git import Git  # noqa: PLC0415 - as above
     from ascend_doctor.provision.running import Runner  # noqa: PLC0415
     from ascend_doctor.provision.sources import Mirrors  # noqa: PLC0415
@@ -141,7 +141,7 @@ def _lost(rows: Catalog, mirrors: tuple[str, ...]) -> tuple[list[LostRef], list[
     return lost, failures
 
 
-def _chosen(rows: Catalog, names: Iterable[str]) -> Iterator[Component]:
+def _choose(rows: Catalog, names: Iterable[str]) -> Iterator[Component]:
     """The components that were named, else all that something can be asked of."""
     yield from (choose(rows, name).component for name in names)
     if not names:

@@ -33,22 +33,22 @@ def render_diff(file: Path, rows: Iterable[NewRow], heads: Iterable[MovedHead], 
 
 def render_row(row: NewRow, today: str) -> str:
     """A row as the files have it. It is marked as one whose documents nobody has read."""
-    lines = [f"  - version: {_quoted(row.version)}"]
+    lines = [f"  - version: {_quote(row.version)}"]
     if row.released:
-        lines.append(f"    released: {_quoted(row.released)}")
+        lines.append(f"    released: {_quote(row.released)}")
     if row.ref:
-        lines += [f"    ref: {_quoted(row.ref)}", f"    commit: {_quoted(row.commit)}"]
+        lines += [f"    ref: {_quote(row.ref)}", f"    commit: {_quote(row.commit)}"]
     if row.moving:
         lines.append("    moving: true")
     lines.append("    status: unmapped")
     if row.core:
-        lines.append(f"    attributes: {{core: {_quoted(row.core)}}}")
+        lines.append(f"    attributes: {{core: {_quote(row.core)}}}")
     lines.append('    note: "Proposed by matrix refresh; its documents were not read."')
-    source = f"{{url: {_quoted(row.source)}, date: {_quoted(today)}}}"
+    source = f"{{url: {_quote(row.source)}, date: {_quote(today)}}}"
     if row.requires:
         lines.append("    requires:")
     lines += [
-        f"      - {{component: {component}, versions: {_quoted(versions)}, evidence: code, "
+        f"      - {{component: {component}, versions: {_quote(versions)}, evidence: code, "
         f'because: "Metadata of the wheel.", sources: [{source}]}}'
         for component, versions in row.requires
     ]
@@ -56,6 +56,6 @@ def render_row(row: NewRow, today: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A YAML string in double quotes, which JSON's are."""
     return json.dumps(text, ensure_ascii=True)

@@ -70,7 +70,7 @@ class Survey:
         except (CommandError, DataError) as error:
             failures.append(str(error))
         try:
-            for row in self._listed(component, remarks):
+            for row in self._releases(component, remarks):
                 # Ref and commit are the repository's, what it requires is the wheel's.
                 known = rows.get(row.version, row)
                 rows[row.version] = replace(known, requires=row.requires)
@@ -83,7 +83,7 @@ class Survey:
             failures=tuple(failures),
         )
 
-    def _listed(self, component: Component, remarks: list[str]) -> Iterator[NewRow]:
+    def _releases(self, component: Component, remarks: list[str]) -> Iterator[NewRow]:
         """The releases of an index, with what their wheels require."""
         if self.index is None or component.obtain.kind != "pip" or not component.releases:
             return
