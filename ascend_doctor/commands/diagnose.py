@@ -17,6 +17,7 @@ from ascend_doctor.commands.options.verdict import (
     verdict_options,
 )
 from ascend_doctor.commands.short_help import ShortHelpCommand
+from ascend_doctor.diagnosis.automata import SLOWER, has_hyperscan
 from ascend_doctor.diagnosis.job import JobOptions, JobReader
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
@@ -69,6 +70,8 @@ def command(
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     asked.check_targets(output)
+    if not has_hyperscan():
+        click.echo(f"ascend-doctor: {SLOWER}", err=True)
     matrix = catalog(overlays)
     named, skipped = find(logs)
     reader = JobReader(

@@ -1,25 +1,12 @@
-"""The patterns of all known failures as one automaton.
-
-Hyperscan reads a text once, whatever the number of patterns, and cannot backtrack: the time is
-linear in the text also for a pattern that a site added without care.
-"""
+"""The patterns of all known failures as one automaton."""
 
 from __future__ import annotations
 
-import contextlib
-import platform
-from collections.abc import Iterable, Sequence
-from importlib.metadata import version
+from collections.abc import Iterable
 
-import hyperscan
-
+from ascend_doctor.diagnosis.automata import Automaton, compile_patterns
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
-from ascend_doctor.errors import DataError
-from ascend_doctor.matrix.loading import CacheEntry
 from ascend_doctor.matrix.schema import KnownFailure
-
-_LINES = hyperscan.HS_FLAG_MULTILINE
-_ONCE = hyperscan.HS_FLAG_SINGLEMATCH
 
 
 class Patterns:
@@ -39,23 +26,20 @@ class Patterns:
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = {self._names.index(("sign", sign)) for sign in COMMON}
-        self._others: dict[frozenset[Sign], hyperscan.Database] = {}
-        self._block = _load_or_compile(self._texts, _LINES, self._names)
+        self._others: dict[frozenset[Sign], Automaton] = {}
+        self._block = compile_patterns(self._texts, self._names, block=True)
         for failure in failures:
             if failure.unless:
                 self._names.append(("unless", failure.id))
                 texts.append(failure.unless)
-        self._line = _load_or_compile(texts, _ONCE, self._names)
+        self._line = compile_patterns(texts, self._names, block=False)
 
     def places(self, block: bytes) -> tuple[set[int], set[int]]:
         """Offsets in lines that may show something: something of its own, or a common sign."""
         own: set[int] = set()
         common: set[int] = set()
-
-        def on_match(name: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            (common if name in self._common else own).add(end)
-
-        self._block.scan(block, match_event_handler=on_match)
+        for number, end in self._block.scan(block):
+            (common if number in self._common else own).add(end)
         return own, common
 
     def places_without(self, signs: frozenset[Sign], block: bytes) -> set[int]:
@@ -66,66 +50,15 @@ class Patterns:
                 for text, name in zip(self._texts, self._names, strict=False)
                 if name not in {("sign", sign) for sign in signs}
             ]
-            self._others[signs] = _load_or_compile(
-                [text for text, _ in left], _LINES, [name for _, name in left]
+            self._others[signs] = compile_patterns(
+                [text for text, _ in left], [name for _, name in left], block=True
             )
-        ends: set[int] = set()
-
-        def on_match(_name: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            ends.add(end)
-
-        self._others[signs].scan(block, match_event_handler=on_match)
-        return ends
+        return {end for _, end in self._others[signs].scan(block)}
 
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""
-        numbers: list[int] = []
-
-        def on_match(name: int, _start: int, _end: int, _flags: int, _context: object) -> None:
-            numbers.append(name)
-
-        self._line.scan(line, match_event_handler=on_match)
         kinds: dict[str, set[str]] = {"match": set(), "unless": set(), "sign": set()}
-        for number in numbers:
+        for number, _ in self._line.scan(line):
             kind, name = self._names[number]
             kinds[kind].add(name)
         return kinds["match"] - kinds["unless"], kinds["sign"]
-
-
-def _load_or_compile(
-    texts: Sequence[str], flags: int, names: Sequence[tuple[str, str]]
-) -> hyperscan.Database:
-    """The automaton, from the user's cache where it was made before: that takes a thousandth."""
-    key_text = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
-    cached = CacheEntry.of("patterns", key_text.encode())
-    if isinstance(known := cached.get(), bytes):
-        with contextlib.suppress(hyperscan.error):
-            database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)
-            database.scratch = hyperscan.Scratch(database)
-            # One that was made for another processor, in a home that is shared, says so here.
-            database.scan(b" ", match_event_handler=lambda *_: None)
-            return database
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    try:
-        _compile(database, texts, flags)
-    except hyperscan.error:
-        for text, (_, name) in zip(texts, names, strict=True):
-            _try(text, flags, name)
-        raise
-    cached.put(hyperscan.dumpb(database))
-    return database
-
-
-def _try(text: str, flags: int, name: str) -> None:
-    try:
-        _compile(hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK), [text], flags)
-    except hyperscan.error as error:
-        raise DataError(f"failure {name}: the pattern {text!r} cannot be used: {error}") from error
-
-
-def _compile(database: hyperscan.Database, texts: Sequence[str], flags: int) -> None:
-    database.compile(
-        expressions=[text.encode() for text in texts],
-        ids=list(range(len(texts))),
-        flags=[flags] * len(texts),
-    )

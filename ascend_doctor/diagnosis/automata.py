@@ -1,0 +1,108 @@
+"""Many patterns searched for at once: by Hyperscan, or by Python where it has no wheel.
+
+Hyperscan reads a text once, whatever the number of patterns, and cannot backtrack: the time is
+linear in the text also for a pattern that a site added without care. It has no wheel for Python
+3.14, for machines but x86_64 and aarch64, and for old C libraries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from typing import Protocol
+
+from ascend_doctor.diagnosis.searches import Searches
+from ascend_doctor.errors import DataError
+from ascend_doctor.matrix.loading import CacheEntry
+
+try:
+    import hyperscan
+except ImportError:
+    hyperscan = None  # type: ignore[assignment]
+
+SLOWER = (
+    "hyperscan cannot be imported here: logs are read by Python's regular expressions, with the "
+    "same findings and more slowly"
+)
+
+
+class Automaton(Protocol):
+    """Searches for all patterns at once."""
+
+    def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Patterns by number that match, each with the offset of an end of a match."""
+
+
+def has_hyperscan() -> bool:
+    return hyperscan is not None
+
+
+def compile_patterns(
+    texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool
+) -> Automaton:
+    """What searches for these patterns: in a ``block`` of lines, or in one line, once each.
+
+    ``names`` are (kind, id) by pattern. Raises DataError for a pattern that is none.
+    """
+    if hyperscan is None:
+        return Searches(texts, names, block=block)
+    return HyperscanAutomaton(texts, names, block=block)
+
+
+class HyperscanAutomaton:
+    """The automaton, from the user's cache where it was made before: that takes a thousandth."""
+
+    def __init__(
+        self, texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool
+    ) -> None:
+        flags = hyperscan.HS_FLAG_MULTILINE if block else hyperscan.HS_FLAG_SINGLEMATCH
+        self._database = _load_or_compile(texts, flags, names)
+
+    def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
+        matches: list[tuple[int, int]] = []
+
+        def on_match(name: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            matches.append((name, end))
+
+        self._database.scan(text, match_event_handler=on_match)
+        return iter(matches)
+
+
+def _load_or_compile(
+    texts: Sequence[str], flags: int, names: Sequence[tuple[str, str]]
+) -> hyperscan.Database:
+    key_text = "\0".join((version("hyperscan"), platform.machine(), str(flags), *texts))
+    cached = CacheEntry.of("patterns", key_text.encode())
+    if isinstance(known := cached.get(), bytes):
+        with contextlib.suppress(hyperscan.error):
+            database = hyperscan.loadb(known, hyperscan.HS_MODE_BLOCK)
+            database.scratch = hyperscan.Scratch(database)
+            # One that was made for another processor, in a home that is shared, says so here.
+            database.scan(b" ", match_event_handler=lambda *_: None)
+            return database
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    try:
+        _compile(database, texts, flags)
+    except hyperscan.error:
+        for text, (_, name) in zip(texts, names, strict=True):
+            _try(text, flags, name)
+        raise
+    cached.put(hyperscan.dumpb(database))
+    return database
+
+
+def _try(text: str, flags: int, name: str) -> None:
+    try:
+        _compile(hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK), [text], flags)
+    except hyperscan.error as error:
+        raise DataError(f"failure {name}: the pattern {text!r} cannot be used: {error}") from error
+
+
+def _compile(database: hyperscan.Database, texts: Sequence[str], flags: int) -> None:
+    database.compile(
+        expressions=[text.encode() for text in texts],
+        ids=list(range(len(texts))),
+        flags=[flags] * len(texts),
+    )
