@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import itertools
 import re
 import statistics
 import sys
@@ -35,6 +36,7 @@ _OTHER_VALUES = frozenset({"self", "_state", "launch", "drift", "bounds", "recor
 _ANY_KEY = frozenset({"ascend_doctor/probe_results.py", "ascend_doctor/fleet/merge.py"})
 # What the simulated CANN offers under the names of the real one.
 _STAND_INS = frozenset({"get_soc_name"})
+_FAMILY = re.compile(r"ascend(310|910|950)\w*")
 _IRREGULAR = frozenset(
     {"bound", "built", "chosen", "drawn", "given", "gone", "held", "kept", "known", "left", "lost"}
     | {"made", "meant", "met", "said", "seen", "sent", "shown", "spent", "stood", "taken", "told"}
@@ -62,6 +64,7 @@ class House(NamedTuple):
     long_functions: tuple[Name, ...]
     untyped: tuple[Name, ...]
     unused: tuple[Name, ...]
+    chips: tuple[Name, ...]
     comment_lines: int
     file_lines: tuple[int, ...]
 
@@ -97,14 +100,16 @@ def is_property(node: ast.FunctionDef) -> bool:
     return any(ast.unparse(mark).endswith("property") for mark in node.decorator_list)
 
 
-def untyped_reads(tree: ast.AST, *, checks: bool) -> Iterator[tuple[str, int]]:
+def untyped_reads(tree: ast.AST, where: Path) -> Iterator[tuple[str, int]]:
     """Where code reads what a probe wrote by its keys, and where a check has values of any type."""
+    if {"probes", "linting"} & {*where.parts[:2]} or where.as_posix() in _ANY_KEY:
+        return
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr == "values" and id(node) not in called:
             if ast.unparse(node.value).split(".")[-1] not in _OTHER_VALUES:
                 yield ast.unparse(node), node.lineno
-        elif checks and isinstance(node, ast.Name) and node.id == "Any":
+        elif "checks" in where.parts and isinstance(node, ast.Name) and node.id == "Any":
             yield "Any", node.lineno
 
 
@@ -127,9 +132,20 @@ def unused_names() -> Iterator[Name]:
                 yield Name(node.name, path.relative_to(ROOT), node.lineno)
 
 
+def chip_families(tree: ast.AST, where: Path) -> Iterator[tuple[str, int]]:
+    """Families of chips by id: what is known of them stands in matrices/hardware."""
+    # The simulated CANN is of one chip; commands have a family for a default.
+    if {"simulator", "commands"} & {*where.parts}:
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if _FAMILY.fullmatch(text):
+                yield text, node.lineno
+
+
 def measure() -> House:
     every: Counter[str] = Counter()
-    banned, participles, long_functions, untyped = [], [], [], []
+    banned, participles, long_functions, untyped, chips = [], [], [], [], []
     classes: defaultdict[str, list[Path]] = defaultdict(list)
     functions = comments = 0
     sizes = []
@@ -142,9 +158,8 @@ def measure() -> House:
             for token in tokenize.generate_tokens(io.StringIO(text).readline)
         )
         where = path.relative_to(ROOT)
-        if not {"probes", "linting"} & {*where.parts[:2]} and where.as_posix() not in _ANY_KEY:
-            reads = untyped_reads(tree, checks="checks" in where.parts)
-            untyped += [Name(name, where, line) for name, line in reads]
+        untyped += [Name(name, where, line) for name, line in untyped_reads(tree, where)]
+        chips += [Name(name, where, line) for name, line in chip_families(tree, where)]
         for name, line in names(tree):
             every[name] += 1
             if name.strip("_") in BANNED:
@@ -168,6 +183,7 @@ def measure() -> House:
         long_functions=tuple(long_functions),
         untyped=tuple(untyped),
         unused=tuple(unused_names()),
+        chips=tuple(chips),
         comment_lines=comments,
         file_lines=tuple(sizes),
     )
@@ -179,8 +195,8 @@ def main() -> None:
     where = parser.parse_args().where
     house = measure()
     if where:
-        lists = (house.banned, house.participles, house.long_functions, house.untyped, house.unused)
-        for name in (name for names in lists for name in names):
+        lists = (house.banned, house.participles, house.long_functions, house.untyped)
+        for name in itertools.chain(*lists, house.unused, house.chips):
             if where in {name.text, "all"}:
                 sys.stdout.write(f"{name.path}:{name.line}: {name.text}\n")
         return
@@ -195,6 +211,7 @@ def main() -> None:
         f"participles      {len(house.participles)}, {share:.1f} %",
         f"untyped records  {len(house.untyped)}",
         f"unused           {len(house.unused)}",
+        f"chip families    {len(house.chips)}",
         f"classes twice    {len(house.twice)}: {' '.join(sorted(house.twice))}",
     )
     sys.stdout.write("\n".join(rows) + "\n")

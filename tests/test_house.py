@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import statistics
+from pathlib import Path
 
 import pytest
 
@@ -42,12 +43,18 @@ def test_functions_and_files_stay_short(measured: house.House) -> None:
 def test_checks_read_records_by_fields(measured: house.House) -> None:
     assert not measured.untyped, "give the probe a struct in ascend_doctor/probe_records"
     code = "def check(run: Any):\n    return run.ranks[0].values['rates'], table.values()"
-    reads = [name for name, _ in house.untyped_reads(ast.parse(code), checks=True)]
+    reads = [
+        name for name, _ in house.untyped_reads(ast.parse(code), Path("ascend_doctor/checks/a.py"))
+    ]
     assert sorted(reads) == ["Any", "run.ranks[0].values"]
 
 
 def test_what_only_tests_use_is_deleted(measured: house.House) -> None:
     assert not measured.unused
+
+
+def test_what_is_known_of_chips_is_data(measured: house.House) -> None:
+    assert not measured.chips, "give the family a field in matrices/hardware"
 
 
 def test_what_is_measured_is_found() -> None:

@@ -19,10 +19,10 @@ from ascend_doctor.commands.options.node_check import (
 )
 from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.fleet.manifest import (
-    FAMILIES,
     ManifestOptions,
     Toleration,
     ascend_job,
+    chip_resources,
     init_container,
     volcano,
 )
@@ -79,7 +79,7 @@ def _name(_: click.Context, __: click.Parameter, text: str) -> str:
 @click.option("--npus", type=click.IntRange(1, 64), metavar="N", help="Of each node.")
 @click.option(
     "--family",
-    type=click.Choice(list(FAMILIES)),
+    type=click.Choice(list(chip_resources())),
     default="ascend910b",
     show_default=True,
     help="Of the chips; decides on resource, label, NPUs and mounts.",
@@ -139,7 +139,7 @@ def command(  # noqa: PLR0913 - the options of the command
     gate = kind == "initcontainer"
     if gate and (options["nodes"] > 1 or options["gang"] or options["claim"] or _is_given("level")):
         raise click.UsageError("--initcontainer is a gate: no --nodes, --gang, --claim or --level")
-    chips = FAMILIES[family]
+    chips = chip_resources()[family]
     count = npus or chips.npus
     manifest_options = ManifestOptions(
         command=(

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 from ascend_doctor.judging.container_fix import host_paths
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import ChipResource
 
 Mapping = dict[str, Any]
 
@@ -20,27 +22,9 @@ _FOLDER, _SHARED_MEMORY = "/reports", "/dev/shm"  # noqa: S108 - a mount, not a 
 _NODE = "NODE_NAME"
 
 
-class ChipResource(msgspec.Struct, frozen=True, kw_only=True):
-    """What Kubernetes calls a family of chips: the resource, and the label of its jobs.
-
-    ``npus`` has a node whose model is not known.
-
-    Ascend/mind-cluster@22bb3d98: docs/en/scheduling/api/volcano.md (ring-controller.atlas) and
-    docs/zh/scheduling/04_usage/03_basic_scheduling/07_Intergenerational_upgrade.md, table 1.
-    """
-
-    resource: str
-    label: str
-    npus: int
-
-
-_910 = "huawei.com/Ascend910"
-FAMILIES = {
-    "ascend910": ChipResource(resource=_910, label="ascend-910", npus=8),
-    "ascend910b": ChipResource(resource=_910, label="ascend-910b", npus=8),
-    "ascend910_93": ChipResource(resource=_910, label="ascend-910b", npus=16),
-    "ascend950": ChipResource(resource="huawei.com/npu", label="ascend-npu", npus=8),
-}
+def chip_resources() -> dict[str, ChipResource]:
+    """The families of chips that Kubernetes schedules, by id."""
+    return {family.id: family.pod for family in Catalog().families if family.pod}
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +171,10 @@ def _pod(options: ManifestOptions, name: str, *, annotated: bool = True, **more:
     Volcano's plugin for Ascend says in an annotation which NPUs Ascend Docker Runtime is to mount;
     where nobody writes it the variable would be empty, and no NPU there (ascend_job.md).
     """
-    paths = {f"npu-{number}": path for number, path in enumerate(host_paths(options.family))}
+    paths = {
+        f"npu-{number}": path
+        for number, path in enumerate(host_paths(Catalog().family(options.family)))
+    }
     mounts = [
         *({"name": name, "mountPath": path, "readOnly": True} for name, path in paths.items()),
         {"name": "shm", "mountPath": _SHARED_MEMORY},

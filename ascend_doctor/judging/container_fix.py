@@ -7,6 +7,7 @@ import shlex
 from ascend_doctor.findings import Remedy
 from ascend_doctor.judging.chip import family_or_none, numbers
 from ascend_doctor.judging.judge import Case
+from ascend_doctor.matrix.schema import Family
 
 REF = "https://github.com/vllm-project/vllm-ascend/issues/2698"
 _DRIVER = "/usr/local/Ascend/driver"
@@ -34,12 +35,13 @@ def managers(case: Case) -> tuple[str, ...]:
 def mounts(case: Case) -> tuple[str, ...]:
     """Paths of the host that a training container mounts, read-only, at the same place."""
     family = family_or_none(case)
-    return host_paths(family.id if family else "")
+    return host_paths(family)
 
 
-def host_paths(family: str) -> tuple[str, ...]:
-    """The same for a family of chips by its id; "" where it is not known."""
-    return (*_MOUNTS, *((f"{_DRIVER}/topo",) if family == "ascend950" else ()))
+def host_paths(family: Family | None) -> tuple[str, ...]:
+    """The same for a family of chips, None where it is not known."""
+    ports = family is not None and family.network == "ports"
+    return (*_MOUNTS, *((f"{_DRIVER}/topo",) if ports else ()))
 
 
 def pci_devices(case: Case) -> int | None:
@@ -113,12 +115,12 @@ def _ascend_runtime(case: Case) -> str:
 
 def _pod(case: Case) -> str:
     family = family_or_none(case)
-    resource = "npu" if family and family.id == "ascend950" else "Ascend910"
+    resource = family.pod.resource if family and family.pod else "huawei.com/Ascend910"
     paths = {f"npu{number}": path for number, path in enumerate(mounts(case))}
     return "\n".join(
         (
             "cat <<'EOF'",
-            f"resources: {{limits: {{huawei.com/{resource}: {device_count(case) or 1}}}}}",
+            f"resources: {{limits: {{{resource}: {device_count(case) or 1}}}}}",
             "volumeMounts:",
             *(
                 f"- {{name: {name}, mountPath: {path}, readOnly: true}}"

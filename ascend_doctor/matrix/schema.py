@@ -240,6 +240,29 @@ class Link(Row, frozen=True, kw_only=True):
     source: str
 
 
+class ChipResource(Row, frozen=True, kw_only=True):
+    """What Kubernetes calls a family of chips: the resource, and the label of its jobs.
+
+    ``npus`` has a node whose model is not known.
+    """
+
+    resource: str
+    label: str
+    npus: int
+    source: str
+
+
+class ChipRates(Row, frozen=True, kw_only=True):
+    """GB/s (10^9 bytes) below which a healthy device or node is not: hints, there are no baselines.
+
+    ``copy`` in device memory, read and written; ``all_reduce`` on a bus, in a node of ``ranks``.
+    """
+
+    copy: float
+    all_reduce: float | None = None
+    ranks: int = 0
+
+
 class Family(Row, frozen=True, kw_only=True):
     """``matrices/hardware/<id>.yaml``: chips that share kernels, driver package and rules.
 
@@ -248,6 +271,13 @@ class Family(Row, frozen=True, kw_only=True):
     at idle. ``first_torch_npu`` is the torch_npu train that knows a name first. In it and in
     ``names`` a ``*`` at the end stands for any rest. ``first_vllm_ascend`` is the vllm-ascend whose
     documents list the family first, "none" where they say that it is not supported.
+
+    ``node`` is how many devices a server usually has, 0 where that is not known. ``network``: jobs
+    of several servers send over addresses in ``planes`` (of the first generation) or ``addresses``;
+    over ``hccs`` inside a SuperPoD; over ``ports`` of UB without addresses. ``topology``: every
+    pair of a ``group`` of eight is linked, or every pair beside the two dies of a ``card``.
+    ``inf_nan_only``: torch_npu refuses to let overflows saturate. ``ordered_drivers``: drivers have
+    versions that can be compared. ``rank_tables`` are the versions of tables that HCCL takes.
     """
 
     schema: int
@@ -268,6 +298,14 @@ class Family(Row, frozen=True, kw_only=True):
     first_vllm_ascend: str = ""
     socs: tuple[Soc, ...] = ()
     links: tuple[Link, ...] = ()
+    node: int = 0
+    network: Literal["planes", "addresses", "hccs", "ports"] = "addresses"
+    topology: Literal["", "group", "card"] = ""
+    inf_nan_only: bool = False
+    ordered_drivers: bool = True
+    rank_tables: tuple[str, ...] = ()
+    rates: ChipRates | None = None
+    pod: ChipResource | None = None
     note: str = ""
     sources: Sources
 

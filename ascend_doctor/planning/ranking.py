@@ -18,8 +18,6 @@ _MOST_TENSOR = 16
 # 8 of 13 in modelscope/ms-swift@3602360a:examples/ascend, all of modelscope/twinkle@1a1d8845.
 _USUAL_TENSOR = 2
 _MIB = 1 << 20
-# Cards of a server times devices of a card (hardware rows); other counts are given by hand.
-_NODE = {"ascend910b": 8, "ascend910_93": 16}
 
 
 class RankBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +42,7 @@ def rank_budget(family: Family | None, soc: Soc | None, per_node: int) -> RankBu
     known = soc is not None and soc.memory_gib is not None
     memory = (soc.memory_gib or 0) * GIB if soc is not None and known else 0
     idle = (family.idle_hbm_mb or 0) * _MIB if family is not None else 0
-    usual = _NODE.get(family.id, 0) if family is not None else 0
+    usual = family.node if family is not None else 0
     return RankBudget(memory=max(memory - idle, 0), per_node=per_node or usual)
 
 

@@ -16,7 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_doctor.cli import run
-from ascend_doctor.fleet.manifest import FAMILIES, ManifestOptions, Toleration, ascend_job, volcano
+from ascend_doctor.fleet.manifest import (
+    ManifestOptions,
+    Toleration,
+    ascend_job,
+    chip_resources,
+    volcano,
+)
 from tests.upstream import upstream
 
 Manifest = dict[str, Any]
@@ -136,10 +142,10 @@ def container(found: Manifest) -> Manifest:
     return dict(one)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", chip_resources())
 def test_the_family_decides(capsys: pytest.CaptureFixture[str], family: str) -> None:
     found = manifest(capsys, "--volcano", "--family", family)
-    chips = FAMILIES[family]
+    chips = chip_resources()[family]
     assert found["metadata"]["labels"] == {"ring-controller.atlas": chips.label}
     one = container(found)
     assert (
@@ -224,7 +230,7 @@ def test_what_cannot_be_is_one_line(
 def test_any_word_reaches_the_doctor_as_it_is(
     word: str, shape: Callable[[ManifestOptions], Manifest]
 ) -> None:
-    chips = FAMILIES["ascend910b"]
+    chips = chip_resources()["ascend910b"]
     found = shape(
         ManifestOptions(
             name="a",

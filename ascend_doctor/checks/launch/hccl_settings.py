@@ -50,7 +50,7 @@ def variables_links(case: Case) -> Iterator[Finding]:
         )
     elif pair[1] == "1":
         family = family_or_none(case)
-        if family is not None and family.id in {"ascend910b", "ascend910_93"}:
+        if family is not None and family.topology:
             yield warning(
                 "HCCL_INTRA_ROCE_ENABLE=1 sends traffic inside a server over the network ports",
                 observed=f"{show_values(values, *names)} on {family.title}",

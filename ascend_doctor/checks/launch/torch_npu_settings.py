@@ -84,7 +84,7 @@ def variables_overflow(case: Case) -> Iterator[Finding]:
     family = family_or_none(case)
     names = ("INF_NAN_MODE_ENABLE", "INF_NAN_MODE_FORCE_DISABLE")
     refs = (f"{_TORCH_NPU}/op_execution/INF_NAN_MODE_ENABLE.md",)
-    if off and not forced and (family is None or family.id in {"ascend910b", "ascend910_93"}):
+    if off and not forced and (family is None or family.inf_nan_only):
         yield (warning if family is None else error)(
             "INF_NAN_MODE_ENABLE=0 is refused on A2 and A3",
             observed=f"{show_values(values, *names)} on "

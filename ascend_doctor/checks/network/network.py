@@ -17,9 +17,6 @@ _TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
 _SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
 _STALE = "https://github.com/vllm-project/vllm-ascend/pull/16847"
 _VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
-_FIRST_GENERATION = "ascend910"
-# Inside an A3 SuperPoD data goes over HCCS; the ports of 950 (UB) have no addresses of this kind.
-_WITHOUT_ADDRESSES = frozenset({"ascend910_93", "ascend950"})
 
 
 def answers(case: Case) -> tuple[HccnDevice, ...]:
@@ -71,13 +68,13 @@ def _of(devices: Iterable[int]) -> str:
 def is_950(case: Case) -> bool:
     """Whether the network of the NPUs is the ports of 950, which go by other numbers."""
     family = family_or_none(case)
-    return family is not None and family.id == "ascend950"
+    return family is not None and family.network == "ports"
 
 
 def needs_addresses(case: Case) -> bool:
     """Whether jobs of several servers send their data over addresses and links of the NPUs."""
     family = family_or_none(case)
-    return family is not None and family.id not in _WITHOUT_ADDRESSES
+    return family is not None and family.network in {"planes", "addresses"}
 
 
 def each(command: str, devices: tuple[int, ...]) -> str:
@@ -247,7 +244,7 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
             refs=(_SOURCE,),
             devices=lacking,
         )
-    elif lacking and family is not None and family.id == _FIRST_GENERATION:
+    elif lacking and family is not None and family.network == "planes":
         yield warning(
             "The NPUs have no network addresses",
             observed="none is set",
@@ -264,7 +261,7 @@ def hccn_addresses(case: Case) -> Iterator[Finding]:
             refs=(_SOURCE,),
         )
     yield from _twice(devices, broken)
-    if family is not None and family.id == _FIRST_GENERATION:
+    if family is not None and family.network == "planes":
         yield from _planes(devices)
     if not is_950(case):
         yield from untold(

@@ -19,13 +19,6 @@ _VARIABLE = (
 )
 _LOAD = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/rank_table_load_fail.md"
 _VERIFY = "hicann/hccl@09300b70:docs/zh/user_guide/fault_diagnosis/cluster_info_verify_fail.md"
-# The version of the table by chip family; A3 outside a SuperPoD takes 1.0 as well.
-_VERSIONS = {
-    "ascend910": ("", "1.0"),
-    "ascend910b": ("1.0",),
-    "ascend910_93": ("1.0", "1.2"),
-    "ascend950": ("2.0",),
-}
 _A3_POD = "1.2"
 
 
@@ -96,8 +89,8 @@ def _refusal(what: str, observed: str, required: str) -> Finding:
 def _faults(case: Case, table: RankTable) -> Iterator[tuple[str, str]]:
     """(what is found, what is wanted) of every rule that the table breaks."""
     family = family_or_none(case)
-    allowed = _VERSIONS.get(family.id if family else "")
-    if allowed is not None and family is not None and table.version not in allowed:
+    allowed = family.rank_tables if family else ()
+    if allowed and family and table.version not in allowed:
         yield f"version {table.version!r} on {family.title}", f"version {' or '.join(allowed)}"
     if table.version and table.status != "completed":
         yield f"status {table.status!r}", "status completed"

@@ -194,11 +194,11 @@ def npu_topology(case: Case) -> Iterator[Finding]:
     """
     npus = visible_npus(case)
     family = family_or_none(case)
-    if family is None or family.id not in {"ascend910b", "ascend910_93"}:
+    if family is None or not family.topology:
         raise NotApplicable("no topology is expected of this chip")
     if npus.topology is None:
         raise Unknown("npu-smi told no topology")
-    pairs = list(_pairs(npus.topology, a3=family.id == "ascend910_93"))
+    pairs = list(_pairs(npus.topology, a3=family.topology == "card"))
     bad = [pair for pair in pairs if pair[2] in _SLOW]
     if bad:
         listed = ", ".join(f"{a}-{b} {code}" for a, b, code in bad[:6])
@@ -207,7 +207,7 @@ def npu_topology(case: Case) -> Iterator[Finding]:
             f"{len(bad)} pairs of NPUs have no HCCS between them",
             observed=listed + (f" and {len(bad) - 6} more" if len(bad) > 6 else ""),  # noqa: PLR2004 - as cut
             required="SIO inside a card, HCCS or HCCS_SW to all others"
-            if family.id == "ascend910_93"
+            if family.topology == "card"
             else "HCCS between all cards of a group of 8",
             because="Their traffic takes the slow way"
             + (", as it does in virtual machines without HCCS." if inside else "; a link is lost."),

@@ -112,7 +112,7 @@ def soc_910b_confusion(case: Case) -> Iterator[Finding]:
     generation: it has no bfloat16 and needs other operator packages.
     """
     npu_only(case)
-    if family(case).id == "ascend910" and "Ascend910B" in names(case):
+    if family(case).network == "planes" and "Ascend910B" in names(case):
         yield note(
             "Ascend910B without a digit is a first-generation chip, not Atlas A2",
             observed="Ascend910B",
@@ -138,7 +138,7 @@ def soc_training(case: Case) -> Iterator[Finding]:
             refs=(_SUPPORTED,),
         )
     behaviour = case.catalog.component("mindspeed").behaviour("no-first-generation", "master")
-    if chip.id == "ascend910" and behaviour is not None:
+    if chip.network == "planes" and behaviour is not None:
         yield warning(
             "MindSpeed does not support the first generation of Ascend 910",
             observed=chip.title,

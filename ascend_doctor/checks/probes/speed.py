@@ -27,8 +27,6 @@ _THROTTLED = 0.9
 _TENTHS = 3
 # Far below what a healthy card does, and no more than hints: there are no public baselines.
 _PEAK_SHARE = 0.5
-_COPY = {"ascend910b": 800.0, "ascend910_93": 800.0, "ascend950": 800.0}  # GB/s, read and written
-_BUS = {("ascend910b", 8): 60.0, ("ascend910_93", 16): 80.0}  # GB/s of all-reduce in one node
 _LARGE = 1 << 28
 # By collective and bytes of the message.
 _Rates = Mapping[str, Mapping[int, CollectiveRate]]
@@ -73,7 +71,12 @@ def _busses(sizes: Mapping[int, CollectiveRate]) -> dict[int, float]:
 
 def _hint_bus(case: Case, run: ProbeRun, rates: _Rates) -> str:
     family = _family(case, run)
-    limit = _BUS.get((family.id, run.world_size)) if family is not None else None
+    rates_expected = family.rates if family is not None else None
+    limit = (
+        rates_expected.all_reduce
+        if rates_expected is not None and rates_expected.ranks == run.world_size
+        else None
+    )
     busses = _busses(rates.get("all-reduce", {}))
     large = [rate for size, rate in busses.items() if size >= _LARGE]
     if limit is None or not large or max(large) >= limit or run.simulated:
@@ -192,8 +195,8 @@ def _hint(case: Case, run: ProbeRun, rates: Mapping[int, Mapping[str, float]]) -
         name: min(rank_rates[name] for rank_rates in rates.values() if name in rank_rates)
         for name in {name for rank_rates in rates.values() for name in rank_rates}
     }
-    if run.probe == "hbm" and family.id in _COPY and lowest.get("copy", 0.0) < _COPY[family.id]:
-        return f"Hint: copies are expected above {_COPY[family.id]:.0f} GB/s on {family.id}."
+    if run.probe == "hbm" and family.rates and lowest.get("copy", 0.0) < family.rates.copy:
+        return f"Hint: copies are expected above {family.rates.copy:.0f} GB/s on {family.id}."
     name = run.first_record(ProbeRecord).name
     peak = next((soc.peak_tflops for soc in family.socs if soc.soc == name), None)
     half = [lowest[dtype] for dtype in ("bfloat16", "float16") if dtype in lowest]

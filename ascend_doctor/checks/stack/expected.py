@@ -217,7 +217,7 @@ def _version(case: Case, expectation: Expectation) -> _Seen:
 def _has_own_numbers(case: Case) -> bool:
     """Whether the drivers of these chips are counted apart, and have no order."""
     try:
-        return family(case).id == "ascend950"
+        return not family(case).ordered_drivers
     except (Unknown, NotApplicable):
         return False
 
