@@ -28,6 +28,7 @@ class Level(enum.Enum):
         return self.rank < other.rank if isinstance(other, Level) else NotImplemented
 
 
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB")
 _ORDER = {level: position for position, level in enumerate(Level)}
 
 
@@ -102,6 +103,12 @@ def root_causes(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     listed = tuple(findings)
     failed = {finding.check for finding in listed if finding.level is Level.ERROR}
     return tuple(finding for finding in listed if finding.because_of not in failed)
+
+
+def show_bytes(size: int) -> str:
+    """Bytes in the unit that fits: "5.15 MiB"."""
+    unit = min((size.bit_length() - 1) // 10, len(_BYTE_UNITS) - 1) if size else 0
+    return f"{size / 1024**unit:.4g} {_BYTE_UNITS[unit]}"
 
 
 def quantity(number: int, noun: str) -> str:

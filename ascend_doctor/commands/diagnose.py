@@ -25,6 +25,7 @@ from ascend_doctor.diagnosis.result import Diagnosis, NotRead
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.redact import ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.json import pretty
@@ -70,14 +71,12 @@ def command(
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     asked.check_targets(output)
-    if not has_hyperscan():
-        click.echo(f"ascend-doctor: {SLOWER}", err=True)
     matrix = catalog(overlays)
     named, skipped = find(logs)
     reader = JobReader(
         failures=matrix.failures,
         codes=matrix.error_codes,
-        patterns=Patterns(matrix.failures.values()),
+        patterns=_patterns(matrix),
         options=JobOptions(
             fail_on=output.fail_on,
             node_rank=node_rank,
@@ -125,6 +124,12 @@ def _names(diagnosis: Diagnosis) -> tuple[str, ...]:
         return diagnosis.nodes
     remembered = {node for attempt in verdict.attempts for node in attempt.nodes}
     return (*diagnosis.nodes, *verdict.nodes, *verdict.suspects, *sorted(remembered))
+
+
+def _patterns(matrix: Catalog) -> Patterns:
+    if not has_hyperscan():
+        click.echo(f"ascend-doctor: {SLOWER}", err=True)
+    return Patterns(matrix.failures.values())
 
 
 def _why_nothing(logs: Sequence[str], skipped: Sequence[NotRead]) -> str:

@@ -17,12 +17,12 @@ from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.kept_launch import diagnose_kept, run_supervised
 from ascend_doctor.diagnosis.steps import read_steps
 from ascend_doctor.errors import DataError
+from ascend_doctor.findings import show_bytes
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.recorded import OverlayMachine
 from ascend_doctor.machine.scratch import new_folder
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.render.curves import show_bytes
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account

@@ -9,6 +9,7 @@ import click
 
 from ascend_doctor.commands.options.format_option import shape_option
 from ascend_doctor.commands.options.prefix import prefix_option
+from ascend_doctor.findings import show_bytes
 from ascend_doctor.provision.kept import KeptStack, KeptWheel, list_stacks, list_wheels
 from ascend_doctor.provision.lock import Prefix
 from ascend_doctor.render.json import pretty
@@ -32,14 +33,14 @@ def command(*, prefix: str | None, shape: str) -> int:
         mark = "*" if stack.in_use else " "
         state = stack.lock.proof_summary if stack.lock else "setup has not ended"
         line = (
-            f"{mark} {stack.id:<28} {show_size(stack.size):>9}  {_age(stack.changed):<11} {state}"
+            f"{mark} {stack.id:<28} {show_bytes(stack.size):>9}  {_age(stack.changed):<11} {state}"
         )
         click.echo(one_line(line))
     if not stacks:
         click.echo(one_line(f"no stack in {whole.root}"))
     unused = [wheel for wheel in wheels if not wheel.stacks]
     sizes = (sum(wheel.size for wheel in group) for group in (wheels, unused))
-    size, size_unused = map(show_size, sizes)
+    size, size_unused = map(show_bytes, sizes)
     click.echo(f"  {len(wheels)} wheels, {size}; {len(unused)} of no stack, {size_unused}")
     if any(stack.in_use for stack in stacks):
         click.echo("  * in use", err=True)
@@ -67,16 +68,6 @@ def _content(
             for wheel in wheels
         ],
     }
-
-
-def show_size(size: int) -> str:
-    """Bytes as people say them: "2.5 GB"."""
-    number = float(size)
-    for unit in ("B", "kB", "MB"):
-        if number < 1000:  # noqa: PLR2004 - a decimal prefix
-            return f"{number:.0f} {unit}"
-        number /= 1000
-    return f"{number:.1f} GB"
 
 
 def _age(moment: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ascend_doctor.commands.options.prefix import prefix_option
-from ascend_doctor.commands.stack_list import show_size
+from ascend_doctor.findings import show_bytes
 from ascend_doctor.provision.kept import list_stacks, remove_stacks, remove_unused_wheels
 from ascend_doctor.provision.lock import Prefix
 from ascend_doctor.render.plain import one_line
@@ -27,9 +27,9 @@ def command(*, names: tuple[str, ...], wheels: bool, prefix: str | None) -> int:
     if names:
         remove_stacks(whole, tuple(dict.fromkeys(names)))
     for name in dict.fromkeys(names):
-        click.echo(one_line(f"removed {name}, {show_size(sizes[name])}"))
+        click.echo(one_line(f"removed {name}, {show_bytes(sizes[name])}"))
     if wheels:
         unused = remove_unused_wheels(whole)
-        size = show_size(sum(wheel.size for wheel in unused))
+        size = show_bytes(sum(wheel.size for wheel in unused))
         click.echo(f"removed {len(unused)} wheels, {size}")
     return 0

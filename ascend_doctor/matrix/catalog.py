@@ -25,6 +25,8 @@ from ascend_doctor.matrix.schema import (
     Flags,
     Hazards,
     KnownFailure,
+    KnownWarning,
+    KnownWarnings,
     Options,
     Rows,
     Stack,
@@ -56,8 +58,8 @@ class Catalog:
     """The matrix. Files are read when they are asked for.
 
     ``overlays`` are folders laid out like matrices/, a site's own. Their files for stacks, evidence
-    and hardware add or replace whole files; those for components, hazards, variables, failures and
-    error codes add rows or replace rows of the same version, ref, id, name or code.
+    and hardware add or replace whole files; those for components, hazards, variables, warnings,
+    failures and error codes add rows or replace rows of the same version, ref, id, name or code.
     """
 
     def __init__(self, overlays: Sequence[Path] = ()) -> None:
@@ -177,6 +179,13 @@ class Catalog:
             rows = _merge_rows(whole.hazards, hazards.hazards, lambda row: row.name)
             whole = msgspec.structs.replace(whole, hazards=rows)
         return whole
+
+    @functools.cached_property
+    def known_warnings(self) -> tuple[KnownWarning, ...]:
+        rows: tuple[KnownWarning, ...] = ()
+        for path in self.single("warnings.yaml"):
+            rows = _merge_rows(rows, load(path, KnownWarnings).warnings, lambda row: row.id)
+        return rows
 
     @functools.cached_property
     def failures(self) -> dict[str, KnownFailure]:

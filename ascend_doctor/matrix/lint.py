@@ -78,12 +78,13 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
             for path in paths:
                 yield from _duplicate_keys(path)
             yield from _try(functools.partial(_load, loader, paths[-1]))
-    for name in ("hazards.yaml", "environment.yaml", "images.yaml"):
+    for name in ("hazards.yaml", "environment.yaml", "images.yaml", "warnings.yaml"):
         for path in catalog.single(name):
             yield from _duplicate_keys(path)
     yield from _try(lambda: catalog.hazards)
     yield from _try(lambda: catalog.variables)
     yield from _try(lambda: catalog.images)
+    yield from _try(lambda: catalog.known_warnings)
 
 
 def _load(loader: _Loader, path: Path) -> None:

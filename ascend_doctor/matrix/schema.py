@@ -478,6 +478,27 @@ class Hazards(Row, frozen=True, kw_only=True):
     hazards: tuple[Hazard, ...]
 
 
+class KnownWarning(Row, frozen=True, kw_only=True):
+    """A line that warns of nothing on NPUs. ``pattern`` is a regular expression that finds it.
+
+    ``by`` is the library that prints it, ``symptom``: harmless only where MindSpeed is not at work.
+    """
+
+    id: str
+    by: str
+    pattern: str
+    meaning: str
+    symptom: bool = False
+    example: str
+
+
+class KnownWarnings(Row, frozen=True, kw_only=True):
+    """``matrices/warnings.yaml``."""
+
+    schema: int
+    warnings: tuple[KnownWarning, ...]
+
+
 class KnownFailure(Row, frozen=True, kw_only=True):
     """A failure that a log shows, and what was behind it.
 

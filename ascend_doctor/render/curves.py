@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ascend_doctor.facts import Snapshot
+from ascend_doctor.findings import show_bytes
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Link
 from ascend_doctor.probe_records.common import ProbeRecord
@@ -19,7 +20,6 @@ _STEPS = (1.0, 2.0, 5.0, 10.0)
 _MOST_LINES = 8
 _LABELS = 5
 _MOST_GBYTES_S = 1e9
-_UNITS = ("B", "KiB", "MiB", "GiB")
 
 
 class Curve(NamedTuple):
@@ -142,9 +142,3 @@ def _round_up(rate: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rate))
     return next(step * power for step in _STEPS if step * power >= rate * 0.999)
-
-
-def show_bytes(size: int) -> str:
-    """Bytes in the unit that fits: "5.15 MiB"."""
-    unit = min((size.bit_length() - 1) // 10, len(_UNITS) - 1) if size else 0
-    return f"{size / 1024**unit:.4g} {_UNITS[unit]}"

@@ -2,104 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, note, warning
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.schema import KnownWarning
 from ascend_doctor.probe_records.common import ProbeRecord
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 
 _SHOWN = 8
 
 
-class Known(NamedTuple):
-    """A warning that is known. ``symptom``: harmless only where MindSpeed is not at work."""
-
-    id: str
-    pattern: str
-    meaning: str
-    symptom: bool = False
+@functools.cache
+def _shipped() -> tuple[KnownWarning, ...]:
+    return Catalog().known_warnings
 
 
-# By the texts of torch_npu, Megatron-LM, MindSpeed, verl and torch.
-KNOWN = (
-    Known(
-        "transfer-to-npu",
-        r"ImportWarning|replaced with torch\.npu|cuda\.nccl|^\s*\*{20,}",
-        "transfer_to_npu lists what it redirects, at each import",
-    ),
-    Known(
-        "jit-script",
-        r"Warning: `?torch\.jit\.script",
-        "torch_npu switches torch.jit.script off, and torch gives it up",
-    ),
-    Known(
-        "dynamic-context",
-        r"imports from `dynamic_context\.py` will be removed",
-        "Megatron announces that it moves names",
-    ),
-    Known(
-        "torch-optimizers",
-        r"Transformer Engine and Apex are not installed\. Falling back to Torch optimizers",
-        "Megatron takes torch's optimizers",
-        symptom=True,
-    ),
-    Known(
-        "torch-norm",
-        r"Apex is not installed\. Falling back to Torch Norm",
-        "Megatron takes torch's norm",
-        symptom=True,
-    ),
-    Known(
-        "local-multi-tensor",
-        r"Falling back to local implementations of multi_tensor",
-        "Megatron's FSDP takes its own loops over tensors",
-    ),
-    Known(
-        "memory-pool",
-        r"Failed to create unified memory mempool",
-        "inference of Megatron would want CUDA's unified memory",
-    ),
-    Known(
-        "modelopt",
-        r"Failed to import (transformer engine|megatron) plugin",
-        "of modelopt; not used",
-    ),
-    Known(
-        "device-capability",
-        r"get_device_capability",
-        "NPUs have no compute capability; torch_npu answers for compatibility",
-    ),
-    Known(
-        "router-replay",
-        r"NPU not support router replay for now",
-        "verl's replay of the router is off on NPUs",
-    ),
-    Known(
-        "core-only",
-        r"Failed from megatron\.training import get_args, use mindspeed arguments",
-        "MindSpeed works without megatron.training",
-    ),
-    Known(
-        "multihot",
-        r"fused_indices_to_multihot has reached end of life",
-        "Megatron announces the end of an experimental function",
-    ),
-    Known(
-        "renamed-collectives",
-        r"FutureWarning: `torch\.distributed\.\w+` is deprecated",
-        "torch has renamed collectives and keeps the old names",
-    ),
-)
-
-
-def find_known(line: str) -> Known | None:
-    """The warning that a line is, None where it is not known."""
-    return next((warning_ for warning_ in KNOWN if re.search(warning_.pattern, line)), None)
+def find_known(line: str, known: Iterable[KnownWarning] = ()) -> KnownWarning | None:
+    """The warning that a line is, by these or by those of the matrix; None where none is known."""
+    return next((row for row in known or _shipped() if re.search(row.pattern, line)), None)
 
 
 def fold_known(lines: list[str]) -> list[str]:
@@ -126,7 +52,7 @@ def known_warnings(case: Case) -> Iterator[Finding]:
     for run in case.facts.probes:
         for rank in run.ranks:
             for line, count in rank.warnings.items():
-                entry = find_known(line)
+                entry = find_known(line, case.catalog.known_warnings)
                 if entry is None:
                     strange[line] += count
                 elif entry.symptom and _is_patched(rank):
