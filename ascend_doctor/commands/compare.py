@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import click
 import msgspec
@@ -14,7 +15,7 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.precision.dumps import read_dump
 from ascend_doctor.precision.parting import Parting, find_parting
 from ascend_doctor.precision.records import Dump, RankRecords
-from ascend_doctor.precision.tolerances import parse_tolerances
+from ascend_doctor.precision.tolerances import Tolerance, parse_tolerances
 from ascend_doctor.precision.wording import direction, explain, lines
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
@@ -97,45 +98,51 @@ def command(  # noqa: PLR0913 - the options of the command
     shape: str,
     words: tuple[str, ...],
 ) -> int:
-    """Run a job on the CPU and on NPUs, or take two dumps, and name the module where they part.
+    """Name the first module where two runs of a job part: on the CPU and on NPUs, or two dumps.
 
     \b
     ascend-doctor compare --npus 2 -- torchrun --nproc-per-node 2 train.py
     ascend-doctor compare --record good -- torchrun --nproc-per-node 8 train.py
     ascend-doctor compare good bad
 
-    The job runs with the same seed and without dropout on plain torch, with gloo, and then on real
-    or simulated NPUs; ASCEND_DOCTOR_DEVICE says cpu or npu to it. Outputs of modules, gradients,
-    optimizer state and weights are compared rank by rank. Nothing is printed where all agree. Dumps
-    of msprobe are read as well.
-
-    Exit code 1 where runs part, 2 for a dump that cannot be read, 3 where a run failed.
+    The job runs without an NPU, then on real or simulated ones; ASCEND_DOCTOR_DEVICE says cpu or
+    npu to it. Nothing is printed where all agree. Dumps of msprobe are read as well. Exit code 1
+    where runs part, 2 for a dump that cannot be read, 3 where a run failed.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
-    from ascend_doctor.commands import paired_runs  # noqa: PLC0415 - not for --help
-
     limits = parse_tolerances(tolerances)
     if not words:
         raise click.UsageError("name two dumps, or append the command after `--`")
     if os.path.isdir(words[0]):
         if len(words) != 2 or record or keep:  # noqa: PLR2004 - a pair
             raise click.UsageError("two dumps are compared, without --record and --keep")
-        pair = paired_runs.DumpPair(read_dump(words[0]), read_dump(words[1]), ("A", "B"))
-    else:
-        recorder = paired_runs.RecorderOptions(
-            steps=steps, seed=seed, keep_dropout=keep_dropout, seconds=timeout
-        )
-        if record:
-            return paired_runs.record_run(words, record, recorder, python)
-        npu = paired_runs.choose_npu(device, python, npus=npus, memory=memory)
-        outcome = paired_runs.run_pair(words, npu, recorder, keep)
-        if outcome is None:
-            return EXIT_UNKNOWN
-        pair = outcome
+        return _compare(read_dump(words[0]), read_dump(words[1]), ("A", "B"), limits, shape)
+    from ascend_doctor.commands.paired_runs import (  # noqa: PLC0415 - not for --help
+        RecorderOptions,
+        choose_npu,
+        record_run,
+        run_pair,
+    )
+
+    recorder = RecorderOptions(steps=steps, seed=seed, keep_dropout=keep_dropout, seconds=timeout)
+    if record:
+        return record_run(words, record, recorder, python)
+    pair = run_pair(words, choose_npu(device, python, npus=npus, memory=memory), recorder, keep)
+    return _compare(*pair, limits, shape) if pair else EXIT_UNKNOWN
+
+
+def _compare(
+    reference: Dump,
+    other: Dump,
+    names: tuple[str, str],
+    tolerances: Mapping[str, Tolerance],
+    shape: str,
+) -> int:
+    """Write where two dumps part; gives the exit code. Raises DataError as ``_common_ranks``."""
     partings = {
-        rank: find_parting(pair.reference.ranks[rank].records, other.records, limits)
-        for rank, other in _common_ranks(pair.reference, pair.other).items()
+        rank: find_parting(reference.ranks[rank].records, records.records, tolerances)
+        for rank, records in _common_ranks(reference, other).items()
     }
-    _write(partings, pair.names, shape)
+    _write(partings, names, shape)
     return EXIT_FINDINGS if any(partings.values()) else EXIT_OK
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.machine.parsing import JSON_BYTES
-from ascend_doctor.precision.records import Dump, Kind, RankRecords, TensorRecord
+from ascend_doctor.precision.records import Dump, RankRecords, TensorKind, TensorRecord
 
 WRITER = "msprobe"
 _STEP = re.compile(r"step(\d{1,9})")
@@ -26,13 +26,13 @@ _MODULE = re.compile(r"(?:Module|Cell)\.(.+)\.([^.]+)\.(forward|backward)\.(\d{1
 _PARAMETERS = re.compile(r"(?:Module|Cell)\.(.+)\.([^.]+)\.parameters_grad(?:\.(\d{1,9}))?")
 _API = re.compile(r"(.+)\.(\d{1,9})\.(forward|backward)")
 _FORWARD = {
-    "input_args": Kind.INPUT,
-    "input_kwargs": Kind.INPUT,
-    "output": Kind.OUTPUT,
-    "parameters": Kind.WEIGHT,
+    "input_args": TensorKind.INPUT,
+    "input_kwargs": TensorKind.INPUT,
+    "output": TensorKind.OUTPUT,
+    "parameters": TensorKind.WEIGHT,
 }
 # The gradients that come into a backward pass are those of what went out of the forward one.
-_BACKWARD = {"input": Kind.OUTPUT_GRADIENT, "output": Kind.INPUT_GRADIENT}
+_BACKWARD = {"input": TensorKind.OUTPUT_GRADIENT, "output": TensorKind.INPUT_GRADIENT}
 _DEPTH = 20
 
 
@@ -97,7 +97,7 @@ def _read_entry(path: str, entry: str, values: Any, step: int) -> list[TensorRec
 
 
 def _of_entry(entry: str, values: Any, step: int) -> Iterator[TensorRecord]:
-    kinds: dict[str, Kind] = _FORWARD
+    kinds: dict[str, TensorKind] = _FORWARD
     if match := _MODULE.fullmatch(entry):
         name, class_name, direction, call = match.groups()
     elif match := _PARAMETERS.fullmatch(entry):
@@ -110,13 +110,13 @@ def _of_entry(entry: str, values: Any, step: int) -> Iterator[TensorRecord]:
     if direction == "backward":
         kinds = _BACKWARD
     elif not direction:
-        kinds = dict.fromkeys(values, Kind.WEIGHT_GRADIENT)
+        kinds = dict.fromkeys(values, TensorKind.WEIGHT_GRADIENT)
     for part, kind in kinds.items():
         for path, tensor in _tensors(values.get(part), 0):
             slot = ".".join(path)
             full = name
-            if kind in {Kind.WEIGHT, Kind.WEIGHT_GRADIENT}:
-                full, slot = f"{name}.{slot if kind is Kind.WEIGHT else part}", ""
+            if kind in {TensorKind.WEIGHT, TensorKind.WEIGHT_GRADIENT}:
+                full, slot = f"{name}.{slot if kind is TensorKind.WEIGHT else part}", ""
             yield _record(
                 tensor, step=step, kind=kind, name=full, type=class_name, call=int(call), slot=slot
             )

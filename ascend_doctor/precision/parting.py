@@ -9,24 +9,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ascend_doctor.precision.records import Kind, TensorRecord
+from ascend_doctor.precision.records import TensorKind, TensorRecord
 from ascend_doctor.precision.tolerances import Tolerance, coarsest, format_of
 
 # Without these nothing is lost that another record does not show: inputs of a module are outputs
 # of others, and what a run keeps beside its weights is its own affair.
-_OPTIONAL = frozenset({Kind.INPUT, Kind.INPUT_GRADIENT, Kind.BUFFER, Kind.UPDATE})
-_GRADIENTS = frozenset(
-    {Kind.OUTPUT_GRADIENT, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT}
-    | {Kind.MAIN_GRADIENT, Kind.GRADIENT}
+_OPTIONAL = frozenset(
+    {TensorKind.INPUT, TensorKind.INPUT_GRADIENT, TensorKind.BUFFER, TensorKind.UPDATE}
 )
-_WEIGHTS = frozenset({Kind.WEIGHT, Kind.UPDATE})
+_GRADIENTS = frozenset(
+    {TensorKind.OUTPUT_GRADIENT, TensorKind.INPUT_GRADIENT, TensorKind.WEIGHT_GRADIENT}
+    | {TensorKind.MAIN_GRADIENT, TensorKind.GRADIENT}
+)
+_WEIGHTS = frozenset({TensorKind.WEIGHT, TensorKind.UPDATE})
 # Adam divides by the size of a gradient, and so takes whole steps for noise.
 _UPDATE_SLACK = 4.0
 # Which expert or token comes first may be decided by the last bit.
 _INTEGERS = 0.05
 
 
-class Cause(enum.Enum):
+class PartingCause(enum.Enum):
     """In what a tensor is not the same."""
 
     VALUES = "values"
@@ -47,7 +49,7 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     module: str
-    cause: Cause
+    cause: PartingCause
     reference: TensorRecord | None = None
     other: TensorRecord | None = None
     difference: float | None = None
@@ -81,7 +83,9 @@ def find_parting(
             if record.kind in _OPTIONAL:
                 continue
             module = blame(reference, index)
-            return Parting(module=module, cause=Cause.MISSING, reference=record, agreed=index)
+            return Parting(
+                module=module, cause=PartingCause.MISSING, reference=record, agreed=index
+            )
         format_ = coarsest(format_, format_of(record.dtype), format_of(counterpart.dtype))
         scale = scales.get(_family(record), 0.0)
         if parting := _compare(record, counterpart, format_, tolerances, scale):
@@ -93,10 +97,10 @@ def find_parting(
 
 
 def _extras(
-    other: Sequence[TensorRecord], known: set[tuple[int, Kind, str, int, str]]
-) -> dict[tuple[int, Kind, str, int, str] | None, TensorRecord]:
+    other: Sequence[TensorRecord], known: set[tuple[int, TensorKind, str, int, str]]
+) -> dict[tuple[int, TensorKind, str, int, str] | None, TensorRecord]:
     """What only the other run has, by the key of the last common record before it."""
-    extras: dict[tuple[int, Kind, str, int, str] | None, TensorRecord] = {}
+    extras: dict[tuple[int, TensorKind, str, int, str] | None, TensorRecord] = {}
     last = None
     for record in other:
         if record.key in known:
@@ -108,7 +112,7 @@ def _extras(
 
 def _of_extra(extra: TensorRecord, other: Sequence[TensorRecord], agreed: int) -> Parting:
     module = blame(other, other.index(extra))
-    return Parting(module=module, cause=Cause.EXTRA, other=extra, agreed=agreed)
+    return Parting(module=module, cause=PartingCause.EXTRA, other=extra, agreed=agreed)
 
 
 def _compare(
@@ -119,22 +123,22 @@ def _compare(
     scale: float,
 ) -> Parting | None:
     """In what two tensors differ, None for nothing that counts; the module is still open."""
-    cause: Cause | None = None
+    cause: PartingCause | None = None
     difference: float | None = None
     allowed: float | None = None
     if record.shape != counterpart.shape:
-        cause = Cause.SHAPE
+        cause = PartingCause.SHAPE
     elif record.dtype != counterpart.dtype:
-        cause = Cause.DTYPE
+        cause = PartingCause.DTYPE
     elif None not in {record.attached, counterpart.attached} and (
         record.attached is not counterpart.attached
     ):
-        cause = Cause.DETACHED
+        cause = PartingCause.DETACHED
     elif bool(record.not_finite) is not bool(counterpart.not_finite):
-        cause = Cause.NOT_FINITE
+        cause = PartingCause.NOT_FINITE
     else:
         difference, allowed = _distance(record, counterpart, format_, tolerances, scale)
-        cause = Cause.VALUES if difference > allowed else None
+        cause = PartingCause.VALUES if difference > allowed else None
     if cause is None:
         return None
     return Parting(
@@ -166,9 +170,9 @@ def _distance(
         return relative, _INTEGERS if coarse else 0.0
     tolerance = tolerances[format_ or "float32"]
     floor = tolerance.floor * scale * math.sqrt(record.elements)
-    slack = _UPDATE_SLACK if record.kind is Kind.UPDATE else 1.0
-    allowed = (1 + record.step) * slack * max(tolerance.relative, floor / size if size else 0.0)
-    return relative, allowed
+    slack = _UPDATE_SLACK if record.kind is TensorKind.UPDATE else 1.0
+    allowed = max(tolerance.relative, floor / size if size else 0.0)
+    return relative, allowed * slack * tolerance.at(record.step)
 
 
 def distance(record: TensorRecord, counterpart: TensorRecord) -> float | None:
@@ -201,7 +205,7 @@ def _family(record: TensorRecord) -> tuple[int, str]:
         return record.step, "gradient"
     if record.kind in _WEIGHTS:
         return record.step, "weight"
-    return record.step, record.slot if record.kind is Kind.STATE else "value"
+    return record.step, record.slot if record.kind is TensorKind.STATE else "value"
 
 
 def _scales(records: Sequence[TensorRecord]) -> dict[tuple[int, str], float]:
@@ -221,15 +225,15 @@ def blame(records: Sequence[TensorRecord], index: int) -> str:
     was made by the last module that took it; where none did, by the module around.
     """
     record = records[index]
-    if record.kind is Kind.INPUT:
+    if record.kind is TensorKind.INPUT:
         return _around(records, record)
-    if record.kind in {Kind.OUTPUT_GRADIENT, Kind.INPUT_GRADIENT}:
+    if record.kind in {TensorKind.OUTPUT_GRADIENT, TensorKind.INPUT_GRADIENT}:
         takers = [row.name for row in _same_tensor(records, index) if row.kind is _TAKEN]
         return takers[-1] if takers else _around(records, record)
     return record.owner
 
 
-_TAKEN = Kind.INPUT_GRADIENT
+_TAKEN = TensorKind.INPUT_GRADIENT
 
 
 def _same_tensor(records: Sequence[TensorRecord], index: int) -> Iterator[TensorRecord]:
@@ -247,7 +251,7 @@ def _same_tensor(records: Sequence[TensorRecord], index: int) -> Iterator[Tensor
 
 def _around(records: Sequence[TensorRecord], record: TensorRecord) -> str:
     """The nearest module above that was called, "" where the job itself called this one."""
-    called = {row.name for row in records if row.kind is Kind.OUTPUT}
+    called = {row.name for row in records if row.kind is TensorKind.OUTPUT}
     name = record.name.rpartition(".")[0]
     while name and name not in called:
         name = name.rpartition(".")[0]

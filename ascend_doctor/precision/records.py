@@ -7,7 +7,7 @@ import enum
 import msgspec
 
 
-class Kind(enum.Enum):
+class TensorKind(enum.Enum):
     """What a tensor is, in the words of the format."""
 
     WEIGHT = "weight"
@@ -34,7 +34,7 @@ class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     step: int
-    kind: Kind
+    kind: TensorKind
     name: str
     shape: tuple[int, ...]
     dtype: str
@@ -51,7 +51,7 @@ class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
     @property
-    def key(self) -> tuple[int, Kind, str, int, str]:
+    def key(self) -> tuple[int, TensorKind, str, int, str]:
         """What the same tensor of another run has in common with it."""
         return (self.step, self.kind, self.name, self.call, self.slot)
 
@@ -65,7 +65,12 @@ class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owner(self) -> str:
         """The module that a weight, or what belongs to it, is in; else the module itself."""
-        own = self.kind in {Kind.INPUT, Kind.OUTPUT, Kind.INPUT_GRADIENT, Kind.OUTPUT_GRADIENT}
+        own = self.kind in {
+            TensorKind.INPUT,
+            TensorKind.OUTPUT,
+            TensorKind.INPUT_GRADIENT,
+            TensorKind.OUTPUT_GRADIENT,
+        }
         return self.name if own else self.name.rpartition(".")[0] or self.name
 
 

@@ -12,21 +12,28 @@ class Tolerance(NamedTuple):
     """``relative`` to the tensor's own size; ``floor`` to that of tensors of its kind.
 
     The floor is for what should be zero and is what rounding left of it, as the gradient of a bias
-    that a softmax or a norm takes out again.
+    that a softmax or a norm takes out again. Both are multiplied by ``drift``, and by the number of
+    optimizer steps before, once there is one: Adam makes whole steps of small gradients' last bits.
     """
 
     relative: float
     floor: float
+    drift: float
+
+    def at(self, step: int) -> float:
+        """By what both are multiplied in a step, which counts from 0."""
+        return self.drift * step if step else 1.0
 
 
 # Some hundred roundings of the format: its step between 1 and 2 is 2**-23, 2**-10, 2**-7, 2**-3
-# (IEEE 754; bfloat16 has 8 significant bits, float8_e4m3fn 4).
+# (IEEE 754; bfloat16 has 8 significant bits, float8_e4m3fn 4). Drift as seen of healthy jobs whose
+# products are rounded otherwise (tests/precision).
 DEFAULTS = {
-    "float64": Tolerance(1e-5, 1e-7),
-    "float32": Tolerance(1e-4, 1e-5),
-    "float16": Tolerance(1e-2, 5e-3),
-    "bfloat16": Tolerance(5e-2, 2e-2),
-    "float8": Tolerance(3e-1, 1e-1),
+    "float64": Tolerance(1e-5, 1e-7, 10),
+    "float32": Tolerance(1e-4, 1e-5, 10),
+    "float16": Tolerance(1e-2, 5e-3, 3),
+    "bfloat16": Tolerance(5e-2, 2e-2, 2),
+    "float8": Tolerance(3e-1, 1e-1, 1.5),
 }
 _SHORT = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _SHORT |= {"fp8": "float8"}
@@ -48,7 +55,7 @@ def parse_tolerances(texts: Iterable[str]) -> dict[str, Tolerance]:
         if not 0 <= relative < 1:
             raise DataError(f"--tolerance {text}: not a number from 0 to 1, as in fp32=1e-3")
         share = tolerances[dtype].floor / tolerances[dtype].relative
-        tolerances[dtype] = Tolerance(relative, relative * share)
+        tolerances[dtype] = Tolerance(relative, relative * share, tolerances[dtype].drift)
     return tolerances
 
 

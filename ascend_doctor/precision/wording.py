@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from ascend_doctor.precision.parting import Cause, Parting
-from ascend_doctor.precision.records import Kind, TensorRecord
+from ascend_doctor.precision.parting import Parting, PartingCause
+from ascend_doctor.precision.records import TensorKind, TensorRecord
 
 _WHAT = {
-    Kind.WEIGHT: "initial weight {name}",
-    Kind.BUFFER: "buffer {name}",
-    Kind.INPUT: "input {slot} of {name}",
-    Kind.OUTPUT: "output of {name}",
-    Kind.OUTPUT_GRADIENT: "gradient of the output of {name}",
-    Kind.INPUT_GRADIENT: "gradient of input {slot} of {name}",
-    Kind.WEIGHT_GRADIENT: "gradient of {name} on this rank",
-    Kind.STATE: "optimizer state {slot} of {name}",
-    Kind.MAIN_GRADIENT: "reduced gradient of {name}",
-    Kind.GRADIENT: "gradient of {name} that the optimizer takes",
-    Kind.UPDATE: "{name} after the optimizer's step",
+    TensorKind.WEIGHT: "initial weight {name}",
+    TensorKind.BUFFER: "buffer {name}",
+    TensorKind.INPUT: "input {slot} of {name}",
+    TensorKind.OUTPUT: "output of {name}",
+    TensorKind.OUTPUT_GRADIENT: "gradient of the output of {name}",
+    TensorKind.INPUT_GRADIENT: "gradient of input {slot} of {name}",
+    TensorKind.WEIGHT_GRADIENT: "gradient of {name} on this rank",
+    TensorKind.STATE: "optimizer state {slot} of {name}",
+    TensorKind.MAIN_GRADIENT: "reduced gradient of {name}",
+    TensorKind.GRADIENT: "gradient of {name} that the optimizer takes",
+    TensorKind.UPDATE: "{name} after the optimizer's step",
 }
 _DIRECTION = {
-    Kind.WEIGHT: "before the first step",
-    Kind.BUFFER: "forward",
-    Kind.INPUT: "forward",
-    Kind.OUTPUT: "forward",
-    Kind.STATE: "optimizer",
-    Kind.GRADIENT: "optimizer",
-    Kind.MAIN_GRADIENT: "optimizer",
-    Kind.UPDATE: "optimizer",
+    TensorKind.WEIGHT: "before the first step",
+    TensorKind.BUFFER: "forward",
+    TensorKind.INPUT: "forward",
+    TensorKind.OUTPUT: "forward",
+    TensorKind.STATE: "optimizer",
+    TensorKind.GRADIENT: "optimizer",
+    TensorKind.MAIN_GRADIENT: "optimizer",
+    TensorKind.UPDATE: "optimizer",
 }
 OUTSIDE = "the job, outside of any module"
 
@@ -50,17 +50,22 @@ def explain(parting: Parting, names: tuple[str, str]) -> str:
     left, right = parting.reference, parting.other
     if left is None or right is None:
         return f"only {names[left is None]} has it"
-    if parting.cause is Cause.VALUES:
+    if parting.cause is PartingCause.VALUES:
+        if left.digest != right.digest and left.norm is None:
+            return f"check sum {left.digest} in {names[0]}, {right.digest} in {names[1]}"
         return (
             f"{parting.difference:.2g} apart relative to its size; {parting.tolerance:.2g} is the "
             f"tolerance ({parting.dtype})"
         )
-    if parting.cause is Cause.DETACHED:
+    if parting.cause is PartingCause.DETACHED:
         return f"only in {names[not left.attached]} a gradient can come back to it"
     what, sides = {
-        Cause.SHAPE: ("shape", (list(left.shape), list(right.shape))),
-        Cause.DTYPE: ("dtype", (left.dtype, right.dtype)),
-        Cause.NOT_FINITE: ("numbers that are not finite:", (left.not_finite, right.not_finite)),
+        PartingCause.SHAPE: ("shape", (list(left.shape), list(right.shape))),
+        PartingCause.DTYPE: ("dtype", (left.dtype, right.dtype)),
+        PartingCause.NOT_FINITE: (
+            "numbers that are not finite:",
+            (left.not_finite, right.not_finite),
+        ),
     }[parting.cause]
     return f"{what} {sides[0]} in {names[0]}, {sides[1]} in {names[1]}"
 

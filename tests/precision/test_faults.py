@@ -40,8 +40,9 @@ def record(job: str, python: Path, folder: Path) -> Path:
     doctor = str(Path(sys.executable).with_name("ascend-doctor"))
     launch = ("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
     path = f"{python.parent}:{os.environ['PATH']}"
-    for device, wish in (("cpu", "healthy"), ("npu", "all")):
-        command = [*launch, str(RANKS), str(PROGRAM), job, device, str(folder / device), wish]
+    for name, wish in (("cpu", "healthy"), ("npu", "all"), ("rounded", "rounded")):
+        device = "npu" if name == "npu" else "cpu"
+        command = [*launch, str(RANKS), str(PROGRAM), job, device, str(folder / name), wish]
         env = {**os.environ, "PYTHONPATH": RECORDER, "OMP_NUM_THREADS": "1", "PATH": path}
         if device == "npu":
             log = ("--log", str(folder / "npu.log"))
@@ -82,7 +83,9 @@ def test_the_first_module_is_named(job: str, dumps: Path) -> None:
     assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
 
 
-def test_healthy_runs_are_silent(job: str, dumps: Path) -> None:
+@pytest.mark.parametrize("other", ["npu", "rounded"])
+def test_healthy_runs_are_silent(job: str, dumps: Path, other: str) -> None:
+    """The simulated NPU computes with the CPU's kernels; ``rounded`` rounds otherwise."""
     for variant in variants(job):
-        parting = first_parting(dumps / "cpu" / variant.name, dumps / "npu" / variant.name)
+        parting = first_parting(dumps / "cpu" / variant.name, dumps / other / variant.name)
         assert parting is None, f"{variant}: {parting}"

@@ -26,7 +26,7 @@ _DROPOUTS = {
 def install() -> Any:
     """Seed what draws numbers, and record from now on; without a folder nothing is done.
 
-    Gives the Recording, or None.
+    Gives the RankRecording, or None.
     """
     folder = os.environ.get("ASCEND_DOCTOR_RECORD")
     if not folder:
@@ -35,10 +35,10 @@ def install() -> Any:
         _seed(int(seed))
     if not os.environ.get(KEEP_DROPOUT):
         _disable_dropout()
-    from ascend_recorder.recording import Recording
+    from ascend_recorder.recording import RankRecording
     from ascend_recorder.watching import watch
 
-    recording = Recording(folder, int(os.environ.get("ASCEND_DOCTOR_RECORD_STEPS", "3")))
+    recording = RankRecording(folder, int(os.environ.get("ASCEND_DOCTOR_RECORD_STEPS", "3")))
     watch(recording)
     # A worker of a DataLoader is a copy of its rank and computes nothing that is compared.
     os.register_at_fork(after_in_child=recording.disable)

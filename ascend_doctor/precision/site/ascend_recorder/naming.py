@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class _Names:
+class _LivingNames:
     """Names of objects that are the same while they live; equality of theirs is not asked."""
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class Naming:
     """
 
     def __init__(self) -> None:
-        self._modules = _Names()
-        self._parameters = _Names()
+        self._modules = _LivingNames()
+        self._parameters = _LivingNames()
         self._models: Counter[str] = Counter()
 
     def name(self, module: Any, callers: list[Any]) -> str:

@@ -18,7 +18,7 @@ from ascend_recorder.naming import Naming
 SCHEMA = 1
 
 
-class Recording:
+class RankRecording:
     """What is recorded of this process, for so many steps.
 
     A step ends where a model is called after an optimizer's step.

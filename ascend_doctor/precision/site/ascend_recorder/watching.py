@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from ascend_recorder.recording import Recording
+from ascend_recorder.recording import RankRecording
 
 _DEPTH = 4
 # Elements whose gradient is far below the others' are noise, of which Adam makes whole steps.
 _NOISE = 0.05
 
 
-def watch(recording: Recording) -> None:
+def watch(recording: RankRecording) -> None:
     """Record every call of a module from now on, and every step of an optimizer."""
     calls = _Calls(recording)
     original = torch.nn.Module.__call__
@@ -55,7 +55,7 @@ def tensors(value: Any, slot: str = "", depth: int = _DEPTH) -> Iterator[tuple[s
 class _Calls:
     """Calls of modules, thread by thread."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RankRecording) -> None:
         self._recording = recording
         self._local = threading.local()
 
@@ -119,14 +119,14 @@ class _Calls:
 class _Steps:
     """Steps of optimizers: what they have from before, what they are given, what they make."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RankRecording) -> None:
         self._recording = recording
 
     def before(self, optimizer: Any, *_: Any) -> None:
         recording = self._recording
         if not recording.active:
             return
-        for name, parameter in self._optimized(optimizer):
+        for name, parameter in self._parameters(optimizer):
             state = optimizer.state.get(parameter, {})
             for key in sorted(key for key in state if isinstance(state[key], torch.Tensor)):
                 recording.add("state", name, state[key], slot=str(key))
@@ -135,7 +135,7 @@ class _Steps:
             for name, parameter in recording.naming.parameters():
                 if getattr(parameter, "main_grad", None) is not None:
                     recording.add("main-gradient", name, parameter.main_grad)
-        for name, parameter in self._optimized(optimizer):
+        for name, parameter in self._parameters(optimizer):
             if parameter.grad is not None:
                 recording.add("gradient", name, parameter.grad)
 
@@ -143,12 +143,12 @@ class _Steps:
         recording = self._recording
         if not recording.active:
             return
-        for name, parameter in self._optimized(optimizer):
+        for name, parameter in self._parameters(optimizer):
             weights = None if parameter.grad is None else _signal(parameter.grad)
             recording.add("update", name, parameter, weights=weights)
         recording.optimized = True
 
-    def _optimized(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
+    def _parameters(self, optimizer: Any) -> Iterator[tuple[str, Any]]:
         for number, group in enumerate(optimizer.param_groups):
             for position, parameter in enumerate(group["params"]):
                 name = self._recording.naming.parameter(parameter)

@@ -1,0 +1,163 @@
+"""``compare -- COMMAND``: a job on the CPU and on simulated NPUs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
+TRAIN = """
+import os, sys
+import torch
+npu = os.environ.get("ASCEND_DOCTOR_DEVICE") == "npu"
+if npu or "always" in sys.argv:
+    import torch_npu
+device = torch.device("npu" if npu and "never" not in sys.argv else "cpu")
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8)
+        self.drop = torch.nn.Dropout(0.5)
+        self.last = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.drop(self.first(x).relu())
+        if npu and "fault" in sys.argv:
+            x = x.flip(1)
+        return self.last(x)
+
+net = Net().to(device)
+optimizer = torch.optim.AdamW(net.parameters())
+for step in range(5):
+    optimizer.zero_grad()
+    net(torch.randn(3, 8).to(device)).square().mean().backward()
+    optimizer.step()
+print("trained")
+sys.exit(7 if npu and "fail" in sys.argv else 0)
+"""
+# Of the job alone: the doctor's own interpreter starts with the same variables.
+MINE = "import os; 'ASCEND_DOCTOR_RECORD' in os.environ and print('mine')"
+Compare = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def compare(examined_python: Path, tmp_path: Path) -> Compare:
+    (tmp_path / "train.py").write_text(TRAIN)
+
+    def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        command = [DOCTOR, "compare", "--python", str(examined_python), *arguments]
+        return subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            cwd=tmp_path,
+            **options,
+        )
+
+    return run
+
+
+SIMULATED = ("--device", "simulated", "--npus", "1")
+JOB = ("--", "python", "train.py")
+
+
+def test_a_healthy_job_is_silent_and_its_dumps_are_kept(compare: Compare, tmp_path: Path) -> None:
+    done = compare(*SIMULATED, "--keep", "dumps", *JOB)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    text = (tmp_path / "dumps" / "npu" / "rank-0.jsonl").read_text()
+    head, *rows = map(json.loads, text.splitlines())
+    assert (head["device"], head["simulated"]) == ("npu", True)
+    assert {row["step"] for row in rows[:-1]} == {0, 1, 2}
+    assert rows[-1] == {"end": True, "records": len(rows) - 1, "steps": 3}
+    assert "trained" in (tmp_path / "ascend-doctor-compare-cpu.log").read_text()
+    again = compare(*SIMULATED, "--keep", "dumps", *JOB)
+    assert again.returncode == 2
+    assert "not empty" in again.stderr
+
+
+def test_the_code_that_made_a_difference_is_named(compare: Compare) -> None:
+    done = compare(*SIMULATED, *JOB, "fault")
+    assert done.returncode == 1
+    assert done.stdout.startswith("✗ Net: the CPU and the simulated NPU part here\n")
+    assert "input 0 of Net.last" in done.stdout
+
+
+def test_a_run_that_fails_is_told(compare: Compare) -> None:
+    done = compare(*SIMULATED, *JOB, "fail")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert "the run on the simulated NPU failed; nothing is compared" in done.stderr
+    assert "it ended with 7" in done.stderr
+
+
+def test_a_job_that_cannot_do_without_an_npu_is_told_so(compare: Compare) -> None:
+    done = compare(*SIMULATED, *JOB, "always")
+    assert done.returncode == 3
+    assert "the run on the CPU failed" in done.stderr
+
+
+def test_a_job_that_stays_on_the_cpu_is_no_comparison(compare: Compare) -> None:
+    done = compare(*SIMULATED, *JOB, "never")
+    assert done.returncode == 2
+    assert "computed on cpu where it should have on the simulated NPU" in done.stderr
+    assert "ASCEND_DOCTOR_DEVICE" in done.stderr
+
+
+def test_what_calls_no_module_is_no_comparison(compare: Compare) -> None:
+    done = compare(*SIMULATED, "--", "true")
+    assert done.returncode == 2
+    assert "nothing was recorded on the CPU" in done.stderr
+
+
+def test_there_is_no_silent_fall_back_from_an_npu(compare: Compare) -> None:
+    if list(Path("/dev").glob("davinci[0-9]*")):
+        pytest.skip("this machine has an NPU")
+    done = compare("--device", "npu", *JOB)
+    assert done.returncode == 2
+    assert "this machine has no NPU" in done.stderr
+
+
+def test_two_runs_are_recorded_and_compared(compare: Compare, tmp_path: Path) -> None:
+    """Also beside a sitecustomize of the user's own."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(MINE)
+    env = {"PATH": "/usr/bin:/bin", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    env["PYTHONPATH"] = str(tmp_path / "site")
+    for name in ("first", "second"):
+        done = compare("--record", name, "--steps", "1", *JOB, env=env)
+        assert (done.returncode, done.stdout) == (0, "mine\ntrained\n")
+    done = compare("first", "second")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    other = compare("--record", "third", "--seed", "5", "--steps", "1", *JOB, env=env)
+    assert other.returncode == 0
+    done = compare("first", "third")
+    assert done.returncode == 1
+    assert "✗ Net.first: A and B part here" in done.stdout
+    assert "initial weight Net.first.weight" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((), "append the command after"),
+        (("no-such-program",), "no such program"),
+        ((".", "."), "no dump"),
+        ((".",), "two dumps"),
+        (("--tolerance", "x=1", "true"), "--tolerance x=1"),
+    ],
+)
+def test_bad_usage_is_a_line(compare: Compare, arguments: tuple[str, ...], text: str) -> None:
+    done = compare(*arguments)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
