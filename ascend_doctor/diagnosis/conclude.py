@@ -107,15 +107,18 @@ def _harms(failure: KnownFailure) -> bool:
 def _causes(
     seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> tuple[Cause, ...]:
-    """Root causes, the most likely first; every other failure stands under the one it follows."""
+    """Root causes, the most likely first; every other failure stands under the one it follows.
+
+    Of failures that one line shows the first by name comes first: the same log, the same answer.
+    """
     explained: dict[str, str] = {}
-    for name in seen_by_name:
+    by_time = sorted(seen_by_name, key=lambda name: (seen_by_name[name].first.order, name))
+    for name in by_time:
         for weaker in failures[name].beats:
             if weaker in seen_by_name and weaker != name:
                 explained.setdefault(weaker, name)
-    left = [name for name in seen_by_name if name not in explained]
     # Failures that beat each other in a ring explain nothing.
-    left = sorted(left or seen_by_name, key=lambda name: seen_by_name[name].first.order)
+    left = [name for name in by_time if name not in explained] or by_time
     root = _root(left, seen_by_name, failures)
     if root is None:
         return ()

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -179,3 +182,25 @@ def test_explain_has_every_failure(doctor: Command) -> None:
     page = doctor("explain", "hccl-connect-timeout-ei0006").stdout
     for words in ("EI0006", "HCCL_CONNECT_TIMEOUT", "hccn-link", "https://"):
         assert words in page
+
+
+def test_two_failures_of_one_line_come_in_the_same_order_always() -> None:
+    """Sets of names have another order in every process; the answer has not."""
+    line = "[ERROR] RUNTIME(1,python): ProcessSdmaErrorInfo:report error module_name=EE8888 \
+report error module_type=3, module_name=EE8888\n"
+    program = (
+        "from tests.diagnosis.logs import of_text; "
+        f"print([one.id for one in of_text({line!r}).causes])"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "3")
+    }
+    assert told == {"['memory-async-copy-failed', 'sdma-copy-error-507013']\n"}
