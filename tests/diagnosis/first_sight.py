@@ -29,6 +29,7 @@ KINDS = (
     *("sixth-failing", "sixth-foreign", "sixth-healthy"),
     *("seventh-failing", "seventh-foreign", "seventh-healthy"),
     *("eighth-failing", "eighth-foreign", "eighth-healthy"),
+    *("ninth-failing", "ninth-foreign", "ninth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
