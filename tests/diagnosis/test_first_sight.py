@@ -15,8 +15,9 @@ FAILED = [
     *("sixth-failing", "sixth-foreign"),
     *("seventh-failing", "seventh-foreign"),
     *("eighth-failing", "eighth-foreign"),
+    *("ninth-failing", "ninth-foreign"),
 ]
-COUNTS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+COUNTS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "loss-scale-falling"}
 # A hang in which every line that complains is a warning by its own level.
@@ -49,6 +50,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("sixth-failing", 1), ("sixth-foreign", 1)],
         *[("seventh-failing", 0.97), ("seventh-foreign", 1)],
         *[("eighth-failing", 1), ("eighth-foreign", 1)],
+        *[("ninth-failing", 1), ("ninth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
