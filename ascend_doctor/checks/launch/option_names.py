@@ -29,6 +29,7 @@ _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
+_LEAST_SHARED, _FEWEST_SHARED = 0.3, 12
 # Megatron asserts that these are above 0, or divides by them.
 _POSITIVE = frozenset(
     (
@@ -164,12 +165,22 @@ def run_option_values(case: Case) -> Iterator[Finding]:
     A switch such as --bf16 takes no value; one behind it is an argument too many. Choices are
     extended by MindSpeed-LLM and by forks, so that only slips of the hand are reported of them.
     """
-    launch = _megatron_launch(case)
-    kinds = case.catalog.options.kinds
+    options(case)
+    launch = case.need(Launch)
+    # A program that extends Megatron-LM has choices and switches of its own, but its numbers.
+    extends = not launch.program and not _resembles(case, launch)
+    if extends and _resembles(case, launch, _LEAST_SHARED, _FEWEST_SHARED):
+        kinds = {
+            name: kind
+            for name, kind in case.catalog.options.kinds.items()
+            if kind in {"int", "float"}
+        }
+    else:
+        launch, kinds = _megatron_launch(case), case.catalog.options.kinds
     for name, value in launch.values.items():
         kind = kinds.get(name, "")
         expected = "" if UNTOLD in value else _describe_kind(kind, value)
-        if not expected and name in _POSITIVE and _INT.fullmatch(value) and int(value) < 1:
+        if not expected and kind and name in _POSITIVE and _INT.fullmatch(value) and int(value) < 1:
             expected = "1 or more"
         if expected and "|" in kind:
             close = slip_of(value, kind.strip("|").split("|"))
