@@ -750,10 +750,21 @@ UNTOLD = "\ufffc"
 
 
 class Script(Section, frozen=True, kw_only=True):
-    """A Python entry file: its imports and calls in the order of lines."""
+    """A Python entry file: its imports and calls in the order of lines.
+
+    ``imports`` are those of the module, ``late_imports`` those in functions; ``settings`` are
+    variables that the module sets in os.environ. ``indexed`` are tensors that a forward method
+    indexes by a comparison, ``swallowed`` calls whose exceptions are passed over. ``entry``: the
+    file is run, not imported.
+    """
 
     imports: tuple[Spot, ...] = ()
+    late_imports: tuple[Spot, ...] = ()
     calls: tuple[Spot, ...] = ()
+    settings: tuple[Spot, ...] = ()
+    indexed: tuple[Spot, ...] = ()
+    swallowed: tuple[Spot, ...] = ()
+    entry: bool = False
 
 
 class ShellMark(Part, frozen=True, kw_only=True):

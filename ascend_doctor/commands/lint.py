@@ -25,6 +25,7 @@ from ascend_doctor.linting.inputs import (
     of_command,
     read,
     subjects,
+    walk,
 )
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.linting.shellcheck import run_shellcheck
@@ -61,7 +62,9 @@ _MOST_LINE = 1000
 @matrix_option
 @selection_options
 @output_options
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FILE...] [-- COMMAND...]")
+@click.argument(
+    "arguments", nargs=-1, type=click.UNPROCESSED, metavar="[FILE|DIR...] [-- COMMAND...]"
+)
 def command(  # noqa: PLR0913 - the options of the command
     *,
     megatron: str,
@@ -79,15 +82,17 @@ def command(  # noqa: PLR0913 - the options of the command
     """Judge launch scripts, configurations, pods and Python entry files; nothing is run.
 
     FILE is a shell script, YAML of verl or Kubernetes, or Python; - is a script from standard
-    input. A COMMAND behind -- is judged as it stands.
+    input. Of a folder all such files are judged, of Python those that are run by themselves. A
+    COMMAND behind -- is judged as it stands.
 
     \b
     Exit codes: 0 nothing found, 1 findings at or above --fail-on, 2 bad usage or bad data,
     3 nothing worse than "could not tell", or values that the file leaves to its shell.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
-    files, words = _split(arguments, sys.argv)
-    if not files and not words:
+    sources, words = _split(arguments, sys.argv)
+    files = list(walk(sources))
+    if not sources and not words:
         raise click.UsageError("give a file, or a command behind --")
     rows = catalog(overlays)
     base = _machine(rows, megatron, soc, here=here)

@@ -12,7 +12,7 @@ import msgspec
 from ascend_doctor.checks.launch.variables import COMMON
 from ascend_doctor.collect.environment import misspelt
 from ascend_doctor.collect.launch import Said, launch, read_options, takes_value
-from ascend_doctor.errors import Unknown
+from ascend_doctor.errors import DataError, Unknown
 from ascend_doctor.facts import (
     UNTOLD,
     Environment,
@@ -42,6 +42,7 @@ from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.matrix.catalog import Catalog
 
 MOST_BYTES = 4 << 20
+MOST_FILES = 5000
 # No size, number or truth value is longer; more of a value is not kept.
 _MOST_VALUE = 60
 _HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
@@ -52,6 +53,7 @@ _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
 _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
 _YAML = (".yaml", ".yml")
 _PYTHON = (".py",)
+_SHELL = (".sh", ".bash")
 
 
 class LintInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,39 @@ class LintInput(msgspec.Struct, frozen=True, kw_only=True):
 def read(path: str) -> bytes:
     """The content of a file. Raises DataError."""
     return read_bytes(path, MOST_BYTES)
+
+
+def walk(paths: Iterable[str]) -> Iterator[str]:
+    """The files among these paths, and those of folders that may launch something.
+
+    Of Python files in folders only those that are run by themselves. Links, hidden folders and
+    what cannot be read are left out. Raises DataError for more than 5,000 files in a folder.
+    """
+    for path in paths:
+        if path == "-" or not os.path.isdir(path):
+            yield path
+            continue
+        count = 0
+        for folder, names, files in os.walk(path):
+            names[:] = sorted(name for name in names if name[0] not in "._")
+            for name in sorted(files):
+                file = os.path.join(folder, name)
+                if not name.endswith((*_SHELL, *_YAML, *_PYTHON)) or os.path.islink(file):
+                    continue
+                count += 1
+                if count > MOST_FILES:
+                    raise DataError(f"{path} has more than {MOST_FILES} files; give a part of it")
+                if not name.endswith(_PYTHON) or _is_entry(file):
+                    yield file
+
+
+def _is_entry(file: str) -> bool:
+    try:
+        content = read(file)
+    except DataError:
+        return False
+    inputs = script(content.decode("utf-8", "replace"), file) if b"__main__" in content else None
+    return inputs is not None and inputs.entry
 
 
 def is_shell(path: str, content: bytes) -> bool:

@@ -8,11 +8,13 @@ Megatron before the adaptor.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.inputs import subjects, walk
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.matrix.catalog import Catalog
 from tests.linting.test_examples import clone, git
@@ -58,3 +60,105 @@ def test_public_entry_files_have_none_of_these_mistakes(repository: str) -> None
     ]
     assert len(paths) >= 8
     assert wrong == []
+
+
+ENTRY = """\
+import os
+
+import torch
+import torch_npu
+import mindspeed.megatron_adaptor
+from megatron.core import parallel_state
+
+
+def main():
+    torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.distributed.init_process_group("hccl")
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_correct_entry_file_has_no_findings() -> None:
+    assert reports("entry.py", ENTRY.encode()) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "check", "line"),
+    [
+        ("import mindspeed.megatron_adaptor\n", "", "entry-adaptor", 5),
+        (
+            (
+                "import mindspeed.megatron_adaptor\nfrom megatron.core import parallel_state\n\n\n"
+                "def main():\n"
+            ),
+            (
+                "from megatron.core import parallel_state\n\n\n"
+                "def main():\n    import mindspeed.megatron_adaptor\n"
+            ),
+            "entry-import-order",
+            9,
+        ),
+        (
+            "\n\n\ndef main",
+            "\nos.environ['ASCEND_RT_VISIBLE_DEVICES'] = '0'\n\ndef main",
+            "entry-visible-devices",
+            7,
+        ),
+        (
+            '    torch.distributed.init_process_group("hccl")',
+            (
+                '    try:\n        torch.distributed.init_process_group("hccl")\n'
+                "    except Exception:\n        pass"
+            ),
+            "entry-group-errors",
+            12,
+        ),
+    ],
+)
+def test_a_mistake_is_found_at_its_line(before: str, after: str, check: str, line: int) -> None:
+    assert before in ENTRY
+    found = reports("entry.py", ENTRY.replace(before, after).encode())
+    assert [(each.check, each.location and each.location.line) for each in found] == [(check, line)]
+
+
+def test_a_gpu_is_chosen_only_where_it_means_an_npu() -> None:
+    text = ENTRY.replace("torch.npu.set", "torch.cuda.set")
+    plain = "\n".join(line for line in text.split("\n") if "mega" not in line)
+    assert [each.check for each in reports("entry.py", plain.encode())] == ["entry-cuda-device"]
+    assert reports("entry.py", text.encode()) == []
+    patched = plain.replace("import torch_npu", "import torch_npu.contrib.transfer_to_npu")
+    assert reports("entry.py", patched.encode()) == []
+
+
+def test_boolean_indexing_is_a_hint() -> None:
+    text = ENTRY.replace(
+        "def main", "class A:\n    def forward(self, x):\n        return x[x > 0]\n\n\ndef main"
+    )
+    assert reports("entry.py", text.encode()) == []
+    hints = [
+        finding
+        for each in subjects("entry.py", text.encode(), CATALOG)
+        for finding in findings(each, machine("", ""), CATALOG, CHECKS)
+        if finding.check == "entry-boolean-index"
+    ]
+    assert [each.because for each in hints] == ["torch.where(x > 0, x, 0) keeps the shape."]
+
+
+def test_folders_give_what_may_launch(tmp_path: Path) -> None:
+    for name, content in {
+        "a/train.sh": "torchrun x.py",
+        "a/entry.py": ENTRY,
+        "a/library.py": "import torch",
+        "a/notes.txt": "",
+        ".git/hook.sh": "",
+        "pod.yaml": "kind: Pod",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    (tmp_path / "link.sh").symlink_to(tmp_path / "a/train.sh")
+    names = [str(Path(path).relative_to(tmp_path)) for path in walk([str(tmp_path)])]
+    assert names == ["pod.yaml", "a/entry.py", "a/train.sh"]

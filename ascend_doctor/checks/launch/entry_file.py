@@ -8,13 +8,19 @@ from ascend_doctor.checks.launch.options import version
 from ascend_doctor.errors import NotApplicable
 from ascend_doctor.facts import Script, Spot
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, warning
+from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.matrix.versions import satisfies
 
 _ADAPTOR = ("mindspeed.megatron_adaptor", "mindspeed_llm.megatron_adaptor")
 _MEGATRON = ("megatron.core", "megatron.training", "mcore_bridge", "swift.megatron")
 _SET_DEVICE = ("torch.npu.set_device", "torch_npu.npu.set_device", "torch.cuda.set_device")
 _VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
+_PATCHES = "Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py"
+_TRANSFER = "Ascend/MindSpeed@master:mindspeed/megatron_adaptor.py:11"
+# They patch torch.cuda to mean the NPU.
+_PATCHING = ("torch_npu.contrib", "mindspeed", "mindspeed_llm", "mindspeed_mm", "mindspeed_rl")
+_GROUPS = ("init_process_group", "new_group", "new_subgroups")
+_NONZERO = "https://github.com/Ascend/pytorch/issues/153"
 
 
 def _script(case: Case) -> Script:
@@ -37,6 +43,17 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
     """
     script = _script(case)
     adaptors, megatrons = (_imports(script.imports, names) for names in (_ADAPTOR, _MEGATRON))
+    late = _imports(script.late_imports, _ADAPTOR)
+    if script.entry and late and not adaptors and megatrons:
+        yield error(
+            f"{late[0].name} is imported in a function, {megatrons[0].name} before it",
+            observed=f"line {late[0].location.line} runs after line {megatrons[0].location.line}",
+            required=f"import {late[0].name} at the top, above Megatron",
+            because="What megatron.core decides at its import cannot be patched afterwards.",
+            remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
+            refs=(_PATCHES,),
+            location=late[0].location,
+        )
     if not adaptors:
         return
     first = adaptors[0].location.line
@@ -48,7 +65,7 @@ def entry_import_order(case: Case) -> Iterator[Finding]:
             required=f"import {adaptors[0].name} above it",
             because="What megatron.core decides at its import cannot be patched afterwards.",
             remedy=Remedy(summary="Move the adaptor right after torch and torch_npu"),
-            refs=("Ascend/MindSpeed@core_r0.15.3:mindspeed/patch_utils.py",),
+            refs=(_PATCHES,),
             location=early[0].location,
         )
 
@@ -134,4 +151,103 @@ def entry_gloo_bound_device(case: Case) -> Iterator[Finding]:
             required="init_process_group without device_id for hccl",
             refs=("Ascend/pytorch@v2.7.1-7.3.0:torch_npu/distributed/distributed_c10d.py:429",),
             location=bound[0].location,
+        )
+
+
+@check("entry-adaptor", "Megatron is patched where it trains on NPUs", scope="entry file")
+def entry_adaptor(case: Case) -> Iterator[Finding]:
+    """An entry file that trains with Megatron on NPUs imports MindSpeed's adaptor.
+
+    Without it Megatron calls CUDA's kernels and fails, or takes paths that are not for NPUs.
+    """
+    script = _script(case)
+    every = (*script.imports, *script.late_imports)
+    megatrons = _imports(script.imports, ("megatron.core", "megatron.training"))
+    on_npu, patched = _imports(every, ("torch_npu",)), _imports(every, (*_PATCHING, "swift"))
+    if script.entry and megatrons and on_npu and not patched:
+        yield warning(
+            "Megatron is imported for NPUs without MindSpeed's adaptor",
+            observed=f"{on_npu[0].name} and {megatrons[0].name}, no mindspeed",
+            required="import mindspeed.megatron_adaptor above Megatron",
+            because="Megatron asks for CUDA's kernels otherwise.",
+            refs=(_PATCHES,),
+            location=megatrons[0].location,
+        )
+
+
+@check("entry-visible-devices", "Visible devices are set before torch_npu", scope="entry file")
+def entry_visible_devices(case: Case) -> Iterator[Finding]:
+    """ASCEND_RT_VISIBLE_DEVICES is read once, when the runtime starts.
+
+    An entry file that sets it below the import of torch_npu depends on nothing having touched a
+    device until then; set by the launch or above the import it always holds.
+    """
+    script = _script(case)
+    imported = _imports(script.imports, ("torch_npu", *_ADAPTOR))
+    for spot in script.settings:
+        first = imported[0].location.line if imported else spot.location.line
+        if spot.argument == repr(_VISIBLE) and first < spot.location.line:
+            yield warning(
+                f"{_VISIBLE} is set after {imported[0].name} was imported",
+                observed=f"line {spot.location.line} after line {first}",
+                required="set it above the import, or in the launch",
+                because="The runtime reads it once.",
+                refs=("Ascend/pytorch@master:torch_npu/npu/__init__.py",),
+                location=spot.location,
+            )
+
+
+@check("entry-cuda-device", "The entry file chooses an NPU, not a GPU", scope="entry file")
+def entry_cuda_device(case: Case) -> Iterator[Finding]:
+    """torch.cuda.set_device means an NPU only after torch_npu.contrib.transfer_to_npu.
+
+    MindSpeed's adaptor imports it. Without either the call raises that torch has no CUDA.
+    """
+    script = _script(case)
+    every = (*script.imports, *script.late_imports)
+    if not _imports(every, ("torch_npu",)) or _imports(every, _PATCHING):
+        return
+    for call in script.calls:
+        if script.entry and call.name == "torch.cuda.set_device":
+            yield warning(
+                "torch.cuda.set_device is called where torch_npu is used",
+                observed="no torch_npu.contrib.transfer_to_npu",
+                required="torch.npu.set_device",
+                because="A torch without CUDA raises there.",
+                refs=(_TRANSFER,),
+                location=call.location,
+            )
+
+
+@check("entry-group-errors", "Errors of process groups are not passed over", scope="entry file")
+def entry_group_errors(case: Case) -> Iterator[Finding]:
+    """A group that one rank could not make is missing there, and the others wait for it.
+
+    `except Exception: pass` around it turns an error with a reason into a hang without one.
+    """
+    for spot in _script(case).swallowed:
+        if spot.name.rpartition(".")[2] in _GROUPS:
+            yield warning(
+                f"Errors of {spot.name} are passed over",
+                observed="except: pass",
+                required="let it raise, or end the process",
+                because="A rank without the group leaves the others waiting.",
+                location=spot.location,
+            )
+            return
+
+
+@check("entry-boolean-index", "Forward passes do not wait for shapes", scope="entry file")
+def entry_boolean_index(case: Case) -> Iterator[Finding]:
+    """`x[mask]` gives as many elements as the mask is true, which only the device knows.
+
+    Every rank waits for that number (aclnnNonzeroV2) in each step. `torch.where(mask, x, 0)` keeps
+    the shape, and `x.masked_fill(mask, value)` writes without it.
+    """
+    for spot in _script(case).indexed:
+        yield note(
+            f"{spot.name}[{spot.argument}] has a shape that only the device knows",
+            observed=f"line {spot.location.line}",
+            because=f"torch.where({spot.argument}, {spot.name}, 0) keeps the shape.",
+            refs=(_NONZERO,),
         )
