@@ -727,6 +727,8 @@ class Launch(Section, frozen=True, kw_only=True):
     ``unresolved`` are the expressions that made it so, with the option that each gives
     (``argument``). ``unexported`` are variables of the matrix that the script assigns for itself
     alone and does not use. ``places`` are those of options and variables in the file.
+    ``model_sizes`` are those of the model that is named (``model_name``), where they are known:
+    layers, heads, kv_heads, experts, expert_ffn, and key_heads and value_heads of gated delta nets.
     """
 
     present: bool = msgspec.field(name="given", default=False)
@@ -743,6 +745,8 @@ class Launch(Section, frozen=True, kw_only=True):
     pythonpath: str = ""
     unexported: tuple[str, ...] = ()
     places: dict[str, Place] = {}
+    model_name: str = ""
+    model_sizes: dict[str, int] = {}
 
 
 # A part of a text that only the running shell knows.

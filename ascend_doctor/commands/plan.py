@@ -14,12 +14,12 @@ from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import quantity
+from ascend_doctor.matrix.models import find
 from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun
-from ascend_doctor.planning.model import find
 from ascend_doctor.planning.picture import TITLES, groups, picture
 from ascend_doctor.planning.ranking import RankBudget, RankedLayout, choice, choices, rank_budget
 from ascend_doctor.planning.rules import RULES, LayoutQuery, broken

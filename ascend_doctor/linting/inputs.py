@@ -40,12 +40,15 @@ from ascend_doctor.linting.shell_marks import find_placeholders, own_marks
 from ascend_doctor.linting.sourcing import SourcedFile, follower
 from ascend_doctor.machine.files import read_bytes
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.models import find_named, sizes_of
 
 MOST_BYTES = 4 << 20
 MOST_FILES = 5000
 # No size, number or truth value is longer; more of a value is not kept.
 _MOST_VALUE = 60
 _HYDRA = re.compile(r"(\+{0,2}\w+(?:\.\w+)+)=")
+# Keys of verl and of EasyR1 for the model that is trained.
+_MODEL_KEYS = ("actor_rollout_ref.model.path", "worker.actor.model.model_path")
 # Lists and mappings of Hydra have quotes of their own.
 _LIST = re.compile(r"[\w.+@-]*=?[\[{]")
 _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
@@ -308,8 +311,35 @@ def _subject(
         pythonpath=spelt(path) if path is not None else "",
         unexported=tuple(lost) if launch_.present else (),
     )
+    launch_ = _with_model(launch_, catalog)
     return LintInput(
         file=file, launch=launch_, environment=_environment(file, exported, command, catalog)
+    )
+
+
+def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
+    """The launch with the sizes of the model that it names.
+
+    A model of which nothing is known is one of its values that cannot be told.
+    """
+    keys = {"model", *_MODEL_KEYS} & {*launch_.options, *launch_.values}
+    if launch_.program not in {"megatron-swift", "verl"} or not keys:
+        return launch_
+    key = min(keys)
+    name = {**launch_.values, **launch_.options}[key].strip("\"'")
+    where = launch_.places.get(key)
+    if not name or UNTOLD in name or where is None:
+        return launch_
+    try:
+        model = find_named(catalog, name)
+    except DataError:
+        model = None
+    unknown = () if model else (Spot(name=name[:80], argument="model", location=where),)
+    return msgspec.structs.replace(
+        launch_,
+        model_name=name,
+        model_sizes=sizes_of(model) if model else {},
+        unresolved=(*launch_.unresolved, *unknown),
     )
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ascend_doctor.matrix.models import Model
 from ascend_doctor.planning.layout import Layout, communicators
-from ascend_doctor.planning.model import Model
 from ascend_doctor.planning.weights import (
     RankParameters,
     adapters,

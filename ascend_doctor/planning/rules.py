@@ -13,10 +13,10 @@ from ascend_doctor.judging.layout_rules import (
     splits_layers,
     splits_sequence,
 )
+from ascend_doctor.matrix.models import Model
 from ascend_doctor.matrix.versions import satisfies
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun
-from ascend_doctor.planning.model import Model
 from ascend_doctor.planning.weights import stages
 
 _MEGATRON = "NVIDIA/Megatron-LM@core_v0.15.3:"

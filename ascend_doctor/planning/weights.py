@@ -12,8 +12,8 @@ import math
 
 import msgspec
 
+from ascend_doctor.matrix.models import Model
 from ascend_doctor.planning.layout import Layout
-from ascend_doctor.planning.model import Model
 
 # --make-vocab-size-divisible-by (megatron/training/arguments.py), times the tensor parallel size.
 _VOCABULARY_MULTIPLE = 128

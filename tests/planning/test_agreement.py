@@ -13,10 +13,10 @@ from ascend_doctor.findings import Level
 from ascend_doctor.linting.inputs import of_command
 from ascend_doctor.linting.launch_checks import findings, machine
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.models import Model, every
 from ascend_doctor.planning.flags import megatron as options_of
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun, estimate
-from ascend_doctor.planning.model import Model, every
 from ascend_doctor.planning.ranking import RankedLayout
 from ascend_doctor.planning.rules import LayoutQuery, broken
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from ascend_doctor.matrix.catalog import Catalog, folder
+from ascend_doctor.matrix.models import Model, every, find
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import TrainingRun, activations, estimate, per_token
-from ascend_doctor.planning.model import Model, every, find
 from ascend_doctor.planning.weights import adapters, rank_parameters, vocabulary
 from tests.planning.interpreters import each_megatron, requires_megatron, run
 

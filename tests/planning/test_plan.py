@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.models import Model, every, find, from_config
 from ascend_doctor.planning.flags import FRAMEWORKS
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import GIB, TrainingRun
-from ascend_doctor.planning.model import Model, every, find, from_config
 from ascend_doctor.planning.picture import groups, picture
 from ascend_doctor.planning.ranking import RankBudget, choice, choices
 from ascend_doctor.planning.rules import LayoutQuery, broken

@@ -105,6 +105,35 @@ def find(catalog: Catalog, name: str) -> Model:
     raise DataError(f"no model is called {name}, and it is no config.json; known: {known}")
 
 
+def find_named(catalog: Catalog, name: str) -> Model | None:
+    """The row with this name, of a hub or as the last part of a path; None without one.
+
+    A folder with a config.json is read. Raises DataError where that lacks a size.
+    """
+    path = Path(name)
+    if (path / "config.json").is_file():
+        return _read(path / "config.json")
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    for row in every(catalog):
+        if last in {row.id, *(known.rpartition("/")[2].lower() for known in row.names)}:
+            return row
+    return None
+
+
+def sizes_of(model: Model) -> dict[str, int]:
+    """What splits a model: layers, heads, experts, and heads of gated delta nets."""
+    sizes = {
+        "layers": model.layers,
+        "heads": model.heads,
+        "kv_heads": model.heads if model.latent is not None else model.kv_heads,
+        "experts": model.experts,
+        "expert_ffn": model.expert_ffn,
+    }
+    if model.delta is not None:
+        sizes |= {"key_heads": model.delta.key_heads, "value_heads": model.delta.value_heads}
+    return sizes
+
+
 def every(catalog: Catalog) -> tuple[Model, ...]:
     """All rows of the matrix."""
     return tuple(load(paths[-1], Model) for paths in catalog.files("models").values())
