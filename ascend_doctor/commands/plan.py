@@ -18,6 +18,7 @@ from ascend_doctor.matrix.models import find
 from ascend_doctor.matrix.versions import VersionError
 from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
+from ascend_doctor.planning.launches import launch, limits, setup_command
 from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun
 from ascend_doctor.planning.picture import TITLES, groups, picture
@@ -190,6 +191,16 @@ def _detail(
         yield ""
         yield name
         yield from (f"  {flag}" for flag in FRAMEWORKS[name](asked, ranked))
+    yield ""
+    yield "limits of the model"
+    yield from (f"  {limit}" for limit in limits(asked))
+    yield ""
+    yield "stack"
+    yield f"  {setup_command(asked)}"
+    if "ms-swift" in frameworks:
+        yield ""
+        yield "launch"
+        yield from launch(asked, ranked, where.per_node)
     yield ""
     yield "rules"
     yield from (f"  {rule.text} ({rule.source})" for rule in RULES)

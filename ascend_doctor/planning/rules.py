@@ -61,6 +61,12 @@ def _kv_heads(asked: LayoutQuery, layout: Layout) -> str:
     return "" if fits else f"key and value heads ({groups}) cannot be split over TP{layout.tp}"
 
 
+def heads_split(asked: LayoutQuery, tensor: int) -> bool:
+    """Whether TP splits all heads of the model: queries, keys and values, gated delta nets."""
+    layout = Layout(npus=tensor, tp=tensor)
+    return not any(rule(asked, layout) for rule in (_heads, _kv_heads, _delta))
+
+
 def _experts(asked: LayoutQuery, layout: Layout) -> str:
     experts = asked.model.experts
     if not experts:

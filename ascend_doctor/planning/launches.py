@@ -1,0 +1,76 @@
+"""What a planned layout is started with: limits of the model, variables, and a launch to paste."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+
+from ascend_doctor.judging.layout_rules import holds_experts
+from ascend_doctor.matrix.models import Model
+from ascend_doctor.matrix.versions import satisfies
+from ascend_doctor.planning.flags import ms_swift
+from ascend_doctor.planning.ranking import RankedLayout
+from ascend_doctor.planning.rules import LayoutQuery, heads_split
+
+_GATED = "0.16.0.dev0"  # the first megatron-core with a gated delta net
+_NODE = 8
+_MOST_TENSOR = 64
+
+
+def limits(asked: LayoutQuery) -> Iterator[str]:
+    """What TP, CP, EP and packing can be for this model, whatever the number of NPUs."""
+    model = asked.model
+    tensor = [size for size in range(1, _MOST_TENSOR + 1) if heads_split(asked, size)]
+    yield f"TP {', '.join(map(str, tensor))}"
+    if model.experts:
+        sizes = [
+            size
+            for size in range(1, model.experts + 1)
+            if model.experts % size == 0 and holds_experts(model.experts, size)
+        ]
+        yield f"EP {', '.join(map(str, sizes))}"
+    if model.delta is not None:
+        late = bool(asked.megatron) and satisfies("pep440", asked.megatron, ">=0.18.0")
+        yield "CP any" if late else "CP 1 before megatron-core 0.18 (MindSpeed core_r0.16.0 has it)"
+        yield "packing only with USE_MCORE_GDN=1"
+
+
+def environment(asked: LayoutQuery) -> Iterator[str]:
+    """The variables that the model needs, as lines of a shell.
+
+    Source: modelscope/mcore-bridge@v1.0.0:src/mcore_bridge/config/parser.py.
+    """
+    if asked.model.delta is not None:
+        old = bool(asked.megatron) and not satisfies("pep440", asked.megatron, f">={_GATED}")
+        yield f"export USE_MCORE_GDN={0 if old else 1}"
+
+
+def setup_command(asked: LayoutQuery) -> str:
+    """The command that sets up a stack for the model."""
+    version = asked.megatron or ("0.16.1" if asked.model.delta is not None else "")
+    return "ascend-doctor setup --framework ms-swift" + (f" --megatron {version}" * bool(version))
+
+
+def launch(asked: LayoutQuery, ranked: RankedLayout, per_node: int) -> Iterator[str]:
+    """A script that starts ms-swift with this layout; DATASET is asked for.
+
+    Where it is not known how many NPUs a node has, more than 8 are asked for by the script, too.
+    """
+    npus = ranked.layout.npus
+    each = per_node or (npus if npus <= _NODE else 0)
+    yield from environment(asked)
+    yield f"export NPROC_PER_NODE={min(each, npus) if each else '${NPROC_PER_NODE:?}'}"
+    if not each or npus > each:
+        yield f"export NNODES={npus // each if each else '${NNODES:?}'}"
+        yield "export NODE_RANK=${NODE_RANK:?} MASTER_ADDR=${MASTER_ADDR:?}"
+    yield "megatron sft \\"
+    yield f"    --model {shlex.quote(_name(asked.model))} \\"
+    yield '    --dataset "${DATASET:?}" \\'
+    options = ms_swift(asked, ranked)
+    yield from (f"    {option} \\" for option in options[:-1])
+    yield f"    {options[-1]}"
+
+
+def _name(model: Model) -> str:
+    return model.names[0] if model.names else os.path.dirname(model.title) or "."

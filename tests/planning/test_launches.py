@@ -1,0 +1,57 @@
+"""The launch that a plan prints: bash reads it, and lint has nothing to say of it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.findings import Level
+from ascend_doctor.linting.inputs import subjects
+from ascend_doctor.linting.launch_checks import findings, machine, suits
+from ascend_doctor.linting.shellcheck import run_shellcheck
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.models import Model, every, find
+from ascend_doctor.planning.launches import environment, launch, limits
+from ascend_doctor.planning.memory import TrainingRun
+from ascend_doctor.planning.ranking import choices, rank_budget
+from ascend_doctor.planning.rules import LayoutQuery
+
+CATALOG = Catalog()
+CHECKS = tuple(check for check in all_checks() if suits(check))
+RUN = TrainingRun(sequence=4096, micro_batch=1, lora=0)
+MODELS = every(CATALOG)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=[model.id for model in MODELS])
+def test_the_launch_of_a_plan_is_clean(model: Model) -> None:
+    asked = LayoutQuery(model=model, run=RUN, megatron="0.16.1")
+    ranked = choices(asked, 16, rank_budget(None, None, 8))[0]
+    text = "#!/bin/bash\n" + "\n".join(launch(asked, ranked, 8)) + "\n"
+    subprocess.run(["bash", "-n", "-c", text], check=True, timeout=20)
+    inputs = subjects("train.sh", text.encode(), CATALOG, run_shellcheck)
+    assert any(each.launch is not None and each.launch.model_sizes for each in inputs)
+    judged = [
+        finding
+        for each in inputs
+        for finding in findings(each, machine("0.16.1", ""), CATALOG, CHECKS)
+    ]
+    assert [each for each in judged if each.level in {Level.ERROR, Level.WARNING}] == []
+
+
+def test_gated_delta_nets_have_a_variable_and_limits() -> None:
+    model = find(CATALOG, "qwen3-next-80b-a3b")
+    new = LayoutQuery(model=model, run=RUN, megatron="0.16.1")
+    old = LayoutQuery(model=model, run=RUN, megatron="0.15.3")
+    assert list(environment(new)) == ["export USE_MCORE_GDN=1"]
+    assert list(environment(old)) == ["export USE_MCORE_GDN=0"]
+    assert "CP 1 before megatron-core 0.18 (MindSpeed core_r0.16.0 has it)" in limits(new)
+    assert list(environment(LayoutQuery(model=find(CATALOG, "qwen3-8b"), run=RUN))) == []
+    assert next(limits(LayoutQuery(model=find(CATALOG, "qwen3-8b"), run=RUN))) == "TP 1, 2, 4, 8"
+
+
+def test_what_a_node_has_is_asked_for_where_it_is_not_known() -> None:
+    asked = LayoutQuery(model=find(CATALOG, "qwen3-8b"), run=RUN)
+    ranked = choices(asked, 16, rank_budget(None, None, 0))[0]
+    assert "export NPROC_PER_NODE=${NPROC_PER_NODE:?}" in launch(asked, ranked, 0)
