@@ -31,7 +31,12 @@ def watchdog_variables(launch: Sequence[str], environment: Mapping[str, str]) ->
     """
     if any(name in environment for name in _LEFT_TO_THE_USER):
         return {}
-    return {_REPORT: "1"} if _nodes(launch, environment) == "1" else {}
+    return {_REPORT: "1"} if is_of_one_node(launch, environment) else {}
+
+
+def is_of_one_node(launch: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether the command itself says that it starts ranks on this node alone."""
+    return _nodes(launch, environment) == "1"
 
 
 def _nodes(launch: Sequence[str], environment: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.redact import ours
+from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
 from ascend_doctor.render.json import pretty
 
@@ -89,17 +89,7 @@ def command(
         raise DataError(_why_nothing(logs, diagnosis.not_read))
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))
-    if output.redact:
-        diagnosis = msgspec.structs.replace(hidden.apply(diagnosis), redacted=True)
-    else:
-        diagnosis = hidden.without_secrets(diagnosis)
-    if now:
-        diagnosis = msgspec.structs.replace(
-            diagnosis, now=_now(diagnosis, overlays, redact=output.redact)
-        )
-    diagnosis = msgspec.structs.replace(
-        diagnosis, paste=page.paste(diagnosis), seconds=round(time.monotonic() - start, 3)
-    )
+    diagnosis = _finish(diagnosis, hidden, overlays if now else None, output, start)
     asked.report(output).emit(
         page.as_report(diagnosis, output.fail_on),
         lambda name, to_file: _render(name, diagnosis, output, to_file=to_file),
@@ -111,6 +101,27 @@ def command(
     if reader.interrupted:
         return EXIT_INTERRUPTED
     return exit_code_of(diagnosis) if asked.exit_verdict else diagnosis.exit_code
+
+
+def _finish(
+    diagnosis: Diagnosis,
+    hidden: Redactor,
+    overlays: tuple[str, ...] | None,
+    output: Output,
+    start: float,
+) -> Diagnosis:
+    """The diagnosis as it is shown; with ``overlays`` also what this machine shows now."""
+    if output.redact:
+        diagnosis = msgspec.structs.replace(hidden.apply(diagnosis), redacted=True)
+    else:
+        diagnosis = hidden.without_secrets(diagnosis)
+    if overlays is not None:
+        diagnosis = msgspec.structs.replace(
+            diagnosis, now=_now(diagnosis, overlays, redact=output.redact)
+        )
+    return msgspec.structs.replace(
+        diagnosis, paste=page.paste(diagnosis), seconds=round(time.monotonic() - start, 3)
+    )
 
 
 def _conceal(node: str) -> str:

@@ -16,7 +16,14 @@ from pathlib import Path
 import click
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
+from ascend_doctor.exits import (
+    EXIT_EXCLUDE,
+    EXIT_FINDINGS,
+    EXIT_RESTART,
+    EXIT_STOP,
+    EXIT_UNKNOWN,
+    EXIT_USAGE,
+)
 from ascend_doctor.machine.files import open_emptied, reason
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.keeper import SIGNALLED, command_of_keeper, signals_passed_on
@@ -24,25 +31,32 @@ from ascend_doctor.redact import Redactor
 from ascend_doctor.redact.streams import KeptLog
 
 _BLOCK = 1 << 16
+_DIAGNOSED = {EXIT_FINDINGS, EXIT_UNKNOWN, EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
 _WAIT = 0.2
 
 
-def diagnose_kept(log: str, code: int) -> None:
-    """What is known about the failure, on standard error, by a process of its own."""
+def diagnose_kept(log: str, code: int, options: Sequence[str] = ()) -> int:
+    """What is known about the failure, on standard error, by a process of its own.
+
+    ``options`` are more options of `diagnose`. Gives its exit code.
+    """
     ended = f"ended with {code}"
     if code > SIGNALLED and code - SIGNALLED in set(signal.Signals):
         ended += f" ({signal.Signals(code - SIGNALLED).name})"
     done = subprocess.run(  # noqa: S603 - our own command line
-        [*DOCTOR, "diagnose", "--", log],
+        [*DOCTOR, "diagnose", *options, "--", log],
         capture_output=True,
         timeout=600,
         check=False,
     )
-    if done.returncode in {EXIT_FINDINGS, EXIT_UNKNOWN}:
+    if done.returncode == EXIT_USAGE and done.stderr:
+        click.echo(done.stderr.decode("utf-8", "replace"), nl=False, err=True)
+    if done.returncode in _DIAGNOSED:
         click.echo(f"ascend-doctor: it {ended}; what its output in {log} shows:", err=True)
         click.echo(done.stdout.decode("utf-8", "replace"), nl=False, err=True)
     else:
         click.echo(f"ascend-doctor: it {ended}; nothing in its output says why ({log})", err=True)
+    return done.returncode
 
 
 def run_supervised(

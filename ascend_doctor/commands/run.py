@@ -15,6 +15,7 @@ from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.expectations import choose_expectations, expect_option
 from ascend_doctor.commands.options.launch import timeout_option
 from ascend_doctor.commands.options.output import Output, output_options
+from ascend_doctor.commands.options.run_verdict import RunVerdict, run_verdict_options
 from ascend_doctor.commands.options.target import Examination, add_target_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
@@ -38,6 +39,7 @@ from ascend_doctor.report import Report
     show_default=True,
     help="Where what the launch prints is kept; an older one is replaced.",
 )
+@run_verdict_options
 @output_options
 @click.argument("launch", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(  # noqa: PLR0913 - the options of the command
@@ -47,6 +49,7 @@ def command(  # noqa: PLR0913 - the options of the command
     expect: tuple[Expectation, ...],
     output: Output,
     log: str,
+    asked: RunVerdict,
     anyway: bool,
     timeout: float,
     only: tuple[str, ...],
@@ -58,7 +61,9 @@ def command(  # noqa: PLR0913 - the options of the command
     the secrets in it. A torchrun, swift or megatron of one node is given TORCH_HCCL_DESYNC_DEBUG=1,
     unless you set it, so that its log can say which rank a hang began with. The exit code is that
     of the launch, 128 and the number where a signal ended it; or that of the check where it was not
-    started: 1 for errors, 3 where it could not be told whether the machine is as expected.
+    started: 1 for errors, 3 where it could not be told whether the machine is as expected. With
+    --exit-verdict a launch that failed ends with what a scheduler should do: 75 restart, 69 exclude
+    this node, 78 stop; and with its own code where that could not be told.
     """
     if shutil.which(launch[0]) is None:
         raise DataError(f"{launch[0]}: no such program")
@@ -86,7 +91,8 @@ def command(  # noqa: PLR0913 - the options of the command
         )
     code = run_kept(launch, log, {**os.environ, **variables})
     if code:
-        diagnose_kept(log, code)
+        diagnosed = diagnose_kept(log, code, asked.diagnose_options(launch, os.environ))
+        return asked.exit_code(code, diagnosed)
     return code
 
 

@@ -88,7 +88,7 @@ def read_history(path: str, now: Diagnosis) -> list[Attempt]:
     names = [path]
     if os.path.isdir(path):
         names = [os.path.join(path, name) for name in os.listdir(path) if name.endswith(".json")]
-        names.sort(key=lambda name: (_written(name), name))
+        names.sort(key=lambda name: (_modification_time(name), name))
     diagnoses = [(name, _read_diagnosis(name)) for name in names[-_MANY:]]
     return [
         remember(diagnosis, f"{os.path.basename(name)} ({_date(name)})")
@@ -104,7 +104,7 @@ def _is_same(diagnosis: Diagnosis, now: Diagnosis) -> bool:
     return bool(size and first and mine and first.time and first.time == mine.time)
 
 
-def _written(path: str) -> float:
+def _modification_time(path: str) -> float:
     try:
         return os.stat(path).st_mtime
     except OSError:
@@ -112,7 +112,7 @@ def _written(path: str) -> float:
 
 
 def _date(path: str) -> str:
-    return f"{datetime.fromtimestamp(_written(path), timezone.utc):%Y-%m-%d %H:%M} UTC"
+    return f"{datetime.fromtimestamp(_modification_time(path), timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def _read_diagnosis(path: str) -> Diagnosis:
@@ -132,7 +132,11 @@ def weigh(verdict: JobVerdict, now: Attempt, earlier: Sequence[Attempt]) -> JobV
     the job: the second time, or the fourth where ranks waited for others or a scheduler ended it.
     """
     weighed = msgspec.structs.replace(verdict, attempts=tuple(earlier))
-    if verdict.action not in {"restart", "unknown"} or not now.failure:
+    undecided = verdict.action == "restart" or (verdict.action, verdict.fault) == (
+        "unknown",
+        "unknown",
+    )
+    if not undecided or not now.failure:
         return weighed
     before = {node for attempt in earlier for node in attempt.nodes}
     again = sorted(before & set(now.nodes)) if verdict.fault == "communication" else []

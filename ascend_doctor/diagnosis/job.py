@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -53,7 +54,10 @@ class JobReader:
 
         ``conceal`` says what a node is called where its name was hidden.
         """
-        runs = [(name, self._diagnose_attempt(attempt)) for name, attempt in split_attempts(logs)]
+        runs = [
+            (name, self._diagnose_attempt(_name_nodes(attempt, self.options.nodes)))
+            for name, attempt in split_attempts(logs)
+        ]
         # One that has only begun says nothing yet.
         runs = [run for run in runs if run[1].bytes] or runs[-1:]
         *earlier, (name, last) = runs
@@ -88,6 +92,22 @@ class JobReader:
             fail_on=self.options.fail_on,
             nodes=self.options.nodes,
         )
+
+
+def _name_nodes(logs: Sequence[Log], nodes: Sequence[str]) -> list[Log]:
+    """Logs whose files or folders are called like a node that the user names are of that node."""
+    return [
+        replace(log, origin=replace(log.origin, node=node))
+        if not log.origin.node and (node := _node_of(log.name, nodes))
+        else log
+        for log in logs
+    ]
+
+
+def _node_of(path: str, nodes: Sequence[str]) -> str:
+    *folders, file = path.split("/")
+    parts = {*folders, file, file.partition(".")[0], os.path.splitext(file)[0]}
+    return next((node for node in nodes if node in parts), "")
 
 
 def _reveal(attempt: Attempt, now: Diagnosis, conceal: Callable[[str], str]) -> Attempt:

@@ -118,7 +118,9 @@ def _exclude(
     ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
 ) -> JobVerdict:
     """Leave out the nodes that show it; nobody where all do, or where no name is known."""
-    accused = _nodes_in_lines(ledger, root) if root.node else nodes_of_guilty(ledger, guilty, nodes)
+    accused = nodes_of_guilty(ledger, guilty, nodes)
+    if root.node:
+        accused = _as_named(_nodes_in_lines(ledger, root), nodes)
     known = set(ledger.nodes) | set(nodes)
     if not accused:
         reason = (
@@ -149,14 +151,18 @@ def _nodes_in_lines(ledger: Ledger, root: KnownFailure) -> tuple[str, ...]:
 def nodes_of_guilty(
     ledger: Ledger, guilty: Guilt | None, nodes: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The nodes of the guilty, as torchrun calls their hosts, else as the logs or the user do."""
+    """The nodes of the guilty, as torchrun calls their hosts, else as the logs or the user do.
+
+    Where the user names ``nodes``, no other names are given.
+    """
     if guilty is None:
         return ()
     hosts = [ledger.ended[rank].node for rank in guilty.ranks if rank in ledger.ended]
-    if hosts and len(hosts) == len(guilty.ranks) and ITSELF.isdisjoint({*hosts, ""}):
-        return tuple(sorted(set(hosts)))
-    if guilty.nodes:
-        return guilty.nodes
+    if len(hosts) < len(guilty.ranks) or not ITSELF.isdisjoint({*hosts, ""}):
+        hosts = []
+    for names in (hosts, guilty.nodes):
+        if names and (known := _as_named(names, nodes)):
+            return known
     if len(nodes) == 1:
         return tuple(nodes)
     size = ledger.job_size
@@ -164,6 +170,15 @@ def nodes_of_guilty(
         return ()
     each = size // len(nodes)
     return tuple(sorted({nodes[rank // each] for rank in guilty.ranks if rank < size}))
+
+
+def _as_named(names: Iterable[str], nodes: Sequence[str]) -> tuple[str, ...]:
+    """These nodes as the user calls them; none where one of them is not among the user's."""
+    if not nodes:
+        return tuple(sorted(set(names)))
+    called = {node.partition(".")[0]: node for node in nodes}
+    short = {name.partition(".")[0] for name in names}
+    return tuple(sorted(called[name] for name in short)) if short <= called.keys() else ()
 
 
 def _own_ends(ledger: Ledger, waits: Occurrences) -> list[Ended]:

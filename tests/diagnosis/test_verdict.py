@@ -176,3 +176,25 @@ def test_a_history_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     for path in (tmp_path, tmp_path / "1.json", tmp_path / "none.json"):
         with pytest.raises(DataError, match=r"--history .*json"):
             reader(JobOptions(history=(str(path),))).diagnose(named)
+
+
+def test_with_names_of_nodes_no_other_name_is_given(tmp_path: Path) -> None:
+    (tmp_path / "atlas-07.log").write_text(f"[rank1]: {ECC}\n")
+    (tmp_path / "atlas-12.log").write_text("[rank9]: iteration\n")
+    named, _ = find((str(tmp_path),))
+    verdict = reader(JobOptions(nodes=("atlas-07", "atlas-12"))).diagnose(named).verdict
+    assert verdict
+    assert verdict.nodes == ("atlas-07",)
+    fault = next(fault for fault in TABLE.more if fault.id == "uce")
+    for name, text in compose(fault).items():
+        (tmp_path / "logs" / name).parent.mkdir(parents=True)
+        (tmp_path / "logs" / name).write_text(text)
+    named, _ = find((str(tmp_path / "logs"),))
+    strangers = tuple(f"atlas-{number}" for number in range(4))
+    verdict = reader(JobOptions(nodes=strangers)).diagnose(named).verdict
+    assert verdict
+    assert verdict.action == "unknown"
+    full = tuple(f"node-{number}.site" for number in range(4))
+    verdict = reader(JobOptions(nodes=full)).diagnose(named).verdict
+    assert verdict
+    assert verdict.nodes == ("node-2.site",)

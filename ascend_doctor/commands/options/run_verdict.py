@@ -1,0 +1,88 @@
+"""The options by which `run` tells a scheduler what to do about a launch that failed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from ascend_doctor.commands.arming import is_of_one_node
+from ascend_doctor.errors import DataError
+from ascend_doctor.exits import EXIT_EXCLUDE, EXIT_RESTART, EXIT_STOP
+from ascend_doctor.machine.files import reason
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunVerdict:
+    """``history`` is the folder of the job's diagnoses, to which this one is added."""
+
+    exit_verdict: bool
+    history: str
+    nodes: str
+
+    def diagnose_options(
+        self, launch: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """The options of `diagnose` for a launch that failed. Raises DataError for the folder."""
+        options = ["--exit-verdict"] if self.exit_verdict else []
+        nodes = self.nodes
+        if not nodes and is_of_one_node(launch, environment):
+            nodes = environment.get("SLURMD_NODENAME") or socket.gethostname()
+        options += ["--nodes", nodes] if nodes else []
+        if not self.history:
+            return tuple(options)
+        try:
+            os.makedirs(self.history, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"--history {self.history}: {reason(error)}") from error
+        file = os.path.join(self.history, f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.json")
+        written = ("--format", "text", "--format", "json", "-o", file, "--no-redact")
+        return (*options, "--history", self.history, *written)
+
+    def exit_code(self, code: int, diagnosed: int) -> int:
+        """What `run` ends with, of the launch's exit code and that of its diagnosis."""
+        verdicts = {EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
+        return diagnosed if self.exit_verdict and diagnosed in verdicts else code
+
+
+def run_verdict_options(command: F) -> F:
+    """Add them; the command receives ``asked: RunVerdict``."""
+
+    @functools.wraps(command)
+    def gather(*, exit_verdict: bool, history: str, nodes: str, **others: Any) -> Any:
+        asked = RunVerdict(exit_verdict=exit_verdict, history=history, nodes=nodes)
+        return command(asked=asked, **others)
+
+    for option in _OPTIONS:
+        option(gather)
+    return gather  # type: ignore[return-value]
+
+
+_OPTIONS = (
+    click.option(
+        "--nodes",
+        metavar="NAME,...",
+        default="",
+        help="What the scheduler calls the nodes, in the order of their ranks."
+        "  [default: this one, for a launch of one node]",
+    ),
+    click.option(
+        "--history",
+        metavar="DIR",
+        default="",
+        help="The diagnoses of the job's attempts; this one's is added where it fails.",
+    ),
+    click.option(
+        "--exit-verdict",
+        is_flag=True,
+        help="Where it fails, end with 75 to restart, 69 to exclude the node, 78 to stop.",
+    ),
+)
