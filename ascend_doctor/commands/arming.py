@@ -25,9 +25,8 @@ def watchdog_variables(launch: Sequence[str], environment: Mapping[str, str]) ->
     """Variables for torch_npu's watchdog to report who did not join a collective.
 
     Only where the command itself says that it is of one node: torch_npu's documentation of the
-    variable warns that a large cluster may hang with it. Its flight recorder stays off: with
-    TORCH_HCCL_DUMP_ON_TIMEOUT a rank that timed out holds its NPU for ten minutes more, and what
-    it writes are pickles, which are programs to whoever reads them.
+    variable warns that a large cluster may hang with it. TORCH_HCCL_DUMP_ON_TIMEOUT stays off: a
+    rank that timed out would hold its NPU for ten minutes more, and the watch asks before that.
     """
     if any(name in environment for name in _LEFT_TO_THE_USER):
         return {}

@@ -19,9 +19,10 @@ from ascend_doctor.commands.options.verdict import (
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from ascend_doctor.diagnosis.automata import SLOWER, has_hyperscan
 from ascend_doctor.diagnosis.job import JobOptions, JobReader
-from ascend_doctor.diagnosis.logs import find
+from ascend_doctor.diagnosis.logs import Skipped, find
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis, NotRead
+from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_INTERRUPTED
 from ascend_doctor.findings import Finding
@@ -61,8 +62,9 @@ def command(
     """Find known failures in logs: the root cause, the guilty rank, and what to do.
 
     Takes files, folders (of torchrun, Ray, Kubernetes, CANN's plog), archives (tar, zip), gzip,
-    xz, bzip2 and zstd, and - for standard input. The verdict says what a scheduler should do:
-    restart, exclude NODE, stop, or unknown.
+    xz, bzip2 and zstd, and - for standard input. A folder may have what was gathered of a hang:
+    dumps of the flight recorder of torch_npu or PyTorch, and stacks of the ranks. The verdict says
+    what a scheduler should do: restart, exclude NODE, stop, or unknown.
 
     \b
     Exit codes: 0 nothing known found, 1 a known failure at or above --fail-on, 2 bad usage or a
@@ -72,7 +74,9 @@ def command(
     start = time.monotonic()
     asked.check_targets(output)
     matrix = catalog(overlays)
-    named, skipped = find(logs)
+    stalled = read_stall_files(logs)
+    named, skipped = find(logs, without=frozenset(stalled.paths))
+    skipped += [Skipped(name=name, reason=why) for name, why in stalled.unreadable]
     reader = JobReader(
         failures=matrix.failures,
         codes=matrix.error_codes,
@@ -82,10 +86,11 @@ def command(
             node_rank=node_rank,
             nodes=asked.nodes,
             history=asked.history,
+            stall=stalled.judge(),
         ),
     )
     diagnosis = reader.diagnose(named, skipped, conceal=_conceal)
-    if not diagnosis.bytes:
+    if not diagnosis.bytes and diagnosis.stall is None:
         raise DataError(_why_nothing(logs, diagnosis.not_read))
     real = diagnosis.verdict
     hidden = ours(others=_names(diagnosis))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from ascend_doctor.commands.stall_watch import StallWatch
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import (
     EXIT_EXCLUDE,
@@ -95,11 +96,12 @@ def run_kept(
     *,
     pass_fds: tuple[int, ...] = (),
     shown: bool = True,
+    watch: StallWatch | None = None,
 ) -> int:
     """Run a command; what it prints goes to our streams and into ``log``. Gives its exit code.
 
-    ``env`` is its whole environment. Raises DataError where the log cannot be written or
-    the command cannot be started.
+    ``env`` is its whole environment; ``watch`` is told what it prints. Raises DataError where the
+    log cannot be written or the command cannot be started.
     """
     try:
         fdopen = os.fdopen(open_emptied(log), "wb")
@@ -119,15 +121,21 @@ def run_kept(
             raise DataError(f"{launch[0]}: {error.strerror}") from error
         with process, signals_passed_on(process):
             log_lines = KeptLog(fdopen, Redactor().secrets)
+            if watch:
+                watch.start()
             try:
-                _copy(process, log_lines, shown=shown)
+                _copy(process, log_lines, watch, shown=shown)
             finally:
                 log_lines.close()
+                if watch:
+                    watch.end()
             code = process.wait()
     return code if code >= 0 else SIGNALLED - code
 
 
-def _copy(process: subprocess.Popen[bytes], log: KeptLog, *, shown: bool) -> None:
+def _copy(
+    process: subprocess.Popen[bytes], log: KeptLog, watch: StallWatch | None, *, shown: bool
+) -> None:
     """Until both streams end, or the process did and what it left open says nothing more."""
     with selectors.DefaultSelector() as selector:
         for pipe, ours in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
@@ -142,6 +150,8 @@ def _copy(process: subprocess.Popen[bytes], log: KeptLog, *, shown: bool) -> Non
                 if not data:
                     selector.unregister(key.fileobj)
                     continue
+                if watch:
+                    watch.note_output()
                 log.write(str(key.fd), data)
                 if shown:
                     key.data.write(data)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
+import shlex
 import shutil
+from pathlib import Path
 
 import click
 
@@ -17,10 +20,14 @@ from ascend_doctor.commands.options.launch import timeout_option
 from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.commands.options.run_verdict import RunVerdict, run_verdict_options
 from ascend_doctor.commands.options.target import Examination, add_target_options
+from ascend_doctor.commands.stall_watch import StallWatch, folder_beside
+from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_INTERRUPTED
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.expectations import CHECKS, Expectation
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.render.stall import stall_rows, stall_title
 from ascend_doctor.report import Report
 
 
@@ -40,6 +47,14 @@ from ascend_doctor.report import Report
     help="Where what the launch prints is kept; an older one is replaced.",
 )
 @run_verdict_options
+@click.option(
+    "--stall",
+    type=click.FloatRange(min=0),
+    default=60,
+    show_default=True,
+    metavar="SECONDS",
+    help="Without output or a new collective for so long, say who did not come; 0: never.",
+)
 @output_options
 @click.argument("launch", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def command(  # noqa: PLR0913 - the options of the command
@@ -50,6 +65,7 @@ def command(  # noqa: PLR0913 - the options of the command
     output: Output,
     log: str,
     asked: RunVerdict,
+    stall: float,
     anyway: bool,
     timeout: float,
     only: tuple[str, ...],
@@ -59,11 +75,16 @@ def command(  # noqa: PLR0913 - the options of the command
 
     The check is silent where all is well. What the launch prints is passed on, and kept without
     the secrets in it. A torchrun, swift or megatron of one node is given TORCH_HCCL_DESYNC_DEBUG=1,
-    unless you set it, so that its log can say which rank a hang began with. The exit code is that
-    of the launch, 128 and the number where a signal ended it; or that of the check where it was not
-    started: 1 for errors, 3 where it could not be told whether the machine is as expected. With
-    --exit-verdict a launch that failed ends with what a scheduler should do: 75 restart, 69 exclude
-    this node, 78 stop; and with its own code where that could not be told.
+    unless you set it, so that its log can say which rank a hang began with.
+
+    Where no rank prints anything or starts a collective for --stall seconds, the stacks and the
+    flight recorders of all ranks of this machine go to a folder beside the log, and standard error
+    says which ranks wait, in what, and which did not come; the launch goes on.
+
+    The exit code is that of the launch, 128 and the number where a signal ended it; or that of the
+    check where it was not started: 1 for errors, 3 where it could not be told whether the machine
+    is as expected. With --exit-verdict a launch that failed ends with what a scheduler should do:
+    75 restart, 69 exclude this node, 78 stop; and with its own code where that could not be told.
     """
     if shutil.which(launch[0]) is None:
         raise DataError(f"{launch[0]}: no such program")
@@ -89,11 +110,35 @@ def command(  # noqa: PLR0913 - the options of the command
             f" join ({name}=0 before the command keeps it off)",
             err=True,
         )
-    code = run_kept(launch, log, {**os.environ, **variables})
+    env = {**os.environ, **variables}
+    watch = _arm(log, stall, env)
+    code = run_kept(launch, log, env, watch=watch)
     if code:
         diagnosed = diagnose_kept(log, code, asked.diagnose_options(launch, os.environ))
         return asked.exit_code(code, diagnosed)
     return code
+
+
+def _arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:
+    """A watch over the launch, with what its ranks need in ``env``; None where there is none."""
+    folder = folder_beside(log)
+    if not seconds or not folder.parent.is_dir():
+        return None
+    watch = StallWatch(folder, seconds, functools.partial(_show_stall, folder))
+    try:
+        env.update(watch.environment(env))
+    except DataError as error:
+        click.echo(f"ascend-doctor: not watched for stalls: {error}", err=True)
+        return None
+    return watch
+
+
+def _show_stall(folder: Path, stall: Stall) -> None:
+    click.echo(f"ascend-doctor: no progress; {one_line(stall_title(stall))}", err=True)
+    for label, text in stall_rows(stall):
+        click.echo(f"    {label:8} {one_line(text)}", err=True)
+    again = shlex.join(["ascend-doctor", "diagnose", str(folder)])
+    click.echo(f"ascend-doctor: to read what was gathered again: {one_line(again)}", err=True)
 
 
 def _is_kept_back(report: Report) -> bool:

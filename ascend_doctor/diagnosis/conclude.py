@@ -20,6 +20,7 @@ from ascend_doctor.diagnosis.result import (
     Outcome,
     Unexplained,
 )
+from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.diagnosis.verdict import judge_run
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Level
@@ -29,12 +30,13 @@ _LINES = 3
 _UNEXPLAINED = 5
 
 
-def conclude(
+def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     ledger: Ledger,
     failures: dict[str, KnownFailure],
     codes: ErrorCodes,
     *,
     skipped: Sequence[Skipped] = (),
+    stall: Stall | None = None,
     fail_on: Level = Level.ERROR,
     nodes: Sequence[str] = (),
 ) -> Diagnosis:
@@ -62,8 +64,8 @@ def conclude(
     blamed = guilty(ledger, root, stands, waits) if ordered else None
     return Diagnosis(
         tool_version=__version__,
-        outcome=_outcome(causes, unexplained),
-        exit_code=_exit_code(causes, fail_on, unseen=unseen or bool(missing)),
+        outcome=_outcome(causes, unexplained, stall),
+        exit_code=_exit_code(causes, fail_on, stall, unseen=unseen or bool(missing)),
         logs=ledger.files,
         lines=ledger.lines,
         bytes=ledger.size,
@@ -71,8 +73,9 @@ def conclude(
         nodes=tuple(sorted(ledger.nodes)),
         world_size=ledger.world_size,
         without_log=missing,
+        stall=stall,
         causes=causes,
-        verdict=judge_run(ledger, root, blamed, waits, nodes=nodes),
+        verdict=judge_run(ledger, root, blamed, waits, nodes=nodes, stall=stall),
         step=ledger.step,
         guilty=blamed,
         undecided="" if blamed else describe_undecided(ledger, root, waits),
@@ -264,13 +267,19 @@ def _codes(ledger: Ledger, codes: ErrorCodes) -> tuple[Code, ...]:
     )
 
 
-def _outcome(causes: Sequence[Cause], unexplained: Sequence[Unexplained]) -> Outcome:
+def _outcome(
+    causes: Sequence[Cause], unexplained: Sequence[Unexplained], stall: Stall | None
+) -> Outcome:
     if causes:
         return "known failure"
+    if stall:
+        return "stalled"
     return "unknown error" if unexplained else "nothing known found"
 
 
-def _exit_code(causes: Sequence[Cause], fail_on: Level, *, unseen: bool) -> int:
+def _exit_code(
+    causes: Sequence[Cause], fail_on: Level, stall: Stall | None, *, unseen: bool
+) -> int:
     """1 for a fatal finding, or what ``fail_on`` asks for.
 
     3 for an error that nothing explains, and where ranks left no log to look at.
@@ -279,8 +288,8 @@ def _exit_code(causes: Sequence[Cause], fail_on: Level, *, unseen: bool) -> int:
         (Level.ERROR if cause.severity == "fatal" else Level.WARNING for cause in causes),
         default=Level.OK,
     )
-    if unseen:
-        worst = max(worst, Level.UNKNOWN)
+    if unseen or stall:
+        worst = max(worst, Level.ERROR if stall and stall.absent else Level.UNKNOWN)
     if worst >= fail_on:
         return EXIT_FINDINGS
     return EXIT_UNKNOWN if worst is Level.UNKNOWN else EXIT_OK

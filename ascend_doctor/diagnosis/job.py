@@ -16,6 +16,7 @@ from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.places import Places
 from ascend_doctor.diagnosis.result import Attempt, Diagnosis, NotRead
 from ascend_doctor.diagnosis.scan import read
+from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
@@ -24,13 +25,15 @@ from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 class JobOptions:
     """``nodes`` are the names of the job's nodes by rank; ``node_rank`` that of the logs' one node.
 
-    ``history`` are files or folders of earlier diagnoses, the oldest first.
+    ``history`` are files or folders of earlier diagnoses, the oldest first; ``stall`` is what was
+    gathered of a hang of the last attempt.
     """
 
     fail_on: Level = Level.ERROR
     node_rank: int | None = None
     nodes: tuple[str, ...] = ()
     history: tuple[str, ...] = ()
+    stall: Stall | None = None
 
 
 @dataclass
@@ -54,12 +57,19 @@ class JobReader:
 
         ``conceal`` says what a node is called where its name was hidden.
         """
+        attempts = split_attempts(logs)
         runs = [
-            (name, self._diagnose_attempt(_name_nodes(attempt, self.options.nodes)))
-            for name, attempt in split_attempts(logs)
+            (
+                name,
+                self._diagnose_attempt(
+                    _name_nodes(attempt, self.options.nodes),
+                    self.options.stall if number == len(attempts) else None,
+                ),
+            )
+            for number, (name, attempt) in enumerate(attempts, start=1)
         ]
         # One that has only begun says nothing yet.
-        runs = [run for run in runs if run[1].bytes] or runs[-1:]
+        runs = [run for run in runs if run[1].bytes or run[1].stall] or runs[-1:]
         *earlier, (name, last) = runs
         remembered = [
             _reveal(attempt, last, conceal)
@@ -73,7 +83,7 @@ class JobReader:
             last, attempt=name, verdict=verdict, not_read=(*unread, *last.not_read)
         )
 
-    def _diagnose_attempt(self, logs: Sequence[Log]) -> Diagnosis:
+    def _diagnose_attempt(self, logs: Sequence[Log], stall: Stall | None) -> Diagnosis:
         ledger = Ledger(places=Places(node_rank=self.options.node_rank))
         unread: list[Skipped] = []
         try:
@@ -89,6 +99,7 @@ class JobReader:
             self.failures,
             self.codes,
             skipped=unread,
+            stall=stall,
             fail_on=self.options.fail_on,
             nodes=self.options.nodes,
         )

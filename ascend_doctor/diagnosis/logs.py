@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
@@ -83,23 +83,26 @@ class Skipped:
     reason: str
 
 
-def find(names: tuple[str, ...]) -> tuple[list[Log], list[Skipped]]:
-    """The logs of the named files and folders. Raises DataError for a name that is none."""
+def find(names: tuple[str, ...], without: Collection[str] = ()) -> tuple[list[Log], list[Skipped]]:
+    """The logs of the named files and folders. Raises DataError for a name that is none.
+
+    Files of ``without`` are known to be no logs; where there are any, there may be no log at all.
+    """
     listing = _Listing()
     for name in names:
         if name == "-":
             listing.logs.append(Log(name="standard input", path=None))
         elif os.path.isdir(name):
             for path in _files(name):
-                if os.path.isfile(path):
+                if path not in without and os.path.isfile(path):
                     listing.add(path)
         elif not os.path.exists(name):
             raise DataError(f"{name}: no such file or folder")
         elif archives.ENDING.search(name):
             listing.archive(name)
-        else:
+        elif name not in without:
             listing.logs.append(Log(name=name, path=name, origin=origin(name)))
-    if not listing.logs:
+    if not listing.logs and not without:
         raise DataError(listing.none(names))
     return _name_trees(listing.logs), listing.skipped
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.findings import Finding
 
 SCHEMA = 1
@@ -13,7 +14,7 @@ SCHEMA = 1
 Action = Literal["restart", "exclude", "stop", "unknown"]
 Fault = Literal["hardware", "software", "communication", "scheduler", "signal", "unknown"]
 
-Outcome = Literal["known failure", "unknown error", "nothing known found"]
+Outcome = Literal["known failure", "unknown error", "stalled", "nothing known found"]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,8 +149,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     nothing explains (those that only say so, to the thousandth of a log); ``now`` is what the
     checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
     a bug report; ``attempt`` is which of several runs in the logs this is, the last, and ``step``
-    the last training step in it; ``without_log`` are ranks that the run had, in a folder with a log
-    of each other.
+    the last training step in it; ``stall`` is what the gathered dumps and stacks say;
+    ``without_log`` are ranks that the run had, in a folder with a log of each other.
     """
 
     schema: int = SCHEMA
@@ -165,6 +166,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
     world_size: int | None
     without_log: tuple[int, ...] = ()
+    stall: Stall | None = None
     causes: tuple[Cause, ...] = ()
     verdict: JobVerdict | None = None
     attempt: str = ""

@@ -14,6 +14,7 @@ import msgspec
 from ascend_doctor.diagnosis.ledger import Ended, Ledger, Occurrences, Sighting, earliest
 from ascend_doctor.diagnosis.places import ITSELF
 from ascend_doctor.diagnosis.result import Action, Fault, Guilt, JobVerdict
+from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.matrix.schema import KnownFailure
 
 _CRASHES = frozenset(
@@ -44,13 +45,17 @@ def judge_run(
     waits: Occurrences,
     *,
     nodes: Sequence[str] = (),
+    stall: Stall | None = None,
 ) -> JobVerdict:
     """The verdict on a run by itself, whose ledger is settled.
 
     ``root`` is its root cause, ``waits`` where failures of victims stand, ``nodes`` the names of
-    its nodes in the order of their ranks, where the user gives them.
+    its nodes in the order of their ranks, where the user gives them, ``stall`` what was gathered
+    of a hang, which counts where the logs decide nothing.
     """
     verdict = _judge(ledger, root, guilty, waits, nodes)
+    if verdict.action == "unknown" and stall is not None and stall.absent:
+        verdict = _by_stall(stall)
     suspects = nodes_of_guilty(ledger, guilty, nodes)
     if verdict.fault != "communication" or len(suspects) >= len(set(ledger.nodes) | set(nodes)):
         return verdict
@@ -74,6 +79,16 @@ def _judge(
         return by_cause
     by_end = _by_signal(_own_ends(ledger, waits), _SENT, "restart", "was ended from outside")
     return by_end or by_cause or _by_death(ledger) or _say_unknown(ledger)
+
+
+def _by_stall(stall: Stall) -> JobVerdict:
+    """Another order of collectives is code; a rank that does not come may come the next time."""
+    ranks = ", ".join(str(rank.rank) for rank in stall.absent)
+    if any(rank.kind == "other call" for rank in stall.absent):
+        reason = f"rank {ranks} calls another collective than those that wait for it"
+        return JobVerdict(action="stop", fault="software", reason=reason)
+    reason = f"rank {ranks} did not come where others wait, which may not happen again"
+    return JobVerdict(action="restart", fault="communication", reason=reason)
 
 
 def _say_unknown(ledger: Ledger) -> JobVerdict:

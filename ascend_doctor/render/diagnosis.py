@@ -16,6 +16,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy, quantity
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
+from ascend_doctor.render.stall import spans, stall_rows, stall_title
 from ascend_doctor.report import Report, verdict
 
 _LEVELS = {
@@ -40,6 +41,7 @@ def render(
     page = _DiagnosisPage(color=color, width=width, ascii_only=ascii_only, label=_LABEL)
     page.head(diagnosis)
     page.verdict(diagnosis)
+    page.stall(diagnosis, verbose=verbose)
     for number, cause in enumerate(diagnosis.causes):
         page.cause(cause, diagnosis if number == 0 else None)
     page.unexplained(diagnosis)
@@ -79,6 +81,14 @@ class _DiagnosisPage(Page):
             self.field("" if number else "before", _describe(attempt))
         if verdict.attempts and diagnosis.attempt:
             self.field("", f"{diagnosis.attempt}: this one")
+
+    def stall(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
+        if diagnosis.stall is None:
+            return
+        kind = "fatal" if diagnosis.stall.absent else "unknown"
+        self._title(kind, f"stalled: {stall_title(diagnosis.stall)}")
+        for label, text in stall_rows(diagnosis.stall, every=verbose):
+            self.field(label, text)
 
     def cause(self, cause: Cause, diagnosis: Diagnosis | None) -> None:
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
@@ -174,6 +184,8 @@ class _DiagnosisPage(Page):
             level = Level.UNKNOWN
         if diagnosis.causes and diagnosis.causes[0].severity == "degraded":
             level = Level.WARNING
+        if diagnosis.stall and level is Level.OK:
+            level = Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN
         outcome = self.styled(diagnosis.outcome, bold=True)
         self.rows.append(f"{self.mark(level)} {outcome} in {diagnosis.seconds:.1f} s")
         if diagnosis.redacted:
@@ -199,17 +211,6 @@ def _describe(attempt: Attempt) -> str:
         attempt.action if attempt.action != "unknown" else "could not tell",
     ]
     return f"{attempt.name}: {', '.join(filter(None, parts))}"
-
-
-def spans(ranks: tuple[int, ...]) -> str:
-    """Ranks as 0-3,7."""
-    ranges: list[list[int]] = []
-    for rank in sorted(ranks):
-        if ranges and rank == ranges[-1][1] + 1:
-            ranges[-1][1] = rank
-        else:
-            ranges.append([rank, rank])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
 def show(evidence: Evidence) -> str:
@@ -301,6 +302,14 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             refs=cause.sources,
             ranks=guilty.ranks if guilty else cause.ranks,
         )
+    if diagnosis.stall:
+        yield Finding(
+            check="stall",
+            level=Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN,
+            title=f"The launch stalled: {stall_title(diagnosis.stall)}",
+            observed="\n".join(text for _, text in stall_rows(diagnosis.stall)),
+            ranks=tuple(rank.rank for rank in diagnosis.stall.absent),
+        )
     for unexplained in diagnosis.unexplained:
         yield Finding(
             check="unknown-error",
@@ -316,5 +325,5 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             title=f"There is no log of rank {spans(diagnosis.without_log)}, which the run had",
             ranks=diagnosis.without_log,
         )
-    elif not diagnosis.causes and not diagnosis.unexplained:
+    elif not (diagnosis.causes or diagnosis.unexplained or diagnosis.stall):
         yield Finding(check="diagnose", level=Level.OK, title="Nothing known was found")

@@ -1,0 +1,163 @@
+"""What every rank of a watched launch loads first, as ``sitecustomize``: it says where it stands.
+
+Copied into the run's folder, which stands first on PYTHONPATH; standard library only, any Python 3.
+Three things, in the folder above: ``rank-N.json`` names the process; a signal has faulthandler
+append the stacks of all threads to ``rank-N.stacks``, whoever holds the interpreter's lock; a
+thread, from the import of torch on, keeps ``rank-N.progress`` up to date and writes the flight
+recorder to ``hccl_trace_rank_N`` where ``gather-K`` asks for it.
+"""
+
+import contextlib
+import faulthandler
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HOOK = os.path.dirname(os.path.abspath(__file__))
+# Nobody else's: Slurm and trainers use SIGUSR1 and SIGUSR2, glibc the first two of real time.
+_SIGNAL = int(getattr(signal, "SIGRTMIN", 34)) + 11
+_POLL = 0.5
+# A rank and the helpers that it starts have the same variables; the rank comes first.
+_MARK = "ASCEND_DOCTOR_STALL_RANK"
+_FRAMES = 40
+
+
+class _Starter:
+    """Begins to report when torch is imported; finds no module itself."""
+
+    def __init__(self, rank: str) -> None:
+        self._rank = rank
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name.partition(".")[0] in {"torch", "torch_npu"}:
+            sys.meta_path.remove(self)
+            threading.Thread(
+                target=_report, args=(self._rank,), daemon=True, name="ascend-doctor"
+            ).start()
+
+
+def _report(rank: str) -> None:
+    main = threading.main_thread().ident
+    before, answered = None, 0
+    while True:
+        time.sleep(_POLL)
+        with contextlib.suppress(Exception):
+            status = _text(_recorder("_dump_hccl_trace_json", includeCollectives=False))
+            frames = _frames(sys._current_frames().get(main or 0))  # noqa: SLF001 - no other way
+            if (status, frames) != before:
+                before = (status, frames)
+                text = json.dumps({"time": time.time(), "status": status, "frames": frames})
+                _replace(f"rank-{rank}.progress", text.encode())
+        with contextlib.suppress(Exception):
+            asked = _requests()
+            if asked > answered:
+                answered = asked
+                trace = _recorder(
+                    "_dump_hccl_trace", includeCollectives=True, includeStackTraces=True
+                )
+                groups = json.dumps(list(_groups())).encode()
+                _replace(f"rank-{rank}.groups", groups)
+                if trace:
+                    _replace(f"hccl_trace_rank_{rank}", trace)
+                _replace(f"rank-{rank}.answered", str(asked).encode())
+
+
+def _groups() -> "Iterator[dict[str, Any]]":
+    """Process groups with the names that the program gave them: the recorder has numbers only."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    world: Any = getattr(module, "_world", None)
+    for group, name in dict(getattr(world, "pg_names", {})).items():
+        ranks = sorted(world.pg_group_ranks[group], key=world.pg_group_ranks[group].get)
+        yield {"name": name, "title": str(getattr(group, "group_desc", "")), "ranks": ranks}
+
+
+def _recorder(name: str, **options: bool) -> Any:
+    """What a function of torch_npu's Init.cpp gives; None where there is none or not yet."""
+    module = sys.modules.get("torch_npu._C._distributed_c10d") or getattr(
+        getattr(sys.modules.get("torch_npu"), "_C", None), "_distributed_c10d", None
+    )
+    function = getattr(module, name, None)
+    return function(**options) if function else None
+
+
+def _text(status: Any) -> str:
+    return status.decode("utf-8", "replace") if isinstance(status, bytes) else str(status or "")
+
+
+def _frames(frame: "FrameType | None") -> Any:
+    """The innermost frame first."""
+    frames: list[tuple[str, int, str]] = []
+    while frame is not None and len(frames) < _FRAMES:
+        frames.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return frames
+
+
+def _requests() -> int:
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(_FOLDER, "gather")) as file:
+        return int(file.read())
+    return 0
+
+
+def _replace(name: str, data: bytes) -> None:
+    path = os.path.join(_FOLDER, name)
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.replace(path + ".new", path)
+
+
+def _arm(rank: str) -> None:
+    stacks = os.open(
+        os.path.join(_FOLDER, f"rank-{rank}.stacks"),
+        os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC,
+        0o600,
+    )
+    faulthandler.register(_SIGNAL, file=stacks, all_threads=True)
+    identity = {
+        "rank": int(rank),
+        "local_rank": int(os.environ["LOCAL_RANK"]),
+        "world_size": int(os.environ.get("WORLD_SIZE", "0")),
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "signal": _SIGNAL,
+        "main": f"0x{threading.get_ident():016x}",
+        "armed": time.time(),
+    }
+    _replace(f"rank-{rank}.json", json.dumps(identity).encode())
+    sys.meta_path.insert(0, _Starter(rank))
+
+
+def _hand_on() -> None:
+    """Leave the path as it would be, and load the sitecustomize that stands behind this one."""
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HOOK]
+    own = sys.modules.pop("sitecustomize")
+    try:
+        importlib.import_module("sitecustomize")
+    except ModuleNotFoundError:
+        pass
+    finally:
+        sys.modules.setdefault("sitecustomize", own)
+
+
+def main() -> None:
+    """Arm a rank; torchrun and what ranks start are left alone."""
+    rank, local = os.environ.get("RANK", ""), os.environ.get("LOCAL_RANK", "")
+    mark = f"{rank}/{local}"
+    if rank.isdecimal() and local.isdecimal() and os.environ.get(_MARK) != mark:
+        os.environ[_MARK] = mark
+        with contextlib.suppress(Exception):
+            _arm(rank)
+    _hand_on()
+
+
+if __name__ == "sitecustomize":
+    main()

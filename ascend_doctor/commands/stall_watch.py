@@ -1,0 +1,304 @@
+"""Watches a launch for a stall, and gathers what its ranks can say of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.diagnosis.stall_files import ProcessState, read_stall_files
+from ascend_doctor.diagnosis.stall_result import Stall
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import read_bytes, reason, write_whole
+from ascend_doctor.machine.private import private_folder
+
+HOOK = Path(__file__).with_name("stall_hook.py")
+# torch_npu/csrc/distributed/ProcessGroupHCCL.cpp and HCCLUtils.cpp, tools/flight_recorder/
+# flight_recorder.md: the size switches the recorder on, the prefix is where torch_npu itself dumps.
+_BUFFER = ("TORCH_HCCL_TRACE_BUFFER_SIZE", "512")
+_PREFIX = "TORCH_HCCL_DEBUG_INFO_TEMP_FILE"
+_POLL = 0.5
+_CALLED = "last_enqueued_collective"
+_ANSWER = 10.0
+_STACK = 3.0
+_SPY = 10.0
+_PLOG_TAIL = 1 << 20
+_LIMIT = 1 << 20
+_OURS = ("rank-*.*", "hccl_trace_rank_*", "gather", "plog/*", "hook/*")
+
+
+class RankProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """``rank-N.json``: what the hook says of a rank when it starts."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    pid: int
+    host: str
+    signal: int
+    main: str
+
+
+class StallWatch:
+    """Of one launch: ``note_output`` whenever it prints; ``report`` is called for each stall."""
+
+    def __init__(self, folder: Path, seconds: float, report: Callable[[Stall], None]) -> None:
+        self.folder = folder
+        self.stalls = 0
+        self._seconds = seconds
+        self._report = report
+        self._latest = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """``base`` with what arms the ranks; makes the folder. Raises DataError.
+
+        What lies in the folder runs in every rank, so nobody else may write there.
+        """
+        try:
+            private_folder(self.folder)
+            clear(self.folder)
+            hook = self.folder / "hook"
+            hook.mkdir()
+            shutil.copyfile(HOOK, hook / "sitecustomize.py")
+        except OSError as error:
+            raise DataError(f"{self.folder}: {reason(error)}") from error
+        path = base.get("PYTHONPATH", "")
+        armed = {"PYTHONPATH": str(hook) + (os.pathsep + path) * bool(path)}
+        for name, value in (_BUFFER, (_PREFIX, str(self.folder / "hccl_trace_rank_"))):
+            armed.update({} if name in base else {name: value})
+        return {**base, **armed}
+
+    def start(self) -> None:
+        self._latest = time.monotonic()
+        self._thread.start()
+
+    def note_output(self) -> None:
+        self._latest = time.monotonic()
+
+    def end(self) -> None:
+        """Stop watching; the folder goes where nothing stalled."""
+        self._ended.set()
+        self._thread.join(_ANSWER + _STACK)
+        if not self.stalls:
+            with contextlib.suppress(OSError):
+                clear(self.folder)
+                self.folder.rmdir()
+
+    def _watch(self) -> None:
+        before, reported = b"", 0.0
+        while not self._ended.wait(_POLL):
+            now = self._statuses()
+            if now != before:
+                before = now
+                self.note_output()
+            latest = self._latest
+            if not now or latest == reported or time.monotonic() - latest < self._seconds:
+                continue
+            reported = latest
+            self.stalls += 1
+            # A thread that dies here would leave the launch without its watch.
+            with contextlib.suppress(OSError, DataError):
+                gather(self.folder, self.stalls)
+                stall = read_stall_files([str(self.folder)]).judge()
+                if stall is not None and not self._ended.is_set():
+                    self._report(stall)
+
+    def _statuses(self) -> bytes:
+        """What the recorders of all ranks count: another text where a call was put into a queue.
+
+        Before a rank has called any, while it imports and loads, its source line counts, too.
+        """
+        texts = []
+        for path in sorted(self.folder.glob("rank-*.json")):
+            texts.append(path.name.encode())
+            with contextlib.suppress(DataError, msgspec.MsgspecError):
+                data = read_bytes(path.with_suffix(".progress"), _LIMIT)
+                progress = msgspec.json.decode(data, type=_RankProgress)
+                began = _CALLED in progress.status
+                texts.append(progress.status.encode() if began else data)
+        return b"\n".join(texts)
+
+
+class _RankProgress(msgspec.Struct, frozen=True, kw_only=True):
+    status: str = ""
+
+
+def folder_beside(log: str) -> Path:
+    """Where a stall of a launch with this log is gathered: beside it, if it is a file."""
+    path = Path(log).absolute()
+    if path.exists() and not path.is_file():
+        path = Path.cwd() / "ascend-doctor-run.log"
+    return path.with_name(f"{path.stem}-stall")
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier run left there, and nothing else."""
+    for pattern in _OURS:
+        for path in folder.glob(pattern):
+            with contextlib.suppress(OSError):
+                path.unlink()
+    for name in ("hook/__pycache__", "hook", "plog"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def gather(folder: Path, number: int) -> None:
+    """Have every rank of this machine write its dump and its stacks. Raises DataError, OSError."""
+    ranks = []
+    for path in sorted(folder.glob("rank-*.json")):
+        with contextlib.suppress(DataError, msgspec.MsgspecError):
+            ranks.append(msgspec.json.decode(read_bytes(path, _LIMIT), type=RankProcess))
+    write_whole(str(folder / "gather"), str(number))
+    holders = _lock_holders({rank.pid: rank.rank for rank in ranks})
+    for rank in ranks:
+        _gather_state(folder, rank, holders.get(rank.pid))
+        _keep_plogs(folder, rank.pid)
+    end = time.monotonic() + _ANSWER
+    while time.monotonic() < end and not all(_has_answered(folder, rank, number) for rank in ranks):
+        time.sleep(_POLL / 5)
+
+
+def _has_answered(folder: Path, rank: RankProcess, number: int) -> bool:
+    """Whether a rank has answered, or never will: before torch is imported nobody is there to."""
+    if not (folder / f"rank-{rank.rank}.progress").exists():
+        return True
+    if _state(rank.pid)[0] in {"T", "t", "Z", "gone"}:
+        return True
+    with contextlib.suppress(OSError, ValueError):
+        return int((folder / f"rank-{rank.rank}.answered").read_text()) >= number
+    return False
+
+
+def _gather_state(folder: Path, rank: RankProcess, holder: int | None) -> None:
+    stacks = folder / f"rank-{rank.rank}.stacks"
+    processes = _holding(stacks, rank.pid)
+    state = _state(rank.pid)[0] if rank.pid in processes else "gone"
+    age = 0.0
+    with contextlib.suppress(OSError):
+        age = time.time() - (folder / f"rank-{rank.rank}.progress").stat().st_mtime
+    with contextlib.suppress(OSError):
+        os.truncate(stacks, 0)
+    spied = _spy(rank.pid, folder / f"rank-{rank.rank}.spy") if state != "gone" else False
+    for pid in processes:
+        if not (spied and pid == rank.pid) and _state(pid)[0] not in {"T", "t", "Z", "gone"}:
+            _signal(pid, rank.signal, stacks)
+    answer = ProcessState(
+        rank=rank.rank,
+        world_size=rank.world_size,
+        host=rank.host,
+        pid=rank.pid,
+        state=state,
+        main=rank.main,
+        age=round(age, 1),
+        lock_holder=holder,
+    )
+    write_whole(str(folder / f"rank-{rank.rank}.state"), msgspec.json.encode(answer))
+
+
+def _signal(pid: int, number: int, stacks: Path) -> None:
+    """Have faulthandler write, and wait until it has; one process at a time writes to the file."""
+    if not _catches(pid, number):
+        return
+    before = stacks.stat().st_size
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+    end, size = time.monotonic() + _STACK, before
+    while time.monotonic() < end:
+        time.sleep(0.05)
+        now = stacks.stat().st_size
+        if now == size and now > before:
+            return
+        size = now
+
+
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler: one without would end. SigCgt of proc_pid_status(5)."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+def _holding(stacks: Path, first: int) -> list[int]:
+    """The rank and the helpers that it forked: who has its file of stacks open, the rank first."""
+    target = os.path.realpath(stacks)
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    pids = [pid for pid in pids if pid == first or _parent(pid) == first]
+    return sorted((pid for pid in pids if _has_open(pid, target)), key=lambda pid: pid != first)
+
+
+def _has_open(pid: int, target: str) -> bool:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{name}") == target:
+                    return True
+    return False
+
+
+def _state(pid: int) -> tuple[str, int]:
+    """The state and the parent of a process, proc_pid_stat(5)."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return fields[0], int(fields[1])
+    return "gone", 0
+
+
+def _parent(pid: int) -> int:
+    return _state(pid)[1]
+
+
+def _spy(pid: int, path: Path) -> bool:
+    """Whether py-spy is there and could read the stack; it needs no help of the process."""
+    program = shutil.which("py-spy")
+    if program is None:
+        return False
+    try:
+        done = subprocess.run(  # noqa: S603 - a number, and no shell
+            [program, "dump", "--json", "--nonblocking", "--pid", str(pid)],
+            capture_output=True,
+            timeout=_SPY,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    if done.returncode == 0 and done.stdout.startswith(b"["):
+        write_whole(str(path), done.stdout)
+        return True
+    return False
+
+
+def _lock_holders(ranks: Mapping[int, int]) -> dict[int, int]:
+    """For processes that wait for a file lock the rank that holds it, proc_locks(5)."""
+    holders: dict[str, int] = {}
+    waiting: dict[int, int] = {}
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            number, _, rest = line.partition(":")
+            blocked = rest.split()[0] == "->"
+            pid = int(rest.split()[4 if blocked else 3])
+            if not blocked:
+                holders[number] = pid
+            elif pid in ranks and holders.get(number) in ranks:
+                waiting[pid] = ranks[holders[number]]
+    return waiting
+
+
+def _keep_plogs(folder: Path, pid: int) -> None:
+    """The ends of the plogs of a process: ASCEND_PROCESS_LOG_PATH, or ~/ascend/log."""
+    root = Path(os.environ.get("ASCEND_PROCESS_LOG_PATH") or Path.home() / "ascend" / "log")
+    for path in root.glob(f"*/*/*-{pid}_*.log"):
+        with contextlib.suppress(OSError):
+            (folder / "plog").mkdir(exist_ok=True)
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _PLOG_TAIL))
+                (folder / "plog" / path.name).write_bytes(file.read(_PLOG_TAIL))

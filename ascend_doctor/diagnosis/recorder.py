@@ -1,0 +1,179 @@
+"""Dumps of the flight recorder, torch_npu's and PyTorch's: what a rank called, and what ended.
+
+Formats: torch_npu/csrc/distributed/TraceUtils.h of Ascend/pytorch (dump, dump_json);
+torch/distributed/flight_recorder/components/{loader,types}.py. A pickle is a program to whoever
+loads it: here it may build plain values and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import pickle
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ascend_doctor.diagnosis.stacks import Frame
+from ascend_doctor.errors import DataError
+
+# Enough to see what a rank does again and again; what has not ended is looked at in any case.
+HISTORY = 128
+_PENDING = 512
+_FRAMES = 40
+_LISTS = frozenset({"build_intlist", "build_doublelist", "build_boollist"})
+_P2P = re.compile(r"(?P<op>send|recv) (?P<own>\d+)(?:->|<-)(?P<peer>\d+)")
+# send() and recv() of torch.distributed call these, whose frame is the innermost.
+_OPS = {"isend": "send", "irecv": "recv"}
+
+
+class TracedGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A process group as a rank knows it; ``ranks`` are those of the job, in the group's order."""
+
+    name: str
+    title: str = ""
+    ranks: tuple[int, ...]
+
+
+class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation that a rank put into its queue.
+
+    ``number`` counts the operations of the group, for sends and receives those between collectives.
+    ``operation`` is empty where the dump does not name it; ``peer`` is a rank of the job, None for
+    a collective or where nobody says it; ``frames`` have the innermost first.
+    """
+
+    group: str
+    number: int
+    operation: str = ""
+    peer: int | None = None
+    p2p: bool = False
+    done: bool = False
+    started: bool = False
+    sizes: str = ""
+    frames: tuple[Frame, ...] = ()
+
+
+class RankTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """The dump of one rank: its groups by name, its calls in order; ``whole`` if none is lost."""
+
+    rank: int
+    groups: dict[str, TracedGroup]
+    calls: tuple[TracedCall, ...]
+    whole: bool = True
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds plain values; typed lists of torch's pickler become lists."""
+
+    def find_class(self, module: str, name: str) -> Callable[[Any], Any]:
+        if module == "torch.jit._pickle" and name in _LISTS:
+            return _as_list
+        raise pickle.UnpicklingError(f"it would load {module}.{name}")
+
+    def persistent_load(self, _: object) -> None:
+        raise pickle.UnpicklingError("it would load a storage")
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values)
+
+
+def is_dump(head: bytes) -> bool:
+    """Whether a file that begins so may be a dump: a pickle of a mapping, or JSON of it."""
+    if head.startswith((b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
+        return b"pg_config" in head or b"entries" in head or b"version" in head
+    return (head.lstrip().startswith(b"{") and b'"pg_config"' in head) or b'"entries"' in head[:64]
+
+
+def parse_dump(data: bytes, rank: int, name: str) -> RankTrace:
+    """The dump of a rank. Raises DataError that names it ``name``."""
+    try:
+        if data.startswith(b"\x80"):
+            raw = _PlainUnpickler(io.BytesIO(data)).load()
+        else:
+            raw = json.loads(data)
+        return _trace(raw, rank)
+    except (pickle.UnpicklingError, ValueError, EOFError, MemoryError, RecursionError) as error:
+        raise DataError(f"{name}: no dump of a flight recorder: {error}") from error
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+        raise DataError(f"{name}: no dump of a flight recorder that we know") from error
+
+
+def _trace(raw: Mapping[str, Any], rank: int) -> RankTrace:
+    groups = {}
+    for key, value in raw.get("pg_config", {}).items():
+        ranks = value["ranks"]
+        title = str(value.get("desc", ""))
+        groups[str(key)] = TracedGroup(
+            name=str(key),
+            title="" if title == "undefined" else title,
+            ranks=_numbers(ranks if isinstance(ranks, str) else json.dumps(ranks)),
+        )
+    entries = raw.get("entries") or []
+    first = max(0, len(entries) - HISTORY)
+    pending = [entry for entry in entries[:first] if entry["state"] != "completed"][:_PENDING]
+    frames: dict[tuple[int, ...], tuple[Frame, ...]] = {}
+    single: dict[int, Frame] = {}
+    calls = [_call(entry, groups, frames, single) for entry in (*pending, *entries[first:])]
+    return RankTrace(
+        rank=rank,
+        groups=groups,
+        calls=tuple(calls),
+        whole=not entries or (first == 0 and int(entries[0].get("record_id", 0)) == 0),
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _numbers(text: str) -> tuple[int, ...]:
+    """Every rank's dump lists the world."""
+    return tuple(int(number) for number in json.loads(text))
+
+
+def _call(
+    entry: Mapping[str, Any],
+    groups: Mapping[str, TracedGroup],
+    stacks: dict[tuple[int, ...], tuple[Frame, ...]],
+    single: dict[int, Frame],
+) -> TracedCall:
+    group = str(entry["process_group"][0])
+    raw = entry.get("frames") or []
+    key = tuple(map(id, raw))  # frames are shared in a dump, which outlives this
+    if key not in stacks:
+        stacks[key] = _frames(raw, single)
+    frames = stacks[key]
+    name = str(entry.get("profiling_name", "")).partition(":")[2]
+    p2p = bool(entry.get("is_p2p", False))
+    match = _P2P.match(name)
+    operation, peer = name, None
+    if match:
+        operation = match["op"]
+        ranks = groups[group].ranks if group in groups else ()
+        number = int(match["peer"])
+        peer = ranks[number] if number < len(ranks) else None
+    elif not name and frames:
+        operation = _OPS.get(frames[0].function, frames[0].function)
+    state = entry["state"]
+    return TracedCall(
+        group=group,
+        number=int(entry["p2p_seq_id" if p2p else "collective_seq_id"]),
+        operation=operation,
+        peer=peer,
+        p2p=p2p,
+        done=state == "completed",
+        started=state == "started",
+        sizes=str(entry.get("input_sizes", "")),
+        frames=frames,
+    )
+
+
+def _frames(raw: Sequence[Mapping[str, Any]], single: dict[int, Frame]) -> tuple[Frame, ...]:
+    for frame in raw[:_FRAMES]:
+        if id(frame) not in single:
+            single[id(frame)] = Frame(
+                file=str(frame["filename"]), line=int(frame["line"]), function=str(frame["name"])
+            )
+    return tuple(single[id(frame)] for frame in raw[:_FRAMES])

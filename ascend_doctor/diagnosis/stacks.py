@@ -1,0 +1,153 @@
+"""Stacks of Python threads as faulthandler, py-spy and torch_npu write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+
+# faulthandler: Python/traceback.c, dump_traceback and write_thread_id.
+_THREAD = re.compile(r"(?P<current>Current thread|Thread) (?P<ident>0x[0-9a-f]+)[^\n]*first\):")
+_FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)')
+# torch_npu's dumpPythonTraceback: traceback.format_list, the innermost frame last.
+_NPU_THREAD = re.compile(r"thread (?P<name>.*):$")
+_NPU_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>.*)')
+# What a program is not: the interpreter, its library, torch and torch_npu.
+_NOT_THE_PROGRAM = re.compile(
+    r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch|torch_npu)/"
+)
+_WAITS = re.compile(r"/(?:site|dist)-packages/torch(?:_npu)?/(?:distributed|npu|cuda)/")
+_STORES = frozenset(
+    {"barrier", "monitored_barrier", "all_gather_object", "broadcast_object_list", "gather_object"}
+    | {"scatter_object_list", "all_gather", "all_reduce", "broadcast", "send", "recv", "wait"}
+    | {"new_group", "init_process_group", "_store_based_barrier", "rendezvous", "synchronize"}
+)
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a program that a thread is in; ``line`` is 0 where nobody knows it."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+class ThreadStack(msgspec.Struct, frozen=True, kw_only=True):
+    """The frames of a thread, the innermost first; ``ident`` is empty where it has none."""
+
+    ident: str
+    main: bool
+    frames: tuple[Frame, ...]
+
+
+def parse_faulthandler(text: str, main: str = "") -> tuple[tuple[ThreadStack, ...], ...]:
+    """Dumps of all threads, a tuple a dump, the oldest first. ``main`` is the main thread's ident.
+
+    faulthandler lists threads from the newest on, so the last is the main one where none is named.
+    """
+    dumps: list[list[ThreadStack]] = []
+    ident, frames = "", list[Frame]()
+    seen: set[str] = set()
+
+    def end() -> None:
+        if not ident:
+            return
+        if not dumps or ident in seen:
+            dumps.append([])
+            seen.clear()
+        seen.add(ident)
+        dumps[-1].append(ThreadStack(ident=ident, main=ident == main, frames=tuple(frames)))
+
+    for line in text.splitlines():
+        if match := _THREAD.match(line):
+            end()
+            ident, frames = match["ident"], []
+        elif ident and (match := _FRAME.match(line)):
+            number = match["line"]
+            frames.append(
+                Frame(
+                    file=match["file"],
+                    line=int(number) if number.isdecimal() else 0,
+                    function=match["function"].strip(),
+                )
+            )
+    end()
+    return tuple(_with_main(dump) for dump in dumps)
+
+
+def _with_main(dump: Sequence[ThreadStack]) -> tuple[ThreadStack, ...]:
+    if any(thread.main for thread in dump):
+        return tuple(dump)
+    return (*dump[:-1], msgspec.structs.replace(dump[-1], main=True))
+
+
+def parse_py_spy(data: bytes | str, name: str) -> tuple[ThreadStack, ...]:
+    """What ``py-spy dump --json`` prints. Raises DataError that names it ``name``."""
+    try:
+        return tuple(
+            ThreadStack(
+                ident=hex(thread["thread_id"]),
+                main=thread.get("thread_name") == "MainThread",
+                frames=tuple(
+                    Frame(
+                        file=frame["filename"],
+                        line=int(frame["line"]),
+                        function=frame["name"],
+                    )
+                    for frame in thread["frames"]
+                ),
+            )
+            for thread in json.loads(data)
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{name}: not what py-spy dump --json prints") from error
+
+
+def parse_npu_traceback(text: str) -> tuple[ThreadStack, ...]:
+    """The file ``<prefix><rank>_py_traceback`` that torch_npu writes beside its recorder's dump."""
+    threads: list[tuple[str, list[Frame]]] = []
+    for line in text.splitlines():
+        if match := _NPU_THREAD.match(line):
+            threads.append((match["name"], []))
+        elif threads and (match := _NPU_FRAME.match(line)):
+            threads[-1][1].append(
+                Frame(file=match["file"], line=int(match["line"]), function=match["function"])
+            )
+    return tuple(
+        ThreadStack(ident=name, main="MainThread" in name, frames=tuple(frames[::-1]))
+        for name, frames in threads
+    )
+
+
+def main_frames(threads: Sequence[ThreadStack]) -> tuple[Frame, ...]:
+    """The frames of the main thread."""
+    return next((thread.frames for thread in threads if thread.main), ())
+
+
+def program_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame of the program itself; that of a library where there is none."""
+    return next(_program(frames), frames[0] if frames else None)
+
+
+def _program(frames: Sequence[Frame]) -> Iterator[Frame]:
+    return (frame for frame in frames if not _NOT_THE_PROGRAM.search(frame.file))
+
+
+def waits_in_torch(frames: Sequence[Frame]) -> bool:
+    """Whether a thread stands in a call of torch or torch_npu that waits for other ranks.
+
+    Collectives of other backends (gloo, the store) are in no recorder of the NPUs.
+    """
+    for frame in frames:
+        if not _NOT_THE_PROGRAM.search(frame.file):
+            return False
+        if _WAITS.search(frame.file) and frame.function.lstrip("_") in _STORES:
+            return True
+    return False

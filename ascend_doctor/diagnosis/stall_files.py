@@ -1,0 +1,216 @@
+"""A folder with what was gathered of a stall: dumps of recorders, stacks, states of processes.
+
+``ascend-doctor run`` writes such a folder; dumps that PyTorch or torch_npu wrote themselves, with
+their ``..._py_traceback`` beside them, are read as well, in any folder below.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from ascend_doctor.diagnosis.recorder import RankTrace, TracedGroup, is_dump, parse_dump
+from ascend_doctor.diagnosis.stacks import (
+    Frame,
+    ThreadStack,
+    main_frames,
+    parse_faulthandler,
+    parse_npu_traceback,
+    parse_py_spy,
+)
+from ascend_doctor.diagnosis.stall_judge import judge_stall
+from ascend_doctor.diagnosis.stall_result import Stall, Standing
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import open_descriptor, read_bytes
+
+T = TypeVar("T")
+
+_DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
+_OWN = re.compile(r"rank-(\d+)\.(state|stacks|spy|progress|groups|json|answered)$")
+_TRACEBACK = re.compile(r"(\d+)_py_traceback$")
+_LOG_NAME = re.compile(r"\.(?:log|txt|out|err|gz|zip|tar|py|yaml|yml)$")
+_BYTES = 256 << 20
+_SMALL = 32 << 20
+_HEAD = 4096
+
+
+class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
+    """``rank-N.state``: what /proc said of a rank's process when the stall was gathered."""
+
+    rank: int
+    world_size: int = 0
+    host: str = ""
+    pid: int = 0
+    state: str = ""
+    main: str = ""
+    # Seconds between what is in rank-N.progress and the gathering.
+    age: float = 0.0
+    lock_holder: int | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """``rank-N.progress``: the main thread's frames as they were last seen, innermost first."""
+
+    time: float = 0.0
+    frames: tuple[tuple[str, int | None, str], ...] = ()
+
+
+@dataclass
+class StallFiles:
+    """What a folder has of each rank; ``paths`` are those of the files that were read."""
+
+    traces: dict[int, RankTrace] = field(default_factory=dict)
+    states: dict[int, ProcessState] = field(default_factory=dict)
+    stacks: dict[int, list[tuple[ThreadStack, ...]]] = field(default_factory=dict)
+    progress: dict[int, Progress] = field(default_factory=dict)
+    groups: dict[int, dict[str, TracedGroup]] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+
+    def judge(self) -> Stall | None:
+        """The verdict; None where there is neither a dump nor a gathered state."""
+        if not self.traces and not self.states:
+            return None
+        sizes = [state.world_size for state in self.states.values() if state.world_size]
+        ranks = {*self.states, *self.stacks}
+        standings = {rank: self._standing(rank) for rank in ranks}
+        traces = {rank: self._with_titles(trace) for rank, trace in self.traces.items()}
+        return judge_stall(traces, standings, max(sizes, default=None))
+
+    def _with_titles(self, trace: RankTrace) -> RankTrace:
+        """Groups as the program calls them, which torch_npu's dump may lack.
+
+        There a group is "group_name_" and torch's name for it (ProcessGroupHCCL.cpp).
+        """
+        known = self.groups.get(trace.rank, {})
+        groups = {}
+        for name, group in trace.groups.items():
+            named = known.get(name.removeprefix("group_name_"))
+            if named and not group.title and named.ranks == group.ranks:
+                title = "" if named.title == "undefined" else named.title
+                groups[name] = msgspec.structs.replace(group, title=title)
+            else:
+                groups[name] = group
+        return msgspec.structs.replace(trace, groups=groups)
+
+    def _standing(self, rank: int) -> Standing:
+        state = self.states.get(rank) or ProcessState(rank=rank)
+        dumps = self.stacks.get(rank, [])
+        frames = main_frames(dumps[0]) if dumps else ()
+        age = 0.0
+        if not frames and rank in self.progress:
+            age = max(state.age, 0.1)
+            frames = tuple(
+                Frame(file=file, line=line or 0, function=function)
+                for file, line, function in self.progress[rank].frames
+            )
+        return Standing(
+            rank=rank,
+            state=state.state,
+            frames=frames,
+            helpers=tuple(main_frames(dump) for dump in dumps[1:]),
+            age=age,
+            lock_holder=state.lock_holder,
+        )
+
+
+def read_stall_files(names: Sequence[str]) -> StallFiles:
+    """What these files and folders have of a stall, and what of it could not be read."""
+    files = StallFiles()
+    with _without_collector():
+        # Stacks are read by what the state says of the main thread.
+        for path in sorted(_paths(names), key=lambda path: not path.endswith(".state")):
+            _try_to_read(path, files)
+    return files
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Dumps are millions of small values without rings: looking for rings doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _try_to_read(path: str, files: StallFiles) -> None:
+    try:
+        _read(path, files)
+    except DataError as error:
+        files.unreadable.append((path, str(error)))
+        files.paths.append(path)
+
+
+def _paths(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if os.path.isdir(name):
+            for folder, folders, files in os.walk(name):
+                folders.sort()
+                yield from (os.path.join(folder, file) for file in sorted(files))
+        elif os.path.isfile(name):
+            yield name
+
+
+def _read(path: str, files: StallFiles) -> None:
+    name = os.path.basename(path)
+    if match := _OWN.search(name):
+        _read_own(path, int(match[1]), match[2], files)
+    elif match := _TRACEBACK.search(name):
+        text = read_bytes(path, _SMALL).decode("utf-8", "replace")
+        files.stacks.setdefault(int(match[1]), []).append(parse_npu_traceback(text))
+        files.paths.append(path)
+    elif (match := _DUMP.search(name)) and not _LOG_NAME.search(name) and is_dump(_head(path)):
+        rank = int(match[1])
+        trace = parse_dump(read_bytes(path, _BYTES), rank, path)
+        if rank in files.traces:
+            raise DataError(f"{path}: rank {rank} has another dump; name one folder")
+        files.traces[rank] = trace
+        files.paths.append(path)
+
+
+def _read_own(path: str, rank: int, kind: str, files: StallFiles) -> None:
+    data = read_bytes(path, _SMALL)
+    if kind == "stacks":
+        text = data.decode("utf-8", "replace")
+        main = files.states[rank].main if rank in files.states else ""
+        # py-spy's stack, where there is one, stands in front.
+        files.stacks.setdefault(rank, []).extend(parse_faulthandler(text, main))
+    elif kind == "spy":
+        files.stacks.setdefault(rank, []).insert(0, parse_py_spy(data, path))
+    elif kind == "state":
+        files.states[rank] = _decode(data, ProcessState, path)
+    elif kind == "groups":
+        files.groups[rank] = {
+            group.name: group for group in _decode(data, tuple[TracedGroup, ...], path)
+        }
+    elif kind == "progress":
+        files.progress[rank] = _decode(data, Progress, path)
+    files.paths.append(path)
+
+
+def _decode(data: bytes, shape: type[T], path: str) -> T:
+    try:
+        return msgspec.json.decode(data, type=shape)
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _head(path: str) -> bytes:
+    with contextlib.suppress(OSError, ValueError):
+        number = open_descriptor(path)
+        try:
+            return os.read(number, _HEAD)
+        finally:
+            os.close(number)
+    return b""

@@ -1,0 +1,220 @@
+"""The verdict on a stall: who waits, and who did not come. Nobody is accused on a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup
+from ascend_doctor.diagnosis.routine import find_departures
+from ascend_doctor.diagnosis.stacks import Frame, program_frame, waits_in_torch
+from ascend_doctor.diagnosis.stall_graph import StallGraph
+from ascend_doctor.diagnosis.stall_result import (
+    Absence,
+    AbsentRank,
+    Position,
+    Stall,
+    Standing,
+    WaitingRanks,
+)
+
+_SHOWN = 8
+_NOT_RUNNING = frozenset({"T", "t", "Z", "gone"})
+
+
+def judge_stall(
+    traces: Mapping[int, RankTrace],
+    standings: Mapping[int, Standing],
+    world_size: int | None = None,
+) -> Stall:
+    """The verdict, of the dumps of ranks and of where they stand; either may lack ranks."""
+    graph = StallGraph(traces, standings)
+    absent, undecided = _accuse(graph)
+    ranks = tuple(sorted({*traces, *standings}))
+    return Stall(
+        ranks=ranks,
+        world_size=world_size,
+        waiting=tuple(_waiting(graph)),
+        absent=absent,
+        undecided="" if absent else undecided,
+        positions=tuple(
+            Position(rank=rank, line=line, age=standing.age)
+            for rank, standing in sorted(standings.items())
+            if (line := _line(standing.frames))
+        ),
+    )
+
+
+def _accuse(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
+    awaited = set().union(*graph.edges.values()) if graph.edges else set()
+    if not awaited:
+        return _accuse_without_edges(graph)
+    ends = {rank for rank in awaited if _ends_a_chain(graph, rank)}
+    silent = {rank for rank in ends if _is_silent(graph, rank)}
+    waits = {rank for rank in ends - silent if _waits_elsewhere(graph, rank)}
+    guilty = ends - silent - waits
+    if guilty and not silent:
+        return tuple(_absent(graph, rank) for rank in sorted(guilty)), ""
+    if silent:
+        return (), f"nothing is known of rank {_numbers(silent)}, which others wait for"
+    if waits:
+        return (), (
+            f"all chains end in rank {_numbers(waits)}, which waits for something that is no"
+            " collective of the NPUs"
+        )
+    return _accuse_in_ring(graph)
+
+
+def _ends_a_chain(graph: StallGraph, rank: int) -> bool:
+    """Whether an awaited rank waits for nobody: a stopped one does not either."""
+    standing = graph.standings.get(rank)
+    if standing and standing.state in _NOT_RUNNING:
+        return True
+    return rank not in graph.edges and rank not in graph.heads
+
+
+def _is_silent(graph: StallGraph, rank: int) -> bool:
+    """Whether no dump says what a rank called, nor its process why not."""
+    standing = graph.standings.get(rank)
+    ended = standing is not None and standing.state in _NOT_RUNNING
+    return rank not in graph.traces and not ended
+
+
+def _waits_elsewhere(graph: StallGraph, rank: int) -> bool:
+    standing = graph.standings.get(rank)
+    if standing is None or standing.state in _NOT_RUNNING:
+        return False
+    return standing.age == 0 and waits_in_torch(standing.frames)
+
+
+def _absent(graph: StallGraph, rank: int) -> AbsentRank:
+    standing = graph.standings.get(rank) or Standing(rank=rank)
+    kind: Absence = "elsewhere"
+    reason = "the others wait for it, and it has no collective to wait in"
+    if standing.state in {"T", "t"}:
+        kind, reason = "stopped", "its process is stopped (state T): SIGSTOP, or a debugger"
+    elif standing.state in {"Z", "gone"}:
+        kind, reason = "gone", "its process has ended"
+    return AbsentRank(
+        rank=rank,
+        kind=kind,
+        reason=reason,
+        line=_line(standing.frames),
+        helpers=tuple(line for frames in standing.helpers if (line := _line(frames))),
+    )
+
+
+def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
+    """All wait for each other: one of them called something else than it always does."""
+    ring = _ring(graph)
+    if not ring:
+        return (), "nobody can tell whom the last of the chain waits for"
+    departures = find_departures(graph.traces, ring)
+    for grades in (("never",), ("never", "not after this")):
+        leavers = {rank: call for rank, (grade, call) in departures.items() if grade in grades}
+        if len(leavers) == 1:
+            ((rank, call),) = leavers.items()
+            group = graph.group(rank, call)
+            return (
+                (
+                    AbsentRank(
+                        rank=rank,
+                        kind="other call",
+                        reason=f"it called {_name(call)} of {name_group(group)} where the rounds"
+                        " before had another call; the others kept to theirs",
+                        line=_line((graph.standings.get(rank) or Standing(rank=rank)).frames),
+                        call=_line(call.frames),
+                    ),
+                ),
+                "",
+            )
+        if leavers:
+            break
+    return (), f"ranks {_numbers(ring)} wait for each other, and none alone left its routine"
+
+
+def _ring(graph: StallGraph) -> list[int]:
+    """The ranks that every chain leads into and that wait for nobody else, if they are one ring."""
+    back: dict[int, set[int]] = {}
+    for rank, others in graph.edges.items():
+        for other in others:
+            back.setdefault(other, set()).add(rank)
+    ring, rank = set[int](), next(iter(graph.edges))
+    while not ring:
+        ahead = _reach(graph.edges, rank)
+        strays = ahead - _reach(back, rank)
+        if strays:
+            rank = min(strays)
+        elif rank in ahead:
+            ring = ahead
+        else:
+            return []
+    outside = graph.edges.keys() - ring
+    if ring & graph.unclear or not ring <= graph.traces.keys() or outside - _reach(back, rank):
+        return []
+    return sorted(ring)
+
+
+def _reach(edges: Mapping[int, set[int]], rank: int) -> set[int]:
+    reached: set[int] = set()
+    ahead = [rank]
+    while ahead:
+        others = edges.get(ahead.pop(), set()) - reached
+        reached |= others
+        ahead += others
+    return reached
+
+
+def _accuse_without_edges(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
+    """Nobody is missing anywhere: one may not have begun what all have in their queues."""
+    if not graph.heads:
+        return (), "no rank waits in a collective of the NPUs"
+    late = {rank for rank, head in graph.heads.items() if not head.started}
+    alike = {(head.group, head.number) for head in graph.heads.values()}
+    if len(late) == 1 and len(graph.heads) > 2 and len(alike) == 1:  # noqa: PLR2004 - a majority
+        (rank,) = late
+        standing = graph.standings.get(rank) or Standing(rank=rank)
+        reason = "all have put the collective into their queues; its NPU alone has not begun it"
+        line = _line(standing.frames)
+        return (AbsentRank(rank=rank, kind="not started", reason=reason, line=line),), ""
+    if graph.unclear:
+        return (), f"nobody can tell for whom rank {_numbers(graph.unclear)} waits"
+    return (), "every rank of the collective is in it: it does not end by itself (a link, an NPU)"
+
+
+def _waiting(graph: StallGraph) -> Iterable[WaitingRanks]:
+    rows: dict[tuple[object, ...], list[int]] = {}
+    for rank, head in graph.heads.items():
+        group = graph.group(rank, head)
+        alone = rank if head.p2p else None
+        rows.setdefault((group, head.number, head.operation, alone), []).append(rank)
+    for ranks in sorted(rows.values(), key=lambda ranks: (-len(ranks), ranks)):
+        head = graph.heads[ranks[0]]
+        group = graph.group(ranks[0], head)
+        yield WaitingRanks(
+            ranks=tuple(sorted(ranks)),
+            operation=_name(head),
+            number=head.number,
+            group=name_group(group),
+            group_ranks=group.ranks,
+            line=_line(head.frames),
+        )
+
+
+def name_group(group: TracedGroup) -> str:
+    """A group as its program calls it, or as torch numbers it."""
+    return group.title or group.name or "an unnamed group"
+
+
+def _name(call: TracedCall) -> str:
+    return call.operation or ("a send or receive" if call.p2p else "a collective")
+
+
+def _line(frames: tuple[Frame, ...]) -> str:
+    frame = program_frame(frames)
+    return str(frame) if frame else ""
+
+
+def _numbers(ranks: Iterable[int]) -> str:
+    numbers = sorted(ranks)
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return ", ".join(map(str, numbers[:_SHOWN])) + more

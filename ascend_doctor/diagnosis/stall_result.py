@@ -1,0 +1,70 @@
+"""What is said of a launch that makes no progress."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ascend_doctor.diagnosis.stacks import Frame
+
+Absence = Literal["stopped", "gone", "elsewhere", "other call", "not started"]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a rank stands, as its process shows it.
+
+    ``state`` is that of /proc/PID/stat ("T" stopped, "Z" ended), "gone" where there is no process,
+    empty where nobody looked. ``frames`` are of the main thread, the innermost first, ``helpers``
+    of the processes that it forked. ``age``: seconds between the frames and the stall's end, where
+    they are the last that were seen of it; 0 where they are of the stall. ``lock_holder`` is a
+    rank that holds a file lock this one waits for.
+    """
+
+    rank: int
+    state: str = ""
+    frames: tuple[Frame, ...] = ()
+    helpers: tuple[tuple[Frame, ...], ...] = ()
+    age: float = 0.0
+    lock_holder: int | None = None
+
+
+class WaitingRanks(msgspec.Struct, frozen=True, kw_only=True):
+    """Ranks that wait in the same operation of a group; ``number`` counts the group's."""
+
+    ranks: tuple[int, ...]
+    operation: str
+    number: int
+    group: str
+    group_ranks: tuple[int, ...]
+    line: str = ""
+
+
+class AbsentRank(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank that others wait for and that waits for nobody. ``call`` is what it called instead."""
+
+    rank: int
+    kind: Absence
+    reason: str
+    line: str = ""
+    call: str = ""
+    helpers: tuple[str, ...] = ()
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """The source line where a rank stands; ``age`` as in Standing."""
+
+    rank: int
+    line: str
+    age: float = 0.0
+
+
+class Stall(msgspec.Struct, frozen=True, kw_only=True):
+    """Who waits, in what, and who did not come; ``undecided`` says why nobody is named."""
+
+    ranks: tuple[int, ...]
+    world_size: int | None
+    waiting: tuple[WaitingRanks, ...] = ()
+    absent: tuple[AbsentRank, ...] = ()
+    undecided: str = ""
+    positions: tuple[Position, ...] = ()

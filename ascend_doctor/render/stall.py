@@ -1,0 +1,74 @@
+"""A stall in words: who waits, in what, who did not come, and where each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ascend_doctor.diagnosis.stall_result import AbsentRank, Stall, WaitingRanks
+from ascend_doctor.findings import quantity
+
+_SHOWN = 16
+_WAITS = 6
+
+
+def stall_title(stall: Stall) -> str:
+    """One sentence: who is to be looked at, or that nobody can tell."""
+    if not stall.absent:
+        return f"could not tell which rank the others wait for: {stall.undecided}"
+    first = stall.absent[0]
+    ranks = f"rank{'s' * (len(stall.absent) > 1)} {spans(tuple(r.rank for r in stall.absent))}"
+    if first.kind == "other call":
+        return f"{ranks} called something else than the others wait in"
+    return f"{ranks} did not come"
+
+
+def stall_rows(stall: Stall, *, every: bool = False) -> Iterator[tuple[str, str]]:
+    """Labels and texts, the absent first; ``every``: each rank's line and not the first few."""
+    for rank in stall.absent[: None if every else _SHOWN]:
+        yield from _absent(rank)
+    waiting = stall.waiting if every else stall.waiting[:_WAITS]
+    for number, waits in enumerate(waiting):
+        yield "" if number else "waiting", _waiting(waits)
+    if len(waiting) < len(stall.waiting):
+        yield "", f"and {quantity(len(stall.waiting) - len(waiting), 'other collective')}"
+    rows: dict[tuple[str, float], list[int]] = {}
+    for position in stall.positions:
+        rows.setdefault((position.line, position.age), []).append(position.rank)
+    ordered = sorted(rows.items(), key=lambda row: (len(row[1]), row[1]))
+    for number, ((line, age), ranks) in enumerate(ordered[: None if every else _SHOWN]):
+        last = f" (last seen {age:.1f} s before)" if age else ""
+        yield "" if number else "stands", f"{_ranks(ranks)} at {line}{last}"
+
+
+def _absent(rank: AbsentRank) -> Iterator[tuple[str, str]]:
+    yield "guilty", f"rank {rank.rank}: {rank.reason}"
+    if rank.call:
+        yield "", f"called at {rank.call}"
+    if rank.line:
+        yield "", f"stands at {rank.line}"
+    for line in rank.helpers:
+        yield "", f"its helper process stands at {line}"
+
+
+def _waiting(waits: WaitingRanks) -> str:
+    group = f"{waits.group} ({_ranks(waits.group_ranks)})" if waits.group_ranks else waits.group
+    line = f", called at {waits.line}" if waits.line else ""
+    verb = "waits" if len(waits.ranks) == 1 else "wait"
+    return (
+        f"{_ranks(waits.ranks)} {verb} in {waits.operation} number {waits.number} of {group}{line}"
+    )
+
+
+def _ranks(ranks: tuple[int, ...] | list[int]) -> str:
+    return f"rank{'s' * (len(ranks) != 1)} {spans(tuple(ranks))}"
+
+
+def spans(ranks: tuple[int, ...]) -> str:
+    """Ranks as 0-3,7."""
+    ranges: list[list[int]] = []
+    for rank in sorted(ranks):
+        if ranges and rank == ranges[-1][1] + 1:
+            ranges[-1][1] = rank
+        else:
+            ranges.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)

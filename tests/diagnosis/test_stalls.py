@@ -1,0 +1,319 @@
+"""Who waits for whom, of dumps and stacks: random layouts, and never the wrong rank."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup, parse_dump
+from ascend_doctor.diagnosis.stacks import (
+    Frame,
+    parse_faulthandler,
+    parse_npu_traceback,
+    parse_py_spy,
+    program_frame,
+    waits_in_torch,
+)
+from ascend_doctor.diagnosis.stall_judge import judge_stall
+from ascend_doctor.diagnosis.stall_result import Standing
+from ascend_doctor.errors import DataError
+from tests.diagnosis.stall_layouts import (
+    STEPS,
+    draw_layout,
+    draw_round,
+    dump,
+    programs,
+    run,
+    traces,
+    write_thousand,
+)
+
+AT = Frame(file="/job/train.py", line=12, function="load")
+DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
+
+
+def accused(stall: object) -> list[int]:
+    return [rank.rank for rank in stall.absent]  # type: ignore[attr-defined]
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 1 << 30), ahead=st.integers(1, 12))
+def test_a_rank_that_stops_calling_is_named(seed: int, ahead: int) -> None:
+    chance = random.Random(seed)
+    layout = draw_layout(chance)
+    work = programs(layout, draw_round(chance))
+    guilty = chance.randrange(layout.world)
+    work[guilty] = work[guilty][: chance.randrange(len(work[guilty]))]
+    stall = judge_stall(traces(layout, run(layout, work, ahead)), {}, layout.world)
+    assert accused(stall) == [guilty], stall
+    assert all(guilty not in waits.ranks for waits in stall.waiting)
+    assert stall.waiting
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 1 << 30), ahead=st.integers(1, 12))
+def test_a_stopped_rank_without_a_dump_is_named(seed: int, ahead: int) -> None:
+    chance = random.Random(seed)
+    layout = draw_layout(chance)
+    work = programs(layout, draw_round(chance))
+    guilty = chance.randrange(layout.world)
+    work[guilty] = work[guilty][: chance.randrange(len(work[guilty]))]
+    dumps = traces(layout, run(layout, work, ahead))
+    del dumps[guilty]
+    silent = judge_stall(dumps, {}, layout.world)
+    assert accused(silent) == []
+    assert str(guilty) in silent.undecided
+    for state, kind in (("T", "stopped"), ("gone", "gone")):
+        stall = judge_stall(dumps, {guilty: Standing(rank=guilty, state=state)}, layout.world)
+        assert [(rank.rank, rank.kind) for rank in stall.absent] == [(guilty, kind)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 1 << 30), ahead=st.integers(2, 12))
+def test_another_order_is_named_or_nobody(seed: int, ahead: int) -> None:
+    chance = random.Random(seed)
+    layout = draw_layout(chance)
+    steps = draw_round(chance)
+    work = programs(layout, steps)
+    guilty = chance.randrange(layout.world)
+    at = chance.randrange(len(steps), (STEPS - 1) * len(steps))
+    program = work[guilty]
+    program[at], program[at + 1] = program[at + 1], program[at]
+    stall = judge_stall(traces(layout, run(layout, work, ahead)), {}, layout.world)
+    assert accused(stall) in ([], [guilty]), stall
+
+
+def test_most_swapped_orders_are_told() -> None:
+    named = stalled = 0
+    for seed in range(120):
+        chance = random.Random(seed)
+        layout = draw_layout(chance)
+        steps = draw_round(chance)[:3]
+        work = programs(layout, steps)
+        guilty = chance.randrange(layout.world)
+        at = chance.randrange(len(steps), 2 * len(steps))
+        program = work[guilty]
+        program[at], program[at + 1] = program[at + 1], program[at]
+        ranks = run(layout, work, 8)
+        if all(rank.at == len(rank.program) and not rank.entries for rank in ranks.values()):
+            continue
+        stall = judge_stall(traces(layout, ranks), {}, layout.world)
+        stalled += bool(stall.waiting)
+        named += accused(stall) == [guilty]
+    assert stalled > 60
+    assert named / stalled > 0.8, (named, stalled)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_a_program_that_ends_accuses_nobody(seed: int) -> None:
+    chance = random.Random(seed)
+    layout = draw_layout(chance)
+    work = programs(layout, draw_round(chance))
+    stall = judge_stall(traces(layout, run(layout, work, 3)), {}, layout.world)
+    assert not stall.absent
+    assert not stall.waiting
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_a_rank_that_waits_for_something_else_is_not_accused(seed: int) -> None:
+    """It stands in a barrier of gloo or in the store: the NPUs' recorder does not know those."""
+    chance = random.Random(seed)
+    layout = draw_layout(chance)
+    work = programs(layout, draw_round(chance))
+    idle = chance.randrange(layout.world)
+    work[idle] = work[idle][: chance.randrange(len(work[idle]))]
+    torch = "/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    frames = (Frame(file=torch, line=5, function="barrier"), AT)
+    stall = judge_stall(
+        traces(layout, run(layout, work, 4)), {idle: Standing(rank=idle, frames=frames)}
+    )
+    assert not stall.absent
+    assert "waits for something" in stall.undecided
+
+
+def pair(rank: int, calls: list[TracedCall]) -> RankTrace:
+    groups = {"0": TracedGroup(name="0", title="PIPELINE", ranks=(0, 1))}
+    groups["9"] = TracedGroup(name="9", title="WORLD", ranks=(0, 1, 2))
+    return RankTrace(rank=rank, groups=groups, calls=tuple(calls))
+
+
+def call(group: str, number: int, operation: str, *, done: bool, p2p: bool = False) -> TracedCall:
+    return TracedCall(group=group, number=number, operation=operation, done=done, p2p=p2p)
+
+
+def test_a_peer_that_does_not_send_is_named() -> None:
+    rounds = [call("0", n, "send", done=True, p2p=True) for n in (1, 2)]
+    world = [call("9", n, "all_reduce", done=True) for n in (1, 2, 3)]
+    sender = [world[0], rounds[0], world[1], rounds[1], world[2]]
+    sender += [call("9", 4, "all_reduce", done=False)]
+    receives = [call("0", n, "recv", done=n < 3, p2p=True) for n in (1, 2, 3)]
+    receiver = [world[0], receives[0], world[1], receives[1], world[2], receives[2]]
+    third = [*world, call("9", 4, "all_reduce", done=False)]
+    stall = judge_stall({0: pair(0, sender), 1: pair(1, receiver), 2: pair(2, third)}, {})
+    assert accused(stall) == [0]
+    assert stall.absent[0].kind == "other call"
+
+
+def test_who_waits_for_a_file_lock_is_not_accused_but_its_holder() -> None:
+    group = {"9": TracedGroup(name="9", ranks=(0, 1, 2))}
+    done = call("9", 1, "all_reduce", done=True)
+    waits = call("9", 2, "all_reduce", done=False)
+    dumps = {
+        rank: RankTrace(rank=rank, groups=group, calls=(done, waits) if rank == 2 else (done,))
+        for rank in range(3)
+    }
+    standings = {
+        0: Standing(rank=0, frames=(AT,), lock_holder=1),
+        1: Standing(rank=1, frames=(AT,)),
+    }
+    assert accused(judge_stall(dumps, standings)) == [1]
+
+
+# -------------------------------------------------------------------- formats
+
+
+def test_dumps_in_both_formats_say_the_same() -> None:
+    chance = random.Random(7)
+    layout = draw_layout(chance)
+    work = programs(layout, draw_round(chance))
+    work[1] = work[1][:5]
+    ranks = run(layout, work, 4)
+    for rank, state in ranks.items():
+        packed = parse_dump(dump(layout, rank, state.entries), rank, "x")
+        plain = parse_dump(dump(layout, rank, state.entries, plain=True), rank, "x")
+        assert packed.groups == plain.groups
+        assert [c.number for c in packed.calls] == [c.number for c in plain.calls]
+        assert packed.calls[0].frames[-1] == Frame(file="/job/train.py", line=40, function="train")
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return print, ("it ran",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps({"version": "2.4", "pg_config": Hostile(), "entries": []}, protocol=2),
+        b"\x80\x02version" + b"garbage",
+        b"\x80\x02}q\x00r\xff\xff\xff\xff.",
+        b'{"pg_config": {"0": 1}, "entries": 5}',
+        b'{"pg_config": [], "entries": [{}]}',
+    ],
+)
+def test_a_dump_that_is_a_program_or_nonsense_is_refused(
+    data: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(DataError, match=r"^x: "):
+        parse_dump(data, 0, "x")
+    assert "it ran" not in capsys.readouterr().out
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from([b"", b"\x80\x02", b'{"pg_config": {}, ']))
+def test_any_bytes_are_read_or_refused(data: bytes, head: bytes) -> None:
+    with contextlib.suppress(DataError):
+        parse_dump(head + data, 0, "x")
+
+
+def test_nccl_names_its_peers() -> None:
+    entry = {
+        "record_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 0,
+        "p2p_seq_id": 1, "profiling_name": "nccl:recv 1<-0", "state": "scheduled",
+        "is_p2p": True, "input_sizes": [[1]],
+    }  # fmt: skip
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[4, 6]"}}
+    data = pickle.dumps({"version": "2.9", "pg_config": config, "entries": [entry]}, protocol=2)
+    (one,) = parse_dump(data, 6, "x").calls
+    assert (one.operation, one.peer, one.p2p) == ("recv", 4, True)
+
+
+FAULTHANDLER = """Thread 0x00007ff1468fe6c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+
+Current thread 0x00007ff170468b80 (most recent call first):
+  File "/env/lib/python3.11/site-packages/torch_npu/npu/utils.py", line 75 in synchronize
+  File "/job/hang.py", line 80 in main
+  File "/job/hang.py", line ??? in <module>
+"""
+
+
+def test_stacks_of_faulthandler_py_spy_and_torch_npu() -> None:
+    (threads,) = parse_faulthandler(FAULTHANDLER)
+    main = threads[-1]
+    assert [thread.main for thread in threads] == [False, True]
+    assert program_frame(main.frames) == Frame(file="/job/hang.py", line=80, function="main")
+    assert waits_in_torch(main.frames)
+    (named,) = parse_faulthandler(FAULTHANDLER, "0x00007ff1468fe6c0")
+    assert [thread.main for thread in named] == [True, False]
+    assert len(parse_faulthandler(FAULTHANDLER * 2)) == 2
+    spy = [
+        {
+            "thread_id": 5,
+            "thread_name": "MainThread",
+            "frames": [{"filename": "/job/a.py", "line": 3, "name": "f"}],
+        }
+    ]
+    assert parse_py_spy(json.dumps(spy), "x")[0].main
+    text = (
+        "pid: 7\nthread <_MainThread(MainThread, started 14)>:\n"
+        '  File "/job/a.py", line 9, in <module>\n    main()\n  File "/job/a.py", line 3, in main\n'
+    )
+    (thread,) = parse_npu_traceback(text)
+    assert thread.main
+    assert thread.frames[0].line == 3
+    with pytest.raises(DataError):
+        parse_py_spy("{", "x")
+
+
+# -------------------------------------------------------------------- the command
+
+
+def test_a_thousand_ranks_in_seconds(tmp_path: Path) -> None:
+    write_thousand(tmp_path, world=1024, entries=128, guilty=517)
+    start = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [DOCTOR, "diagnose", "--format", "json", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    end = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime
+    assert done.returncode == 1, done.stderr
+    stall = json.loads(done.stdout)["stall"]
+    assert [rank["rank"] for rank in stall["absent"]] == [517]
+    assert stall["waiting"][0]["operation"] == "all_reduce"
+    assert stall["waiting"][0]["group"] == "default_pg"
+    assert len(stall["waiting"][0]["ranks"]) == 1023
+    sys.stdout.write(f"{seconds:.1f} s\n")
+    assert seconds < 5
+
+
+def test_a_folder_of_a_stall_is_told_in_text(tmp_path: Path) -> None:
+    write_thousand(tmp_path, world=16, entries=20, guilty=3)
+    (tmp_path / "hccl_trace_rank_3_py_traceback").write_text(
+        'thread <_MainThread(MainThread, started 14)>:\n  File "/job/a.py", line 9, in load\n'
+    )
+    done = subprocess.run(
+        [DOCTOR, "diagnose", str(tmp_path)], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "stalled: rank 3 did not come" in done.stdout
+    assert "stands at /job/a.py:9 in load" in done.stdout
+    assert "ranks 0-2,4-15 wait in all_reduce number 3 of default_pg (ranks 0-15)" in " ".join(
+        done.stdout.split()
+    )
