@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ascend_doctor.precision import RECORDER
+
 pytestmark = pytest.mark.slow
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 TRAIN = """
@@ -144,6 +146,46 @@ def test_two_runs_are_recorded_and_compared(compare: Compare, tmp_path: Path) ->
     assert done.returncode == 1
     assert "✗ Net.first: A and B part here" in done.stdout
     assert "initial weight Net.first.weight" in done.stdout
+
+
+SIGNS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ascend_recorder.measures import signs
+print(signs(0, 50).int().tolist() == [row[:50] for row in signs(0, 300).int().tolist()])
+print(*signs(200, 40).int().flatten().tolist())
+"""
+
+
+def documented_sign(element: int, projection: int) -> int:
+    """As docs/compare.md says, in Python's own numbers."""
+
+    def signed(number: int) -> int:
+        return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+    number = signed((element + 1) * 0x9E3779B97F4A7C15)
+    number = signed((number ^ number >> 30) * 0xBF58476D1CE4E5B9)
+    number = signed((number ^ number >> 27) * 0x94D049BB133111EB)
+    number ^= number >> 31
+    return -1 if number >> (8 + projection) & 1 else 1
+
+
+def test_projections_are_those_of_the_documentation(examined_python: Path) -> None:
+    done = subprocess.run(
+        [examined_python, "-c", SIGNS, RECORDER],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )
+    same, numbers = done.stdout.splitlines()
+    assert same == "True"
+    assert list(map(int, numbers.split())) == [
+        documented_sign(element, projection)
+        for projection in range(8)
+        for element in range(200, 240)
+    ]
 
 
 @pytest.mark.parametrize(
