@@ -56,6 +56,8 @@ def _kv_heads(asked: LayoutQuery, layout: Layout) -> str:
     groups = asked.model.kv_heads
     if asked.model.latent is not None:
         return ""
+    if asked.model.heads % groups:
+        return f"{groups} key and value heads do not share {asked.model.heads} attention heads"
     # What depends on a version that is not known is not legal in all of them.
     fits = splits_groups(groups, layout.tp, asked.megatron)
     return "" if fits else f"key and value heads ({groups}) cannot be split over TP{layout.tp}"
