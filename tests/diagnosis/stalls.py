@@ -89,6 +89,16 @@ def draw(seed: int, count: int, *, spies: bool) -> list[Case]:
     return cases
 
 
+def simulate(python: Path, folder: Path) -> dict[str, str]:
+    """The environment of a launch on simulated NPUs."""
+    return build(python, cache=folder / "simulator").environment(
+        {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
+        soc="Ascend910B3",
+        devices=RANKS,
+        memory_bytes=1 << 30,
+    )
+
+
 def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tuple[Path, float]:
     """Run it until the verdict; gives the folder with what was gathered, and the seconds."""
     place = folder / case.name
@@ -157,13 +167,7 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
 @click.option("--again", is_flag=True, help="Judge what was gathered before; run nothing.")
 def main(folder: Path, *, seed: int, count: int, spies: Path | None, again: bool) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
-    tree = build(python, cache=folder / "simulator")
-    env = tree.environment(
-        {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
-        soc="Ascend910B3",
-        devices=RANKS,
-        memory_bytes=1 << 30,
-    )
+    env = simulate(python, folder)
     cases = draw(seed, count, spies=spies is not None)
 
     def run(case: Case) -> tuple[Path, float]:

@@ -24,9 +24,11 @@ from ascend_doctor.diagnosis.stacks import (
     program_frame,
     waits_in_torch,
 )
+from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.diagnosis.stall_judge import judge_stall
 from ascend_doctor.diagnosis.stall_result import Standing
 from ascend_doctor.errors import DataError
+from tests.diagnosis import stalls
 from tests.diagnosis.stall_layouts import (
     STEPS,
     draw_layout,
@@ -179,6 +181,30 @@ def test_who_waits_for_a_file_lock_is_not_accused_but_its_holder() -> None:
         1: Standing(rank=1, frames=(AT,)),
     }
     assert accused(judge_stall(dumps, standings)) == [1]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        stalls.Case(kind="sleep", guilty=2, step=1, layout="data", spy=False),
+        stalls.Case(kind="group", guilty=1, step=2, layout="pipeline", spy=False),
+    ],
+    ids=lambda case: str(case.name),
+)
+def test_a_real_stall_on_simulated_npus(
+    case: stalls.Case, tmp_path: Path, examined_python: Path
+) -> None:
+    env = stalls.simulate(examined_python, tmp_path)
+    gathered, _ = stalls.make(case, tmp_path, examined_python, env)
+    marks = stalls.judge(case, read_stall_files([str(gathered)]).judge())
+    assert set(marks.values()) == {"right"}, marks
+
+
+def test_the_stalls_are_of_every_kind_and_each_has_its_line() -> None:
+    cases = stalls.draw(5, 24, spies=True)
+    assert cases == stalls.draw(5, 24, spies=True)
+    assert {case.kind for case in cases} == set(stalls.KINDS)
+    assert all(case.line for case in cases)
 
 
 # -------------------------------------------------------------------- formats
