@@ -98,9 +98,9 @@ def read_history(path: str, now: Diagnosis) -> list[Attempt]:
 
 
 def _is_same(diagnosis: Diagnosis, now: Diagnosis) -> bool:
-    """Whether two diagnoses are of the same logs: as long, with the same error at the same time."""
+    """Whether two diagnoses are of the same logs: as long, as far, the same time of the first error."""
     first, mine = diagnosis.first_error, now.first_error
-    size = (diagnosis.bytes, diagnosis.lines) == (now.bytes, now.lines)
+    size = (diagnosis.bytes, diagnosis.lines, diagnosis.step) == (now.bytes, now.lines, now.step)
     return bool(size and first and mine and first.time and first.time == mine.time)
 
 

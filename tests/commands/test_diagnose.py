@@ -209,3 +209,68 @@ def test_what_others_can_do_with_a_report(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     assert doctor("diagnose", "--format", "github", str(log)).returncode == 1
     assert "npu-oom-torch" in page.read_text()
+
+
+ECC = "[rank0]: RuntimeError: NPU function error: HBM MULTI BIT ECC ERROR, error code is 507054\n"
+HANG = "[rank0]: EI0006: 2026-03-01-10:02:05.270.506 Getting socket times out.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code"),
+    [
+        (ECC, "exclude atlas-07", 69),
+        (HANG, "restart", 75),
+        (f"{OOM}\n", "stop", 78),
+        ("[ERROR] something odd\n", "unknown", 3),
+        ("iteration 1/ 10 | lm loss: 2.3\n", "unknown", 0),
+    ],
+)
+def test_a_verdict_for_scripts(
+    doctor: Command, tmp_path: Path, text: str, line: str, code: int
+) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(text)
+    file = tmp_path / "diagnosis.json"
+    options = ("--verdict", "--nodes", "atlas-07", "--format", "json", "-o", str(file))
+    done = doctor("diagnose", str(path), *options)
+    assert done.stdout == f"{line}\n"
+    assert done.stderr.startswith("ascend-doctor: ")
+    assert done.returncode == json.loads(file.read_text())["exit_code"]
+    assert doctor("diagnose", str(path), *options, "--exit-verdict").returncode == code
+    assert "atlas-07" not in file.read_text()
+    hidden = doctor("diagnose", str(path), "--verdict", "--nodes", "atlas-07", "--redact").stdout
+    assert "atlas-07" not in hidden
+
+
+def test_the_verdict_stands_first(doctor: Command, log: Path) -> None:
+    text = doctor("diagnose", str(log)).stdout.split("\n")
+    assert text[1].startswith("Verdict: stop: code or configuration: NPU out of memory")
+    page = doctor("diagnose", str(log), "--format", "markdown").stdout
+    assert "**Verdict: stop" in page
+
+
+def test_the_verdict_alone_takes_standard_output(doctor: Command, log: Path) -> None:
+    done = doctor("diagnose", str(log), "--verdict", "--format", "json")
+    assert done.returncode == 2
+    assert "--verdict takes standard output" in done.stderr
+
+
+def test_a_hidden_node_is_known_again_in_a_history(doctor: Command, tmp_path: Path) -> None:
+    logs = tmp_path / "train.log"
+    history = tmp_path / "1.json"
+    waiting = "".join(f"[rank{rank}]: {HANG[9:]}" for rank in range(1, 16))
+    absent = "[rank1]: Failed to connect agent[0].\n"
+    for step in (3, 7):
+        logs.write_text(
+            f"using world size: 16, \n iteration {step}/ 10 | lm loss: 2\n{waiting}{absent}"
+        )
+        done = doctor(
+            *("diagnose", str(logs), "--verdict", "--nodes", "atlas-07,atlas-12"),
+            *(("--history", str(history)) if step > 3 else ()),
+            *("--format", "json", "-o", str(tmp_path / f"{step}.json")),
+        )
+        if step == 3:
+            assert done.stdout == "restart\n"
+            (tmp_path / "3.json").rename(history)
+    assert done.stdout == "exclude atlas-07\n"
+    assert "atlas-07" not in history.read_text()
