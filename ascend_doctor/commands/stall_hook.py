@@ -29,6 +29,7 @@ _POLL = 0.5
 # A rank and the helpers that it starts have the same variables; the rank comes first.
 _MARK = "ASCEND_DOCTOR_STALL_RANK"
 _FRAMES = 40
+_COLLECTIVES = os.path.join("torch", "distributed", "distributed_c10d.py")
 
 
 class _Starter:
@@ -64,6 +65,7 @@ def _report(rank: str) -> None:
                 trace = _recorder(
                     "_dump_hccl_trace", includeCollectives=True, includeStackTraces=True
                 )
+                _replace(f"rank-{rank}.call", json.dumps(_call(main)).encode())
                 groups = json.dumps(list(_groups())).encode()
                 _replace(f"rank-{rank}.groups", groups)
                 if trace:
@@ -71,13 +73,33 @@ def _report(rank: str) -> None:
                 _replace(f"rank-{rank}.answered", str(asked).encode())
 
 
-def _groups() -> "Iterator[dict[str, Any]]":
+def _groups(only: Any = None) -> "Iterator[dict[str, Any]]":
     """Process groups with the names that the program gave them: the recorder has numbers only."""
     module = sys.modules.get("torch.distributed.distributed_c10d")
     world: Any = getattr(module, "_world", None)
     for group, name in dict(getattr(world, "pg_names", {})).items():
+        if only is not None and group is not only:
+            continue
         ranks = sorted(world.pg_group_ranks[group], key=world.pg_group_ranks[group].get)
         yield {"name": name, "title": str(getattr(group, "group_desc", "")), "ranks": ranks}
+
+
+def _call(main: "int | None") -> "dict[str, Any]":
+    """The collective that the main thread is in, if it is in one on the host.
+
+    The first of a group makes its communicator before the recorder hears of it.
+    """
+    call: dict[str, Any] = {}
+    frame = sys._current_frames().get(main or 0)  # noqa: SLF001 - no other way
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.endswith(_COLLECTIVES) and "group" in code.co_varnames:
+            group = frame.f_locals.get("group")
+            module = sys.modules["torch.distributed.distributed_c10d"]
+            group = group or module._world.default_pg  # noqa: SLF001 - no other way
+            call = next(({**row, "operation": code.co_name} for row in _groups(group)), call)
+        frame = frame.f_back
+    return call
 
 
 def _recorder(name: str, **options: bool) -> Any:

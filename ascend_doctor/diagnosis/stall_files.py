@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ascend_doctor.diagnosis.recorder import RankTrace, TracedGroup, is_dump, parse_dump
+from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup, is_dump, parse_dump
 from ascend_doctor.diagnosis.stacks import (
     Frame,
     ThreadStack,
@@ -34,7 +34,7 @@ from ascend_doctor.machine.files import open_descriptor, read_bytes
 T = TypeVar("T")
 
 _DUMP = re.compile(r"(?:^|[^\d])(\d+)(?:\.json|\.pkl|\.pickle)?$")
-_OWN = re.compile(r"rank-(\d+)\.(state|stacks|spy|progress|groups|json|answered)$")
+_OWN = re.compile(r"rank-(\d+)\.(state|stacks|spy|progress|groups|call|json|answered)$")
 _TRACEBACK = re.compile(r"(\d+)_py_traceback$")
 _LOG_NAME = re.compile(r"\.(?:log|txt|out|err|gz|zip|tar|py|yaml|yml)$")
 _BYTES = 256 << 20
@@ -63,6 +63,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     frames: tuple[tuple[str, int | None, str], ...] = ()
 
 
+class HostCall(msgspec.Struct, frozen=True, kw_only=True):
+    """``rank-N.call``: the collective that the main thread is in on the host; empty for none."""
+
+    name: str = ""
+    title: str = ""
+    ranks: tuple[int, ...] = ()
+    operation: str = ""
+
+
 @dataclass
 class StallFiles:
     """What a folder has of each rank; ``paths`` are those of the files that were read."""
@@ -72,6 +81,7 @@ class StallFiles:
     stacks: dict[int, list[tuple[ThreadStack, ...]]] = field(default_factory=dict)
     progress: dict[int, Progress] = field(default_factory=dict)
     groups: dict[int, dict[str, TracedGroup]] = field(default_factory=dict)
+    calls: dict[int, HostCall] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
@@ -82,7 +92,9 @@ class StallFiles:
         sizes = [state.world_size for state in self.states.values() if state.world_size]
         ranks = {*self.states, *self.stacks}
         standings = {rank: self._standing(rank) for rank in ranks}
-        traces = {rank: self._with_titles(trace) for rank, trace in self.traces.items()}
+        traces = {
+            rank: self._with_call(self._with_titles(trace)) for rank, trace in self.traces.items()
+        }
         return judge_stall(traces, standings, max(sizes, default=None))
 
     def _with_titles(self, trace: RankTrace) -> RankTrace:
@@ -100,6 +112,25 @@ class StallFiles:
             else:
                 groups[name] = group
         return msgspec.structs.replace(trace, groups=groups)
+
+    def _with_call(self, trace: RankTrace) -> RankTrace:
+        """The first call of a group, which the recorder does not know before its communicator."""
+        call = self.calls.get(trace.rank) or HostCall()
+        name = f"group_name_{call.name}"
+        if not call.name or name in trace.groups or any(not own.done for own in trace.calls):
+            return trace
+        title = "" if call.title == "undefined" else call.title
+        group = TracedGroup(name=name, title=title, ranks=call.ranks)
+        dumps = self.stacks.get(trace.rank, [])
+        first = TracedCall(
+            group=name,
+            number=1,
+            operation=call.operation,
+            frames=main_frames(dumps[0]) if dumps else (),
+        )
+        return msgspec.structs.replace(
+            trace, groups={**trace.groups, name: group}, calls=(*trace.calls, first)
+        )
 
     def _standing(self, rank: int) -> Standing:
         state = self.states.get(rank) or ProcessState(rank=rank)
@@ -194,6 +225,8 @@ def _read_own(path: str, rank: int, kind: str, files: StallFiles) -> None:
         files.groups[rank] = {
             group.name: group for group in _decode(data, tuple[TracedGroup, ...], path)
         }
+    elif kind == "call":
+        files.calls[rank] = _decode(data, HostCall, path)
     elif kind == "progress":
         files.progress[rank] = _decode(data, Progress, path)
     files.paths.append(path)

@@ -51,6 +51,11 @@ class StallGraph:
         own = self.traces[rank].groups.get(call.group)
         return own or TracedGroup(name=call.group, ranks=())
 
+    def was_used(self, group: str) -> bool:
+        """Whether a call of this group has ended on any rank."""
+        calls = (call for trace in self.traces.values() for call in trace.calls)
+        return any(call.group == group and call.done for call in calls)
+
     def _wait(self, rank: int, head: TracedCall) -> None:
         group = self.group(rank, head)
         if not group.ranks:

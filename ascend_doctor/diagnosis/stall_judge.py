@@ -18,6 +18,8 @@ from ascend_doctor.diagnosis.stall_result import (
 )
 
 _SHOWN = 8
+# Of a group so small one that calls and one that does not are equally likely wrong.
+_MAJORITY = 3
 _NOT_RUNNING = frozenset({"T", "t", "Z", "gone"})
 
 
@@ -114,6 +116,11 @@ def _accuse_in_ring(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
         if len(leavers) == 1:
             ((rank, call),) = leavers.items()
             group = graph.group(rank, call)
+            if len(group.ranks) < _MAJORITY and not graph.was_used(call.group):
+                return (), (
+                    f"rank {rank} is alone in the first {_name(call)} of {name_group(group)}:"
+                    " either it should not be there, or its peer should"
+                )
             return (
                 (
                     AbsentRank(

@@ -168,6 +168,22 @@ def test_a_peer_that_does_not_send_is_named() -> None:
     assert stall.absent[0].kind == "other call"
 
 
+def test_the_first_call_of_a_small_group_accuses_nobody() -> None:
+    for ranks, absent in (((0, 1), []), ((0, 1, 2), [0])):
+        groups = {"9": TracedGroup(name="9", ranks=(0, 1, 2))}
+        fresh = {**groups, "5": TracedGroup(name="5", ranks=ranks)}
+        rounds = [call("9", n, "all_reduce", done=True) for n in (1, 2, 3)]
+        waits = call("9", 4, "all_reduce", done=False)
+        first = call("5", 1, "all_reduce", done=False)
+        dumps = {
+            rank: RankTrace(rank=rank, groups=groups, calls=(*rounds, waits)) for rank in (1, 2)
+        }
+        dumps[0] = RankTrace(rank=0, groups=fresh, calls=(*rounds, first))
+        stall = judge_stall(dumps, {})
+        assert accused(stall) == absent
+        assert bool(stall.undecided) == (not absent)
+
+
 def test_who_waits_for_a_file_lock_is_not_accused_but_its_holder() -> None:
     group = {"9": TracedGroup(name="9", ranks=(0, 1, 2))}
     done = call("9", 1, "all_reduce", done=True)
