@@ -81,6 +81,16 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
     for owner, meaning in meanings.items():
         if meaning:
             yield f"{code}: {meaning}\nan error code of {_OWNERS[owner]}"
+    if guide := rows.error_guides.get(code):
+        yield _page(
+            f"{code}: cause and remedy (原因与处理方法)",
+            {
+                "Cause": guide.cause,
+                "Remedy": guide.remedy,
+                "可能原因": guide.cause_zh,
+                "解决方法": guide.remedy_zh,
+            },
+        )
     as_word = re.compile(rf"\b{re.escape(code)}\b")
     failures = [row for row in rows.failures.values() if as_word.search(row.example)]
     if failures:

@@ -18,8 +18,10 @@ from ascend_doctor.matrix.evidence import StackEvidence
 from ascend_doctor.matrix.images import BaseImages
 from ascend_doctor.matrix.loading import convert, load
 from ascend_doctor.matrix.schema import (
+    CodeGuide,
     Component,
     ErrorCodes,
+    ErrorGuides,
     Failures,
     Family,
     Flags,
@@ -212,6 +214,16 @@ class Catalog:
                 hccl={**whole.hccl, **codes.hccl},
             )
         return whole
+
+    @functools.cached_property
+    def error_guides(self) -> dict[str, CodeGuide]:
+        """By code; of several folders the last one counts."""
+        return {
+            code: guide
+            for path in self.single("error-guides.yaml")
+            for guide in load(path, ErrorGuides).guides
+            for code in guide.codes
+        }
 
     def family_of(self, name: str) -> Family | None:
         """The family of a SoC name (Ascend910B3) or of a name that npu-smi prints (910B3)."""

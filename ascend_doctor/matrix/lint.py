@@ -78,13 +78,20 @@ def _files_that_do_not_load(catalog: Catalog) -> Iterator[RowProblem]:
             for path in paths:
                 yield from _duplicate_keys(path)
             yield from _try(functools.partial(_load, loader, paths[-1]))
-    for name in ("hazards.yaml", "environment.yaml", "images.yaml", "warnings.yaml"):
+    for name in (
+        "hazards.yaml",
+        "environment.yaml",
+        "images.yaml",
+        "warnings.yaml",
+        "error-guides.yaml",
+    ):
         for path in catalog.single(name):
             yield from _duplicate_keys(path)
     yield from _try(lambda: catalog.hazards)
     yield from _try(lambda: catalog.variables)
     yield from _try(lambda: catalog.images)
     yield from _try(lambda: catalog.known_warnings)
+    yield from _try(lambda: catalog.error_guides)
 
 
 def _load(loader: _Loader, path: Path) -> None:

@@ -551,3 +551,21 @@ class ErrorCodes(Row, frozen=True, kw_only=True):
     acl: dict[int, str] = {}
     hccl: dict[int, str] = {}
     sources: Sources
+
+
+class CodeGuide(Row, frozen=True, kw_only=True):
+    """What is behind codes of CANN's error manager, and what to do, in English and in Chinese."""
+
+    codes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    cause: str
+    remedy: str
+    cause_zh: str
+    remedy_zh: str
+
+
+class ErrorGuides(Row, frozen=True, kw_only=True):
+    """``matrices/error-guides.yaml``."""
+
+    schema: int
+    guides: tuple[CodeGuide, ...]
+    sources: Sources

@@ -1,0 +1,46 @@
+"""Cause and remedy of CANN's error codes, in both languages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from tests.conftest import Command
+from tests.diagnosis.logs import catalog
+
+GUIDES = catalog().error_guides
+# Those that the log of a job on NPUs shows most: runtime, ACL, HCCL, driver, profiling, dump.
+FAMILIES = re.compile(r"E[EHIJLP][0-8]\d{3}|EK0\d{3}")
+HAN = re.compile(r"[\u4e00-\u9fff]")
+
+
+def test_every_code_of_these_families_has_a_guide() -> None:
+    reported = catalog().error_codes.reported
+    assert set(GUIDES) <= set(reported)
+    assert [code for code in reported if FAMILIES.fullmatch(code) and code not in GUIDES] == []
+    assert len(GUIDES) == 163
+
+
+def test_no_code_has_two_guides() -> None:
+    (path,) = catalog().single("error-guides.yaml")
+    rows = yaml.safe_load(path.read_text("utf-8"))["guides"]
+    assert sum(len(row["codes"]) for row in rows) == len(GUIDES)
+
+
+@pytest.mark.parametrize("code", sorted(GUIDES))
+def test_a_guide_says_it_in_both_languages(code: str) -> None:
+    guide = GUIDES[code]
+    for text in (guide.cause, guide.remedy):
+        assert text.endswith(".")
+        assert not HAN.search(text)
+    for text in (guide.cause_zh, guide.remedy_zh):
+        assert text.endswith("。")
+        assert HAN.search(text)
+
+
+def test_explain_shows_them(doctor: Command) -> None:
+    page = doctor("explain", "EL0005").stdout
+    for words in ("Wait and try again", "等待后重试", "device-busy-el0005"):
+        assert words in page
