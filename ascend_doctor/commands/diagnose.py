@@ -134,11 +134,12 @@ def _conceal(node: str) -> str:
 
 
 def _names(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """The names of all nodes that a diagnosis speaks of."""
+    """The names of all nodes, and the serial numbers of cards, that a diagnosis speaks of."""
     verdict = diagnosis.verdict
     if verdict is None:
         return diagnosis.nodes
     remembered = {node for attempt in verdict.attempts for node in attempt.nodes}
+    remembered |= set(diagnosis.guilty.serials if diagnosis.guilty else ())
     return (*diagnosis.nodes, *verdict.nodes, *verdict.suspects, *sorted(remembered))
 
 

@@ -98,10 +98,10 @@ def read_history(path: str, now: Diagnosis) -> list[Attempt]:
 
 
 def _is_same(diagnosis: Diagnosis, now: Diagnosis) -> bool:
-    """Whether two diagnoses are of the same logs: as long, as far, the same time of the first error."""
+    """Whether two diagnoses are of the same logs: size, progress and the first error's time."""
     first, mine = diagnosis.first_error, now.first_error
-    size = (diagnosis.bytes, diagnosis.lines, diagnosis.step) == (now.bytes, now.lines, now.step)
-    return bool(size and first and mine and first.time and first.time == mine.time)
+    before, after = ((run.bytes, run.lines, run.step) for run in (diagnosis, now))
+    return bool(before == after and first and mine and first.time and first.time == mine.time)
 
 
 def _modification_time(path: str) -> float:

@@ -55,8 +55,16 @@ def guilty(
     ``seen`` is where the root cause stands, ``waits`` where any failure does that names a victim.
     """
     culprit = _guilty(ledger, root, seen, waits)
-    if culprit is None or not culprit.ranks:
-        return culprit
+    if culprit is None:
+        return None
+    culprit = _locate(ledger, culprit) if culprit.ranks else culprit
+    node = culprit.nodes[0] if len(culprit.nodes) == 1 else ""
+    serials = [ledger.serial(node, device) for device in culprit.devices]
+    return msgspec.structs.replace(culprit, serials=tuple(serials) if all(serials) else ())
+
+
+def _locate(ledger: Ledger, culprit: Guilt) -> Guilt:
+    """With all that is known of where its ranks are."""
     places = ledger.places.of(culprit.ranks)
     local_ranks = [location.local for location in places if location.local is not None]
     devices = [location.device for location in places if location.device is not None]

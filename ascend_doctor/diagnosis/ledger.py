@@ -171,6 +171,8 @@ class Ledger:
     timed_out: dict[Origin, Waited] = field(default_factory=dict)
     watched: dict[int, Waited] = field(default_factory=dict)
     world_size: int | None = None
+    # Serial numbers of cards, by node and device.
+    serials: dict[tuple[str, int], str] = field(default_factory=dict)
     # The last training step that was logged.
     step: int | None = None
     # Processes that raised where they handled a signal.
@@ -313,6 +315,10 @@ class Ledger:
     def in_order(self, sightings: Iterable[Sighting]) -> bool:
         """Whether clocks can put them in order."""
         return self.clocks.comparable(sighting.origin.node for sighting in sightings)
+
+    def serial(self, node: str, device: int | None) -> str:
+        """That of a card; empty where nothing tells it."""
+        return "" if device is None else self.serials.get((node, device), "")
 
     def has_log(self, party: Party) -> bool:
         return party in self.ranks if isinstance(party, int) else " pid " in f" {party}"

@@ -64,7 +64,8 @@ class Guilt(msgspec.Struct, frozen=True, kw_only=True):
 
     ``ranks`` are those in the job, ``local_ranks`` those on their nodes, ``devices`` those that
     the logs name; each is empty where the logs do not tell all of them. ``nodes`` are called as the
-    logs are, ``servers`` as HCCL calls them, and both are of all that are accused.
+    logs are, ``servers`` as HCCL calls them, and both are of all that are accused; ``serials`` are
+    the serial numbers of the devices, where npu-smi's output lies beside the logs.
     """
 
     ranks: tuple[int, ...] = ()
@@ -72,6 +73,7 @@ class Guilt(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
+    serials: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
     reason: str
     sure: bool = True

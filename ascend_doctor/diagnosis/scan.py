@@ -14,6 +14,7 @@ from ascend_doctor.diagnosis.origins import Moment, Origin, moment, split_prefix
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
+from ascend_doctor.diagnosis.serials import MARK, parse_serials
 from ascend_doctor.diagnosis.signs import COMMON, WORDED, continues_harmless, harmless
 from ascend_doctor.diagnosis.steps import last_step
 from ascend_doctor.diagnosis.wording import complains, shows
@@ -137,6 +138,10 @@ class _Reader:
         # A log of one process has no others in it.
         reach = _SAMPLE if self.log.origin.process or self.log.origin.rank is not None else _TAIL
         self._sample(self._tail[-reach:], cut=len(self._tail) >= reach)
+        if MARK in self._tail and len(self.ledger.serials) < _FEW * _TAIL:
+            node = self.log.origin.node
+            for device, serial in parse_serials(_text(self._tail)).items():
+                self.ledger.serials.setdefault((node, device), serial)
         rows = [row for row in re.split(rb"[\r\n]+", self._tail) if row.strip()]
         if not rows:
             return

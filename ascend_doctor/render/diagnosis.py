@@ -121,6 +121,7 @@ class _DiagnosisPage(Page):
             ("rank", guilty.ranks), ("local rank", guilty.local_ranks), ("device", guilty.devices)
         )  # fmt: skip
         who = [f"{name} {spans(several)}" for name, several in numbers if several]
+        who += [f"serial number {serial}" for serial in guilty.serials]
         who += [f"node {node}" for node in guilty.nodes]
         who += [f"server {server}" for server in guilty.servers]
         who += [f"process {process}" for process in guilty.processes]

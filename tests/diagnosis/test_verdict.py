@@ -127,21 +127,21 @@ def test_an_attempt_is_not_mixed_with_those_before() -> None:
         "run/attempt_0/0/stderr.log": "iteration        7/     100 | lm loss: 2.3\n",
         "run/attempt_1/0/stderr.log": "[rank0]: ValueError: sample 7 has no label\n",
     }
-    found = of_files(files)
-    assert not found.causes
-    assert found.attempt == "attempt_1"
-    assert found.verdict
-    assert found.verdict.action == "stop"
-    (before,) = found.verdict.attempts
+    diagnosis = of_files(files)
+    assert not diagnosis.causes
+    assert diagnosis.attempt == "attempt_1"
+    assert diagnosis.verdict
+    assert diagnosis.verdict.action == "stop"
+    (before,) = diagnosis.verdict.attempts
     assert (before.failure, before.step) == ("hbm-ecc-error", 7)
 
 
 def test_an_attempt_that_has_only_begun_is_not_the_last() -> None:
     files = {"attempt_0/0/stderr.log": "[rank0]: ValueError: x\n", "attempt_1/0/stderr.log": ""}
-    found = of_files(files)
-    assert found.attempt == "attempt_0"
-    assert found.verdict
-    assert found.verdict.attempts == ()
+    diagnosis = of_files(files)
+    assert diagnosis.attempt == "attempt_0"
+    assert diagnosis.verdict
+    assert diagnosis.verdict.attempts == ()
 
 
 def test_a_history_of_diagnoses(tmp_path: Path) -> None:
@@ -198,3 +198,28 @@ def test_with_names_of_nodes_no_other_name_is_given(tmp_path: Path) -> None:
     verdict = reader(JobOptions(nodes=full)).diagnose(named).verdict
     assert verdict
     assert verdict.nodes == ("node-2.site",)
+
+
+CARD = """	NPU ID                         : {number}
+	Product Name                   : IT21HMDA
+	Serial Number                  : {serial}
+	Chip Count                     : {chips}
+"""
+
+
+@pytest.mark.parametrize(("chips", "serials"), [(1, ("SN0000000001",)), (2, ())])
+def test_the_serial_number_of_the_card_is_told(chips: int, serials: tuple[str, ...]) -> None:
+    cards = "".join(
+        CARD.format(number=number, serial=f"SN000000000{number}", chips=chips)
+        for number in range(2)
+    )
+    line = f"[ERROR] 2026-11-23-11:41:24 (PID:3284, Device:1, RankID:5) {ECC}\n"
+    files = {"node-1/train.log": line, "node-1/npu-smi.txt": cards, "node-0/npu-smi.txt": cards}
+    guilty = of_files(files).guilty
+    assert guilty
+    assert (guilty.devices, guilty.serials) == ((1,), serials)
+    # Those of another node's cards say nothing.
+    del files["node-1/npu-smi.txt"]
+    alone = of_files(files).guilty
+    assert alone
+    assert alone.serials == ()

@@ -35,7 +35,8 @@ class RunVerdict:
         options = ["--exit-verdict"] if self.exit_verdict else []
         nodes = self.nodes
         if not nodes and is_of_one_node(launch, environment):
-            nodes = environment.get("SLURMD_NODENAME") or socket.gethostname()
+            names = (environment.get(name) for name in ("SLURMD_NODENAME", "NODE_NAME"))
+            nodes = next(filter(None, names), "") or socket.gethostname()
         options += ["--nodes", nodes] if nodes else []
         if not self.history:
             return tuple(options)
