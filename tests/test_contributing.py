@@ -7,7 +7,13 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 import yaml
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.probing import schedule
+from ascend_doctor.render import FORMATS
 
 ROOT = Path(__file__).parent.parent
 CONTAINER = ROOT / ".devcontainer" / "devcontainer.json"
@@ -40,3 +46,52 @@ def test_hooks_call_tools_that_the_test_extra_brings() -> None:
     programs = {Path(hook["entry"].split()[0]).name for hook in hooks}
     assert programs == {"ruff", "mypy"}
     assert all(re.search(rf'"{program}\b', project) for program in programs)
+
+
+PROBES = sorted(
+    path.stem for path in (ROOT / "probes").glob("*.py") if not path.name.startswith("_")
+)
+FORMAT_MODULES = sorted(
+    path.stem
+    for path in (ROOT / "ascend_doctor/render").glob("*.py")
+    if re.search(r"^def render\(report: Report\b", path.read_text("utf-8"), re.MULTILINE)
+)
+TESTS = "\n".join(
+    path.read_text("utf-8")
+    for path in sorted((ROOT / "tests").rglob("*"))
+    if path.suffix in {".py", ".yaml"}
+)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_probe_is_scheduled_and_judged(name: str) -> None:
+    probe = name.replace("_", "-")
+    scheduled = {row.probe for row in schedule._PROBES}
+    assert probe in scheduled, f"add a row for {probe} to _PROBES of probing/schedule.py"
+    judged = {check.probe for check in all_checks()}
+    assert probe in judged, f'no check reads it: @check(..., probe="{probe}") in checks/'
+    documented = (ROOT / "docs/probes.md").read_text("utf-8")
+    assert f"`{probe}`" in documented, f"add a row for {probe} to docs/probes.md"
+
+
+@pytest.mark.parametrize("name", FORMAT_MODULES)
+def test_a_format_can_be_asked_for(name: str) -> None:
+    assert name in {*FORMATS, "issue"}, f"add {name} to FORMATS of render/__init__.py"
+
+
+@pytest.mark.parametrize("identity", sorted(check.id for check in all_checks()))
+def test_a_check_has_a_test_that_names_it(identity: str) -> None:
+    names = {identity, identity.replace("-", "_")}
+    named = any(re.search(rf"[\"'\[ ]{name}[\"'\],:( ]", TESTS) for name in names)
+    assert named, f"no test names the check {identity}: add one below tests/checks"
+
+
+@pytest.mark.parametrize("family", Catalog().files("hardware"))
+def test_a_chip_family_says_what_checks_ask(family: str) -> None:
+    row = Catalog().family(family)
+    assert row.names, f"matrices/hardware/{family}.yaml: names"
+    if row.training:
+        named = any(name.rstrip("*") in TESTS for name in row.names)
+        assert named, f"no test names a chip of {family}"
+        assert row.rank_tables, f"matrices/hardware/{family}.yaml: rank_tables"
+        assert row.pod, f"matrices/hardware/{family}.yaml: pod"
