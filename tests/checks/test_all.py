@@ -29,10 +29,16 @@ MINE = sorted(
     for name, check in CHECKS.items()
     if not check.probe and check.level == 0 and check.scope == ""
 )
-# They look at a whole server, which tests of their own have (tests/checks/server.py). A check that is
-# not here has to be content with the healthy machine of tests/checks/machine.py.
+# They look at a whole server, which tests of their own have (tests/checks/server.py). A check that
+# is not here has to be content with the healthy machine of tests/checks/machine.py.
 OF_A_SERVER = frozenset(
-    ["device-managers", "disk-room", "driver-complete", "driver-firmware", "driver-running", "hccn-addresses", "hccn-conf", "hccn-gateway", "hccn-health", "hccn-link", "hccn-tls", "hccn-tool", "host-cpus", "host-memory", "npu-alike", "npu-ecc", "npu-free", "npu-health", "npu-memory", "npu-temperature", "npu-topology", "ports-free", "ports-reserved", "rank-table-content", "resource-limits", "shared-memory", "socket-default", "stack-lock"]
+    {"device-managers", "disk-room", "driver-complete", "driver-firmware"}
+    | {"driver-running", "hccn-addresses", "hccn-conf", "hccn-gateway"}
+    | {"hccn-health", "hccn-link", "hccn-tls", "hccn-tool"}
+    | {"host-cpus", "host-memory", "npu-alike", "npu-ecc"}
+    | {"npu-free", "npu-health", "npu-memory", "npu-temperature"}
+    | {"npu-topology", "ports-free", "ports-reserved", "rank-table-content"}
+    | {"resource-limits", "shared-memory", "socket-default", "stack-lock"}
 )
 SECTIONS = ("host", "driver", "npus", "cann", "python", "native", "import_path", "environment")
 
