@@ -163,12 +163,15 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--seed", default=1)
 @click.option("--count", default=20)
+@click.option("--first", default=0, help="Only from this one on.")
 @click.option("--py-spy", "spies", type=click.Path(path_type=Path), help="Folder with py-spy.")
 @click.option("--again", is_flag=True, help="Judge what was gathered before; run nothing.")
-def main(folder: Path, *, seed: int, count: int, spies: Path | None, again: bool) -> None:
+def main(
+    folder: Path, *, seed: int, count: int, first: int, spies: Path | None, again: bool
+) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
     env = simulate(python, folder)
-    cases = draw(seed, count, spies=spies is not None)
+    cases = draw(seed, count, spies=spies is not None)[first:]
 
     def run(case: Case) -> tuple[Path, float]:
         if again:
