@@ -117,7 +117,9 @@ class StallFiles:
         """The first call of a group, which the recorder does not know before its communicator."""
         call = self.calls.get(trace.rank) or HostCall()
         name = f"group_name_{call.name}"
-        if not call.name or name in trace.groups or any(not own.done for own in trace.calls):
+        recorded = any(own.group == name or not own.done for own in trace.calls)
+        # Calls of a group may have left the recorder's buffer; its number is not known then.
+        if not call.name or recorded or not (trace.whole or name not in trace.groups):
             return trace
         title = "" if call.title == "undefined" else call.title
         group = TracedGroup(name=name, title=title, ranks=call.ranks)

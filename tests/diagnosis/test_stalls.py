@@ -184,6 +184,35 @@ def test_the_first_call_of_a_small_group_accuses_nobody() -> None:
         assert bool(stall.undecided) == (not absent)
 
 
+def test_the_first_call_of_a_group_is_told_by_the_rank_itself(tmp_path: Path) -> None:
+    """torch_npu knows the group then, and no call of it."""
+    world = {"name": "group_name_0", "desc": "", "ranks": "[0, 1, 2]"}
+    for rank in range(3):
+        entries = [
+            {
+                "record_id": number,
+                "process_group": ["group_name_0", ""],
+                "collective_seq_id": number,
+                "p2p_seq_id": 0,
+                "profiling_name": "",
+                "state": "completed" if number < 3 else "scheduled",
+                "is_p2p": False,
+            }
+            for number in range(4 if rank else 3)
+        ]
+        groups = {"group_name_0": world}
+        if rank == 0:
+            groups["group_name_5"] = {**world, "name": "group_name_5"}
+        dumped = {"pg_config": groups, "version": "2.4", "entries": entries}
+        (tmp_path / f"hccl_trace_rank_{rank}").write_text(json.dumps(dumped))
+    calls = {"name": "5", "title": "EMBEDDING_GROUP", "ranks": [0, 1, 2], "operation": "all_reduce"}
+    (tmp_path / "rank-0.call").write_text(json.dumps(calls))
+    stall = read_stall_files([str(tmp_path)]).judge()
+    assert stall
+    assert accused(stall) == [0]
+    assert "EMBEDDING_GROUP" in stall.absent[0].reason
+
+
 def test_who_waits_for_a_file_lock_is_not_accused_but_its_holder() -> None:
     group = {"9": TracedGroup(name="9", ranks=(0, 1, 2))}
     done = call("9", 1, "all_reduce", done=True)
