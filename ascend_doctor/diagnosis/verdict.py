@@ -171,7 +171,7 @@ def nodes_of_guilty(
     Where the user names ``nodes``, no other names are given.
     """
     if guilty is None:
-        return ()
+        return tuple(nodes) if len(nodes) == 1 and len(ledger.nodes) <= 1 else ()
     hosts = [ledger.ended[rank].node for rank in guilty.ranks if rank in ledger.ended]
     if len(hosts) < len(guilty.ranks) or not ITSELF.isdisjoint({*hosts, ""}):
         hosts = []

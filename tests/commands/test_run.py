@@ -67,3 +67,17 @@ def test_what_a_launch_leaves_open_does_not_hold_it(tmp_path: Path) -> None:
     sleeper = int(done.stdout)
     assert psutil.pid_exists(sleeper)
     os.kill(sleeper, signal.SIGKILL)
+
+
+def test_a_launch_that_failed_ends_with_its_verdict(tmp_path: Path) -> None:
+    ecc = "RuntimeError: NPU function error: HBM MULTI BIT ECC ERROR, error code is 507054"
+    options = ("--exit-verdict", "--nodes", "atlas-07", "--history", "history")
+    done = run(*options, "--", "sh", "-c", f"echo '{ecc}'; exit 7", cwd=tmp_path)
+    assert done.returncode == 69
+    assert "Verdict: exclude atlas-07" in done.stderr
+    (file,) = (tmp_path / "history").iterdir()
+    assert '"atlas-07"' in file.read_text()
+    # What nobody can tell keeps the code of the launch.
+    odd = run(*options, "--", "sh", "-c", "echo '[ERROR] something odd'; exit 7", cwd=tmp_path)
+    assert odd.returncode == 7
+    assert len(list((tmp_path / "history").iterdir())) == 2
