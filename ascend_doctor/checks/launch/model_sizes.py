@@ -80,7 +80,8 @@ def _experts(case: Case, model: dict[str, int], size: int) -> Iterator[Finding]:
 
 
 def _layers(case: Case, model: dict[str, int], stages: int) -> Iterator[Finding]:
-    moved = any(key.endswith(_MOVED) for key in case.need(Launch).values)
+    launch = case.need(Launch)
+    moved = any(key.endswith(_MOVED) for key in launch.values)
     if moved or any(is_given(case, name) for name in _UNEVEN):
         return
     ends = {name: number(case, name, least=0) for name in _ENDS if is_given(case, name)}
