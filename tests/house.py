@@ -32,7 +32,9 @@ _WORDS = frozenset(
     {"embed", "feed", "need", "seed", "shed", "speed", "shared", "nested", "red", "mindspeed"}
 )
 # Values that are no probe's, and the two that read all keys alike.
-_OTHER_VALUES = frozenset({"self", "_state", "launch", "drift", "bounds", "recording"})
+_OTHER_VALUES = frozenset(
+    {"self", "_state", "launch", "need(Launch)", "drift", "bounds", "recording"}
+)
 _ANY_KEY = frozenset({"ascend_doctor/probe_results.py", "ascend_doctor/fleet/merge.py"})
 # What the simulated CANN offers under the names of the real one.
 _STAND_INS = frozenset({"get_soc_name"})

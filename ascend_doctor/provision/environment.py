@@ -65,7 +65,7 @@ class VirtualEnvironment:
         """
         mark = self._state / "environment"
         whole = mark.is_file() and self.pip.exists()
-        known = before.wheels if before else self._known_wheels()
+        known = before.wheels if before else self._look_up_wheels()
         if whole and known is not None:
             self._mend(known)
             return known
@@ -117,9 +117,9 @@ class VirtualEnvironment:
     def _wheels(self, before: Lock | None) -> tuple[Wheel, ...]:
         if before or self.plan.exact:
             return self._obtain((before or self.plan.lock).wheels)
-        return self._known_wheels() or self._resolve()
+        return self._look_up_wheels() or self._resolve()
 
-    def _known_wheels(self) -> tuple[Wheel, ...] | None:
+    def _look_up_wheels(self) -> tuple[Wheel, ...] | None:
         """The wheels that an earlier run resolved, where the prefix still has all of them."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = (self._state / "wheels.json").read_bytes()
