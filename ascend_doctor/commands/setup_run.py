@@ -10,7 +10,6 @@ from typing import Any
 from ascend_doctor.checks.cann.cann_python import LISTED, STOPS
 from ascend_doctor.collect.snapshot import take
 from ascend_doctor.commands.env import environment
-from ascend_doctor.commands.matrix import refusal_lines
 from ascend_doctor.commands.options.matrix import catalog
 from ascend_doctor.commands.setup_display import SetupDisplay, describe, say
 from ascend_doctor.commands.setup_proof import Prover
@@ -42,6 +41,8 @@ def run_setup(
             return EXIT_OK
         lock = build(options)
     except NoStackError as none:
+        from ascend_doctor.commands.matrix import refusal_lines  # noqa: PLC0415 - slow to import
+
         say((*refusal_lines(none.refusal, none.query), *accept_lines(options.catalog, none.query)))
         return EXIT_FINDINGS
     except (CommandError, OSError) as error:
