@@ -140,6 +140,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
         "found",
         "wanted",
         "because",
+        "excerpt",
         "remedy",
         "refs",
         "ranks",

@@ -47,7 +47,7 @@ def test_chips_that_vllm_ascend_lacks(chip: str, version: str, level: Level) -> 
 
 def test_910b_without_a_digit() -> None:
     only("soc-910b-confusion", chip("910B"), Level.OK, "not Atlas A2")
-    only("soc-910b-confusion", chip("910B3"), Level.OK, "not mistaken")
+    only("soc-910b-confusion", chip("910B3"), Level.OK, "identified correctly")
 
 
 def test_chips_that_mindspeed_does_not_support() -> None:

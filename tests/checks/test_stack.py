@@ -54,7 +54,7 @@ def test_a_cuda_build_beside_torch_npu() -> None:
 
 
 def test_the_published_cann_is_fine_and_its_line_is_noted() -> None:
-    assert run("torch-npu-cann", healthy())[0].title.startswith("CANN is the release")
+    assert run("torch-npu-cann", healthy())[0].title.startswith("CANN is a release")
     only("torch-npu-cann", install(healthy(), version="8.5.1"), Level.OK, "of the line", "8.5.0")
 
 

@@ -153,7 +153,7 @@ def run_node_rank(case: Case) -> Iterator[Finding]:
 
 @check("run-master-port", "The port of the rendezvous is a port", scope="launch")
 def run_master_port(case: Case) -> Iterator[Finding]:
-    """Ports go from 1 to 65535; the store of rank 0 cannot listen on another number."""
+    """Ports go from 1 to 65535: rank 0 can listen on no other, so ranks cannot meet."""
     options(case)
     port = number(case, "master_port", least=0)
     if port > _LAST_PORT:
