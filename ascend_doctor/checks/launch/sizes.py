@@ -151,9 +151,9 @@ def run_node_rank(case: Case) -> Iterator[Finding]:
         )
 
 
-@check("run-master-port", "The port of the rendezvous is a port", scope="launch")
+@check("run-master-port", "The rendezvous port is valid", scope="launch")
 def run_master_port(case: Case) -> Iterator[Finding]:
-    """Ports go from 1 to 65535: rank 0 can listen on no other, so ranks cannot meet."""
+    """Ports go from 1 to 65535. Rank 0 can listen on no other, so the ranks cannot meet."""
     options(case)
     port = number(case, "master_port", least=0)
     if port > _LAST_PORT:
