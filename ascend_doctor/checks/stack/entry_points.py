@@ -99,7 +99,7 @@ def registry(case: Case) -> Iterator[Finding]:
         raise NotApplicable("no twinkle with Megatron models is installed")
     if case_of_registry.error:
         raise Unknown(case_of_registry.error)
-    if case_of_registry.order:
+    if case_of_registry.order and case_of_registry.order.stack:
         yield warning(
             "twinkle imports Megatron where it only names a model type",
             observed=f"megatron.core was imported first at {case_of_registry.order.stack[-1]}",
