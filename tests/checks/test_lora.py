@@ -56,6 +56,13 @@ def test_adapters_that_are_right(probe: str, values: dict[str, Any], text: str) 
     assert text in finding.observed
 
 
+@pytest.mark.parametrize(("probe", "values"), [("lora-sequence-parallel", SEQUENCE)])
+def test_without_losses_nothing_is_right(probe: str, values: dict[str, Any]) -> None:
+    hollow = {name: {**run, "losses": []} for name, run in values.items()}
+    (finding,) = judged(probe, hollow, hollow)
+    assert (finding.level, "recorded no losses of whole" in finding.title) == (Level.UNKNOWN, True)
+
+
 @pytest.mark.parametrize(
     ("probe", "values", "title"),
     [

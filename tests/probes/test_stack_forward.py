@@ -45,6 +45,7 @@ def test_what_is_right_has_no_complaint(check: str) -> None:
         ("use-flash", "flash", {"error": "RuntimeError: EZ9999"}, Level.ERROR),
         ("cp-ring", "ring", {"error": "AssertionError: not initialized"}, Level.ERROR),
         ("cp-ring", "ring", {"group": [0, 1], "ring": [2]}, Level.WARNING),
+        ("cp-ring", "ring", {"group": [0, 1]}, Level.UNKNOWN),
     ],
 )
 def test_what_is_wrong_is_told(

@@ -184,9 +184,9 @@ def _losses(run: ProbeRun, name: str) -> list[float]:
     """Of the first rank that has them: of the last stage of a pipeline."""
     for measurement in _measurements(run, name):
         losses = [float(loss) for loss in measurement.losses if loss is not None]
-        if len(losses) == len(measurement.losses):
+        if losses and len(losses) == len(measurement.losses):
             return losses
-    return []
+    raise Unknown(f"the probe {run.probe} recorded no losses of {name}")
 
 
 def _difference(run: ProbeRun, name: str, group: str) -> float:

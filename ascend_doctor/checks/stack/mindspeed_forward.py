@@ -110,7 +110,11 @@ def cp_ring(case: Case) -> Iterator[Finding]:
         "Set context_parallel_size and optimization level 2 before the import, or call "
         "initialize_context_parallel_group_for_double_ring(tp, pp, cp, {}) after the groups",
     )
-    if not outcome.error and not set(outcome.ring) <= set(outcome.group):
+    if outcome.error:
+        return
+    if not outcome.ring:
+        raise Unknown(f"the probe {_PROBE} recorded no ring")
+    if not set(outcome.ring) <= set(outcome.group):
         yield warning(
             "MindSpeed's ring has ranks of another group",
             observed=f"ring {outcome.ring}, group {outcome.group}",
