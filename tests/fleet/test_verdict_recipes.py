@@ -57,7 +57,7 @@ def test_slurm_requeues_leaves_out_and_stops(cluster: SlurmCluster, tmp_path: Pa
     train.chmod(0o755)
     job = tmp_path / "job"
     cluster.env |= {"JOB": str(job), "SCRIPT": str(script), "TRAIN": str(train)}
-    cluster.ask("sbatch", f"--output={tmp_path}/out.txt", str(script))
+    cluster.ask("sbatch", f"--chdir={tmp_path}", f"--output={tmp_path}/out.txt", str(script))
     verdicts = job / "verdicts"
 
     pending: dict[str, float] = {}
