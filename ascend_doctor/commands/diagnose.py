@@ -67,9 +67,10 @@ def command(
     what a scheduler should do: restart, exclude NODE, stop, or unknown.
 
     \b
-    Exit codes: 0 nothing known found, 1 a known failure at or above --fail-on, 2 bad usage or a
-    log that cannot be read, 3 an error that is not in the catalogue, 130 interrupted. With
-    --exit-verdict: 75 restart, 69 exclude, 78 stop, 3 could not tell, 0 no failure.
+    Exit codes: 0 nothing known found and the run got on, 1 a known failure at or above --fail-on,
+    2 bad usage or a log that cannot be read, 3 an error that is not in the catalogue, or nothing
+    that shows a run getting on, 130 interrupted. With --exit-verdict: 75 restart, 69 exclude, 78
+    stop, 3 could not tell, 0 no failure.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     start = time.monotonic()
     asked.check_targets(output)

@@ -50,9 +50,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
     unexplained = () if settled else _gather_unexplained(ledger, codes)
-    # A sign of trouble whose cause is not in the log.
-    unseen = bool(unexplained) or bool(root and root.severity == "degraded" and root.secondary)
     missing = tuple(sorted(ledger.without_log()))
+    unseen = bool(unexplained or missing) or _is_sign_only(root) or ledger.work is None
     stands = seen_by_name.get(root.id) if root else None
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
     own = _together(
@@ -64,8 +63,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     blamed = guilty(ledger, root, stands, waits) if ordered else None
     return Diagnosis(
         tool_version=__version__,
-        outcome=_outcome(causes, unexplained, stall),
-        exit_code=_exit_code(causes, fail_on, stall, unseen=unseen or bool(missing)),
+        outcome=_outcome(causes, unexplained, stall, works=ledger.work is not None),
+        exit_code=_exit_code(causes, fail_on, stall, unseen=unseen),
         logs=ledger.files,
         lines=ledger.lines,
         bytes=ledger.size,
@@ -77,6 +76,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         causes=causes,
         verdict=judge_run(ledger, root, blamed, waits, nodes=nodes, stall=stall),
         step=ledger.step,
+        work=evidence(ledger.work) if ledger.work else None,
         guilty=blamed,
         undecided="" if blamed else describe_undecided(ledger, root, waits),
         first_error=_first_error(ledger, seen_by_name),
@@ -101,6 +101,11 @@ def _together(kinds: Iterable[Occurrences]) -> Occurrences:
     ):
         whole.by_origin.setdefault(sighting.origin, sighting)
     return whole
+
+
+def _is_sign_only(root: KnownFailure | None) -> bool:
+    """Whether it is a sign of trouble whose cause is not in the log."""
+    return root is not None and root.severity == "degraded" and root.secondary
 
 
 def _harms(failure: KnownFailure) -> bool:
@@ -268,13 +273,19 @@ def _codes(ledger: Ledger, codes: ErrorCodes) -> tuple[Code, ...]:
 
 
 def _outcome(
-    causes: Sequence[Cause], unexplained: Sequence[Unexplained], stall: Stall | None
+    causes: Sequence[Cause],
+    unexplained: Sequence[Unexplained],
+    stall: Stall | None,
+    *,
+    works: bool,
 ) -> Outcome:
     if causes:
         return "known failure"
     if stall:
         return "stalled"
-    return "unknown error" if unexplained else "nothing known found"
+    if unexplained:
+        return "unknown error"
+    return "nothing known found" if works else "could not tell"
 
 
 def _exit_code(
@@ -282,7 +293,8 @@ def _exit_code(
 ) -> int:
     """1 for a fatal finding, or what ``fail_on`` asks for.
 
-    3 for an error that nothing explains, and where ranks left no log to look at.
+    3 for an error that nothing explains, where ranks left no log to look at, and where nothing
+    shows that the run got on.
     """
     worst = max(
         (Level.ERROR if cause.severity == "fatal" else Level.WARNING for cause in causes),

@@ -175,6 +175,8 @@ class Ledger:
     serials: dict[tuple[str, int], str] = field(default_factory=dict)
     # The last training step that was logged.
     step: int | None = None
+    # The last line that shows the run getting on, or ended well.
+    work: Sighting | None = None
     # Processes that raised where they handled a signal.
     signalled: set[Origin] = field(default_factory=set)
     # Processes of which there is a log of their own, and the folders where it lies.

@@ -14,7 +14,9 @@ SCHEMA = 1
 Action = Literal["restart", "exclude", "stop", "unknown"]
 Fault = Literal["hardware", "software", "communication", "scheduler", "signal", "unknown"]
 
-Outcome = Literal["known failure", "unknown error", "stalled", "nothing known found"]
+Outcome = Literal[
+    "known failure", "unknown error", "stalled", "nothing known found", "could not tell"
+]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +153,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     nothing explains (those that only say so, to the thousandth of a log); ``now`` is what the
     checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
     a bug report; ``attempt`` is which of several runs in the logs this is, the last, and ``step``
-    the last training step in it; ``stall`` is what the gathered dumps and stacks say;
+    the last training step in it; ``work`` is the last line that shows it getting on or ended well,
+    without which no run is fine; ``stall`` is what the gathered dumps and stacks say;
     ``without_log`` are ranks that the run had, in a folder with a log of each other.
     """
 
@@ -173,6 +176,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     verdict: JobVerdict | None = None
     attempt: str = ""
     step: int | None = None
+    work: Evidence | None = None
     guilty: Guilt | None = None
     undecided: str = ""
     first_error: Evidence | None = None

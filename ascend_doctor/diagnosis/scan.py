@@ -18,11 +18,13 @@ from ascend_doctor.diagnosis.serials import MARK, parse_serials
 from ascend_doctor.diagnosis.signs import COMMON, WORDED, continues_harmless, harmless
 from ascend_doctor.diagnosis.steps import last_step
 from ascend_doctor.diagnosis.wording import complains, shows
+from ascend_doctor.diagnosis.working import find_work
 from ascend_doctor.matrix.schema import KnownFailure
 
 _ANSI = re.compile(
     rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b\n\r]{0,256}(?:\x07|\x1b\\)?|[@-Z\\-_])"
 )
+_LINE_END = re.compile(rb"[\r\n]+")
 # A line is looked at this far on both sides of what was found in it.
 _REACH = 4096
 _LONG = 1 << 16
@@ -142,18 +144,29 @@ class _Reader:
             node = self.log.origin.node
             for device, serial in parse_serials(_text(self._tail)).items():
                 self.ledger.serials.setdefault((node, device), serial)
-        rows = [row for row in re.split(rb"[\r\n]+", self._tail) if row.strip()]
+        rows = [row for row in _LINE_END.split(self._tail) if row.strip()]
         if not rows:
             return
+        self._note_work()
         line = max(self._line - self._tail.endswith(b"\n"), 1)
         for part in self._parts(rows[-1], rows[-1][:_REACH]):
             for identity in self.patterns.judge(part.raw)[0]:
                 if self.failures[identity].only_if_last:
                     self.ledger.ends_with(identity, self._row(part, line, lambda: None))
 
+    def _note_work(self) -> None:
+        start = find_work(self._tail)
+        if start is None:
+            return
+        row = _LINE_END.split(self._tail[start : start + _REACH], maxsplit=1)[0]
+        line = self._line - self._tail.count(b"\n", start)
+        seen = self._row(self._parts(row, row)[-1], line, lambda: None).sighting
+        if self.ledger.work is None or self.ledger.work.before(seen):
+            self.ledger.work = seen
+
     def _sample(self, data: bytes, *, cut: bool) -> None:
         """Who writes; the first line of a text that was cut lacks a part of its prefix."""
-        rows = [row for row in re.split(rb"[\r\n]+", data)[cut:] if row]
+        rows = [row for row in _LINE_END.split(data)[cut:] if row]
         for row in rows:
             for part in self._parts(row, row[:_HEAD])[:1]:
                 self.ledger.origin(part.writer)

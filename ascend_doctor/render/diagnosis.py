@@ -19,6 +19,9 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import spans, stall_rows, stall_title
 from ascend_doctor.report import Report, verdict
 
+_NO_WORK = "Nothing shows that the run got on: no step, no result, no good end"
+# Outcomes of logs that show no failure.
+_NO_VERDICT = ("nothing known found", "could not tell")
 _LEVELS = {
     "fatal": Level.ERROR,
     "unknown": Level.UNKNOWN,
@@ -73,7 +76,7 @@ class _DiagnosisPage(Page):
     def verdict(self, diagnosis: Diagnosis) -> None:
         """What to do, before why; then the attempts before this one."""
         verdict = diagnosis.verdict
-        if verdict is None or diagnosis.outcome == "nothing known found":
+        if verdict is None or diagnosis.outcome in _NO_VERDICT:
             return
         first, *more = self.wrap(f"Verdict: {say_verdict(verdict)}", 2)
         self.rows += [self.styled(first, bold=True), *more]
@@ -178,19 +181,32 @@ class _DiagnosisPage(Page):
         if diagnosis.without_log:
             ranks = spans(diagnosis.without_log)
             self.rows += self.wrap(f"no log of rank {ranks}, which the run had", 4)
-        level = {"known failure": Level.ERROR, "unknown error": Level.UNKNOWN}.get(
-            diagnosis.outcome, Level.OK
-        )
-        if diagnosis.without_log and level is Level.OK:
-            level = Level.UNKNOWN
-        if diagnosis.causes and diagnosis.causes[0].severity == "degraded":
-            level = Level.WARNING
-        if diagnosis.stall and level is Level.OK:
-            level = Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN
+        if diagnosis.outcome == "nothing known found" and diagnosis.work:
+            self.field("works", show(diagnosis.work))
+        elif shows_no_work(diagnosis):
+            self.rows += self.wrap(f"{_NO_WORK}; give the whole log, and those of all ranks", 4)
+        level = _level(diagnosis)
         outcome = self.styled(diagnosis.outcome, bold=True)
         self.rows.append(f"{self.mark(level)} {outcome} in {diagnosis.seconds:.1f} s")
         if diagnosis.redacted:
             self.pseudonyms()
+
+
+def _level(diagnosis: Diagnosis) -> Level:
+    """That of the last line."""
+    if diagnosis.causes:
+        degraded = diagnosis.causes[0].severity == "degraded"
+        return Level.WARNING if degraded else Level.ERROR
+    if diagnosis.stall:
+        return Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN
+    clear = diagnosis.outcome == "nothing known found" and not diagnosis.without_log
+    return Level.OK if clear else Level.UNKNOWN
+
+
+def shows_no_work(diagnosis: Diagnosis) -> bool:
+    """Whether nothing failed for certain, and nothing shows that the run got on either."""
+    fatal = any(cause.severity == "fatal" for cause in diagnosis.causes)
+    return diagnosis.work is None and not (fatal or diagnosis.unexplained or diagnosis.stall)
 
 
 def say_verdict(verdict: JobVerdict) -> str:
@@ -276,7 +292,7 @@ def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
 
 def _notices(diagnosis: Diagnosis) -> tuple[str, ...]:
     verdict = diagnosis.verdict
-    if verdict is None or diagnosis.outcome == "nothing known found":
+    if verdict is None or diagnosis.outcome in _NO_VERDICT:
         return ()
     attempts = tuple(f"Before: {_describe(attempt)}" for attempt in verdict.attempts[-_ATTEMPTS:])
     return (f"Verdict: {say_verdict(verdict)}", *attempts)
@@ -326,5 +342,7 @@ def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
             title=f"There is no log of rank {spans(diagnosis.without_log)}, which the run had",
             ranks=diagnosis.without_log,
         )
+    elif shows_no_work(diagnosis):
+        yield Finding(check="diagnose", level=Level.UNKNOWN, title=_NO_WORK)
     elif not (diagnosis.causes or diagnosis.unexplained or diagnosis.stall):
         yield Finding(check="diagnose", level=Level.OK, title="Nothing known was found")

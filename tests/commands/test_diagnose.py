@@ -24,7 +24,7 @@ KEYS = {
     *("schema", "kind", "tool_version", "redacted", "outcome", "exit_code", "logs", "lines"),
     *("bytes", "ranks", "nodes", "world_size", "causes", "guilty", "first_error", "unexplained"),
     *("codes", "benign", "not_read", "now", "paste", "seconds"),
-    *("undecided", "error_lines", "without_log", "verdict", "attempt", "step", "stall"),
+    *("undecided", "work", "error_lines", "without_log", "verdict", "attempt", "step", "stall"),
 }
 
 
@@ -45,9 +45,10 @@ def log(tmp_path: Path) -> Path:
             3,
             "2 error lines that the catalogue",
         ),
-        ("{'loss': 0.0, 'grad_norm': nan}\n", 0, "npu-loss-zero-gradnorm-nan"),
+        ("{'loss': 0.0, 'grad_norm': nan}\n", 3, "npu-loss-zero-gradnorm-nan"),
+        ("loading a model\n", 3, "Nothing shows that the run got on"),
         (
-            "UserWarning: NPU not support router replay for now.\n",
+            "UserWarning: NPU not support router replay for now.\nstep 1: loss 2.3\n",
             0,
             "1 harmless message of 1 kind",
         ),

@@ -36,7 +36,10 @@ def test_no_failing_log_is_fine(kind: str) -> None:
     [f"{which}healthy" for which in ("", *(f"{count}-" for count in COUNTS))],
 )
 def test_no_healthy_log_is_accused(kind: str) -> None:
-    assert [one.case.source for one in answers(kind) if one.exit_code] == []
+    told = answers(kind)
+    assert [one.case.source for one in told if one.root != "none" and one.exit_code] == []
+    # An excerpt that ends while something starts shows no work.
+    assert {one.exit_code for one in told} <= {0, 3}
 
 
 @pytest.mark.parametrize(

@@ -401,7 +401,7 @@ def test_any_record_is_read(fields: dict[str, object]) -> None:
 
 
 def test_a_level_of_a_record_counts_as_that_of_a_line() -> None:
-    for level, outcome in (("error", "unknown error"), ("info", "nothing known found")):
+    for level, outcome in (("error", "unknown error"), ("info", "could not tell")):
         found = of_text(json.dumps({"level": level, "rank": 3, "msg": "ERROR: cannot"}) + "\n")
         assert found.outcome == outcome
     found = of_text('{"level":"error","rank":3,"msg":"step failed"}\n')
