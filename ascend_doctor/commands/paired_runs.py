@@ -22,6 +22,7 @@ from ascend_doctor.commands.rehearsal import (
 )
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine import scratch
+from ascend_doctor.machine.hooks import prepend_path
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.machine.patience import patience
 from ascend_doctor.precision import RECORDER
@@ -43,10 +44,9 @@ class RecorderOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def environment(self, base: Mapping[str, str], dump: str, device: str) -> dict[str, str]:
         """That of a job whose modules are recorded into the folder ``dump``."""
-        path = [RECORDER, base["PYTHONPATH"]] if base.get("PYTHONPATH") else [RECORDER]
         env = {
             **base,
-            "PYTHONPATH": ":".join(path),
+            "PYTHONPATH": prepend_path(RECORDER, base.get("PYTHONPATH")),
             "PYTHONHASHSEED": "0",
             "ASCEND_DOCTOR_RECORD": dump,
             "ASCEND_DOCTOR_RECORD_STEPS": str(self.steps),

@@ -1,4 +1,4 @@
-"""What every rank of a watched launch loads first, as ``sitecustomize``: it says where it stands.
+"""What every rank of a watched launch loads first, as ``ascend_stall``: it says where it stands.
 
 Copied into the run's folder, which stands first on PYTHONPATH; standard library only, any Python 3.
 Three things, in the folder above: ``rank-N.json`` names the process; a signal has faulthandler
@@ -9,7 +9,6 @@ recorder to ``hccl_trace_rank_N`` where ``gather-K`` asks for it.
 
 import contextlib
 import faulthandler
-import importlib
 import json
 import os
 import signal
@@ -37,10 +36,12 @@ class _Starter:
 
     def __init__(self, rank: str) -> None:
         self._rank = rank
+        self._begun = False
 
     def find_spec(self, name: str, *_: object) -> None:
-        if name.partition(".")[0] in {"torch", "torch_npu"}:
-            sys.meta_path.remove(self)
+        # It stays where it is: a finder that leaves has the import pass over the next one.
+        if not self._begun and name.partition(".")[0] in {"torch", "torch_npu"}:
+            self._begun = True
             threading.Thread(
                 target=_report, args=(self._rank,), daemon=True, name="ascend-doctor"
             ).start()
@@ -158,19 +159,7 @@ def _arm(rank: str) -> None:
     sys.meta_path.insert(0, _Starter(rank))
 
 
-def _hand_on() -> None:
-    """Leave the path as it would be, and load the sitecustomize that stands behind this one."""
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HOOK]
-    own = sys.modules.pop("sitecustomize")
-    try:
-        importlib.import_module("sitecustomize")
-    except ModuleNotFoundError:
-        pass
-    finally:
-        sys.modules.setdefault("sitecustomize", own)
-
-
-def main() -> None:
+def install() -> None:
     """Arm a rank; torchrun and what ranks start are left alone."""
     rank, local = os.environ.get("RANK", ""), os.environ.get("LOCAL_RANK", "")
     mark = f"{rank}/{local}"
@@ -178,8 +167,5 @@ def main() -> None:
         os.environ[_MARK] = mark
         with contextlib.suppress(Exception):
             _arm(rank)
-    _hand_on()
-
-
-if __name__ == "sitecustomize":
-    main()
+    # The rank's path is as it would be without a watch.
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HOOK]

@@ -17,6 +17,7 @@ from ascend_doctor.diagnosis.stall_files import ProcessState, read_stall_files
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes, reason, write_whole
+from ascend_doctor.machine.hooks import STARTUP_FILE, prepend_path
 from ascend_doctor.machine.private import private_folder
 
 HOOK = Path(__file__).with_name("stall_hook.py")
@@ -68,11 +69,11 @@ class StallWatch:
             clear(self.folder)
             hook = self.folder / "hook"
             hook.mkdir()
-            shutil.copyfile(HOOK, hook / "sitecustomize.py")
+            shutil.copyfile(HOOK, hook / "ascend_stall.py")
+            shutil.copy(STARTUP_FILE, hook)
         except OSError as error:
             raise DataError(f"{self.folder}: {reason(error)}") from error
-        path = base.get("PYTHONPATH", "")
-        armed = {"PYTHONPATH": str(hook) + (os.pathsep + path) * bool(path)}
+        armed = {"PYTHONPATH": prepend_path(str(hook), base.get("PYTHONPATH"))}
         for name, value in (_BUFFER, (_PREFIX, str(self.folder / "hccl_trace_rank_"))):
             armed.update({} if name in base else {name: value})
         return {**base, **armed}

@@ -4,5 +4,8 @@ from __future__ import annotations
 
 import os
 
-# The folder that makes an interpreter record a job, first on its PYTHONPATH.
-RECORDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+from ascend_doctor.machine.hooks import STARTUP, prepend_path
+
+_SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+# The folders that make an interpreter record a job, first on its PYTHONPATH.
+RECORDER = prepend_path(STARTUP, _SITE)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ascend_doctor.machine.hooks import STARTUP_FILE
+
 MARK = "simulated"
 COMPONENTS = ("compiler", "hccl", "opp", "runtime", "toolkit")
 KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
@@ -86,7 +88,7 @@ def add_python(cann: Path) -> None:
     site = cann / "python" / "site-packages"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(here / "operators", site / "ascend_simulator", ignore=ignore)
-    shutil.copy(here / "site" / "sitecustomize.py", site)
+    shutil.copy(STARTUP_FILE, site)
     for name in ("tbe", "te"):
         (site / name).mkdir()
         (site / name / "__init__.py").write_text(f'"""{NOTICE}"""\n', "utf-8")

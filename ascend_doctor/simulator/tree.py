@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import msgspec
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.file_lock import open_lock, take_lock
 from ascend_doctor.machine.files import reason
+from ascend_doctor.machine.hooks import STARTUP_FILE, prepend_path
 from ascend_doctor.machine.private import is_mine, private_folder
 from ascend_doctor.matrix.loading import cache_folder
 from ascend_doctor.simulator import compile as compiling
@@ -64,9 +66,9 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
             "ASCEND_OPP_PATH": f"{home}/opp",
             "ASCEND_AICPU_PATH": home,
             "TOOLCHAIN_HOME": f"{home}/toolkit",
-            "LD_LIBRARY_PATH": _first(f"{home}/lib64", base.get("LD_LIBRARY_PATH")),
-            "PYTHONPATH": _first(f"{home}/python/site-packages", base.get("PYTHONPATH")),
-            "PATH": _first(f"{home}/bin", base.get("PATH")),
+            "LD_LIBRARY_PATH": prepend_path(f"{home}/lib64", base.get("LD_LIBRARY_PATH")),
+            "PYTHONPATH": prepend_path(f"{home}/python/site-packages", base.get("PYTHONPATH")),
+            "PATH": prepend_path(f"{home}/bin", base.get("PATH")),
             "ASCEND_SIMULATOR_SOC": soc,
             "ASCEND_SIMULATOR_DEVICES": str(devices),
             "ASCEND_SIMULATOR_MEMORY": str(memory_bytes),
@@ -144,11 +146,7 @@ def _key(wheel: TorchNpuWheel, *parts: object) -> str:
     digest = hashlib.sha256(repr((wheel, *parts)).encode())
     for path in sorted(wheel.folder.glob("lib/*.so")):
         digest.update(f"{path.name} {path.stat().st_size}\0".encode())
-    for path in sorted(here.rglob("*")):
+    for path in (Path(STARTUP_FILE), *sorted(here.rglob("*"))):
         if path.suffix in {".py", ".c", ".h"}:
-            digest.update(str(path.relative_to(here)).encode() + path.read_bytes())
+            digest.update(os.path.relpath(path, here).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _first(entry: str, rest: str | None) -> str:
-    return f"{entry}:{rest}" if rest else entry

@@ -150,7 +150,7 @@ def test_two_runs_are_recorded_and_compared(compare: Compare, tmp_path: Path) ->
 
 SIGNS = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(":")
 from ascend_recorder.measures import signs
 print(signs(0, 50).int().tolist() == [row[:50] for row in signs(0, 300).int().tolist()])
 print(*signs(200, 40).int().flatten().tolist())

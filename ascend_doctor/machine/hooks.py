@@ -1,0 +1,14 @@
+"""What the doctor loads into processes of others when their interpreter starts."""
+
+from __future__ import annotations
+
+import os
+
+# First on PYTHONPATH, or copied there; it loads every hook of ours that stands on the path.
+STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
+STARTUP_FILE = os.path.join(STARTUP, "sitecustomize.py")
+
+
+def prepend_path(entry: str, rest: str | None) -> str:
+    """A variable of folders with ``entry`` before the others, of which there may be none."""
+    return f"{entry}:{rest}" if rest else entry
