@@ -30,14 +30,16 @@ def judge_stall(
 ) -> Stall:
     """The verdict, of the dumps of ranks and of where they stand; either may lack ranks."""
     graph = StallGraph(traces, standings)
-    absent, undecided = _accuse(graph)
     ranks = tuple(sorted({*traces, *standings}))
+    unheard = {*range(world_size or 0)} - {*ranks}
+    absent, undecided, silent = _accuse(graph, unheard)
     return Stall(
         ranks=ranks,
         world_size=world_size,
         waiting=tuple(_waiting(graph)),
         absent=absent,
         undecided="" if absent else undecided,
+        silent=tuple(sorted(silent)),
         positions=tuple(
             Position(rank=rank, line=line, age=standing.age)
             for rank, standing in sorted(standings.items())
@@ -46,24 +48,35 @@ def judge_stall(
     )
 
 
-def _accuse(graph: StallGraph) -> tuple[tuple[AbsentRank, ...], str]:
+def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...], str, set[int]]:
+    """Who did not come, else why nobody is named and which ranks without a word are awaited.
+
+    ``unheard`` are ranks of the job that left no file at all: one that is awaited is likely one of
+    a node that is gone, or whose files are elsewhere.
+    """
     awaited = set().union(*graph.edges.values()) if graph.edges else set()
     if not awaited:
-        return _accuse_without_edges(graph)
+        return *_accuse_without_edges(graph), set()
     ends = {rank for rank in awaited if _ends_a_chain(graph, rank)}
     silent = {rank for rank in ends if _is_silent(graph, rank)}
     waits = {rank for rank in ends - silent if _waits_elsewhere(graph, rank)}
     guilty = ends - silent - waits
     if guilty and not silent:
-        return tuple(_absent(graph, rank) for rank in sorted(guilty)), ""
+        return tuple(_absent(graph, rank) for rank in sorted(guilty)), "", set()
+    if silent & unheard:
+        several = len(unheard) > 1
+        return (), (
+            f"there is no file of rank{'s' * several} {_numbers(unheard)}, which others wait for:"
+            f" {'their' if several else 'its'} node is gone, or its files are elsewhere"
+        ), unheard  # fmt: skip
     if silent:
-        return (), f"nothing is known of rank {_numbers(silent)}, which others wait for"
+        return (), f"nothing is known of rank {_numbers(silent)}, which others wait for", silent
     if waits:
         return (), (
             f"all chains end in rank {_numbers(waits)}, which waits for something that is no"
             " collective of the NPUs"
-        )
-    return _accuse_in_ring(graph)
+        ), set()  # fmt: skip
+    return *_accuse_in_ring(graph), set()
 
 
 def _ends_a_chain(graph: StallGraph, rank: int) -> bool:

@@ -60,11 +60,15 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """Who waits, in what, and who did not come; ``undecided`` says why nobody is named."""
+    """Who waits, in what, and who did not come; ``undecided`` says why nobody is named.
+
+    ``silent`` are ranks of the job of which no file says anything, though others wait for one.
+    """
 
     ranks: tuple[int, ...]
     world_size: int | None
     waiting: tuple[WaitingRanks, ...] = ()
     absent: tuple[AbsentRank, ...] = ()
     undecided: str = ""
+    silent: tuple[int, ...] = ()
     positions: tuple[Position, ...] = ()

@@ -1,9 +1,10 @@
-"""Stalls of four ranks on simulated NPUs, made at random from a seed, under `ascend-doctor run`.
+"""Stalls on simulated NPUs in Megatron's layouts, made from a seed, under `ascend-doctor run`.
 
 `python -m tests.diagnosis.stalls FOLDER` runs them and says whether the rank, the group and the
 source line are right. What is right is known by construction: the comments "stalls: KIND" of
-`programs/stall.py`. What is simulated is CANN and the NPUs. `--py-spy DIR` has half of them with
-py-spy from there on PATH.
+`programs/stall.py`. What is simulated is CANN, the NPUs, and nodes: launches of their own on one
+machine, each under its own `ascend-doctor run`, whose folders are read together. `--py-spy DIR` has
+half of them with py-spy from there on PATH.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,56 +34,117 @@ from ascend_doctor.simulator import build
 
 PROGRAM = Path(__file__).with_name("programs") / "stall.py"
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
-RANKS = 4
-AT_ONCE = 3
 QUIET = 12  # seconds without progress
-PATIENCE = 150
-KINDS = ("sleep", "stop", "lock", "order", "group", "peer", "loader", "checkpoint")
-GROUPS = {"peer": "default_pg", "checkpoint": "default_pg"}
+PATIENCE = 120  # seconds, and as many again for each rank: they import one after another
+PER_RANK = 20
+KINDS = ("sleep", "stop", "lock", "order", "group", "peer", "loader", "checkpoint", "node")
+GROUPS = {"peer": "PIPELINE_MODEL_PARALLEL_GROUP", "checkpoint": "default_pg"}
 
 Mark = Literal["right", "could not tell", "wrong", "not known"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Sizes of Megatron's groups; what is left of the world is data parallel."""
+
+    world: int
+    tp: int = 1
+    cp: int = 1
+    ep: int = 1
+    pp: int = 1
+
+    def __str__(self) -> str:
+        return f"tp{self.tp}-cp{self.cp}-ep{self.ep}-pp{self.pp}"
+
+    @property
+    def first_group(self) -> str:
+        """The group of the first communication of a step that others share with a rank."""
+        return "TENSOR_MODEL_PARALLEL_GROUP" if self.tp > 1 else "PIPELINE_MODEL_PARALLEL_GROUP"
+
+
+LAYOUTS = {
+    4: (
+        Layout(world=4, tp=2, pp=2),
+        Layout(world=4, tp=2),
+        Layout(world=4, pp=4),
+        Layout(world=4, pp=2, ep=2),
+        Layout(world=4, tp=2, cp=2),
+    ),
+    8: (
+        Layout(world=8, tp=2, pp=2),
+        Layout(world=8, tp=2, pp=4),
+        Layout(world=8, tp=2, cp=2, pp=2),
+        Layout(world=8, tp=2, ep=2, pp=2),
+        Layout(world=8, tp=4, ep=4),
+        Layout(world=8, pp=4, cp=2),
+    ),
+    16: (
+        Layout(world=16, tp=2, cp=2, ep=2, pp=2),
+        Layout(world=16, tp=4, pp=2, ep=4),
+        Layout(world=16, tp=2, pp=4),
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Case:
     kind: str
-    guilty: int
+    guilty: tuple[int, ...]
     step: int
-    layout: Literal["pipeline", "data"]
+    layout: Layout
+    nodes: int = 1
     # Whether py-spy is on PATH; without it nobody can read the stack of a stopped process.
-    spy: bool
+    spy: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.kind}-{self.guilty}-{self.step}-{self.layout}" + "-spy" * self.spy
+        ranks = ",".join(map(str, self.guilty))
+        nodes = f"-nodes{self.nodes}" if self.nodes > 1 else ""
+        name = f"{self.kind}-{ranks}-{self.step}-world{self.layout.world}-{self.layout}{nodes}"
+        return name + "-spy" * self.spy
 
     @property
     def line(self) -> str:
-        """Where the guilty one stands, or what it calls wrongly."""
+        """Where the guilty one stands, or what it calls wrongly; Megatron's own code for a peer."""
+        if self.kind == "peer":
+            return "p2p_communication.py"
         rows = PROGRAM.read_text("utf-8").splitlines()
         return next(
             f"{PROGRAM}:{number} in "
             for number, row in enumerate(rows, 1)
-            if row.endswith(f"# stalls: {self.kind}")
+            if row.endswith(f"# stalls: {'stop' if self.kind == 'node' else self.kind}")
         )
 
     @property
     def group(self) -> str:
         """The group in which a rank waits for the guilty one."""
-        return GROUPS.get(self.kind, "TENSOR_MODEL_PARALLEL_GROUP")
+        return GROUPS.get(self.kind, self.layout.first_group)
+
+    def node_of(self, rank: int) -> int:
+        return rank * self.nodes // self.layout.world
 
 
-def draw(seed: int, count: int, *, spies: bool) -> list[Case]:
+def draw(seed: int, count: int, *, sizes: Sequence[int] = (4, 8), spies: bool) -> list[Case]:
     """Different ones, every kind about equally often."""
     chance = random.Random(seed)
     cases: list[Case] = []
     while len(cases) < count:
         kind = KINDS[len(cases) % len(KINDS)]
+        layouts = LAYOUTS[chance.choice(sizes)]
+        layout = chance.choice([one for one in layouts if kind != "peer" or one.pp > 1])
+        nodes = chance.choice([2, 2, 4] if kind == "node" else [1, 1, 1, 2])
+        guilty = (chance.randrange(layout.world),)
+        if kind == "node":
+            size = layout.world // nodes
+            guilty = tuple(range(guilty[0] // size * size, (guilty[0] // size + 1) * size))
+        if kind == "peer":  # the last stage has nobody to send to
+            guilty = (guilty[0] % (layout.world - layout.world // layout.pp),)
         case = Case(
             kind=kind,
-            guilty=chance.randrange(RANKS - (kind == "peer")),
+            guilty=guilty,
             step=chance.randrange(1, 6),
-            layout="pipeline" if kind == "peer" or chance.random() < 0.5 else "data",
+            layout=layout,
+            nodes=nodes,
             spy=chance.random() < 0.5 and spies,
         )
         if case not in cases:
@@ -94,47 +157,69 @@ def simulate(python: Path, folder: Path) -> dict[str, str]:
     return build(python, cache=folder / "simulator").environment(
         {**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
         soc="Ascend910B3",
-        devices=RANKS,
+        devices=max(LAYOUTS),
         memory_bytes=1 << 30,
     )
 
 
 def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tuple[Path, float]:
-    """Run it until the verdict; gives the folder with what was gathered, and the seconds."""
+    """Run it until the verdict; gives the folder with what was gathered, and the seconds.
+
+    Of a node that is gone nothing is gathered.
+    """
     place = folder / case.name
     shutil.rmtree(place, ignore_errors=True)
     (place / "reached").mkdir(parents=True)
-    argv = [
-        str(DOCTOR), "run", "--anyway", "--only", "shared-memory", "--stall", str(QUIET),
-        "--log", str(place / "run.log"), "--",
-        str(python), "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
-        str(PROGRAM), case.kind, str(case.guilty), str(case.step), case.layout,
-    ]  # fmt: skip
-    gathered, errors = place / "run-stall", place / "stderr"
-    began, early = 0.0, 0
-    with (
-        errors.open("wb") as log,
-        subprocess.Popen(
-            argv, stdout=log, stderr=log, env={**env, "HANG_REACHED": str(place / "reached")}
-        ) as launch,
-    ):
-        end = time.monotonic() + PATIENCE
-        while launch.poll() is None and time.monotonic() < end:
+    (place / "gathered").mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with contextlib.ExitStack() as stack:
+        launches = [
+            stack.enter_context(_launch(case, node, place, python, env, port))
+            for node in range(case.nodes)
+        ]
+        alive = range(case.nodes)
+        if case.kind == "node":
+            gone = case.node_of(case.guilty[0])
+            alive = [node for node in alive if node != gone]
+        errors = [place / f"stderr-{node}" for node in alive]
+        began, early = 0.0, [0] * len(errors)
+        end = time.monotonic() + PATIENCE + PER_RANK * case.layout.world
+        while all(launch.poll() is None for launch in launches) and time.monotonic() < end:
             time.sleep(0.5)
-            if not began and (place / "reached" / str(case.guilty)).exists():
-                began, early = time.monotonic(), _reports(errors)
-            if began and _reports(errors) > early:
+            if not began and (place / "reached" / str(case.guilty[0])).exists():
+                began, early = time.monotonic(), [_reports(log) for log in errors]
+            if began and all(_reports(log) > old for log, old in zip(errors, early, strict=True)):
                 break
         seconds = time.monotonic() - began if began else 0.0
-        if gathered.exists():  # else it never stalled
-            shutil.copytree(gathered, place / "gathered")
-        for path in gathered.glob("rank-*.json"):
+        for node in alive:
+            if (gathered := place / f"run-{node}-stall").exists():  # else it never stalled
+                shutil.copytree(gathered, place / "gathered" / str(node))
+        for path in place.glob("run-*-stall/rank-*.json"):
             with contextlib.suppress(OSError):
                 os.kill(json.loads(path.read_text())["pid"], signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            launch.wait(60)
-        launch.kill()
+        for launch in launches:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                launch.wait(60)
+            launch.kill()
     return place / "gathered", seconds
+
+
+def _launch(
+    case: Case, node: int, place: Path, python: Path, env: Mapping[str, str], port: int
+) -> subprocess.Popen[bytes]:
+    argv = [
+        str(DOCTOR), "run", "--anyway", "--only", "shared-memory", "--stall", str(QUIET),
+        "--log", str(place / f"run-{node}.log"), "--",
+        str(python), "-m", "torch.distributed.run", f"--nnodes={case.nodes}",
+        f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}",
+        f"--nproc_per_node={case.layout.world // case.nodes}",
+        str(PROGRAM), case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout),
+    ]  # fmt: skip
+    reached = {"HANG_REACHED": str(place / "reached")}
+    with (place / f"stderr-{node}").open("wb") as log:
+        return subprocess.Popen(argv, stdout=log, stderr=log, env={**env, **reached})
 
 
 def _reports(errors: Path) -> int:
@@ -142,21 +227,25 @@ def _reports(errors: Path) -> int:
 
 
 def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
-    """Rank, group and source line, each by itself."""
-    if stall is None or not stall.absent:
-        return {"rank": "could not tell", "group": "could not tell", "line": "could not tell"}
-    accused = stall.absent[0]
-    right = [rank.rank for rank in stall.absent] == [case.guilty]
-    groups = {waits.group for waits in stall.waiting if case.guilty in waits.group_ranks}
-    line = accused.call if case.kind in {"order", "group"} else accused.line
-    at = "right" if line.startswith(case.line) else "wrong"
+    """Rank, group and source line, each by itself.
+
+    Of a node that is gone the right word is that nothing is known of its ranks.
+    """
+    marks: dict[str, Mark] = dict.fromkeys(("rank", "group", "line"), "could not tell")
+    if stall is None or not (stall.absent or case.kind == "node"):
+        return marks
+    accused = tuple(rank.rank for rank in stall.absent)
+    groups = {waits.group for waits in stall.waiting if {*case.guilty} & {*waits.group_ranks}}
+    marks["group"] = "right" if case.group in groups else "wrong"
+    if case.kind == "node":
+        silent = "right" if stall.silent == case.guilty else "could not tell"
+        return {**marks, "rank": "wrong" if accused else silent, "line": "not known"}
+    marks["rank"] = "right" if accused == case.guilty else "wrong"
+    line = stall.absent[0].call if case.kind in {"order", "group"} else stall.absent[0].line
+    marks["line"] = "right" if case.line in line else "wrong"
     if case.kind == "stop" and not case.spy:
-        at = "not known"
-    return {
-        "rank": "right" if right else "wrong",
-        "group": "right" if case.group in groups else "wrong",
-        "line": at,
-    }
+        marks["line"] = "not known"
+    return marks
 
 
 @click.command()
@@ -164,14 +253,24 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
 @click.option("--seed", default=1)
 @click.option("--count", default=20)
 @click.option("--first", default=0, help="Only from this one on.")
+@click.option("--size", "sizes", multiple=True, type=int, default=(4, 8), help="Ranks of a world.")
+@click.option("--at-once", default=3, help="So many jobs at the same time.")
 @click.option("--py-spy", "spies", type=click.Path(path_type=Path), help="Folder with py-spy.")
 @click.option("--again", is_flag=True, help="Judge what was gathered before; run nothing.")
-def main(
-    folder: Path, *, seed: int, count: int, first: int, spies: Path | None, again: bool
+def main(  # noqa: PLR0913 - the options of the command
+    folder: Path,
+    *,
+    seed: int,
+    count: int,
+    first: int,
+    sizes: tuple[int, ...],
+    at_once: int,
+    spies: Path | None,
+    again: bool,
 ) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
-    env = simulate(python, folder)
-    cases = draw(seed, count, spies=spies is not None)[first:]
+    env = {} if again else simulate(python, folder)
+    cases = draw(seed, count, sizes=sizes, spies=spies is not None)[first:]
 
     def run(case: Case) -> tuple[Path, float]:
         if again:
@@ -180,7 +279,7 @@ def main(
         return make(case, folder, python, {**env, "PATH": path})
 
     counts = {part: Counter[str]() for part in ("rank", "group", "line")}
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         for case, (gathered, seconds) in zip(cases, pool.map(run, cases), strict=True):
             stall = read_stall_files([str(gathered)]).judge()
             marks = judge(case, stall)
@@ -188,7 +287,7 @@ def main(
                 counts[part][mark] += 1
             why = stall.undecided if stall else "nothing gathered"
             shown = ", ".join(f"{part} {mark}" for part, mark in marks.items())
-            click.echo(f"{case.name:32} {seconds:5.0f} s  {shown}  {why}")
+            click.echo(f"{case.name:48} {seconds:5.0f} s  {shown}  {why}")
     for part, marks_of in counts.items():
         click.echo(f"{part}: " + ", ".join(f"{mark} {times}" for mark, times in marks_of.items()))
 

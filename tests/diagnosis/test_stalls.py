@@ -231,8 +231,8 @@ def test_who_waits_for_a_file_lock_is_not_accused_but_its_holder() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        stalls.Case(kind="sleep", guilty=2, step=1, layout="data", spy=False),
-        stalls.Case(kind="group", guilty=1, step=2, layout="pipeline", spy=False),
+        stalls.Case(kind="sleep", guilty=(2,), step=1, layout=stalls.LAYOUTS[4][0]),
+        stalls.Case(kind="node", guilty=(2, 3), step=1, layout=stalls.LAYOUTS[4][0], nodes=2),
     ],
     ids=lambda case: str(case.name),
 )
@@ -242,7 +242,8 @@ def test_a_real_stall_on_simulated_npus(
     env = stalls.simulate(examined_python, tmp_path)
     gathered, _ = stalls.make(case, tmp_path, examined_python, env)
     marks = stalls.judge(case, read_stall_files([str(gathered)]).judge())
-    assert set(marks.values()) == {"right"}, marks
+    assert set(marks.values()) <= {"right", "not known"}, marks
+    assert marks["rank"] == "right"
 
 
 def test_the_stalls_are_of_every_kind_and_each_has_its_line() -> None:

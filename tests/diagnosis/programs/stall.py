@@ -1,31 +1,38 @@
-"""A training run of four ranks of which one stalls: `stall.py KIND GUILTY STEP LAYOUT`.
+"""A training run in Megatron's groups that stalls: `stall.py KIND GUILTY STEP LAYOUT`.
 
-Tensor pairs, data pairs and the world, as Megatron's groups are called; every step loads a batch,
-reduces, passes a tensor down the pipeline where LAYOUT is "pipeline", and writes a checkpoint
-every other step. KIND says what GUILTY does differently at STEP; the comments "stalls: KIND" are
-where it then stands, or what it calls wrongly. Runs under torchrun; in the folder HANG_REACHED
-every rank that came as far as STEP leaves a file.
+Groups and pipeline are megatron-core's own (parallel_state, P2PCommunicator), LAYOUT is as
+`tp2-cp1-ep1-pp2`; every step loads a batch, broadcasts it to the tensor group, runs two
+micro-batches through the pipeline, reduces gradients and their norm, and writes a checkpoint every
+other step. KIND says what the ranks GUILTY (`3`, or `4,5` for a node) do differently at STEP; the
+comments "stalls: KIND" are where they then stand, or what they call wrongly. Runs under torchrun;
+in the folder HANG_REACHED every rank that came as far as STEP leaves a file.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch_npu
 from torch.utils.data import DataLoader, Dataset
 
-WAIT = 300  # seconds that the watchdog of torch_npu allows a collective
+WAIT = 600  # seconds that the watchdog of torch_npu allows a collective
 STEPS = 8
-FOREVER = 600
+MICRO_BATCHES = 2
+FOREVER = 1200
+SIZE = 8
 
 
 class Samples(Dataset):  # type: ignore[misc]
@@ -38,7 +45,7 @@ class Samples(Dataset):  # type: ignore[misc]
     def __getitem__(self, index: int) -> torch.Tensor:
         if index == self.blocked:
             time.sleep(FOREVER)  # helper: loader
-        return torch.ones(4)
+        return torch.ones(SIZE)
 
 
 def batches(blocked: int | None) -> Iterator[torch.Tensor]:
@@ -75,48 +82,137 @@ def hold(lock: threading.Lock) -> None:
         time.sleep(FOREVER)
 
 
-def pipeline(value: torch.Tensor, rank: int, world: int, *, sends: bool) -> None:
-    if rank > 0:
-        dist.recv(value, rank - 1)
-    if rank < world - 1 and sends:
-        dist.send(value, rank + 1)
+def import_megatron() -> tuple[Any, Any, Any]:
+    """megatron-core's groups and pipeline, without the rest that its packages import."""
+    spec = importlib.util.find_spec("megatron")
+    assert spec
+    assert spec.submodule_search_locations
+    for name in ("core", "core.pipeline_parallel"):
+        package = types.ModuleType(f"megatron.{name}")
+        package.__path__ = [os.path.join(*spec.submodule_search_locations, *name.split("."))]
+        sys.modules[package.__name__] = package
+    # torch_npu.contrib.transfer_to_npu does this, and takes half of the imports' time.
+    torch.cuda.current_device = torch_npu.npu.current_device
+    torch.cuda.synchronize = torch_npu.npu.synchronize
+    from megatron.core import parallel_state  # noqa: PLC0415 - the packages are made above
+    from megatron.core.model_parallel_config import ModelParallelConfig  # noqa: PLC0415 - as above
+    from megatron.core.pipeline_parallel.p2p_communication import (  # noqa: PLC0415 - as above
+        P2PCommunicator,
+    )
+
+    return parallel_state, ModelParallelConfig, P2PCommunicator
 
 
-def reduce(value: torch.Tensor, groups: dict[str, object], now: str) -> None:
-    tensor, data = groups["tensor"], groups["data"]
-    if now == "order":
-        dist.all_reduce(value)  # stalls: order
-    if now == "group":
-        dist.all_reduce(value, group=groups["other"])  # stalls: group
-    else:
-        dist.all_reduce(value, group=tensor)
-    dist.all_reduce(value, group=data)
+class Trainer:
+    """One rank's groups, and what it does in a step."""
 
+    def __init__(self, layout: dict[str, int]) -> None:
+        self.mpu, config, communicator = import_megatron()
+        self.mpu.initialize_model_parallel(
+            tensor_model_parallel_size=layout["tp"],
+            pipeline_model_parallel_size=layout["pp"],
+            context_parallel_size=layout["cp"],
+            expert_model_parallel_size=layout["ep"],
+            expert_tensor_parallel_size=1,
+        )
+        self.layout = layout
+        self.stage = self.mpu.get_pipeline_model_parallel_rank()
+        self.pipeline = communicator(
+            self.mpu.get_pipeline_model_parallel_group(),
+            config(
+                tensor_model_parallel_size=layout["tp"],
+                pipeline_model_parallel_size=layout["pp"],
+                pipeline_dtype=torch.float32,
+            ),
+        )
 
-def make_groups(rank: int, world: int) -> dict[str, object]:
-    groups: dict[str, object] = {}
-    for first in range(0, world, 2):
-        tensor = dist.new_group([first, first + 1], group_desc="TENSOR_MODEL_PARALLEL_GROUP")
-        if rank in {first, first + 1}:
-            groups["tensor"] = tensor
-    for first in range(2):
-        ranks = list(range(first, world, 2))
-        data = dist.new_group(ranks, group_desc="DATA_PARALLEL_GROUP")
-        if rank in ranks:
-            groups["data"] = data
-    groups["other"] = dist.new_group(list(range(world)), group_desc="EMBEDDING_GROUP")
-    return groups
+    @property
+    def is_first(self) -> bool:
+        return bool(self.stage == 0)
+
+    @property
+    def is_last(self) -> bool:
+        return bool(self.stage == self.layout["pp"] - 1)
+
+    def broadcast(self, value: torch.Tensor, now: str) -> None:
+        """The batch, as megatron.core.tensor_parallel.broadcast_data hands it on."""
+        if now == "order":
+            dist.all_reduce(value)  # stalls: order
+        if now == "group":
+            wrong = self.mpu.get_model_parallel_group() if self.layout["pp"] > 1 else None
+            dist.all_reduce(value, group=wrong)  # stalls: group
+        elif self.layout["tp"] > 1:
+            dist.broadcast(
+                value,
+                self.mpu.get_tensor_model_parallel_src_rank(),
+                group=self.mpu.get_tensor_model_parallel_group(),
+            )
+
+    def layer(self, value: torch.Tensor) -> torch.Tensor:
+        if self.layout["tp"] > 1:
+            dist.all_reduce(value, group=self.mpu.get_tensor_model_parallel_group())
+        if self.layout["cp"] > 1:
+            group = self.mpu.get_context_parallel_group()
+            parts = torch.empty(value.numel() * group.size(), device=value.device)
+            dist.all_gather_into_tensor(parts, value.detach().reshape(-1), group=group)
+        if self.layout["ep"] > 1:
+            moved = torch.empty_like(value)
+            group = self.mpu.get_expert_model_parallel_group()
+            dist.all_to_all_single(moved, value.detach().clone(), group=group)
+        return value
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        taken = self.pipeline.recv_forward(value.shape, self.is_first)
+        return self.layer(value.clone() if taken is None else taken.detach())
+
+    def backward(self, value: torch.Tensor, taken: torch.Tensor | None) -> None:
+        gradient = self.layer(value.clone() if taken is None else taken.detach())
+        self.pipeline.send_backward(gradient, self.is_first)
+
+    def run_pipeline(self, value: torch.Tensor, now: str) -> None:
+        """One forward, one backward, as schedules.py runs them without interleaving."""
+        shape = value.shape
+        ahead = min(self.layout["pp"] - self.stage - 1, MICRO_BATCHES)
+        for _ in range(ahead):
+            result = self.forward(value)
+            if now != "peer":
+                self.pipeline.send_forward(result, self.is_last)
+        for _ in range(MICRO_BATCHES - ahead):
+            result = self.forward(value)
+            if now == "peer":
+                taken = self.pipeline.recv_backward(shape, self.is_last)
+            else:
+                taken = self.pipeline.send_forward_recv_backward(result, shape, self.is_last)
+            self.backward(value, taken)
+        for _ in range(ahead):
+            self.backward(value, self.pipeline.recv_backward(shape, self.is_last))
+
+    def finish(self, value: torch.Tensor) -> None:
+        """Gradients, their norm, the loss: as finalize_model_grads and the optimizer do."""
+        mpu = self.mpu
+        data = mpu.get_data_parallel_group(with_context_parallel=True)
+        if data.size() > 1:
+            dist.all_reduce(value, group=data)
+        if self.layout["ep"] > 1 and mpu.get_expert_data_parallel_group().size() > 1:
+            dist.all_reduce(value, group=mpu.get_expert_data_parallel_group())
+        if self.layout["pp"] > 1 and (self.is_first or self.is_last):
+            dist.all_reduce(value, group=mpu.get_embedding_group())
+        if mpu.get_model_parallel_group().size() > 1:
+            dist.all_reduce(value, group=mpu.get_model_parallel_group())
+        torch_npu.npu.synchronize()
 
 
 def main() -> None:
-    kind, guilty, at, layout = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    kind, at = sys.argv[1], int(sys.argv[3])
+    guilty = {int(number) for number in sys.argv[2].split(",")}
+    layout = {name: int(size) for name, size in re.findall(r"([a-z]+)(\d+)", sys.argv[4])}
+    rank = int(os.environ["RANK"])
     folder = Path(os.environ["HANG_REACHED"])
     torch_npu.npu.set_device(rank)
     dist.init_process_group("hccl", timeout=timedelta(seconds=WAIT))
-    groups = make_groups(rank, world)
+    trainer = Trainer(layout)
     lock = threading.Lock()
-    mine = kind if rank == guilty else ""
+    mine = kind if rank in guilty else ""
     loaded = batches(at if mine == "loader" else None)
     for step in range(STEPS):
         if step == at:
@@ -125,19 +221,16 @@ def main() -> None:
         value = next(loaded).npu()  # stalls: loader
         if now == "sleep":
             time.sleep(FOREVER)  # stalls: sleep
-        if now == "stop":
+        if now in {"stop", "node"}:
             os.kill(os.getpid(), signal.SIGSTOP)  # stalls: stop
         take(lock, now)
-        reduce(value, groups, now)
-        if layout == "pipeline":
-            pipeline(value, rank, world, sends=now != "peer")
-        torch_npu.npu.synchronize()
+        trainer.broadcast(value, now)
+        trainer.run_pipeline(value, now)
+        trainer.finish(value)
         if step % 2 == 0 or now == "checkpoint":
             save(value, folder, rank, blocked=now == "checkpoint")
-        dist.all_reduce(value)
-        torch_npu.npu.synchronize()  # stalls: peer
-        sys.stdout.write(f"step {step} of rank {rank}: {value.sum().item():.1f}\n")
-    dist.barrier()
+        dist.barrier()
+        sys.stdout.write(f"step {step} of rank {rank}\n")
     dist.destroy_process_group()
 
 
