@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Sequence
 
@@ -179,4 +180,7 @@ def _render(name: str, diagnosis: Diagnosis, output: Output, *, to_file: bool) -
         return pretty(diagnosis)
     if name == "text":
         return page.render(diagnosis, verbose=output.verbose, **output.paper(to_file=to_file))
+    if name == "html" or (name == "markdown" and not output.issue):
+        module = importlib.import_module(f"ascend_doctor.render.diagnosis_{name}")
+        return str(module.render(diagnosis))
     return output.render(name, page.as_report(diagnosis, output.fail_on), to_file=to_file)

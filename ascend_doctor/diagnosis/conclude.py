@@ -21,6 +21,7 @@ from ascend_doctor.diagnosis.result import (
     Unexplained,
 )
 from ascend_doctor.diagnosis.stall_result import Stall
+from ascend_doctor.diagnosis.timeline import rank_events
 from ascend_doctor.diagnosis.verdict import judge_run
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Level
@@ -83,6 +84,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         unexplained=unexplained,
         error_lines=ledger.unexplained if unexplained else 0,
         codes=_codes(ledger, codes),
+        timeline=rank_events(ledger, seen_by_name),
         benign=tuple(
             Counted(id=name, title=failures[name].title, count=seen.count)
             for name, seen in ledger.failures.items()

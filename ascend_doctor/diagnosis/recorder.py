@@ -26,6 +26,25 @@ _PENDING = 512
 _FRAMES = 40
 _LISTS = frozenset({"build_intlist", "build_doublelist", "build_boollist"})
 _P2P = re.compile(r"(?P<op>send|recv) (?P<own>\d+)(?:->|<-)(?P<peer>\d+)")
+# What a batch of sends and receives is recorded as: torch's _coalescing_manager; who makes it:
+# torch_npu/distributed/distributed_c10d.py and torch's own.
+_BATCH = "coalesced"
+_BATCHES = frozenset({"batch_isend_irecv", "_batch_isend_irecv"})
+# megatron/core/pipeline_parallel/p2p_communication.py: what is sent to and received from the stages
+# before and behind, in the order of the group.
+EXCHANGES: dict[str, frozenset[tuple[str, int]]] = {
+    "recv_forward": frozenset({("recv", -1)}),
+    "recv_backward": frozenset({("recv", 1)}),
+    "send_forward": frozenset({("send", 1)}),
+    "send_backward": frozenset({("send", -1)}),
+    "send_forward_recv_backward": frozenset({("send", 1), ("recv", 1)}),
+    "send_backward_recv_forward": frozenset({("send", -1), ("recv", -1)}),
+    "send_forward_recv_forward": frozenset({("send", 1), ("recv", -1)}),
+    "send_backward_recv_backward": frozenset({("send", -1), ("recv", 1)}),
+    "send_forward_backward_recv_forward_backward": frozenset(
+        {("send", 1), ("send", -1), ("recv", 1), ("recv", -1)}
+    ),
+}
 # send() and recv() of torch.distributed call these, whose frame is the innermost.
 _OPS = {"isend": "send", "irecv": "recv"}
 
@@ -42,8 +61,9 @@ class TracedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One operation that a rank put into its queue.
 
     ``number`` counts the operations of the group, for sends and receives those between collectives.
-    ``operation`` is empty where the dump does not name it; ``peer`` is a rank of the job, None for
-    a collective or where nobody says it; ``frames`` have the innermost first.
+    ``operation`` is empty where the dump does not name it, for a batch of sends and receives
+    Megatron's function (a key of EXCHANGES) or "batch_isend_irecv"; ``peer`` is a rank of the job,
+    None for a collective or where nobody says it; ``frames`` have the innermost first.
     """
 
     group: str
@@ -118,7 +138,8 @@ def _trace(raw: Mapping[str, Any], rank: int) -> RankTrace:
     pending = [entry for entry in entries[:first] if entry["state"] != "completed"][:_PENDING]
     frames: dict[tuple[int, ...], tuple[Frame, ...]] = {}
     single: dict[int, Frame] = {}
-    calls = [_call(entry, groups, frames, single) for entry in (*pending, *entries[first:])]
+    sent: dict[str, int] = {}
+    calls = [_call(entry, groups, frames, single, sent) for entry in (*pending, *entries[first:])]
     return RankTrace(
         rank=rank,
         groups=groups,
@@ -138,7 +159,9 @@ def _call(
     groups: Mapping[str, TracedGroup],
     stacks: dict[tuple[int, ...], tuple[Frame, ...]],
     single: dict[int, Frame],
+    sent: dict[str, int],
 ) -> TracedCall:
+    """One entry; ``sent`` counts the sends and receives of each group before it."""
     group = str(entry["process_group"][0])
     raw = entry.get("frames") or []
     key = tuple(map(id, raw))  # frames are shared in a dump, which outlives this
@@ -146,20 +169,26 @@ def _call(
         stacks[key] = _frames(raw, single)
     frames = stacks[key]
     name = str(entry.get("profiling_name", "")).partition(":")[2]
-    p2p = bool(entry.get("is_p2p", False))
+    number = int(entry["p2p_seq_id"])
+    is_batch = name == _BATCH and _is_batch(frames, number > sent.get(group, 0))
+    sent[group] = number
+    p2p = bool(entry.get("is_p2p", False)) or is_batch
     match = _P2P.match(name)
     operation, peer = name, None
     if match:
         operation = match["op"]
         ranks = groups[group].ranks if group in groups else ()
-        number = int(match["peer"])
-        peer = ranks[number] if number < len(ranks) else None
+        place = int(match["peer"])
+        peer = ranks[place] if place < len(ranks) else None
+    elif is_batch:
+        functions = (frame.function.rpartition(".")[2] for frame in frames)
+        operation = next((name for name in functions if name in EXCHANGES), "batch_isend_irecv")
     elif not name and frames:
         operation = _OPS.get(frames[0].function, frames[0].function)
     state = entry["state"]
     return TracedCall(
         group=group,
-        number=int(entry["p2p_seq_id" if p2p else "collective_seq_id"]),
+        number=number if p2p else int(entry["collective_seq_id"]),
         operation=operation,
         peer=peer,
         p2p=p2p,
@@ -168,6 +197,11 @@ def _call(
         sizes=str(entry.get("input_sizes", "")),
         frames=frames,
     )
+
+
+def _is_batch(frames: Sequence[Frame], counted: bool) -> bool:
+    """Whether what is recorded as one is a batch of sends and receives, not of collectives."""
+    return any(frame.function in _BATCHES for frame in frames) if frames else counted
 
 
 def _frames(raw: Sequence[Mapping[str, Any]], single: dict[int, Frame]) -> tuple[Frame, ...]:

@@ -109,6 +109,21 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Evidence
 
 
+class RankEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What the logs of a rank say first, and whom it waits for.
+
+    ``failure`` is the id of the catalogue, empty for what it does not have; ``evidence`` is None
+    for a rank that only waits; ``after`` are seconds since the first failure of the run, where the
+    clocks tell; ``waits_for`` are numbers of ranks, or names of processes without one.
+    """
+
+    rank: int
+    failure: str = ""
+    evidence: Evidence | None = None
+    after: float | None = None
+    waits_for: tuple[str, ...] = ()
+
+
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     reason: str
@@ -155,7 +170,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     a bug report; ``attempt`` is which of several runs in the logs this is, the last, and ``step``
     the last training step in it; ``work`` is the last line that shows it getting on or ended well,
     without which no run is fine; ``stall`` is what the gathered dumps and stacks say;
-    ``without_log`` are ranks that the run had, in a folder with a log of each other.
+    ``without_log`` are ranks that the run had, in a folder with a log of each other;
+    ``timeline`` has the ranks that failed or wait, the first to fail first.
     """
 
     schema: int = SCHEMA
@@ -183,6 +199,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     unexplained: tuple[Unexplained, ...] = ()
     error_lines: int = 0
     codes: tuple[Code, ...] = ()
+    timeline: tuple[RankEvent, ...] = ()
     benign: tuple[Counted, ...] = ()
     not_read: tuple[NotRead, ...] = ()
     now: tuple[Finding, ...] = ()

@@ -6,17 +6,14 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup
+from ascend_doctor.diagnosis.recorder import EXCHANGES, RankTrace, TracedCall, TracedGroup
 from ascend_doctor.diagnosis.stall_result import Standing
 
-# megatron/core/pipeline_parallel/p2p_communication.py: stages before and behind, in the order of
-# the group.
-_STAGES = {
-    ("send", "send_forward"): 1,
-    ("recv", "recv_forward"): -1,
-    ("send", "send_backward"): -1,
-    ("recv", "recv_backward"): 1,
-}
+# What is sent or received, and to or from whom; the first is empty where nobody can tell.
+Exchange = tuple[str, int]
+
+_WORLD = "default_pg"
+_PIPELINE = "PIPELINE_MODEL_PARALLEL_GROUP"
 
 
 @dataclass
@@ -85,40 +82,64 @@ class StallGraph:
     # ------------------------------------------------------------ sends and receives
 
     def _wait_for_peer(self, rank: int, head: TracedCall, group: TracedGroup) -> None:
-        peer = self.find_peer(rank, head, group)
-        if peer is None:
+        exchanges = self._exchanges(rank, head, group)
+        if not exchanges:
             self.unclear.add(rank)
-        elif not self._meets(rank, peer, head):
-            self.edges.setdefault(rank, set()).add(peer)
+        for exchange in exchanges:
+            if not self._meets(rank, exchange, head):
+                self.edges.setdefault(rank, set()).add(exchange[1])
 
-    def find_peer(self, rank: int, call: TracedCall, group: TracedGroup) -> int | None:
-        """The other end of a send or receive: named, the only other member, or the next stage."""
+    def _exchanges(self, rank: int, call: TracedCall, group: TracedGroup) -> set[Exchange]:
+        """What a send or receive, or a batch of them, is and with whom; empty where nobody knows.
+
+        The other end is named, the only other member, or the stage before or behind.
+        """
+        own = call.operation if call.operation in {"send", "recv"} else ""
         if call.peer is not None:
-            return call.peer
-        size = len(group.ranks)
-        if size == 2:  # noqa: PLR2004 - a pair
-            return next(member for member in group.ranks if member != rank)
-        if rank not in group.ranks:
-            return None
+            return {(own, call.peer)}
         steps = {
             step
             for frame in call.frames
-            if (step := _STAGES.get((call.operation, frame.function))) is not None
+            for step in EXCHANGES.get(frame.function.rpartition(".")[2], ())
+            if own in {"", step[0]}
         }
-        steps = steps or self._chain(group, call)
-        if len(steps) != 1:
-            return None
-        stage = group.ranks.index(rank) + steps.pop()
-        return group.ranks[stage % size]
+        stages = self._stages(rank, group) if steps else group
+        if len(stages.ranks) == 2 and rank in stages.ranks:  # noqa: PLR2004 - a pair
+            peer = next(member for member in stages.ranks if member != rank)
+            return {(operation, peer) for operation, _ in steps} or {(own, peer)}
+        if not steps and own:
+            steps = self._chain(group, call)
+        directions = {step for _, step in steps}
+        if rank not in stages.ranks or (own and len(directions) != 1):
+            return set()
+        at = stages.ranks.index(rank)
+        return {
+            (operation, stages.ranks[(at + step) % len(stages.ranks)]) for operation, step in steps
+        }
 
-    def _chain(self, group: TracedGroup, call: TracedCall) -> set[int]:
+    def _stages(self, rank: int, group: TracedGroup) -> TracedGroup:
+        """The group in whose order the stages stand: half of a pair's traffic is in the world's.
+
+        megatron/core/pipeline_parallel/p2p_communication.py, _p2p_ops.
+        """
+        groups = self.traces[rank].groups.values()
+        largest = max((len(other.ranks) for other in groups), default=0)
+        if group.title == _PIPELINE or (group.title != _WORLD and len(group.ranks) < largest):
+            return group
+        pipelines = [other for other in groups if other.title == _PIPELINE]
+        if len(pipelines) == 1:
+            return pipelines[0]
+        alone = not any(len(other.ranks) < len(group.ranks) for other in groups)
+        return group if alone else TracedGroup(name=group.name, ranks=())
+
+    def _chain(self, group: TracedGroup, call: TracedCall) -> set[Exchange]:
         """Where all that was sent and received fits a line of ranks in one direction: that one."""
         if group.name not in self._chains:
             self._chains[group.name] = self._direction(group)
         direction = self._chains[group.name]
         if not direction:
             return set()
-        return {direction if call.operation == "send" else -direction}
+        return {(call.operation, direction if call.operation == "send" else -direction)}
 
     def _direction(self, group: TracedGroup) -> int:
         counts = []
@@ -139,17 +160,17 @@ class StallGraph:
         backward = _is_line(counts[::-1])
         return forward - backward
 
-    def _meets(self, rank: int, peer: int, head: TracedCall) -> bool:
+    def _meets(self, rank: int, exchange: Exchange, head: TracedCall) -> bool:
         """Whether the peer stands at the other end of this one."""
-        other = "recv" if head.operation == "send" else "send"
+        operation, peer = exchange
         theirs = self.heads.get(peer)
         if theirs is None or not theirs.p2p or theirs.group != head.group:
             return False
-        if theirs.operation not in {other, head.operation}:
-            return True  # several at once: nobody can tell
-        return theirs.operation == other and self.find_peer(
-            peer, theirs, self.group(peer, theirs)
-        ) in {rank, None}
+        exchanges = self._exchanges(peer, theirs, self.group(peer, theirs))
+        if not exchanges or not operation:
+            return True  # nobody can tell
+        other = "recv" if operation == "send" else "send"
+        return bool({(other, rank), ("", rank)} & exchanges)
 
 
 def _is_line(counts: list[tuple[int, ...]]) -> bool:

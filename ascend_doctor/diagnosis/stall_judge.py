@@ -216,6 +216,7 @@ def _waiting(graph: StallGraph) -> Iterable[WaitingRanks]:
             number=head.number,
             group=name_group(group),
             group_ranks=group.ranks,
+            waits_for=tuple(sorted(set().union(*(graph.edges.get(rank, ()) for rank in ranks)))),
             line=_line(head.frames),
         )
 

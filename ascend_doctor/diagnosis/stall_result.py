@@ -30,13 +30,17 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingRanks(msgspec.Struct, frozen=True, kw_only=True):
-    """Ranks that wait in the same operation of a group; ``number`` counts the group's."""
+    """Ranks that wait in the same operation of a group; ``number`` counts the group's.
+
+    ``waits_for`` are those of the group that have not come to it.
+    """
 
     ranks: tuple[int, ...]
     operation: str
     number: int
     group: str
     group_ranks: tuple[int, ...]
+    waits_for: tuple[int, ...] = ()
     line: str = ""
 
 

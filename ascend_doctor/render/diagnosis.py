@@ -60,16 +60,7 @@ class _DiagnosisPage(Page):
         self.rows += ["", f"{self.mark(_LEVELS[kind])} {self.styled(first, bold=True)}", *more]
 
     def head(self, diagnosis: Diagnosis) -> None:
-        size = diagnosis.bytes / (1 << 20)
-        parts = [
-            f"ascend-doctor {diagnosis.tool_version}",
-            quantity(diagnosis.logs, "log"),
-            f"{diagnosis.lines:,} lines, {size:.1f} MiB",
-        ]
-        if diagnosis.ranks:
-            parts.append(f"ranks {spans(diagnosis.ranks)} seen")
-        if diagnosis.world_size:
-            parts.append(f"world size {diagnosis.world_size}")
+        parts = (f"ascend-doctor {diagnosis.tool_version}", *_run_parts(diagnosis))
         text = self.separator.join(map(one_line, parts))
         self.rows.append(self.styled(self.wrap(text, 0)[0], bold=True))
 
@@ -81,7 +72,7 @@ class _DiagnosisPage(Page):
         first, *more = self.wrap(f"Verdict: {say_verdict(verdict)}", 2)
         self.rows += [self.styled(first, bold=True), *more]
         for number, attempt in enumerate(verdict.attempts[-_ATTEMPTS:]):
-            self.field("" if number else "before", _describe(attempt))
+            self.field("" if number else "before", describe_attempt(attempt))
         if verdict.attempts and diagnosis.attempt:
             self.field("", f"{diagnosis.attempt}: this one")
 
@@ -115,24 +106,12 @@ class _DiagnosisPage(Page):
             self.field("" if number else "source", source)
 
     def _guilty(self, diagnosis: Diagnosis) -> None:
+        if text := describe_guilty(diagnosis):
+            self.field("guilty", text)
         guilty = diagnosis.guilty
-        if guilty is None:
-            if diagnosis.undecided:
-                self.field("guilty", f"could not tell: {diagnosis.undecided}")
-            return
-        numbers = (
-            ("rank", guilty.ranks), ("local rank", guilty.local_ranks), ("device", guilty.devices)
-        )  # fmt: skip
-        who = [f"{name} {spans(several)}" for name, several in numbers if several]
-        who += [f"serial number {serial}" for serial in guilty.serials]
-        who += [f"node {node}" for node in guilty.nodes]
-        who += [f"server {server}" for server in guilty.servers]
-        who += [f"process {process}" for process in guilty.processes]
-        doubt = "" if guilty.sure else "probably "
-        self.field("guilty", f"{doubt}{', '.join(who)}: {guilty.reason}")
         evidences = [unexplained.evidence for unexplained in diagnosis.unexplained]
         evidences += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
-        if guilty.evidence and guilty.evidence not in evidences:
+        if guilty and guilty.evidence and guilty.evidence not in evidences:
             self.field("", show(guilty.evidence))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
@@ -185,28 +164,66 @@ class _DiagnosisPage(Page):
             self.field("works", show(diagnosis.work))
         elif shows_no_work(diagnosis):
             self.rows += self.wrap(f"{_NO_WORK}; give the whole log, and those of all ranks", 4)
-        level = _level(diagnosis)
+        level, _ = say_outcome(diagnosis)
         outcome = self.styled(diagnosis.outcome, bold=True)
         self.rows.append(f"{self.mark(level)} {outcome} in {diagnosis.seconds:.1f} s")
         if diagnosis.redacted:
             self.pseudonyms()
 
 
-def _level(diagnosis: Diagnosis) -> Level:
-    """That of the last line."""
-    if diagnosis.causes:
-        degraded = diagnosis.causes[0].severity == "degraded"
-        return Level.WARNING if degraded else Level.ERROR
-    if diagnosis.stall:
-        return Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN
-    clear = diagnosis.outcome == "nothing known found" and not diagnosis.without_log
-    return Level.OK if clear else Level.UNKNOWN
-
-
 def shows_no_work(diagnosis: Diagnosis) -> bool:
     """Whether nothing failed for certain, and nothing shows that the run got on either."""
     fatal = any(cause.severity == "fatal" for cause in diagnosis.causes)
     return diagnosis.work is None and not (fatal or diagnosis.unexplained or diagnosis.stall)
+
+
+def _run_parts(diagnosis: Diagnosis) -> Iterator[str]:
+    yield quantity(diagnosis.logs, "log")
+    yield f"{diagnosis.lines:,} lines, {diagnosis.bytes / (1 << 20):.1f} MiB"
+    if diagnosis.ranks:
+        yield f"ranks {spans(diagnosis.ranks)} seen"
+    if diagnosis.world_size:
+        yield f"world size {diagnosis.world_size}"
+
+
+def describe_run(diagnosis: Diagnosis) -> str:
+    """What was read, on one line."""
+    return " · ".join(_run_parts(diagnosis))
+
+
+def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
+    """How bad it is, and the root cause, or what stands in its place, in a sentence."""
+    if diagnosis.causes:
+        root = diagnosis.causes[0]
+        return Level.ERROR if root.severity == "fatal" else Level.WARNING, root.title
+    if diagnosis.stall:
+        level = Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN
+        return level, f"Stalled: {stall_title(diagnosis.stall)}"
+    if diagnosis.unexplained:
+        lines = quantity(diagnosis.error_lines, "error line")
+        return Level.UNKNOWN, f"{lines} that the catalogue does not explain"
+    if diagnosis.without_log:
+        return Level.UNKNOWN, f"No log of rank {spans(diagnosis.without_log)}, which the run had"
+    if shows_no_work(diagnosis):
+        return Level.UNKNOWN, _NO_WORK
+    return Level.OK, "Nothing known was found"
+
+
+def describe_guilty(diagnosis: Diagnosis) -> str:
+    """Who began it and why that is said, or why it could not be told; empty where nobody asks."""
+    guilty = diagnosis.guilty
+    if guilty is None:
+        return f"could not tell: {diagnosis.undecided}" if diagnosis.undecided else ""
+    numbers = (
+        ("rank", guilty.ranks), ("local rank", guilty.local_ranks), ("device", guilty.devices)
+    )  # fmt: skip
+    who = [f"{name} {spans(several)}" for name, several in numbers if several]
+    who += [f"serial number {serial}" for serial in guilty.serials]
+    who += [f"node {node}" for node in guilty.nodes]
+    who += [f"server {server}" for server in guilty.servers]
+    who += [f"process {process}" for process in guilty.processes]
+    doubt = "" if guilty.sure else "probably "
+    return f"{doubt}{', '.join(who)}: {guilty.reason}"
 
 
 def say_verdict(verdict: JobVerdict) -> str:
@@ -220,7 +237,8 @@ def say_verdict(verdict: JobVerdict) -> str:
     return f"{what[verdict.action]}: {verdict.reason}"
 
 
-def _describe(attempt: Attempt) -> str:
+def describe_attempt(attempt: Attempt) -> str:
+    """An earlier run: how it failed, where it was, what was made of it."""
     parts = [
         attempt.failure or "no failure",
         f"step {attempt.step}" if attempt.step is not None else "",
@@ -294,7 +312,9 @@ def _notices(diagnosis: Diagnosis) -> tuple[str, ...]:
     verdict = diagnosis.verdict
     if verdict is None or diagnosis.outcome in _NO_VERDICT:
         return ()
-    attempts = tuple(f"Before: {_describe(attempt)}" for attempt in verdict.attempts[-_ATTEMPTS:])
+    attempts = tuple(
+        f"Before: {describe_attempt(attempt)}" for attempt in verdict.attempts[-_ATTEMPTS:]
+    )
     return (f"Verdict: {say_verdict(verdict)}", *attempts)
 
 

@@ -133,7 +133,7 @@ def draw(seed: int, count: int, *, sizes: Sequence[int] = (4, 8), spies: bool) -
         layouts = LAYOUTS[chance.choice(sizes)]
         layout = chance.choice([one for one in layouts if kind != "peer" or one.pp > 1])
         nodes = chance.choice([2, 2, 4] if kind == "node" else [1, 1, 1, 2])
-        guilty = (chance.randrange(layout.world),)
+        guilty: tuple[int, ...] = (chance.randrange(layout.world),)
         if kind == "node":
             size = layout.world // nodes
             guilty = tuple(range(guilty[0] // size * size, (guilty[0] // size + 1) * size))
@@ -179,10 +179,8 @@ def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tupl
             stack.enter_context(_launch(case, node, place, python, env, port))
             for node in range(case.nodes)
         ]
-        alive = range(case.nodes)
-        if case.kind == "node":
-            gone = case.node_of(case.guilty[0])
-            alive = [node for node in alive if node != gone]
+        gone = case.node_of(case.guilty[0]) if case.kind == "node" else None
+        alive = [node for node in range(case.nodes) if node != gone]
         errors = [place / f"stderr-{node}" for node in alive]
         began, early = 0.0, [0] * len(errors)
         end = time.monotonic() + PATIENCE + PER_RANK * case.layout.world
@@ -238,7 +236,7 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
     groups = {waits.group for waits in stall.waiting if {*case.guilty} & {*waits.group_ranks}}
     marks["group"] = "right" if case.group in groups else "wrong"
     if case.kind == "node":
-        silent = "right" if stall.silent == case.guilty else "could not tell"
+        silent: Mark = "right" if stall.silent == case.guilty else "could not tell"
         return {**marks, "rank": "wrong" if accused else silent, "line": "not known"}
     marks["rank"] = "right" if accused == case.guilty else "wrong"
     line = stall.absent[0].call if case.kind in {"order", "group"} else stall.absent[0].line

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -166,6 +167,72 @@ def test_a_peer_that_does_not_send_is_named() -> None:
     stall = judge_stall({0: pair(0, sender), 1: pair(1, receiver), 2: pair(2, third)}, {})
     assert accused(stall) == [0]
     assert stall.absent[0].kind == "other call"
+
+
+def batches(rank: int, functions: list[str], *, done: int) -> RankTrace:
+    """A rank of a pipeline of three with what Megatron's functions sent and received in batches."""
+    entries = [
+        {
+            "record_id": number,
+            "process_group": ["5", "PIPELINE_MODEL_PARALLEL_GROUP"],
+            "collective_seq_id": 0,
+            "p2p_seq_id": number + 1,
+            "profiling_name": "hccl:coalesced",
+            "state": "completed" if number < done else "scheduled",
+            "is_p2p": False,
+            "frames": [
+                {"name": name, "filename": "/job/p2p_communication.py", "line": 5}
+                for name in ("_batch_isend_irecv", f"P2PCommunicator.{function}")
+            ],
+        }
+        for number, function in enumerate(functions)
+    ]
+    config = {"5": {"desc": "PIPELINE_MODEL_PARALLEL_GROUP", "ranks": "[0, 1, 2]"}}
+    data = json.dumps({"pg_config": config, "entries": entries}).encode()
+    return parse_dump(data, rank, "x")
+
+
+def test_batches_of_a_pipeline_are_told_by_megatrons_functions() -> None:
+    """The last stage is elsewhere: those before it wait down the line, not in one collective."""
+    middle = ["recv_forward", "send_forward_recv_backward"]
+    traces_of = {
+        0: batches(0, ["send_forward", "recv_backward", "send_forward", "recv_backward"], done=3),
+        1: batches(1, [*middle, "send_backward", *middle], done=4),
+        2: batches(2, ["recv_forward", "send_backward"], done=2),
+    }
+    stall = judge_stall(traces_of, {}, 3)
+    assert accused(stall) == [2]
+    assert {(w.ranks, w.operation, w.waits_for) for w in stall.waiting} == {
+        ((0,), "recv_backward", (1,)),
+        ((1,), "send_forward_recv_backward", (2,)),
+    }
+
+
+def test_a_batch_without_frames_accuses_nobody() -> None:
+    dumps = {rank: batches(rank, ["recv_forward"] * 3, done=3 - (rank != 1)) for rank in range(3)}
+    bare = {
+        rank: msgspec.structs.replace(
+            trace,
+            calls=tuple(
+                msgspec.structs.replace(one, frames=(), operation="batch_isend_irecv")
+                for one in trace.calls
+            ),
+        )
+        for rank, trace in dumps.items()
+    }
+    stall = judge_stall(bare, {}, 3)
+    assert not stall.absent
+    assert "nobody can tell" in stall.undecided
+
+
+def test_a_node_without_files_is_named_and_nobody_accused() -> None:
+    groups = {"9": TracedGroup(name="9", ranks=(0, 1, 2, 3))}
+    waits = call("9", 1, "all_reduce", done=False)
+    dumps = {rank: RankTrace(rank=rank, groups=groups, calls=(waits,)) for rank in (0, 1)}
+    stall = judge_stall(dumps, {}, 4)
+    assert not stall.absent
+    assert stall.silent == (2, 3)
+    assert "their node is gone, or its files are elsewhere" in stall.undecided
 
 
 def test_the_first_call_of_a_small_group_accuses_nobody() -> None:

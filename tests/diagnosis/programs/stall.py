@@ -32,7 +32,7 @@ WAIT = 600  # seconds that the watchdog of torch_npu allows a collective
 STEPS = 8
 MICRO_BATCHES = 2
 FOREVER = 1200
-SIZE = 8
+SIZE = 48  # divides by every group's size
 
 
 class Samples(Dataset):  # type: ignore[misc]

@@ -1,0 +1,78 @@
+"""What each rank's logs say first, and whom it waits for: the rows of a page's timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ascend_doctor.diagnosis.guilt import evidence
+from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
+from ascend_doctor.diagnosis.result import RankEvent
+from ascend_doctor.diagnosis.waiting import Party
+
+_RANKS = 4096
+
+
+def rank_events(ledger: Ledger, known: Mapping[str, Occurrences]) -> tuple[RankEvent, ...]:
+    """The first failure of every rank, the earliest rank first; ``known`` by catalogue id.
+
+    Processes whose rank nothing tells are left out. Of a settled ledger.
+    """
+    rows: dict[int, tuple[str, Sighting]] = {}
+    for sightings in (_failures(ledger, known), _logged(ledger)):
+        rows = {**_first_of_ranks(sightings), **rows}
+    first = earliest(sighting for _, sighting in rows.values())
+    start = first.moment.seconds if first and first.moment else None
+    ordered = ledger.in_order(sighting for _, sighting in rows.values())
+    waits = {party for party in ledger.waiting.edges if isinstance(party, int)}
+    events = [
+        RankEvent(
+            rank=rank,
+            failure=rows[rank][0] if rank in rows else "",
+            evidence=evidence(rows[rank][1]) if rank in rows else None,
+            after=_after(rows.get(rank), start if ordered else None),
+            waits_for=tuple(_names(ledger.waiting.edges.get(rank, ()))),
+        )
+        for rank in {*rows, *waits}
+    ]
+    return tuple(
+        sorted(events, key=lambda event: (event.after is None, event.after or 0.0, event.rank))
+    )
+
+
+def _first_of_ranks(
+    sightings: Iterable[tuple[str, Sighting]],
+) -> dict[int, tuple[str, Sighting]]:
+    rows: dict[int, tuple[str, Sighting]] = {}
+    for failure, sighting in sightings:
+        rank = sighting.origin.rank
+        if rank is None or (rank not in rows and len(rows) >= _RANKS):
+            continue
+        if rank not in rows or sighting.before(rows[rank][1]):
+            rows[rank] = (failure, sighting)
+    return rows
+
+
+def _failures(ledger: Ledger, known: Mapping[str, Occurrences]) -> Iterator[tuple[str, Sighting]]:
+    for failure, seen in known.items():
+        yield from ((failure, sighting) for sighting in seen.by_origin.values())
+    for kinds in (ledger.exceptions, ledger.deaths):
+        for seen in kinds.values():
+            yield from (("", sighting) for sighting in seen.by_origin.values())
+
+
+def _logged(ledger: Ledger) -> Iterator[tuple[str, Sighting]]:
+    """What says that something is wrong, and not what."""
+    for seen in ledger.logged.values():
+        yield from (("", sighting) for sighting in seen.by_origin.values())
+
+
+def _after(row: tuple[str, Sighting] | None, start: float | None) -> float | None:
+    if row is None or start is None or row[1].moment is None:
+        return None
+    return round(row[1].moment.seconds - start, 3)
+
+
+def _names(parties: Iterable[Party]) -> Iterator[str]:
+    ranks = sorted(party for party in parties if isinstance(party, int))
+    yield from map(str, ranks)
+    yield from sorted(party for party in parties if isinstance(party, str))

@@ -1,0 +1,38 @@
+"""A diagnosis as a page of its own: the root cause first, and a timeline of the ranks."""
+
+from __future__ import annotations
+
+from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.render.diagnosis import (
+    describe_attempt,
+    describe_guilty,
+    describe_run,
+    meaning,
+    say_outcome,
+    say_verdict,
+)
+from ascend_doctor.render.html import page, parts
+from ascend_doctor.render.rank_rows import rank_rows
+from ascend_doctor.render.stall import stall_rows, stall_title
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """One self-contained page, as that of a report is."""
+    level, title = say_outcome(diagnosis)
+    stall = diagnosis.stall
+    return page("diagnosis.html").render(
+        diagnosis=diagnosis,
+        level=level,
+        heading=title,
+        about=describe_run(diagnosis),
+        verdict=say_verdict(diagnosis.verdict) if diagnosis.verdict else "",
+        attempts=[describe_attempt(one) for one in diagnosis.verdict.attempts]
+        if diagnosis.verdict
+        else [],
+        guilty=describe_guilty(diagnosis),
+        stall_title=stall_title(stall) if stall else "",
+        stall_rows=list(stall_rows(stall, every=True)) if stall else [],
+        rows=rank_rows(diagnosis),
+        codes=[(code.code, meaning(code)) for code in diagnosis.codes],
+        **parts(),
+    )

@@ -1,0 +1,135 @@
+"""Ranks of a diagnosis as rows: who failed first, who waits for whom, of whom nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ascend_doctor.diagnosis.result import Diagnosis, Evidence, RankEvent
+from ascend_doctor.diagnosis.stall_result import AbsentRank, WaitingRanks
+from ascend_doctor.findings import Level
+from ascend_doctor.render.stall import spans
+
+# So many rows have their own times; of more only the first of those that are alike.
+_ROWS = 32
+
+
+class RankRow(NamedTuple):
+    """Ranks of which the same is so.
+
+    ``share`` is where the first of them failed, in per cent of the time from the first failure to
+    the last, None where the clocks do not tell; ``waits_for`` are numbers of ranks, or names.
+    """
+
+    ranks: tuple[int, ...]
+    state: str
+    level: Level
+    text: str
+    evidence: Evidence | None = None
+    after: float | None = None
+    share: float | None = None
+    waits_for: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"rank{'s' * (len(self.ranks) > 1)} {spans(self.ranks)}"
+
+
+def rank_rows(diagnosis: Diagnosis) -> list[RankRow]:
+    """The guilty first, then by time, those of which nothing bad is known last."""
+    rows = list(_single_rows(diagnosis))
+    with_times = _together(rows, timed=True)
+    rows = with_times if len(with_times) <= _ROWS else _together(rows, timed=False)
+    longest = max((row.after or 0.0 for row in rows), default=0.0) or 1.0
+    rows = [
+        row._replace(share=None if row.after is None else 100 * row.after / longest) for row in rows
+    ]
+    return sorted(rows, key=_order)
+
+
+def _order(row: RankRow) -> tuple[int, bool, float, tuple[int, ...]]:
+    return (-row.level.rank, row.after is None, row.after or 0.0, row.ranks)
+
+
+def _together(rows: list[RankRow], *, timed: bool) -> list[RankRow]:
+    alike: dict[tuple[object, ...], list[RankRow]] = {}
+    for row in rows:
+        after = row.after if timed else row.after is None
+        alike.setdefault((row.state, row.level, row.text, row.waits_for, after), []).append(row)
+    return [
+        min(same, key=_order)._replace(
+            ranks=tuple(sorted(rank for row in same for rank in row.ranks))
+        )
+        for same in alike.values()
+    ]
+
+
+def _single_rows(diagnosis: Diagnosis) -> Iterator[RankRow]:
+    events = {event.rank: event for event in diagnosis.timeline}
+    stall = diagnosis.stall
+    absent = {rank.rank: rank for rank in stall.absent} if stall else {}
+    waiting = {rank: waits for waits in stall.waiting for rank in waits.ranks} if stall else {}
+    silent = {*diagnosis.without_log, *(stall.silent if stall else ())}
+    titles = {cause.id: cause.title for cause in diagnosis.causes}
+    titles |= {what.id: what.title for cause in diagnosis.causes for what in cause.consequences}
+    guilty = diagnosis.guilty.ranks if diagnosis.guilty else ()
+    numbers = {*diagnosis.ranks, *events, *absent, *waiting, *silent, *guilty}
+    for rank in numbers | {*(stall.ranks if stall else ())}:
+        if rank in absent:
+            yield _absent_row(absent[rank])
+        elif rank in waiting:
+            yield _waiting_row(rank, waiting[rank])
+        elif rank in silent:
+            text = "no file or log says anything of it"
+            yield RankRow((rank,), "nothing known", Level.UNKNOWN, text)
+        elif rank in events:
+            yield _event_row(events[rank], diagnosis, titles, guilty=rank in guilty)
+        elif rank in guilty and diagnosis.guilty:
+            yield RankRow((rank,), "guilty", Level.ERROR, diagnosis.guilty.reason)
+        else:
+            yield RankRow((rank,), "no failure", Level.SKIPPED, "")
+
+
+def _absent_row(rank: AbsentRank) -> RankRow:
+    state = {"stopped": "stopped", "gone": "ended", "other call": "called something else"}
+    where = f"; stands at {rank.line}" if rank.line else ""
+    call = f"; called at {rank.call}" if rank.call else ""
+    return RankRow(
+        (rank.rank,),
+        state.get(rank.kind, "did not come"),
+        Level.ERROR,
+        f"{rank.reason}{call}{where}",
+    )
+
+
+def _waiting_row(rank: int, waits: WaitingRanks) -> RankRow:
+    return RankRow(
+        (rank,),
+        "waits",
+        Level.WARNING,
+        f"in {waits.operation} number {waits.number} of {waits.group}",
+        waits_for=tuple(str(other) for other in waits.waits_for if other != rank),
+    )
+
+
+def _event_row(
+    event: RankEvent, diagnosis: Diagnosis, titles: dict[str, str], *, guilty: bool
+) -> RankRow:
+    root = diagnosis.causes[0].id if diagnosis.causes else ""
+    state, level = "failed", Level.WARNING
+    if guilty:
+        state, level = "guilty", Level.ERROR
+    elif event.waits_for:
+        state = "waits"
+    elif event.failure == root and not diagnosis.guilty and not event.waits_for:
+        level = Level.ERROR
+    line = event.evidence.text if event.evidence else ""
+    return RankRow(
+        (event.rank,),
+        state,
+        level,
+        titles.get(event.failure, line),
+        evidence=event.evidence,
+        after=event.after,
+        waits_for=event.waits_for,
+    )
