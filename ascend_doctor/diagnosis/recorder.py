@@ -178,8 +178,8 @@ def _call(
     if match:
         operation = match["op"]
         ranks = groups[group].ranks if group in groups else ()
-        place = int(match["peer"])
-        peer = ranks[place] if place < len(ranks) else None
+        position = int(match["peer"])
+        peer = ranks[position] if position < len(ranks) else None
     elif is_batch:
         functions = (frame.function.rpartition(".")[2] for frame in frames)
         operation = next((name for name in functions if name in EXCHANGES), "batch_isend_irecv")

@@ -18,7 +18,7 @@ def rank_events(ledger: Ledger, known: Mapping[str, Occurrences]) -> tuple[RankE
     Processes whose rank nothing tells are left out. Of a settled ledger.
     """
     rows: dict[int, tuple[str, Sighting]] = {}
-    for sightings in (_failures(ledger, known), _logged(ledger)):
+    for sightings in (_failures(ledger, known), _log_lines(ledger)):
         rows = {**_first_of_ranks(sightings), **rows}
     first = earliest(sighting for _, sighting in rows.values())
     start = first.moment.seconds if first and first.moment else None
@@ -60,7 +60,7 @@ def _failures(ledger: Ledger, known: Mapping[str, Occurrences]) -> Iterator[tupl
             yield from (("", sighting) for sighting in seen.by_origin.values())
 
 
-def _logged(ledger: Ledger) -> Iterator[tuple[str, Sighting]]:
+def _log_lines(ledger: Ledger) -> Iterator[tuple[str, Sighting]]:
     """What says that something is wrong, and not what."""
     for seen in ledger.logged.values():
         yield from (("", sighting) for sighting in seen.by_origin.values())

@@ -26,7 +26,7 @@ def render(diagnosis: Diagnosis) -> str:
         heading=title,
         about=describe_run(diagnosis),
         verdict=say_verdict(diagnosis.verdict) if diagnosis.verdict else "",
-        attempts=[describe_attempt(one) for one in diagnosis.verdict.attempts]
+        attempts=[describe_attempt(attempt) for attempt in diagnosis.verdict.attempts]
         if diagnosis.verdict
         else [],
         guilty=describe_guilty(diagnosis),

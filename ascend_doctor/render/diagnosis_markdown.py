@@ -47,7 +47,9 @@ def _rows(diagnosis: Diagnosis) -> Iterator[str]:
         yield from (f"### Not explained: {lines} that the catalogue does not know", "")
         if not diagnosis.causes and (guilty := describe_guilty(diagnosis)):
             yield f"- Guilty: {plain(guilty)}"
-        yield from (f"- {one.count} x {plain(show(one.evidence))}" for one in diagnosis.unexplained)
+        yield from (
+            f"- {error.count} x {plain(show(error.evidence))}" for error in diagnosis.unexplained
+        )
         yield ""
     yield from _ranks(rank_rows(diagnosis))
     yield from _rest(diagnosis)
@@ -98,12 +100,14 @@ def _ranks(rows: list[RankRow]) -> Iterator[str]:
 def _rest(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.verdict and diagnosis.verdict.attempts:
         yield from ("### Attempts before this one", "")
-        yield from (f"1. {plain(describe_attempt(one))}" for one in diagnosis.verdict.attempts)
+        yield from (
+            f"1. {plain(describe_attempt(attempt))}" for attempt in diagnosis.verdict.attempts
+        )
         yield ""
     if diagnosis.now:
         yield from ("### This machine now", "")
         yield from (
-            f"- {one.level.value}: {plain(one.title)} (`{one.check}`)" for one in diagnosis.now
+            f"- {now.level.value}: {plain(now.title)} (`{now.check}`)" for now in diagnosis.now
         )
         yield ""
     if diagnosis.codes:

@@ -116,9 +116,16 @@ class Case:
         )
 
     @property
-    def group(self) -> str:
-        """The group in which a rank waits for the guilty one."""
-        return GROUPS.get(self.kind, self.layout.first_group)
+    def groups(self) -> set[str]:
+        """Of these one is that in which a rank waits for the guilty one.
+
+        Of a node the whole tensor group may be gone: then the stage beside it waits, or the ranks
+        with the same part of the model.
+        """
+        first = self.layout.first_group
+        if self.kind == "node":
+            return {first, "PIPELINE_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP_WITH_CP"}
+        return {GROUPS.get(self.kind, first)}
 
     def node_of(self, rank: int) -> int:
         return rank * self.nodes // self.layout.world
@@ -131,7 +138,7 @@ def draw(seed: int, count: int, *, sizes: Sequence[int] = (4, 8), spies: bool) -
     while len(cases) < count:
         kind = KINDS[len(cases) % len(KINDS)]
         layouts = LAYOUTS[chance.choice(sizes)]
-        layout = chance.choice([one for one in layouts if kind != "peer" or one.pp > 1])
+        layout = chance.choice([choice for choice in layouts if kind != "peer" or choice.pp > 1])
         nodes = chance.choice([2, 2, 4] if kind == "node" else [1, 1, 1, 2])
         guilty: tuple[int, ...] = (chance.randrange(layout.world),)
         if kind == "node":
@@ -234,7 +241,7 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
         return marks
     accused = tuple(rank.rank for rank in stall.absent)
     groups = {waits.group for waits in stall.waiting if {*case.guilty} & {*waits.group_ranks}}
-    marks["group"] = "right" if case.group in groups else "wrong"
+    marks["group"] = "right" if case.groups & groups else "wrong"
     if case.kind == "node":
         silent: Mark = "right" if stall.silent == case.guilty else "could not tell"
         return {**marks, "rank": "wrong" if accused else silent, "line": "not known"}

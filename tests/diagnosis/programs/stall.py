@@ -156,9 +156,9 @@ class Trainer:
             parts = torch.empty(value.numel() * group.size(), device=value.device)
             dist.all_gather_into_tensor(parts, value.detach().reshape(-1), group=group)
         if self.layout["ep"] > 1:
-            moved = torch.empty_like(value)
+            tokens = value.detach().reshape(-1).clone()
             group = self.mpu.get_expert_model_parallel_group()
-            dist.all_to_all_single(moved, value.detach().clone(), group=group)
+            dist.all_to_all_single(torch.empty_like(tokens), tokens, group=group)
         return value
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
