@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.render.diagnosis import (
     describe_attempt,
@@ -20,6 +22,8 @@ def render(diagnosis: Diagnosis) -> str:
     """One self-contained page, as that of a report is."""
     level, title = say_outcome(diagnosis)
     stall = diagnosis.stall
+    rows = list(stall_rows(stall, every=True)) if stall else []
+    accused = list(itertools.takewhile(lambda row: row[0] not in {"waiting", "stands"}, rows))
     return page("diagnosis.html").render(
         diagnosis=diagnosis,
         level=level,
@@ -31,7 +35,8 @@ def render(diagnosis: Diagnosis) -> str:
         else [],
         guilty=describe_guilty(diagnosis),
         stall_title=stall_title(stall) if stall else "",
-        stall_rows=list(stall_rows(stall, every=True)) if stall else [],
+        accused=accused,
+        standing=rows[len(accused) :],
         rows=rank_rows(diagnosis),
         codes=[(code.code, meaning(code)) for code in diagnosis.codes],
         **parts(),

@@ -1,0 +1,49 @@
+"""The page of a diagnosis: the root cause first, ranks by what they say, nothing unescaped."""
+
+from __future__ import annotations
+
+import re
+
+from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.render.diagnosis_html import render
+from tests.diagnosis.logs import of_files, of_text
+
+HOSTILE = "<script>alert(1)</script>\u202e'\"&"
+OOM = (
+    "[rank1]: RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 1; 60.97 GiB total"
+    " capacity; 58.00 GiB already allocated; 1.00 GiB free)\n"
+)
+WAITS = (
+    "2026-11-20-10:12:0{rank} [rank{rank}]: EI0002: [PID: 1] 2026-11-20-10:12:11 The wait execution"
+    " of the Notify register times out. Reason: The Notify register has not received the Notify"
+    " record from remote rank [1].\n"
+)
+
+
+def of_job() -> Diagnosis:
+    logs = {f"rank{rank}.log": WAITS.format(rank=rank) for rank in (0, 2, 3)}
+    return of_files({**logs, "rank1.log": f"2026-11-20 10:02:03 {OOM}"})
+
+
+def test_the_root_cause_stands_first_then_the_ranks_the_guilty_on_top() -> None:
+    page = render(of_job())
+    assert page.index("<h1") < page.index("Root cause:") < page.index('id="ranks"')
+    ranks = page[page.index('id="ranks"') :]
+    assert ranks.index('id="rank-1"') < ranks.index('id="rank-0"')
+    assert 'waits for <a href="#rank-1">rank 1</a>' in ranks
+    assert re.search(r'<li class="error state-guilty" id="rank-1">', ranks)
+    assert "What followed from it (1)" in page
+
+
+def test_nothing_of_a_log_is_markup() -> None:
+    page = render(of_text(f"[rank0]: Traceback (most recent call last):\nValueError: {HOSTILE}\n"))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "\u202e" not in page
+    assert "Content-Security-Policy" in page
+
+
+def test_a_page_about_nothing_does_not_say_that_all_is_well() -> None:
+    page = render(of_text("iteration 1\n"))
+    assert "Nothing known was found" in page
+    assert "does not say that the run succeeded" in page
