@@ -729,6 +729,7 @@ class Launch(Section, frozen=True, kw_only=True):
     alone and does not use. ``places`` are those of options and variables in the file.
     ``model_sizes`` are those of the model that is named (``model_name``), where they are known:
     layers, heads, kv_heads, experts, expert_ffn, and key_heads and value_heads of gated delta nets.
+    ``meshes`` are calls in the launched Python file that make device meshes of plain numbers.
     """
 
     present: bool = msgspec.field(name="given", default=False)
@@ -747,6 +748,7 @@ class Launch(Section, frozen=True, kw_only=True):
     places: dict[str, Place] = {}
     model_name: str = ""
     model_sizes: dict[str, int] = {}
+    meshes: tuple[Spot, ...] = ()
 
 
 # A part of a text that only the running shell knows.
@@ -758,8 +760,9 @@ class Script(Section, frozen=True, kw_only=True):
 
     ``imports`` are those of the module, ``late_imports`` those in functions; ``settings`` are
     variables that the module sets in os.environ. ``indexed`` are tensors that a forward method
-    indexes by a comparison, ``swallowed`` calls whose exceptions are passed over. ``entry``: the
-    file is run, not imported.
+    indexes by a comparison, ``swallowed`` calls whose exceptions are passed over, ``saved_writes``
+    tensors that backward writes into though forward saved them. ``entry``: the file is run, not
+    imported.
     """
 
     imports: tuple[Spot, ...] = ()
@@ -768,6 +771,7 @@ class Script(Section, frozen=True, kw_only=True):
     settings: tuple[Spot, ...] = ()
     indexed: tuple[Spot, ...] = ()
     swallowed: tuple[Spot, ...] = ()
+    saved_writes: tuple[Spot, ...] = ()
     entry: bool = False
 
 

@@ -39,6 +39,7 @@ OPTIONS = frozenset(
             "nproc_per_node",
             "nnodes",
             "node_rank",
+            "master_addr",
             "master_port",
             "worker_num",
             "num_gpus",
@@ -57,6 +58,8 @@ _SWITCHES = frozenset(
         *("use_custom_fsdp", "unaligned_linear"),
     )
 )
+# Of addresses only these are kept.
+_HERE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - nothing listens
 # Of a command these may be the launcher and its options.
 _MOST_BEFORE = 40
 _ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
@@ -123,7 +126,8 @@ def read_options(command: Sequence[str]) -> dict[str, Said]:
             continue
         key = _key(name)
         if key in OPTIONS:
-            options[key] = Said(value=value, word=position)
+            shown = value if key != "master_addr" or value in _HERE else ""
+            options[key] = Said(value=shown, word=position)
     return options
 
 

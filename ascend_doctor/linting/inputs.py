@@ -27,6 +27,7 @@ from ascend_doctor.findings import Place
 from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, commands, launches, option_lists
 from ascend_doctor.linting.documents import (
+    Leaf,
     PodContainer,
     containers,
     describe_container,
@@ -55,6 +56,9 @@ _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
 # ms-swift starts torchrun by itself when one of them is set.
 _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
 _YAML = (".yaml", ".yml")
+# A task of SkyPilot has resources, and scripts that set up and run it.
+_RESOURCES = "resources"
+_TASK_SCRIPTS = {("setup",), ("run",)}
 _PYTHON = (".py",)
 _SHELL = (".sh", ".bash")
 
@@ -204,7 +208,7 @@ def _shell(
     some = False
     for command in launches(shell_commands):
         some = True
-        yield _subject(file, command, catalog, moved, variables)
+        yield _with_meshes(_subject(file, command, catalog, moved, variables), command, follow)
     if not some and shell_commands:
         # A file that only sets variables is sourced by others.
         last = max(shell_commands, key=lambda command: len(command.exported))
@@ -220,6 +224,10 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
             yield from started
             ranks = max((_ranks(subject) for subject in started), default=0)
             described.append(describe_container(pod, file, ranks))
+        if not pods and _RESOURCES in {leaf.path[0] for leaf in document if leaf.path}:
+            for leaf in document:
+                if leaf.block and leaf.path in _TASK_SCRIPTS:
+                    yield from _block(file, leaf, catalog)
         if not pods and is_of_verl(document):
             words = (Word("verl.config", 1, 1), *hydra(document))
             subject = _subject(
@@ -247,16 +255,21 @@ def _container_launches(file: str, pod: PodContainer, catalog: Catalog) -> Itera
         command = ShellCommand(pod.words, pod.variables, {}, open=not pod.words)
         yield _subject(file, command, catalog, lambda line, column: (line, column))
     for leaf in pod.scripts:
-        yield from _shell(
-            file,
-            leaf.text.encode("utf-8", "replace"),
-            catalog,
-            # A block begins on the line after its mark.
-            lambda line, column, leaf=leaf: (  # type: ignore[misc]
-                (leaf.line + line, column) if leaf.block else (leaf.line, leaf.column)
-            ),
-            pod.variables,
-        )
+        yield from _block(file, leaf, catalog, pod.variables)
+
+
+def _block(
+    file: str, leaf: Leaf, catalog: Catalog, variables: Mapping[str, Word] | None = None
+) -> Iterator[LintInput]:
+    """The launches of a script that is a value of a YAML file."""
+    yield from _shell(
+        file,
+        leaf.text.encode("utf-8", "replace"),
+        catalog,
+        # A block begins on the line after its mark.
+        lambda line, column: (leaf.line + line, column) if leaf.block else (leaf.line, leaf.column),
+        variables,
+    )
 
 
 def _subject(
@@ -285,6 +298,11 @@ def _subject(
         name: locate(_value_of_key(word))
         for word in command.words
         if (name := _option_name(word.text))
+    }
+    places |= {
+        f"key {key.group(1)}": locate(word)
+        for word in command.words
+        if (key := _HYDRA.match(word.text))
     }
     for number, word in enumerate(command.words):
         value = _where_set(command.words, number) if word.text.startswith("--") else word
@@ -341,6 +359,24 @@ def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
         model_sizes=sizes_of(model) if model else {},
         unresolved=(*launch_.unresolved, *unknown),
     )
+
+
+def _with_meshes(
+    subject: LintInput, command: ShellCommand, follow: Callable[[str], SourcedFile | None]
+) -> LintInput:
+    """The launch with the device meshes of the Python file that it runs, where that can be read."""
+    path = next((word.text for word in command.words if word.text.endswith(_PYTHON)), "")
+    source = follow(path) if path and UNTOLD not in path else None
+    entry = script(source.content.decode("utf-8", "replace"), source.name) if source else None
+    if entry is None or subject.launch is None:
+        return subject
+    meshes = tuple(
+        call
+        for call in entry.calls
+        if call.name.endswith("init_device_mesh") and call.argument.startswith("mesh_shape=(")
+    )
+    launched = msgspec.structs.replace(subject.launch, meshes=meshes)
+    return msgspec.structs.replace(subject, launch=launched)
 
 
 def _value_of_key(word: Word) -> Word | Piece:

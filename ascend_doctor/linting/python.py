@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 
 from ascend_doctor.facts import Script, Spot
@@ -10,6 +11,20 @@ from ascend_doctor.findings import Place
 
 _MOST = 2000
 _EVERY = frozenset({"Exception", "BaseException"})
+
+
+class _Source:
+    """A file whose nodes have places; the parser counts bytes, people count characters."""
+
+    def __init__(self, file: str, content: str) -> None:
+        self._file = file
+        # Only lines that the parser ends: form feeds and others are letters to it.
+        self._lines = re.split("\r\n?|\n", content)
+
+    def locate(self, node: ast.expr | ast.stmt) -> Place:
+        line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
+        before = line.encode("utf-8", "replace")[: node.col_offset].decode("utf-8", "replace")
+        return Place(file=self._file, line=node.lineno, column=len(before) + 1)
 
 
 def script(content: str, file: str) -> Script | None:
@@ -20,29 +35,33 @@ def script(content: str, file: str) -> Script | None:
             tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    source = _Source(file, content)
     imports: list[Spot] = []
     late: list[Spot] = []
     calls: list[Spot] = []
     settings: list[Spot] = []
     indexed: list[Spot] = []
     swallowed: list[Spot] = []
+    saved_writes: list[Spot] = []
     # Functions run later than the module, in an order that the text does not tell.
     top = _top(tree.body)
     for statement in top:
-        imports += _imports(statement, file)
-        settings += _environment(statement, file) if isinstance(statement, ast.Assign) else []
+        imports += _imports(statement, source)
+        settings += _environment(statement, source) if isinstance(statement, ast.Assign) else []
     own = set(map(id, top))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            calls += _call(node, file)
+            calls += _call(node, source)
         elif isinstance(node, ast.Assign):
-            calls += _environment(node, file)
+            calls += _environment(node, source)
         elif isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in own:
-            late += _imports(node, file)
+            late += _imports(node, source)
         elif isinstance(node, ast.FunctionDef) and node.name == "forward":
-            indexed += _find_masks(node, file)
+            indexed += _find_masks(node, source)
+        elif isinstance(node, ast.FunctionDef) and node.name == "backward":
+            saved_writes += _find_saved_writes(node, source)
         elif isinstance(node, ast.Try):
-            swallowed += _find_swallowed(node, file)
+            swallowed += _find_swallowed(node, source)
     calls.sort(key=lambda spot: (spot.location.line, spot.location.column))
     return Script(
         source=file,
@@ -52,6 +71,7 @@ def script(content: str, file: str) -> Script | None:
         settings=tuple(settings[:_MOST]),
         indexed=tuple(indexed[:_MOST]),
         swallowed=tuple(swallowed[:_MOST]),
+        saved_writes=tuple(saved_writes[:_MOST]),
         entry=any(map(_is_guard, tree.body)),
     )
 
@@ -66,13 +86,13 @@ def _is_guard(node: ast.stmt) -> bool:
     )
 
 
-def _find_masks(function: ast.FunctionDef, file: str) -> list[Spot]:
+def _find_masks(function: ast.FunctionDef, source: _Source) -> list[Spot]:
     """Tensors that are indexed by a comparison, or by the inverse of a mask."""
     return [
         Spot(
             name=ast.unparse(node.value)[:60],
             argument=ast.unparse(node.slice)[:60],
-            location=Place(file=file, line=node.lineno, column=node.col_offset + 1),
+            location=source.locate(node),
         )
         for node in ast.walk(function)
         if isinstance(node, ast.Subscript)
@@ -83,7 +103,51 @@ def _find_masks(function: ast.FunctionDef, file: str) -> list[Spot]:
     ]
 
 
-def _find_swallowed(node: ast.Try, file: str) -> list[Spot]:
+def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]:
+    """Statements of a backward pass that write into what forward saved for it."""
+    saved: set[str] = set()
+    writes: list[Spot] = []
+    for node in _in_order(function):
+        names: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = [name for target in node.targets for name in _flatten(target)]
+            plain = {name.id for name in targets if isinstance(name, ast.Name)}
+            if _dot_name(_subscripted(node.value)).endswith(".saved_tensors"):
+                saved |= plain
+                continue
+            names = [name.value for name in targets if isinstance(name, ast.Subscript)]
+            saved -= plain
+        elif isinstance(node, ast.AugAssign):
+            names = [_subscripted(node.target)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            method = node.func.attr
+            # requires_grad_ writes no values.
+            own = method.endswith("_") and not method.endswith("__") and method != "requires_grad_"
+            names = [node.func.value] if own else []
+        where = source.locate(node)
+        writes += [
+            Spot(name=name.id, argument=ast.unparse(node)[:60], location=where)
+            for name in names
+            if isinstance(name, ast.Name) and name.id in saved
+        ]
+    return writes
+
+
+def _in_order(function: ast.FunctionDef) -> list[ast.stmt | ast.expr]:
+    """The statements and expressions of a function in the order of lines."""
+    nodes = [node for node in ast.walk(function) if isinstance(node, ast.stmt | ast.expr)]
+    return sorted(nodes[1:], key=lambda node: (node.lineno, node.col_offset))
+
+
+def _flatten(target: ast.expr) -> list[ast.expr]:
+    return list(target.elts) if isinstance(target, ast.Tuple | ast.List) else [target]
+
+
+def _subscripted(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Subscript) else node
+
+
+def _find_swallowed(node: ast.Try, source: _Source) -> list[Spot]:
     """The calls of a try whose handler takes every exception and does nothing."""
     takes_all = any(
         (handler.type is None or (isinstance(handler.type, ast.Name) and handler.type.id in _EVERY))
@@ -93,7 +157,7 @@ def _find_swallowed(node: ast.Try, file: str) -> list[Spot]:
     if not takes_all:
         return []
     calls = (inner for statement in node.body for inner in ast.walk(statement))
-    return [spot for inner in calls if isinstance(inner, ast.Call) for spot in _call(inner, file)]
+    return [spot for inner in calls if isinstance(inner, ast.Call) for spot in _call(inner, source)]
 
 
 def _top(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -116,8 +180,8 @@ def _top(body: list[ast.stmt]) -> list[ast.stmt]:
     return statements
 
 
-def _imports(node: ast.stmt, file: str) -> list[Spot]:
-    where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+def _imports(node: ast.stmt, source: _Source) -> list[Spot]:
+    where = source.locate(node)
     if isinstance(node, ast.Import):
         return [Spot(name=name.name, location=where) for name in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -125,34 +189,50 @@ def _imports(node: ast.stmt, file: str) -> list[Spot]:
     return []
 
 
-def _call(node: ast.Call, file: str) -> list[Spot]:
+def _call(node: ast.Call, source: _Source) -> list[Spot]:
     name = _dot_name(node.func)
     if not name:
         return []
-    where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+    where = source.locate(node)
     spots = [Spot(name=name, location=where)]
     if node.args:
         spots = [Spot(name=name, argument=_show_constant(node.args[0]), location=where)]
+    if name.endswith("init_device_mesh") and len(node.args) > 1:
+        shape = f"mesh_shape={_show_constant(node.args[1])}"
+        spots.append(Spot(name=name, argument=shape, location=where))
     for keyword in node.keywords:
         if keyword.arg:
-            spot = Place(file=file, line=keyword.value.lineno, column=keyword.value.col_offset + 1)
+            spot = source.locate(keyword.value)
             shown = f"{keyword.arg}={_show_constant(keyword.value)}"
             spots.append(Spot(name=name, argument=shown, location=spot))
     return spots
 
 
-def _environment(node: ast.Assign, file: str) -> list[Spot]:
-    """os.environ["NAME"] = ... as a call of os.environ."""
-    where = Place(file=file, line=node.lineno, column=node.col_offset + 1)
+def _environment(node: ast.Assign, source: _Source) -> list[Spot]:
+    """os.environ["NAME"] = ... as a call of os.environ; the name is "of a rank" where it is."""
+    where = source.locate(node)
     return [
-        Spot(name="os.environ", argument=_show_constant(target.slice), location=where)
+        Spot(
+            name="os.environ of a rank" if _is_of_rank(node.value) else "os.environ",
+            argument=_show_constant(target.slice),
+            location=where,
+        )
         for target in node.targets
         if isinstance(target, ast.Subscript) and _dot_name(target.value) == "os.environ"
     ]
 
 
+def _is_of_rank(node: ast.expr) -> bool:
+    """Whether an expression is computed from the rank alone: str(local_rank)."""
+    return not isinstance(node, ast.Constant) and "rank" in ast.unparse(node).lower()
+
+
 def _show_constant(node: ast.expr) -> str:
-    """A constant as Python writes it; of anything else nothing is kept."""
+    """A constant as Python writes it, or a tuple of numbers; of anything else nothing is kept."""
+    if isinstance(node, ast.Tuple | ast.List) and node.elts:
+        numbers = [element.value for element in node.elts if isinstance(element, ast.Constant)]
+        whole = [number for number in numbers if type(number) is int]
+        return repr(tuple(whole))[:80] if len(whole) == len(node.elts) else ""
     return repr(node.value)[:80] if isinstance(node, ast.Constant) else ""
 
 

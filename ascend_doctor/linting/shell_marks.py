@@ -15,6 +15,7 @@ from ascend_doctor.judging.spelling import slip_of
 from ascend_doctor.linting.bash import ShellCommand, syntax_tree
 
 _LEAST = 4
+_LONGEST = 200
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
 _LONG_DASH = re.compile(r"[\u2010-\u2015\u2212]+[a-zA-Z]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -32,6 +33,12 @@ _LAUNCHES = re.compile(
 _FILE = re.compile(r"[\w$][^\s]*\.(?:py|ya?ml|json)")
 # ${NAME and a blank: bash stops with "bad substitution". ${ NAME; } of bash 5.3 begins with one.
 _OPEN_BRACE = re.compile(r"\$\{\w+(?=[\s\\\"]|$)")
+# "your data path", path/to/data, YOUR_KEY: words in place of a value.
+_UNFILLED = re.compile(
+    r"[\"']?(?:(?:please|your|path[ _-]to)[ _-].*|[./]*(?:path/to|your)/.*)[\"']?|"
+    r".*\bYOUR_[A-Z_]{3,}\b.*",
+    re.IGNORECASE,
+)
 _OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
 _QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
 # What launchers and schedulers set.
@@ -90,6 +97,8 @@ class _Names:
 
     def __init__(self, root: Any) -> None:
         self.assigned: dict[str, str] = {}
+        self.first_set: dict[str, int] = {}
+        self.assignments: list[Any] = []
         self.used: dict[str, list[Any]] = {}
         self.commands: list[Any] = []
         self.substitutions: list[Any] = []
@@ -105,10 +114,13 @@ class _Names:
     def _read(self, node: Any) -> None:
         kind = node.type
         if kind == "variable_assignment":
+            self.assignments.append(node)
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             if name is not None:
                 # What += adds is not how the value begins.
                 adds = value is None or any(child.type == "+=" for child in node.children)
+                line = node.start_point[0]
+                self.first_set[_text(name)] = min(line, self.first_set.get(_text(name), line))
                 self.assigned.setdefault(_text(name), "" if adds else _text(value))
         elif kind in {"for_statement", "declaration_command", "unset_command"}:
             for name in (_text(child) for child in node.children if child.type == "variable_name"):
@@ -163,6 +175,7 @@ def own_marks(
         *_find_odd_words(names, commands, file),
         *_parentheses(names, file),
         *_find_lost_equals(names, file),
+        *_find_unfilled(names, file),
         *(() if outside is None else _unset(names, outside, file)),
     )
 
@@ -198,7 +211,7 @@ def _find_lost_lines(names: _Names, lines: list[str], file: str) -> Iterator[She
         expansion = _EXPANSION.fullmatch(text)
         value = names.assigned.get(expansion.group(1), "") if expansion else text
         rest = _REST.match(value.lstrip("($\"'\\\n\t ") if expansion else value)
-        row, column = first.start_point
+        row, column = first.start_point[0], _position(first, file).column - 1
         if lines[row][:column].strip() if row < len(lines) else True:
             continue  # something else begins this line
         above = lines[first.start_point[0] - 1] if first.start_point[0] <= len(lines) else ""
@@ -262,6 +275,20 @@ def _find_lost_equals(names: _Names, file: str) -> Iterator[ShellMark]:
             yield ShellMark(rule="lost-equals", text=_text(node)[:80], near=name, location=where)
 
 
+def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:
+    """Variables whose values are words to be replaced, or their own names with blanks."""
+    for node in names.assignments:
+        name, value = (node.child_by_field_name(field) for field in ("name", "value"))
+        if name is None or value is None:
+            continue
+        words = _text(value)[:_LONGEST].strip("\"'")
+        own = " " in words and words.replace(" ", "_").upper() == _text(name).upper()
+        if own or _UNFILLED.fullmatch(words):
+            yield ShellMark(
+                rule="unfilled", text=words[:80], near=_text(name), location=_position(node, file)
+            )
+
+
 def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[ShellMark]:
     """Names that are used and not set, where one that is set and not used looks like it."""
     idle = [name for name in names.assigned if name not in names.used and len(name) >= _LEAST]
@@ -274,6 +301,10 @@ def _unset(names: _Names, outside: Collection[str], file: str) -> Iterator[Shell
             or slip_of(name, used_elsewhere, most=1)
             or _other_case(name, names.assigned)
         )
+        # What is set further down only cannot be meant, unless a function reads it.
+        late = names.first_set.get(close, 0) > max(node.start_point[0] for node in nodes)
+        if late and not any(_is_within(node, {"function_definition"}) for node in nodes):
+            continue
         for node in nodes if close else ():
             yield ShellMark(
                 rule="unset-name", text=name, near=close, location=_position(node, file)
@@ -294,4 +325,13 @@ def _text(node: Any) -> str:
 
 
 def _position(node: Any, file: str) -> Place:
-    return Place(file=file, line=node.start_point[0] + 1, column=node.start_point[1] + 1)
+    """The place of a node; tree-sitter counts bytes, people count characters."""
+    row, width = node.start_point
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    end = node.start_byte - root.start_byte
+    before = (root.text or b"")[max(end - width, 0) : end].decode("utf-8", "replace")
+    # What stands before the first node of all is blank.
+    blank = max(width - end, 0)
+    return Place(file=file, line=row + 1, column=blank + len(before) + 1)

@@ -98,7 +98,7 @@ def test_reading_goes_on_behind_a_placeholder() -> None:
 
 def test_every_rule_stands_in_a_check() -> None:
     words = (shell.CONTINUED, shell.ASSIGNMENTS, shell.LINE_ENDS, shell.SYNTAX, shell.QUOTES)
-    tables = (*words, shell.ARRAYS, shell.NAMES, shell.UNSET)
+    tables = (*words, shell.ARRAYS, shell.NAMES, shell.UNSET, shell.FILLED)
     assert sum(map(len, tables)) == len(shell.RULES)
     for rule in (rule for table in tables for rule in table.values()):
         for text in (rule.title, rule.required, rule.remedy):

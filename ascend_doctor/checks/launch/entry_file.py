@@ -20,6 +20,10 @@ _TRANSFER = "Ascend/MindSpeed@master:mindspeed/megatron_adaptor.py:11"
 # They patch torch.cuda to mean the NPU.
 _PATCHING = ("torch_npu.contrib", "mindspeed", "mindspeed_llm", "mindspeed_mm", "mindspeed_rl")
 _GROUPS = ("init_process_group", "new_group", "new_subgroups")
+_ETP = "expert_tensor_parallel_size"
+_ETP_OF_GROUPS = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/parallel_state.py:743"
+_ETP_OF_CONFIG = "NVIDIA/Megatron-LM@core_v0.15.3:megatron/core/model_parallel_config.py:361"
+_EXTENDING = "https://docs.pytorch.org/docs/stable/notes/extending.html"
 _NONZERO = "https://github.com/Ascend/pytorch/issues/153"
 
 
@@ -250,4 +254,74 @@ def entry_boolean_index(case: Case) -> Iterator[Finding]:
             observed=f"line {spot.location.line}",
             because=f"torch.where({spot.argument}, {spot.name}, 0) keeps the shape.",
             refs=(_NONZERO,),
+        )
+
+
+@check("entry-expert-tensor", "Groups and model have one expert tensor size", scope="entry file")
+def entry_expert_tensor(case: Case) -> Iterator[Finding]:
+    """initialize_model_parallel and the model's configuration both take the size, unset it is TP.
+
+    Where only one of them is given it, groups and weights of experts are split differently.
+    """
+    calls: dict[str, list[Spot]] = {"groups": [], "configuration": []}
+    for call in _script(case).calls:
+        name = call.name.rpartition(".")[2]
+        if name == "initialize_model_parallel":
+            calls["groups"].append(call)
+        elif name.endswith("TransformerConfig"):
+            calls["configuration"].append(call)
+    sizes = {
+        side: {spot.argument for spot in spots if spot.argument.startswith(f"{_ETP}=")}
+        for side, spots in calls.items()
+    }
+    if all(calls.values()) and bool(sizes["groups"]) != bool(sizes["configuration"]):
+        lacking = "configuration" if sizes["groups"] else "groups"
+        yield warning(
+            f"{_ETP} is given to one side only",
+            observed=f"{calls[lacking][0].name} takes it from TP",
+            required=f"{_ETP} for the groups and for the model, or for neither",
+            because="Unset it is TP, so that experts are split otherwise than their groups.",
+            refs=(_ETP_OF_GROUPS, _ETP_OF_CONFIG),
+            location=calls[lacking][0].location,
+        )
+
+
+@check("entry-saved-tensors", "Backward leaves saved tensors as they are", scope="entry file")
+def entry_saved_tensors(case: Case) -> Iterator[Finding]:
+    """What forward saved is read again where a graph is run twice, or kept by recomputation.
+
+    A write into ctx.saved_tensors also changes the weight or the input that was saved.
+    """
+    for spot in _script(case).saved_writes:
+        yield warning(
+            f"{spot.name} is written into, which forward saved",
+            observed=spot.argument,
+            required=f"an operation that makes a new tensor, or {spot.name}.clone()",
+            because="The saved tensor is the input or the weight itself.",
+            refs=(_EXTENDING,),
+            location=spot.location,
+        )
+
+
+@check("entry-one-device", "Ranks take the only device that they see", scope="entry file")
+def entry_one_device(case: Case) -> Iterator[Finding]:
+    """A rank that makes only its own device visible sees it as device 0.
+
+    set_device(LOCAL_RANK) then fails with 107001 on all ranks but the first.
+    """
+    script = _script(case)
+    visible = [
+        call
+        for call in script.calls
+        if call.name == "os.environ of a rank" and call.argument == repr(_VISIBLE)
+    ]
+    chosen = [call for call in script.calls if call.name in _SET_DEVICE and not call.argument]
+    if visible and chosen:
+        yield warning(
+            "One device is visible, and the rank chooses another",
+            observed=f"{_VISIBLE} of a rank, {chosen[0].name} of a rank",
+            required=f"{chosen[0].name}(0), or {_VISIBLE} as it was given",
+            because="The only visible device is 0; any other gives 107001.",
+            refs=("Ascend/pytorch@master:torch_npu/npu/__init__.py",),
+            location=chosen[0].location,
         )

@@ -30,6 +30,8 @@ _SHOWN = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
 _LEAST_SHARED, _FEWEST_SHARED = 0.3, 12
+# Shorter names of a program's own are near to others by chance.
+_LEAST_LETTERS = 10
 # Megatron asserts that these are above 0, or divides by them.
 _POSITIVE = frozenset(
     (
@@ -52,6 +54,10 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
     differs from a known one by a letter or two. One that none of them has may belong to the script
     that is launched: then nobody but that script can tell.
     """
+    options(case)
+    if _extends(case):
+        yield from _find_slips_of_extension(case)
+        return
     launch = _megatron_launch(case)
     table, newest = case.catalog.flags, version(case)
     listed = table.listed(newest) if newest else ""
@@ -72,7 +78,7 @@ def run_flags_known(case: Case) -> Iterator[Finding]:
             continue
         releases = table.versions_with(name)
         close = "" if releases else slip_of(name, have | added)
-        if not launch.program and close.replace("_", "-") == name.replace("_", "-"):
+        if not launch.program and _is_other_spelling(name, close):
             close = ""  # a script of its own, with a spelling of its own
         if not releases and not close:
             others.append(name)
@@ -145,6 +151,41 @@ def _resembles(
     return count >= max(fewest, share * len(mine))
 
 
+def _extends(case: Case) -> bool:
+    """Whether a program has many of Megatron-LM's options, and as many of its own."""
+    launch = case.need(Launch)
+    return (
+        not launch.program
+        and not _resembles(case, launch)
+        and _resembles(case, launch, _LEAST_SHARED, _FEWEST_SHARED)
+    )
+
+
+def _find_slips_of_extension(case: Case) -> Iterator[Finding]:
+    """Options that a program takes over from Megatron-LM, with one slip or their value joined."""
+    launch = case.need(Launch)
+    long = [name for name in case.catalog.flags.every if len(name) >= _LEAST_LETTERS]
+    for name in launch.flags:
+        right = _value_of_joined(case, launch, name)
+        if not right and name not in case.catalog.flags.every:
+            close = slip_of(name, long, most=1)
+            own = not close or close in launch.flags or _is_other_spelling(name, close)
+            right = "" if own else f"--{close}"
+        if right:
+            yield error(
+                f"No Megatron-LM has an option --{name}",
+                observed=f"--{name}",
+                required=right,
+                because=_STOPS,
+                remedy=Remedy(summary=f"Write {right}"),
+                location=launch.places.get(f"--{name}"),
+            )
+
+
+def _is_other_spelling(name: str, known: str) -> bool:
+    return name.replace("_", "-") == known.replace("_", "-")
+
+
 def _strangers(launch: Launch, names: list[str], where: str) -> Iterator[Finding]:
     """One finding about all options that no table has."""
     if names:
@@ -167,13 +208,12 @@ def run_option_values(case: Case) -> Iterator[Finding]:
     """
     options(case)
     launch = case.need(Launch)
-    # A program that extends Megatron-LM has choices and switches of its own, but its numbers.
-    extends = not launch.program and not _resembles(case, launch)
-    if extends and _resembles(case, launch, _LEAST_SHARED, _FEWEST_SHARED):
+    # A program that extends Megatron-LM has switches of its own, but its numbers and choices.
+    if _extends(case):
         kinds = {
             name: kind
             for name, kind in case.catalog.options.kinds.items()
-            if kind in {"int", "float"}
+            if kind in {"int", "float"} or "|" in kind
         }
     else:
         launch, kinds = _megatron_launch(case), case.catalog.options.kinds
@@ -277,5 +317,5 @@ def run_verl_keys(case: Case) -> Iterator[Finding]:
                     because="Hydra stops: the key is not in the configuration.",
                     remedy=Remedy(summary=f"Write {close}"),
                     refs=("verl-project/verl@1dda039b:verl/trainer/config",),
-                    location=launch.places.get(key),
+                    location=launch.places.get(f"key {key}", launch.places.get(key)),
                 )

@@ -15,6 +15,8 @@ from ascend_doctor.judging.packages import family
 from ascend_doctor.judging.source_trees import core_version
 
 _SHOWN_SPOTS = 6
+# Devices of a node that a launch may take; of other numbers the number itself is suspect.
+NODE_SIZES = frozenset({1, 2, 4, 8, 16})
 _OFF = {"false", "0", "none", "no", "null"}
 
 

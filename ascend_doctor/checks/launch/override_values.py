@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ascend_doctor.checks.launch.options import options
+from ascend_doctor.checks.launch.options import NODE_SIZES, options
 from ascend_doctor.errors import NotApplicable, Unresolved
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
@@ -16,6 +16,7 @@ _CONFIG = "verl-project/verl@1dda039b:verl/trainer/config"
 _ACTOR = "verl-project/verl@1dda039b:verl/workers/config/actor.py"
 _VALIDATE = "verl-project/verl@1dda039b:verl/utils/config.py"
 _WORKERS = "verl-project/verl@1dda039b:verl/workers/engine_workers.py:658"
+_MESH = "verl-project/verl@1dda039b:verl/workers/engine/fsdp/transformer_impl.py:228"
 _SHARE = "vllm-project/vllm@v0.11.0:vllm/config/cache.py"
 _TRUTH = frozenset({"true", "false"})
 _INT = re.compile(r"[-+]?\d[\d_]*")
@@ -30,7 +31,7 @@ _COUNT = re.compile(
 )
 # verl's own trainers. Asynchronous ones and recipes have batches and devices of their own.
 _TRAINERS = frozenset({"verl.trainer.main_ppo", "verl.trainer.main"})
-_NODE_SIZES = frozenset({1, 2, 4, 8, 16})
+_APART = re.compile(r"async|recipe|experimental|off_policy")
 
 
 def _launch(case: Case) -> Launch:
@@ -91,7 +92,7 @@ def _describe_lack(name: str, kind: str, value: str, launch: Launch) -> str:
         return "a number" if numeric and _STRAY.fullmatch(value) else ""
     if last == "gpu_memory_utilization" and not 0 < float(value) <= 1:
         return "a share of the memory, above 0 and at most 1"
-    own = last == "train_batch_size" and launch.module not in _TRAINERS
+    own = last == "train_batch_size" and not _is_colocated(launch.module)
     return "1 or more" if _COUNT.fullmatch(last) and float(value) < 1 and not own else ""
 
 
@@ -119,6 +120,13 @@ def _count(launch: Launch, *endings: str) -> tuple[str, int]:
     return "", 0
 
 
+def _is_colocated(module: str) -> bool:
+    """Whether trainer and rollout share their devices: verl's trainer, and what wraps it."""
+    if module in _TRAINERS:
+        return True
+    return module.endswith("main_ppo") and not _APART.search(module)
+
+
 @check("run-verl-sizes", "verl's batches and rollout fit its devices", scope="launch")
 def run_verl_sizes(case: Case) -> Iterator[Finding]:
     """Verl checks its sizes when the workers start, minutes after the launch.
@@ -129,10 +137,14 @@ def run_verl_sizes(case: Case) -> Iterator[Finding]:
     launch = _launch(case)
     if launch.program != "verl":
         raise NotApplicable("the launch command does not start verl")
-    if launch.module not in _TRAINERS:
+    if not _is_colocated(launch.module):
         raise NotApplicable("trainer and rollout may have devices of their own")
     # The same wrong number of devices is told once.
-    yield from tuple(_rollout_divides(launch)) or _batches_fit(launch)
+    yield from (
+        tuple(_rollout_divides(launch))
+        or tuple(_sequence_parallel_divides(launch))
+        or _batches_fit(launch)
+    )
 
 
 def _rollout_divides(launch: Launch) -> Iterator[Finding]:
@@ -149,7 +161,7 @@ def _rollout_divides(launch: Launch) -> Iterator[Finding]:
     _, stages = _count(launch, f"{rollout}.pipeline_model_parallel_size")
     whole, part = each * (nodes or 1), size * (replicas or 1) * (stages or 1)
     if whole and part and whole % part:
-        odd = each not in _NODE_SIZES
+        odd = each not in NODE_SIZES
         yield error(
             f"A rollout over {part} devices does not divide {whole}",
             observed=f"{key.lstrip('+')}={size}, trainer.n_gpus_per_node={each}, "
@@ -159,6 +171,25 @@ def _rollout_divides(launch: Launch) -> Iterator[Finding]:
             refs=(_WORKERS,),
             location=launch.places.get(each_key if odd else key),
         )
+
+
+def _sequence_parallel_divides(launch: Launch) -> Iterator[Finding]:
+    _, each = _count(launch, "trainer.n_gpus_per_node")
+    _, nodes = _count(launch, "trainer.nnodes")
+    whole = each * (nodes or 1)
+    for role in ("actor", "ref"):
+        key, size = _count(launch, f"actor_rollout_ref.{role}.ulysses_sequence_parallel_size")
+        if whole and size and whole % size:
+            yield error(
+                f"Sequence parallelism of {size} does not divide {whole} devices",
+                observed=f"{key.lstrip('+')}={size}, devices {whole}",
+                required="a size that divides the devices",
+                because="The mesh of data and sequence parallelism has to cover them.",
+                refs=(_MESH,),
+                location=launch.places.get(
+                    key if each in NODE_SIZES else "trainer.n_gpus_per_node"
+                ),
+            )
 
 
 def _batches_fit(launch: Launch) -> Iterator[Finding]:
@@ -180,8 +211,9 @@ def _batches_fit(launch: Launch) -> Iterator[Finding]:
     _, nodes = _count(launch, "trainer.nnodes")
     _, samples = _count(launch, "actor_rollout_ref.rollout.n")
     devices = each * (nodes or 1)
+    samples = samples or 1
     sharded = not any(".megatron." in key for key in launch.values)
-    if batch and devices and samples and sharded and not dynamic and batch * samples % devices:
+    if batch and devices and sharded and not dynamic and batch * samples % devices:
         yield error(
             f"{batch} x {samples} samples do not divide over {devices} devices",
             observed=f"data.train_batch_size={batch}, rollout.n={samples}, devices {devices}",
@@ -189,6 +221,6 @@ def _batches_fit(launch: Launch) -> Iterator[Finding]:
             because="verl asserts it before it trains.",
             refs=(_VALIDATE,),
             location=launch.places.get(
-                batch_key if each in _NODE_SIZES else "trainer.n_gpus_per_node"
+                batch_key if each in NODE_SIZES else "trainer.n_gpus_per_node"
             ),
         )

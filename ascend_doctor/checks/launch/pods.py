@@ -21,7 +21,7 @@ _EXAMPLES = (
 _IMAGE = "https://pkg.go.dev/github.com/distribution/reference"
 _NPU = re.compile(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
 _GPU = re.compile(r"(?:nvidia|amd)\.com/\w+")
-_22bb3d98RED = "/dev/shm"  # noqa: S108 - a path in a pod
+_SHARED = "/dev/shm"  # noqa: S108 - a path in a pod
 
 
 def _containers(case: Case) -> tuple[ContainerSpec, ...]:
@@ -82,7 +82,7 @@ def pod_shared_memory(case: Case) -> Iterator[Finding]:
     for container in _containers(case):
         name = _resource(container, _NPU)
         count = container.limits.get(name) or container.requests.get(name) or ""
-        mounted = any(path.rstrip("/") == _22bb3d98RED for path in container.mounts)
+        mounted = any(path.rstrip("/") == _SHARED for path in container.mounts)
         if name and count.isdecimal() and int(count[:6]) > 1 and not mounted:
             if container.host_ipc:
                 continue

@@ -250,6 +250,20 @@ def shell_names(case: Case) -> Iterator[Finding]:
     )
 
 
+FILLED = {
+    "unfilled": ShellRule("{near} is left to be filled in", "a value", "Write the value there"),
+}
+
+
+@check("shell-placeholders", "Values are filled in", scope="shell script")
+def shell_placeholders(case: Case) -> Iterator[Finding]:
+    """Examples leave paths and names to their users: `"your data path"`, `path/to/data`.
+
+    The program is given these words. With blanks in them and without quotes they become several.
+    """
+    yield from _findings(case, FILLED, "The program is given these words.", fatal=False)
+
+
 @check("shell-read", "The script was read by shellcheck", scope="shell script")
 def shell_read(case: Case) -> Iterator[Finding]:
     """Mistakes of the shell itself are found by shellcheck, a program that is installed beside it.
@@ -270,4 +284,6 @@ def shell_read(case: Case) -> Iterator[Finding]:
 
 
 # Each rule stands in one table.
-RULES = frozenset((*CONTINUED, *ASSIGNMENTS, *LINE_ENDS, *SYNTAX, *QUOTES, *ARRAYS, *NAMES, *UNSET))
+RULES = frozenset(
+    (*CONTINUED, *ASSIGNMENTS, *LINE_ENDS, *SYNTAX, *QUOTES, *ARRAYS, *NAMES, *UNSET, *FILLED)
+)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ascend_doctor.checks.launch.options import (
+    NODE_SIZES,
     at,
     flag,
     is_given,
@@ -119,6 +120,9 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
     if ranks % product:
         # First the size that divides nothing by itself, then the largest.
         order = sorted(size, key=lambda short: (ranks % size[short] == 0, -size[short]))
+        devices = ("nproc_per_node", "trainer.n_gpus_per_node")
+        # No node has three devices, so that this number is the slip.
+        odd = [name for name in devices if number(case, name, 1) not in NODE_SIZES]
         yield error(
             f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
             observed=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
@@ -127,7 +131,7 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
             remedy=Remedy(summary="`ascend-doctor plan` lists layouts that fit"),
             refs=(_STATE,),
             location=at(
-                case, *(f"{names[short]}_parallel_size" for short in order), "nproc_per_node"
+                case, *odd, *(f"{names[short]}_parallel_size" for short in order), *devices
             ),
         )
 
@@ -165,6 +169,51 @@ def run_master_port(case: Case) -> Iterator[Finding]:
             refs=("https://www.rfc-editor.org/rfc/rfc9293#section-3.1",),
             location=at(case, "master_port"),
         )
+
+
+@check("run-master-address", "Several nodes meet at an address of one of them", scope="launch")
+def run_master_address(case: Case) -> Iterator[Finding]:
+    """With several nodes master_addr is an address of the first that the others reach.
+
+    At localhost each node waits for itself, until the rendezvous times out.
+    """
+    launch_options, nodes = options(case), number(case, "nnodes", 1)
+    address = launch_options.get("master_addr", "")
+    if nodes > 1 and address:
+        yield warning(
+            f"{nodes} nodes meet at {address}",
+            observed=f"master_addr {address}, nnodes {nodes}",
+            required="an address of the first node that the others reach",
+            because="Each node waits for itself, until the rendezvous times out.",
+            remedy=Remedy(summary="Give every node the address of the first"),
+            refs=("https://pytorch.org/docs/stable/elastic/run.html",),
+            location=at(case, "master_addr"),
+        )
+
+
+@check("run-mesh-size", "Device meshes have no more ranks than there are", scope="launch")
+def run_mesh_size(case: Case) -> Iterator[Finding]:
+    """The sizes of a device mesh multiply to at most the number of ranks.
+
+    Read are the meshes of plain numbers in the Python file that is launched, where it stands beside
+    the script or in the current folder.
+    """
+    options(case)
+    meshes = case.need(Launch).meshes
+    if not meshes:
+        raise NotApplicable("the file that is launched was not read, or makes no mesh of numbers")
+    ranks = world(case)
+    for spot in meshes:
+        size = math.prod(map(int, re.findall(r"\d{1,6}", spot.argument)))
+        if size > ranks:
+            yield error(
+                f"A mesh of {size} ranks where there are {ranks}",
+                observed=spot.argument,
+                required=f"sizes that multiply to {ranks}",
+                because="init_device_mesh raises RuntimeError.",
+                refs=("pytorch/pytorch@v2.7.1:torch/distributed/device_mesh.py",),
+                location=spot.location,
+            )
 
 
 @check("run-visible-devices", "Every rank of a node has a visible device", scope="launch")
@@ -244,6 +293,10 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
     option = "tensor_model_parallel_size"
     if is_given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
         yield _must_divide(case, "num_attention_heads", size, "TP", option, f"{_CONFIG}:743")
+    elif _shared_by_groups(case):
+        where = "num_query_groups"
+        groups = number(case, where)
+        yield _must_divide(case, "num_attention_heads", groups, "query groups", where, _GROUPS)
     elif (
         is_given(case, "num_query_groups")
         and flag(case, "group_query_attention")
@@ -251,17 +304,18 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
         and splits_groups(number(case, "num_query_groups"), size, version(case)) is False
     ):
         yield _must_divide(case, "num_query_groups", size, "TP", option, f"{_CONFIG}:758")
-    elif is_given(case, "num_query_groups") and is_given(case, "num_attention_heads"):
-        groups = number(case, "num_query_groups")
-        if number(case, "num_attention_heads") % groups:
-            where = "num_query_groups"
-            yield _must_divide(case, "num_attention_heads", groups, "query groups", where, _GROUPS)
     both = is_given(case, "num_attention_heads") and is_given(case, "hidden_size")
     if both and not is_given(case, "kv_channels"):
         heads = number(case, "num_attention_heads")
         if number(case, "hidden_size") % heads and not flag(case, "multi_latent_attention"):
             where = "num_attention_heads"
             yield _must_divide(case, "hidden_size", heads, "heads", where, f"{_ARGUMENTS}:840")
+
+
+def _shared_by_groups(case: Case) -> bool:
+    """Whether the attention heads are no multiple of the query groups."""
+    both = is_given(case, "num_query_groups") and is_given(case, "num_attention_heads")
+    return both and number(case, "num_attention_heads") % number(case, "num_query_groups") != 0
 
 
 @check("run-layers-divide", "Pipeline parallelism divides the layers", scope="launch")
