@@ -27,7 +27,7 @@ LAYERS = [
     {"render"},
     {"progress"},
     {"commands"},
-    {"cli"},
+    {"cli", "testing"},
     {"entry"},
     {"__main__"},
 ]
