@@ -24,6 +24,7 @@ from ascend_doctor.machine.scratch import new_folder
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.render.plain import one_line
+from ascend_doctor.shrinking.programs import write_programs
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
@@ -76,14 +77,22 @@ def hint_at_missing_packages(interpreter: str) -> None:
         click.echo(f"ascend-doctor: {hint} {packages.command(interpreter)}", err=True)
 
 
-def rehearse_launch(rehearsal: Rehearsal, launch: Sequence[str], *, log: str) -> int:
+def rehearse_launch(
+    rehearsal: Rehearsal, launch: Sequence[str], *, log: str, shrink: bool = False
+) -> int:
     """Run a command on the simulated machine; gives its exit code.
+
+    ``shrink`` makes each training small that it starts.
 
     What the command prints passes through unchanged; our own words go to standard error. Nothing
     that it started outlives it, or us. Raises DataError where it cannot be started.
     """
     server = rehearsal.server
     env = launch_environment(rehearsal, launch)
+    if shrink:
+        env |= write_programs(
+            rehearsal.scratch, server.kind.devices, rehearsal.interpreter, env["PATH"]
+        )
     _say(
         f"{server.kind.devices} {server.soc} with {show_bytes(server.memory)} each; nothing here"
         " is about hardware"

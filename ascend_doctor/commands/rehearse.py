@@ -79,6 +79,11 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
     show_default=True,
     help="Where what COMMAND prints is kept; an older one is replaced.",
 )
+@click.option(
+    "--shrink",
+    is_flag=True,
+    help="Make each training that COMMAND starts small enough for the NPUs, by rule.",
+)
 @layout_options
 @selection_options
 @output_options
@@ -88,6 +93,7 @@ def command(  # noqa: PLR0913 - the options of the command
     output: Output,
     launch: tuple[str, ...],
     log: str,
+    shrink: bool,
     npus: int | None,
     memory: float,
     python: str | None,
@@ -135,7 +141,7 @@ def command(  # noqa: PLR0913 - the options of the command
         faults,
     )
     if launch:
-        return rehearse_launch(prepared, launch, log=log)
+        return rehearse_launch(prepared, launch, log=log, shrink=shrink)
     hint_at_missing_packages(prepared.interpreter)
     examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
     wish = Wish(
@@ -147,7 +153,7 @@ def command(  # noqa: PLR0913 - the options of the command
 def _refuse_unused(launch: tuple[str, ...]) -> None:
     """What only the check has must not be named beside a command, and the other way round."""
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
-    of_command = {"log"}
+    of_command = {"log", "shrink"}
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""

@@ -1,0 +1,74 @@
+"""Overrides of verl's Hydra configuration made small.
+
+Source: volcengine/verl@b178a3cd:verl/trainer/config.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ascend_doctor.shrinking.sizes import PARALLEL
+from ascend_doctor.shrinking.words import Option
+
+_SMALL = {
+    "train_batch_size": 8,
+    "val_batch_size": 8,
+    "gen_batch_size": 8,
+    "max_prompt_length": 64,
+    "max_response_length": 16,
+    "max_length": 128,
+    "ppo_mini_batch_size": 8,
+    "ppo_micro_batch_size_per_gpu": 1,
+    "micro_batch_size_per_gpu": 1,
+    "log_prob_micro_batch_size_per_gpu": 1,
+    "ulysses_sequence_parallel_size": 2,
+    "data_parallel_size": 1,
+    "n": 2,
+    "nnodes": 1,
+    "total_epochs": 1,
+    "total_training_steps": 2,
+    "max_num_batched_tokens": 1024,
+}
+
+
+def is_hydra(options: Sequence[Option]) -> bool:
+    """Whether words are overrides of verl's configuration."""
+    return any(word.startswith(("actor_rollout_ref.", "trainer.")) for word in _words(options))
+
+
+def parallel_sizes(options: Sequence[Option]) -> dict[str, int]:
+    """The largest of each of PARALLEL that a part of the configuration has."""
+    sizes: dict[str, int] = {}
+    for word in _words(options):
+        key, _, value = word.partition("=")
+        name = key.rpartition(".")[2].replace("_", "-")
+        if name in PARALLEL and value.isdigit():
+            sizes[name] = max(sizes.get(name, 1), int(value))
+    return sizes
+
+
+def count_ranks(options: Sequence[Option]) -> int | None:
+    """NPUs of all nodes; None where the overrides do not say."""
+    values = dict(word.partition("=")[::2] for word in _words(options))
+    nodes, each = values.get("trainer.nnodes", "1"), values.get("trainer.n_gpus_per_node", "")
+    return int(nodes) * int(each) if nodes.isdigit() and each.isdigit() else None
+
+
+def shrink_overrides(words: Iterable[str], ranks: int) -> list[str]:
+    """Overrides with small sizes, on one node of so many ranks."""
+    return [_shrink(word, ranks) for word in words]
+
+
+def _shrink(word: str, ranks: int) -> str:
+    key, equals, value = word.partition("=")
+    name = key.rpartition(".")[2]
+    if name in {"n_gpus_per_node", "n_npus_per_node"}:
+        return f"{key}={ranks}"
+    limit = 2 if name.replace("_", "-") in PARALLEL else _SMALL.get(name)
+    if not equals or limit is None or not value.isdigit() or int(value) <= limit:
+        return word
+    return f"{key}={limit}"
+
+
+def _words(options: Sequence[Option]) -> list[str]:
+    return [word for option in options for word in option.words()]

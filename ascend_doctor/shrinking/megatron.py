@@ -1,0 +1,116 @@
+"""Options of Megatron-LM, MindSpeed-LLM and ms-swift made small.
+
+Sources: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py,
+Ascend/MindSpeed-LLM@2.3.0:mindspeed_llm/features_manager, modelscope/ms-swift@3602360a:swift/megatron.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.shrinking.sizes import (
+    MODEL,
+    PARALLEL,
+    SEQUENCE,
+    STEPS,
+    VOCABULARY,
+    Layout,
+)
+from ascend_doctor.shrinking.words import Option
+
+_SEQUENCES = {"seq-length", "max-position-embeddings", "max-length", "decoder-seq-length"}
+_STEPS = {"train-iters", "lr-decay-iters", "max-steps"}
+_SAMPLES = {"train-samples", "lr-decay-samples"}
+# What is read from or written to a place that a rehearsal has not, and sizes that no longer fit.
+_LEFT_OUT = {
+    *("load", "save", "pretrained-checkpoint", "tensorboard-dir", "data-cache-path"),
+    *("wandb-project", "wandb-exp-name", "wandb-save-dir", "rampup-batch-size"),
+    *("lr-warmup-samples", "noop-layers", "num-layer-list", "decoder-first-pipeline-num-layers"),
+    *("decoder-last-pipeline-num-layers", "exit-duration-in-mins"),
+}
+_DATA = {"data-path", "train-data-path", "valid-data-path", "test-data-path", "split", "mock-data"}
+_TOKENIZER = {
+    *("tokenizer-type", "tokenizer-model", "tokenizer-name-or-path", "vocab-file", "merge-file"),
+    *("vocab-size", "padded-vocab-size", "tiktoken-pattern", "tokenizer-not-use-fast"),
+}
+_INSTRUCTIONS = {"is-instruction-dataset", "is-pairwise-dataset"}
+
+
+def is_pretraining(options: Sequence[Option]) -> bool:
+    """Whether they are those of Megatron-LM's own pretraining, which has mock data."""
+    return {"num-layers", "seq-length"} <= {option.name for option in options}
+
+
+def shrink_options(options: Sequence[Option], layout: Layout) -> list[Option]:
+    """The options with small sizes, stand-ins for data and tokenizer, and no checkpoints.
+
+    Raises DataError for a training whose data has no stand-in.
+    """
+    if named := _INSTRUCTIONS & {option.name for option in options}:
+        raise DataError(f"--{min(named)}: fine-tuning on instructions has no mock data")
+    gone = _LEFT_OUT | _DATA | _TOKENIZER if is_pretraining(options) else _LEFT_OUT
+    small = [_shrink(option, layout) for option in options if option.name not in gone]
+    return [*small, *_stand_ins(options)] if is_pretraining(options) else small
+
+
+def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]:
+    """What is different, an option a text."""
+    new = {option.typed: option.values for option in after}
+    for option in before:
+        values = new.get(option.typed)
+        if values is None:
+            yield f"{option.typed} is left out"
+        elif values != option.values:
+            yield f"{option.typed} {' '.join(option.values)} to {' '.join(values)}"
+    old = {option.typed for option in before}
+    for option in after:
+        if option.typed not in old:
+            yield f"{' '.join(option.words())} is added"
+
+
+def _shrink(option: Option, layout: Layout) -> Option:
+    size = option.number
+    limit = _limit(option.name, layout)
+    if size is None or limit is None or size <= limit:
+        return option
+    return Option(option.typed, (str(limit),))
+
+
+def _limit(name: str, layout: Layout) -> int | None:
+    """The most that a size may be; None for what is no size."""
+    if name in MODEL:
+        return MODEL[name]
+    if name in PARALLEL:
+        return 2
+    if name in _SEQUENCES:
+        return SEQUENCE
+    if name in _STEPS:
+        return STEPS
+    if name in _SAMPLES:
+        return STEPS * layout.batch
+    return {
+        "num-layers": layout.layers,
+        "global-batch-size": layout.batch,
+        "micro-batch-size": 1,
+        "num-layers-per-virtual-pipeline-stage": 1,
+        "num-virtual-stages-per-pipeline-rank": 2,
+        "recompute-num-layers": 1,
+        "mtp-num-layers": 1,
+        "log-interval": 1,
+        "eval-iters": 1,
+        "lr-warmup-iters": 1,
+        "num-workers": 1,
+        "dataloader-num-workers": 1,
+        "dataset-num-proc": 1,
+    }.get(name)
+
+
+def _stand_ins(options: Sequence[Option]) -> Iterator[Option]:
+    yield Option("--mock-data")
+    yield Option("--tokenizer-type", ("NullTokenizer",))
+    yield Option("--vocab-size", (str(VOCABULARY),))
+    if not any(
+        option.name == "train-iters" or option.name == "train-samples" for option in options
+    ):
+        yield Option("--train-iters", (str(STEPS),))

@@ -1,0 +1,154 @@
+"""Programs before the real ones in PATH, which start these with a small launch.
+
+The shell has then resolved all that a script computes, and no file of the user's is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+import ascend_doctor
+from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.render.plain import one_line
+from ascend_doctor.shrinking.hydra import (
+    count_ranks,
+    is_hydra,
+    parallel_sizes,
+    shrink_overrides,
+)
+from ascend_doctor.shrinking.megatron import describe, shrink_options
+from ascend_doctor.shrinking.sizes import PARALLEL, Layout, shrink_layout
+from ascend_doctor.shrinking.stand_ins import (
+    copy_small_model,
+    write_conversations,
+    write_questions,
+)
+from ascend_doctor.shrinking.words import Launch, Option, split_launch
+
+PROGRAMS = ("python", "python3", "torchrun", "megatron", "swift")
+_SETTINGS = "ASCEND_DOCTOR_SHRINK"
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
+_MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
+_MODELS = {"model", "model-name-or-path", "ref-model"}
+_MODEL_KEYS = ("model.path", "model.partial_pretrain")
+_DATA_KEYS = ("data.train_files", "data.val_files")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """For the programs: the NPUs there are, where copies go, and the job's interpreter."""
+
+    npus: int
+    folder: str
+    python: str
+
+
+def write_programs(folder: Path, npus: int, python: str, path: str) -> dict[str, str]:
+    """Write the programs into a new folder of ``folder``; gives the variables with which they run.
+
+    ``path`` is where programs are looked for after them.
+    """
+    programs = folder / "programs"
+    programs.mkdir()
+    command = shlex.join([sys.executable, "-I", "-c", _MAIN])
+    for name in PROGRAMS:
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {command} {name} "$@"\n', "utf-8")
+        program.chmod(0o755)
+    settings = Settings(npus=npus, folder=str(programs), python=python)
+    return {_SETTINGS: msgspec.json.encode(settings).decode(), "PATH": f"{programs}:{path}"}
+
+
+def shrink(
+    program: str, words: Sequence[str], settings: Settings, nproc: int | None = None
+) -> tuple[list[str], int] | None:
+    """The words of a small launch, and its ranks; None for a command that is no training.
+
+    ``nproc`` is how many ranks the environment says. Raises DataError and DoctorError.
+    """
+    launch = split_launch(program, words)
+    if is_hydra(launch.options):
+        return _shrink_hydra(launch, settings)
+    sizes = {option.name: option.number for option in launch.options if option.name in PARALLEL}
+    known = {name: size for name, size in sizes.items() if size}
+    names = {option.name for option in launch.options}
+    if not ({"num-layers", "seq-length"} <= names or {"model", "dataset"} <= names):
+        return None
+    layout = shrink_layout(known, launch.ranks or nproc, settings.npus)
+    options = shrink_options(launch.options, layout)
+    options = [_stand_in(option, layout, settings) for option in options]
+    _say(describe(launch.options, options))
+    small = msgspec.structs.replace(launch.on_one_node(layout.ranks), options=tuple(options))
+    return small.words(), layout.ranks
+
+
+def _stand_in(option: Option, layout: Layout, settings: Settings) -> Option:
+    folder = Path(settings.folder)
+    if option.name in _MODELS and option.values:
+        copy = copy_small_model(option.values[0], folder, layout.layers, settings.python)
+        return Option(option.typed, (copy,))
+    if option.name in {"dataset", "val-dataset"}:
+        return Option(option.typed, (write_conversations(folder),))
+    return option
+
+
+def _shrink_hydra(launch: Launch, settings: Settings) -> tuple[list[str], int]:
+    sizes = parallel_sizes(launch.options)
+    layout = shrink_layout(sizes, count_ranks(launch.options) or launch.ranks, settings.npus)
+    before = [word for option in launch.options for word in option.words()]
+    after = shrink_overrides(before, layout.ranks)
+    folder = Path(settings.folder)
+    for at, word in enumerate(after):
+        key, _, value = word.partition("=")
+        if key.endswith(_MODEL_KEYS):
+            copy = copy_small_model(value, folder, layout.layers, settings.python)
+            after[at] = f"{key}={copy}"
+        elif key.endswith(_DATA_KEYS):
+            after[at] = f"{key}={write_questions(folder, settings.python)}"
+    changed = zip(before, after, strict=True)
+    _say(f"{old} to {new.partition('=')[2]}" for old, new in changed if old != new)
+    rest = (Option("", tuple(after)),)
+    return msgspec.structs.replace(
+        launch.on_one_node(layout.ranks), options=rest
+    ).words(), layout.ranks
+
+
+def _say(changes: Iterable[str]) -> None:
+    for change in changes:
+        sys.stderr.write(f"ascend-doctor: simulated: shrunk: {one_line(change)}\n")
+    sys.stderr.flush()
+
+
+def _count_ranks(env: Mapping[str, str]) -> int | None:
+    """As ms-swift's launchers are told."""
+    each, nodes = env.get("NPROC_PER_NODE", ""), env.get("NNODES", "1")
+    return int(each) * int(nodes) if each.isdigit() and nodes.isdigit() else None
+
+
+def main() -> None:
+    """Start the real program, with a small launch where it is given a training."""
+    program, *words = sys.argv[1:]
+    settings = msgspec.json.decode(os.environ[_SETTINGS], type=Settings)
+    folders = os.environ["PATH"].split(":")
+    path = ":".join(folder for folder in folders if folder != settings.folder)
+    env = dict(os.environ)
+    try:
+        real = shutil.which(program, path=path)
+        if real is None:
+            raise DataError(f"{program}: no such program")
+        small = shrink(program, words, settings, _count_ranks(env))
+    except DoctorError as error:
+        sys.stderr.write(f"ascend-doctor: simulated: cannot shrink: {one_line(str(error))}\n")
+        sys.exit(2)
+    if small is not None:
+        words, ranks = small
+        env |= {"PATH": path, "NNODES": "1", "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
+        if program in {"megatron", "swift"}:
+            env["NPROC_PER_NODE"] = str(ranks)
+    os.execve(real, [real, *words], env)  # noqa: S606 - what the user's own script starts

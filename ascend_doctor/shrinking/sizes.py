@@ -1,0 +1,96 @@
+"""How large what is left of a layout and a model is: every kind stays, at its smallest size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ascend_doctor.errors import DataError
+
+STEPS = 5
+SEQUENCE = 128
+VOCABULARY = 1000
+_BATCHES = 2  # micro batches of a rank or stage, so that gradients are accumulated
+# Sizes of a model by the names that Megatron-LM, MindSpeed-LLM and config.json have for them.
+MODEL = {
+    "hidden-size": 64,
+    "ffn-hidden-size": 128,
+    "intermediate-size": 128,
+    "num-attention-heads": 4,
+    "num-query-groups": 2,
+    "num-key-value-heads": 2,
+    "kv-channels": 16,
+    "head-dim": 16,
+    "num-experts": 4,
+    "n-routed-experts": 4,
+    "num-local-experts": 4,
+    "moe-router-topk": 2,
+    "num-experts-per-tok": 2,
+    "moe-router-num-groups": 2,
+    "n-group": 2,
+    "moe-router-group-topk": 1,
+    "topk-group": 1,
+    "moe-ffn-hidden-size": 32,
+    "moe-intermediate-size": 32,
+    "shared-expert-intermediate-size": 32,
+    "moe-shared-expert-intermediate-size": 32,
+    "first-k-dense-replace": 1,
+    "q-lora-rank": 32,
+    "kv-lora-rank": 16,
+    "qk-head-dim": 16,
+    "qk-nope-head-dim": 16,
+    "qk-pos-emb-head-dim": 8,
+    "qk-rope-head-dim": 8,
+    "v-head-dim": 16,
+}
+PARALLEL = (
+    *("tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size"),
+    *("expert-model-parallel-size", "expert-tensor-parallel-size"),
+)
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Parallel sizes, each 1 or 2, and the ranks that hold them."""
+
+    tensor: int
+    pipeline: int
+    context: int
+    ranks: int
+
+    @property
+    def data(self) -> int:
+        return self.ranks // (self.tensor * self.pipeline * self.context)
+
+    @property
+    def layers(self) -> int:
+        return 2 * self.pipeline
+
+    @property
+    def batch(self) -> int:
+        """Sequences of a step."""
+        return self.data * self.pipeline * _BATCHES
+
+
+def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> Layout:
+    """The layout with 2 for each size above 1; data parallelism stays where NPUs are left for it.
+
+    ``sizes`` are those of PARALLEL that a launch has, ``ranks`` is how many it starts. Raises
+    DataError where ``npus`` are too few.
+    """
+    tensor, pipeline, context = (min(2, sizes.get(name, 1)) for name in PARALLEL[:3])
+    expert, expert_tensor = (min(2, sizes.get(name, 1)) for name in PARALLEL[3:])
+    dense = tensor * pipeline * context
+    if PARALLEL[4] not in sizes:
+        expert_tensor = tensor
+    least = max(dense, expert * expert_tensor * pipeline)
+    if least > npus:
+        raise DataError(
+            f"--npus {npus}: this launch needs {least} to keep its kinds of parallelism"
+        )
+    before = 1
+    for name in PARALLEL[:3]:
+        before *= sizes.get(name, 1)
+    replicated = ranks is not None and ranks >= 2 * before
+    needed = max(least, 2 * dense) if replicated and 2 * dense <= npus else least
+    return Layout(tensor=tensor, pipeline=pipeline, context=context, ranks=needed)

@@ -1,0 +1,86 @@
+"""Small copies of models and made-up data, in the folder of a rehearsal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from ascend_doctor.errors import DataError, DoctorError
+from ascend_doctor.machine.parsing import read_json
+from ascend_doctor.shrinking.model_config import shrink_config
+
+_SCRIPT = str(Path(__file__).parent / "site" / "stand_ins.py")
+_WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack"}
+_ROWS = 64
+_LARGEST = 64 << 20
+_DEADLINE = 300
+
+
+def copy_small_model(model: str, folder: Path, layers: int, python: str) -> str:
+    """The path of a copy of a model's folder with few layers and random weights.
+
+    Raises DataError where it is no folder with a config.json, DoctorError where its interpreter
+    cannot make the weights.
+    """
+    source = Path(model)
+    if not (source / "config.json").is_file():
+        raise DataError(
+            f"{model}: not a folder with a config.json, which is what can be shrunk without network"
+        )
+    copy = folder / f"model-{source.name}"
+    if copy.is_dir():
+        return str(copy)
+    copy.mkdir(parents=True)
+    for path in source.iterdir():
+        if path.is_file() and not _WEIGHTS & set(path.suffixes) and path.stat().st_size < _LARGEST:
+            shutil.copy(path, copy / path.name)
+    index = copy / "model.safetensors.index.json"
+    index.unlink(missing_ok=True)
+    config = read_json(copy / "config.json")
+    if not isinstance(config, dict):
+        raise DataError(f"{source / 'config.json'}: not an object")
+    small = json.dumps(shrink_config(config, layers), indent=1)
+    (copy / "config.json").write_text(small, "utf-8")
+    _run(python, "weights", str(copy))
+    return str(copy)
+
+
+def write_conversations(folder: Path) -> str:
+    """The path of a file with rows as ms-swift reads them."""
+    path = folder / "conversations.jsonl"
+    rows = (
+        [
+            {"role": "user", "content": f"What is {number} + 1?"},
+            {"role": "assistant", "content": f"It is {number + 1}."},
+        ]
+        for number in range(_ROWS)
+    )
+    text = "".join(json.dumps({"messages": row}) + "\n" for row in rows)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def write_questions(folder: Path, python: str) -> str:
+    """The path of a file with rows as verl reads them. Raises DoctorError without pandas."""
+    path = str(folder / "questions.parquet")
+    _run(python, "rows", path)
+    return path
+
+
+def _run(python: str, *arguments: str) -> None:
+    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(  # noqa: S603 - our own script
+        [python, _SCRIPT, *arguments],
+        env=env,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_DEADLINE,
+        check=False,
+    )
+    if done.returncode:
+        last = done.stderr.strip().rpartition("\n")[2]
+        raise DoctorError(f"{python} cannot make {arguments[0]} for the rehearsal: {last}")
