@@ -1,7 +1,8 @@
 """Options of Megatron-LM, MindSpeed-LLM and ms-swift made small.
 
 Sources: NVIDIA/Megatron-LM@core_v0.15.3:megatron/training/arguments.py,
-Ascend/MindSpeed-LLM@2.3.0:mindspeed_llm/features_manager, modelscope/ms-swift@3602360a:swift/megatron.
+Ascend/MindSpeed-LLM@2.3.0:mindspeed_llm/features_manager,
+modelscope/ms-swift@3602360a:swift/megatron.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         """Ranks that the launcher starts on all nodes; None where it does not say."""
         numbers = {place.name: place.number for place in self.places}
         each = numbers.get("nproc-per-node")
-        nodes = numbers["nnodes"] if "nnodes" in numbers else 1
+        nodes = numbers.get("nnodes", 1)
         return each * nodes if each and nodes else None
 
     def on_one_node(self, ranks: int) -> Launch:
