@@ -35,6 +35,11 @@ from ascend_doctor.render.plain import one_line
     help="Interpreter with torch and torch_npu.  [default: the active environment's]",
 )
 @click.option(
+    "--prefix",
+    metavar="DIR",
+    help="Compare with the stack that setup built here; or the folder of one stack.",
+)
+@click.option(
     "--npus",
     type=click.IntRange(1, MOST_NPUS),
     default=8,
@@ -86,6 +91,7 @@ def command(  # noqa: PLR0913 - the options of the command
     *,
     device: str,
     python: str | None,
+    prefix: str | None,
     npus: int,
     memory: float,
     steps: int,
@@ -119,14 +125,18 @@ def command(  # noqa: PLR0913 - the options of the command
     from ascend_doctor.commands.paired_runs import (  # noqa: PLC0415 - not for --help
         RecorderOptions,
         choose_npu,
+        find_home,
         record_run,
         run_pair,
     )
+    from ascend_doctor.commands.rehearsal import choose_stack  # noqa: PLC0415
 
     recorder = RecorderOptions(steps=steps, seed=seed, keep_dropout=keep_dropout, seconds=timeout)
+    stack = choose_stack(prefix, None)
     if record:
-        return record_run(words, record, recorder, python)
-    pair = run_pair(words, choose_npu(device, python, npus=npus, memory=memory), recorder, keep)
+        return record_run(words, record, recorder, find_home(stack, python))
+    npu = choose_npu(device, find_home(stack, python), npus=npus, memory=memory)
+    pair = run_pair(words, npu, recorder, keep)
     return _compare(*pair, limits, shape) if pair else EXIT_UNKNOWN
 
 

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from ascend_doctor.collect.device_nodes import device_nodes
+from ascend_doctor.commands.env import environment
 from ascend_doctor.commands.kept_launch import diagnose_kept, run_supervised
 from ascend_doctor.commands.rehearsal import (
     Rehearsal,
@@ -28,6 +29,7 @@ from ascend_doctor.machine.patience import patience
 from ascend_doctor.precision import RECORDER
 from ascend_doctor.precision.dumps import read_dump
 from ascend_doctor.precision.records import Dump
+from ascend_doctor.provision import lock as locks
 from ascend_doctor.simulator import machine
 
 DEVICE = "ASCEND_DOCTOR_DEVICE"
@@ -65,10 +67,18 @@ class DumpPair(NamedTuple):
     names: tuple[str, str]
 
 
+class Home(NamedTuple):
+    """What a job is run with: an interpreter, and the variables of its stack or of this shell."""
+
+    interpreter: str
+    env: dict[str, str]
+    stack: Path | None
+
+
 class NpuMachine(NamedTuple):
     """Where a job meets NPUs: on this machine, or on a simulated one."""
 
-    interpreter: str
+    home: Home
     simulated: Rehearsal | None
 
     @property
@@ -76,25 +86,31 @@ class NpuMachine(NamedTuple):
         return "the simulated NPU" if self.simulated else "the NPU"
 
 
-def choose_npu(device: str, python: str | None, *, npus: int, memory: float) -> NpuMachine:
+def find_home(stack: Path | None, python: str | None) -> Home:
+    """That of a stack in a folder, or of the active environment. Raises DataError, DoctorError."""
+    if stack is None:
+        return Home(find_interpreter(python), dict(os.environ), None)
+    lock = locks.read(stack)
+    interpreter = find_interpreter(python, stack, lock)
+    return Home(interpreter, environment(LiveMachine(os.environ), stack, lock), stack)
+
+
+def choose_npu(device: str, home: Home, *, npus: int, memory: float) -> NpuMachine:
     """NPUs of this machine, or simulated ones with so many GiB each. Raises DataError."""
     real = any(node.kind == "device" for node in device_nodes(LiveMachine()))
     if device == "npu" and not real:
         raise DataError("--device npu: this machine has no NPU; --device simulated needs none")
     if real and device != "simulated":
-        return NpuMachine(find_interpreter(python), None)
+        return NpuMachine(home, None)
     server = machine("a2-8", npus=npus, memory=int(memory * (1 << 30)))
-    rehearsal = prepare(None, python, server, ())
-    return NpuMachine(rehearsal.interpreter, rehearsal)
+    return NpuMachine(home, prepare(home.stack, home.interpreter, server, ()))
 
 
-def record_run(
-    launch: Sequence[str], dump: str, options: RecorderOptions, python: str | None
-) -> int:
+def record_run(launch: Sequence[str], dump: str, options: RecorderOptions, home: Home) -> int:
     """Run a job as it is and write its dump; gives its exit code. Raises DataError."""
     _new_folder(dump)
-    path = search_path(find_interpreter(python), launch, env=os.environ)
-    env = options.environment({**os.environ, "PATH": path}, os.path.abspath(dump), "")
+    path = search_path(home.interpreter, launch, env=home.env)
+    env = options.environment({**home.env, "PATH": path}, os.path.abspath(dump), "")
     seconds = options.seconds * patience().factor
     log = _LOG.format("record")
     code = run_supervised(launch, log, env, folder=scratch.new_folder(), seconds=seconds)
@@ -113,12 +129,13 @@ def run_pair(
     if keep:
         _new_folder(keep)
     folder = Path(keep).absolute() if keep else scratch.new_folder()
-    path = search_path(npu.interpreter, launch, env=os.environ)
-    plain = {**os.environ, "PATH": path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    home = npu.home
+    path = search_path(home.interpreter, launch, env=home.env)
+    plain = {**home.env, "PATH": path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     if npu.simulated:
         other = launch_environment(npu.simulated, launch)
     else:
-        other = {**os.environ, "PATH": path}
+        other = {**home.env, "PATH": path}
     dumps = []
     for device, name, base in (("cpu", "the CPU", plain), ("npu", npu.name, other)):
         if sys.stderr.isatty():

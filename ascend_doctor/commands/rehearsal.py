@@ -28,6 +28,7 @@ from ascend_doctor.shrinking.programs import write_programs
 from ascend_doctor.simulator import FAULTS, Injection, build, packages, parse
 from ascend_doctor.simulator.ledger import SUFFIX, Account, hold, read_account
 from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
+from ascend_doctor.simulator.nodes import command_on_nodes, prepare_nodes
 
 SIMULATED = "ASCEND_DOCTOR_SIMULATED"
 # What the simulated NPU has no kernel for, in the words of the runtime and of the dispatcher.
@@ -78,11 +79,16 @@ def hint_at_missing_packages(interpreter: str) -> None:
 
 
 def rehearse_launch(
-    rehearsal: Rehearsal, launch: Sequence[str], *, log: str, shrink: bool = False
+    rehearsal: Rehearsal,
+    launch: Sequence[str],
+    *,
+    log: str,
+    shrink: bool = False,
+    nodes: int = 1,
 ) -> int:
     """Run a command on the simulated machine; gives its exit code.
 
-    ``shrink`` makes each training small that it starts.
+    ``shrink`` makes each training small that it starts; it is started on each of the ``nodes``.
 
     What the command prints passes through unchanged; our own words go to standard error. Nothing
     that it started outlives it, or us. Raises DataError where it cannot be started.
@@ -93,13 +99,19 @@ def rehearse_launch(
         env |= write_programs(
             rehearsal.scratch, server.kind.devices, rehearsal.interpreter, env["PATH"]
         )
+    command, ledgers = launch, [rehearsal.env["ASCEND_SIMULATOR_LEDGER"]]
+    if nodes > 1:
+        each = prepare_nodes(server, nodes, rehearsal.scratch, env)
+        command = command_on_nodes(launch, each)
+        ledgers = [node.variables["ASCEND_SIMULATOR_LEDGER"] for node in each]
+    on_nodes = f"{nodes} nodes of " if nodes > 1 else ""
     _say(
-        f"{server.kind.devices} {server.soc} with {show_bytes(server.memory)} each; nothing here"
-        " is about hardware"
+        f"{on_nodes}{server.kind.devices} {server.soc} with {show_bytes(server.memory)} each; "
+        "nothing here is about hardware"
     )
-    code = run_supervised(launch, log, env, folder=rehearsal.scratch)
-    account = Path(rehearsal.env["ASCEND_SIMULATOR_LEDGER"])
-    for line in _closing_lines(log, read_account(account), server):
+    code = run_supervised(command, log, env, folder=rehearsal.scratch)
+    account = read_account(*map(Path, ledgers))
+    for line in _closing_lines(log, account, server.memory, nodes * server.kind.devices):
         _say(line)
     if code:
         diagnose_kept(log, code)
@@ -134,7 +146,7 @@ def search_path(
     return path
 
 
-def _closing_lines(log: str, account: Account, server: SimulatedMachine) -> Iterator[str]:
+def _closing_lines(log: str, account: Account, memory: int, npus: int) -> Iterator[str]:
     with open(log, "rb") as file:
         steps = read_steps(file)
         file.seek(0)
@@ -143,10 +155,10 @@ def _closing_lines(log: str, account: Account, server: SimulatedMachine) -> Iter
         change = f"{steps.name} {steps.first:g} to {steps.last:g}"
         yield f"{steps.logged} steps, {change}" if steps.logged > 1 else f"1 step, {change}"
     if account.peaks:
-        most = max(account.peaks.values())
+        most = max(account.peaks)
         yield (
-            f"memory at most {show_bytes(most)} of {show_bytes(server.memory)}, on "
-            f"{len(account.peaks)} of {server.kind.devices} NPUs"
+            f"memory at most {show_bytes(most)} of {show_bytes(memory)}, on "
+            f"{len(account.peaks)} of {npus} NPUs"
         )
     for tally in sorted(account.tallies, key=lambda tally: -tally.bytes):
         times = "once" if tally.calls == 1 else f"{tally.calls:,} times"

@@ -21,6 +21,7 @@ from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.commands.short_help import ShortHelpCommand
 
 MOST_NPUS = 16
+MOST_NODES = 8
 
 
 _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats files"
@@ -80,6 +81,14 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
     help="Where what COMMAND prints is kept; an older one is replaced.",
 )
 @click.option(
+    "--nodes",
+    type=click.IntRange(1, MOST_NODES),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run COMMAND on so many nodes on this machine, each with its own NPUs and host name.",
+)
+@click.option(
     "--shrink",
     is_flag=True,
     help="Make each training that COMMAND starts small enough for the NPUs, by rule.",
@@ -94,6 +103,7 @@ def command(  # noqa: PLR0913 - the options of the command
     launch: tuple[str, ...],
     log: str,
     shrink: bool,
+    nodes: int,
     npus: int | None,
     memory: float,
     python: str | None,
@@ -134,6 +144,8 @@ def command(  # noqa: PLR0913 - the options of the command
     if "list" in faults:
         return list_faults()
     _refuse_unused(launch)
+    if shrink and nodes > 1:
+        raise click.UsageError("--shrink makes launches of one node; leave --nodes out")
     prepared = prepare(
         choose_stack(prefix, megatron),
         python,
@@ -141,7 +153,7 @@ def command(  # noqa: PLR0913 - the options of the command
         faults,
     )
     if launch:
-        return rehearse_launch(prepared, launch, log=log, shrink=shrink)
+        return rehearse_launch(prepared, launch, log=log, shrink=shrink, nodes=nodes)
     hint_at_missing_packages(prepared.interpreter)
     examination = Examination(prepared.machine(), python=prepared.interpreter, simulated=True)
     wish = Wish(
@@ -153,7 +165,7 @@ def command(  # noqa: PLR0913 - the options of the command
 def _refuse_unused(launch: tuple[str, ...]) -> None:
     """What only the check has must not be named beside a command, and the other way round."""
     both = {"launch", "python", "prefix", "megatron", "kind", "soc", "faults", "npus", "memory"}
-    of_command = {"log", "shrink"}
+    of_command = {"log", "nodes", "shrink"}
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""

@@ -13,9 +13,11 @@ import msgspec
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.simulator import stubs
+from ascend_doctor.simulator.layout import NODE_LIBRARY
 from ascend_doctor.simulator.wheel import Needs, read_elf
 
 SOURCES = Path(__file__).parent / "runtime"
+NODE = Path(__file__).parent / "host" / "node.c"
 # Which of our files make which library; the rest of the runtime is libascendcl.so.
 PARTS = {
     "libopapi.so": ("aclnn",),
@@ -101,6 +103,7 @@ def libraries(
         source.unlink()
     for path in folder.glob("*.o"):
         path.unlink()
+    _run(compiler, FLAGS, ["-shared", "-o", str(folder / NODE_LIBRARY), str(NODE), "-ldl"])
 
 
 def _objects(compiler: Compiler, folder: Path, extra: Sequence[str]) -> dict[str, Path]:

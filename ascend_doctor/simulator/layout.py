@@ -14,6 +14,7 @@ from ascend_doctor.machine.hooks import STARTUP_FILE
 MARK = "simulated"
 COMPONENTS = ("compiler", "hccl", "opp", "runtime", "toolkit")
 KERNELS = "opp/built-in/op_impl/ai_core/tbe/kernel"
+NODE_LIBRARY = "libascend_node.so"  # gives a simulated node its host name
 NOTICE = f"""This is not CANN. It is the stand-in of a {MARK} NPU, made by ascend-doctor.
 Its libraries compute on the host; nothing here drives an Ascend device.
 """

@@ -38,9 +38,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What a simulated machine was used for. ``peaks``: the most bytes that were taken at once."""
+    """What simulated machines were used for. ``peaks``: the most bytes of an NPU, taken at once."""
 
-    peaks: dict[int, int] = {}
+    peaks: tuple[int, ...] = ()
     tallies: tuple[Tally, ...] = ()
 
 
@@ -62,16 +62,24 @@ def hold(path: Path) -> None:
         file.write(_ENTRY.pack(os.getpid(), 0))
 
 
-def read_account(path: Path) -> Account:
-    """What stands in a ledger; nothing where there is none."""
-    data = read_mine(path) or b""
-    if len(data) < _TALLIES_AT + _TALLIES * _TALLY.size:
-        return Account()
-    peaks = _PEAKS.unpack_from(data, _PEAKS_AT)
-    return Account(
-        peaks={device: peak for device, peak in enumerate(peaks) if peak},
-        tallies=tuple(_tallies(data)),
-    )
+def read_account(*paths: Path) -> Account:
+    """What stands in the ledgers of machines that work together; nothing of those without one."""
+    peaks: list[int] = []
+    tallies: dict[tuple[str, int], Tally] = {}
+    for path in paths:
+        data = read_mine(path) or b""
+        if len(data) < _TALLIES_AT + _TALLIES * _TALLY.size:
+            continue
+        peaks += filter(None, _PEAKS.unpack_from(data, _PEAKS_AT))
+        for tally in _tallies(data):
+            key = tally.operation, tally.ranks
+            before = tallies.get(key)
+            tallies[key] = msgspec.structs.replace(
+                tally,
+                calls=tally.calls + (before.calls if before else 0),
+                bytes=tally.bytes + (before.bytes if before else 0),
+            )
+    return Account(peaks=tuple(peaks), tallies=tuple(tallies.values()))
 
 
 def _tallies(data: bytes) -> Iterator[Tally]:

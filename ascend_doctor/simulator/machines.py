@@ -122,10 +122,13 @@ def machine(
     return SimulatedMachine(kind, chip, memory)
 
 
-def write_tools(server: SimulatedMachine, folder: Path) -> None:
-    """Write npu-smi and hccn_tool as programs, for a user's own scripts."""
+def write_tools(server: SimulatedMachine, folder: Path, *, node: int = 0) -> None:
+    """Write npu-smi and hccn_tool as programs, for a user's own scripts.
+
+    ``node`` is the server's number among those that can reach each other's NPUs.
+    """
     answers: dict[str, list[str]] = {}
-    for line, text in _answers(server.kind, server.soc, server.memory):
+    for line, text in _answers(server.kind, server.soc, server.memory, node):
         tool, _, arguments = line.partition(" ")
         case = f"{shlex.quote(arguments)}) printf %s {shlex.quote(text)} ;;"
         answers.setdefault(tool, []).append(case)
@@ -191,16 +194,16 @@ def _files(kind: MachineKind) -> dict[str, str]:
     return files
 
 
-def _address(device: int) -> str:
+def _address(device: int, node: int = 0) -> str:
     """From the block for documentation (RFC 5737)."""
-    return f"192.0.2.{10 + device}"
+    return f"192.0.2.{10 + 16 * node + device}"
 
 
 def _bus(device: int) -> str:
     return f"0000:{0x81 + device:02X}:00.0"
 
 
-def _answers(kind: MachineKind, soc: str, memory: int) -> Iterator[tuple[str, str]]:
+def _answers(kind: MachineKind, soc: str, memory: int, node: int = 0) -> Iterator[tuple[str, str]]:
     yield "npu-smi info", _table(kind, memory >> 20)
     cards = (
         "\n" + _pairs({"NPU ID": str(n), "Chip Count": str(kind.chips)}) for n in range(kind.cards)
@@ -235,7 +238,7 @@ def _answers(kind: MachineKind, soc: str, memory: int) -> Iterator[tuple[str, st
             )
     for n in range(kind.devices):
         tool = f"hccn_tool -i {n}"
-        yield f"{tool} -ip -g", f"ipaddr:{_address(n)}\nnetmask:255.255.255.0\n"
+        yield f"{tool} -ip -g", f"ipaddr:{_address(n, node)}\nnetmask:255.255.255.0\n"
         yield f"{tool} -link -g", "link status: UP\n"
         yield f"{tool} -net_health -g", "net health status: Success\n"
         yield f"{tool} -netdetect -g", "netdetect address: 192.0.2.1\n"

@@ -73,7 +73,7 @@ static HcclResult check_devices(const segment *s, uint32_t ranks) {
             if (s->present[a] == s->present[b]) {
                 sim_report(HCCL_E_INTERNAL, "EJ0001",
                            "Failed to initialize the HCCP process. Reason: Maybe the last training process is "
-                           "running. Ranks %u and %u use device %u.", b, a, s->present[a] - 1);
+                           "running. Ranks %u and %u use device %u.", b, a, (s->present[a] - 1) % SIM_MAX_DEVICES);
                 return HCCL_E_INTERNAL;
             }
     return HCCL_SUCCESS;
@@ -90,7 +90,8 @@ static HcclResult join(const address *where, uint32_t ranks, uint32_t rank, cons
     segment *s = attach(where, size);
     if (!s)
         return topology_timeout(NULL, ranks);
-    atomic_store(&s->present[rank], 1 + sim_config()->visible[device]);
+    atomic_store(&s->present[rank],
+                 1 + sim_config()->node * SIM_MAX_DEVICES + sim_config()->visible[device]);
     atomic_fetch_add(&s->joined, 1);
     sim_word_wake(&s->joined);
     HcclResult result = HCCL_SUCCESS;

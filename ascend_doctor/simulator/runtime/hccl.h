@@ -48,7 +48,7 @@ typedef struct {
 typedef struct {
     char cookie[32];
     word joined, linked, arrived, generation, children_changed;
-    word present[MAX_RANKS];  /* 1 + device of the machine, once a rank has joined */
+    word present[MAX_RANKS];  /* 1 + device of all machines, once a rank has joined */
     word met[MAX_RANKS];      /* meetings that a rank has come to */
     word bells[MAX_RANKS];    /* rung when a message came in or was taken */
     word paired[MAX_RANKS][MAX_RANKS];

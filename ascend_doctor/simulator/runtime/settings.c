@@ -55,6 +55,7 @@ static void read_settings(void) {
     settings.cube_cores = (int64_t)number("ASCEND_SIMULATOR_CUBE_CORES", 20);
     settings.vector_cores = (int64_t)number("ASCEND_SIMULATOR_VECTOR_CORES", 40);
     settings.l2_bytes = (int64_t)number("ASCEND_SIMULATOR_L2", 192 << 20);
+    settings.node = (uint32_t)number("ASCEND_SIMULATOR_NODE", 0);
     settings.rank = (int)number("RANK", -1);
     settings.haste = number("ASCEND_SIMULATOR_HASTE", 1);
     if (settings.haste <= 0)

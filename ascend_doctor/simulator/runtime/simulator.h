@@ -16,6 +16,7 @@ typedef struct {
     enum { SIM_VISIBLE_GOOD, SIM_VISIBLE_DUPLICATE, SIM_VISIBLE_DESCENDING } visible_fault;
     uint64_t memory;           /* bytes of a device */
     int64_t cube_cores, vector_cores, l2_bytes;
+    uint32_t node;             /* among several simulated servers */
     int rank;                  /* RANK, -1 without */
     double haste;              /* every HCCL time limit is divided by this */
     bool trace;

@@ -1,0 +1,124 @@
+"""Several simulated nodes on this machine: a command on each, with names and NPUs of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+import ascend_doctor
+from ascend_doctor.simulator.layout import NODE_LIBRARY
+from ascend_doctor.simulator.ledger import SUFFIX, hold
+from ascend_doctor.simulator.machines import SimulatedMachine, write_tools
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(ascend_doctor.__file__)))
+_MAIN = f"import sys; sys.path.append({_ROOT!r}); from {__name__} import main; main()"
+# What is left to the other nodes when the command of one has failed.
+_GRACE = 15.0
+_POLL = 0.1
+_SIGNALLED = 128
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's variables beside those that all have, and the folders of its programs."""
+
+    variables: dict[str, str]
+    programs: str
+
+
+def prepare_nodes(
+    server: SimulatedMachine, count: int, folder: Path, env: Mapping[str, str]
+) -> list[Node]:
+    """``count`` servers alike, with their tools, ledgers and temporary folders below ``folder``.
+
+    ``env`` is what all of them have.
+    """
+    port = str(_free_port())
+    preloaded = ":".join(
+        filter(None, [f"{env['ASCEND_HOME_PATH']}/lib64/{NODE_LIBRARY}", env.get("LD_PRELOAD")])
+    )
+    nodes = []
+    for number in range(count):
+        place = folder / f"node-{number}"
+        (place / "tmp").mkdir(parents=True)
+        write_tools(server, place, node=number)
+        ledger = place / f"machine{SUFFIX}"
+        hold(ledger)
+        variables = {
+            "ASCEND_SIMULATOR_NODE": str(number),
+            "ASCEND_SIMULATOR_HOST": f"node-{number}",
+            "ASCEND_SIMULATOR_LEDGER": str(ledger),
+            "HOSTNAME": f"node-{number}",
+            "LD_PRELOAD": preloaded,
+            "TMPDIR": str(place / "tmp"),
+        }
+        # PET_ is how torchrun reads its own options; an option that is typed goes first.
+        for prefix in ("", "PET_"):
+            variables |= {
+                f"{prefix}NNODES": str(count),
+                f"{prefix}NODE_RANK": str(number),
+                f"{prefix}MASTER_ADDR": "127.0.0.1",
+                f"{prefix}MASTER_PORT": port,
+            }
+        nodes.append(Node(variables=variables, programs=str(place)))
+    return nodes
+
+
+def command_on_nodes(command: Sequence[str], nodes: Sequence[Node]) -> list[str]:
+    """The command that runs another one on each of the nodes, and ends when all have.
+
+    Its exit code is that of the node that failed first; the others then have some time to end.
+    """
+    return [sys.executable, "-I", "-c", _MAIN, msgspec.json.encode(nodes).decode(), *command]
+
+
+def run_on_nodes(command: Sequence[str], nodes: Sequence[Node]) -> int:
+    """Run a command on each node with our own streams; gives the code of the first failure."""
+    processes = []
+    for node in nodes:
+        path = f"{node.programs}:{os.environ['PATH']}"
+        env = {**os.environ, **node.variables, "PATH": path}
+        processes.append(subprocess.Popen(command, env=env))  # noqa: S603 - the user's own
+
+    def pass_on(number: int, _: object) -> None:
+        for process in processes:
+            process.send_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
+    return _wait(processes)
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
+    failure, limit = 0, float("inf")
+    while any(process.poll() is None for process in processes):
+        if not failure:
+            failure = next((process.returncode for process in processes if process.returncode), 0)
+            limit = time.monotonic() + _GRACE if failure else limit
+        if time.monotonic() > limit:
+            for process in processes:
+                process.terminate()
+            limit = float("inf")
+        time.sleep(_POLL)
+    failure = failure or next((each.returncode for each in processes if each.returncode), 0)
+    return failure if failure >= 0 else _SIGNALLED - failure
+
+
+def _free_port() -> int:
+    with contextlib.closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def main() -> None:
+    """Run the command of the arguments on the nodes that the first of them describes."""
+    nodes = msgspec.json.decode(sys.argv[1], type=list[Node])
+    sys.exit(run_on_nodes(sys.argv[2:], nodes))
