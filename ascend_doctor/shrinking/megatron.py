@@ -111,7 +111,5 @@ def _stand_ins(options: Sequence[Option]) -> Iterator[Option]:
     yield Option("--mock-data")
     yield Option("--tokenizer-type", ("NullTokenizer",))
     yield Option("--vocab-size", (str(VOCABULARY),))
-    if not any(
-        option.name == "train-iters" or option.name == "train-samples" for option in options
-    ):
+    if not {"train-iters", "train-samples"} & {option.name for option in options}:
         yield Option("--train-iters", (str(STEPS),))

@@ -92,9 +92,16 @@ def run_on_nodes(command: Sequence[str], nodes: Sequence[Node]) -> int:
         for process in processes:
             process.send_signal(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, pass_on)
-    return _wait(processes)
+    before = {
+        number: signal.signal(number, pass_on)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        return _wait(processes)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:

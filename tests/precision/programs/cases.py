@@ -75,7 +75,28 @@ MEGATRON = Job(
     gated=tuple(f"{layer}.mlp" for layer in _LAYERS),
     buffers=(),
 )
-JOBS = {"ddp": DDP, "megatron": MEGATRON}
+_EXPERTS = tuple(f"{layer}.mlp.experts.local_experts" for layer in _LAYERS)
+# Experts over all ranks, two a rank; a rank has data of its own.
+EXPERTS = Job(
+    linears=(
+        f"{_EXPERTS[0]}.0.linear_fc1",
+        f"{_EXPERTS[1]}.1.linear_fc2",
+        f"{_LAYERS[1]}.self_attention.linear_proj",
+    ),
+    squares=(f"{_EXPERTS[0]}.1.linear_fc2", f"{_EXPERTS[1]}.0.linear_fc2"),
+    modules=(
+        "GPTModel.embedding.word_embeddings",
+        f"{_LAYERS[0]}.input_layernorm",
+        f"{_LAYERS[1]}.self_attention.linear_qkv",
+        f"{_LAYERS[0]}.mlp.router",
+        f"{_EXPERTS[1]}.0.linear_fc2",
+        "GPTModel.decoder.final_layernorm",
+    ),
+    attentions=tuple(f"{layer}.self_attention.core_attention" for layer in _LAYERS),
+    gated=(f"{_EXPERTS[0]}.0", f"{_EXPERTS[1]}.1"),
+    buffers=(),
+)
+JOBS = {"ddp": DDP, "megatron": MEGATRON, "experts": EXPERTS}
 _FORWARD, _BACKWARD, _OPTIMIZER = ("forward",), ("backward",), ("optimizer",)
 _GRADIENT = ("backward", "optimizer")
 

@@ -22,6 +22,7 @@ import torch.distributed as dist
 from cases import Fault, Variant, faults, variants
 
 STEPS = 3
+EXPERTS = {"num_moe_experts": 4, "moe_token_dispatcher_type": "alltoall"}
 
 
 class Attention(torch.nn.Module):
@@ -89,6 +90,8 @@ class Model(torch.nn.Module):
 class DdpJob:
     """DistributedDataParallel over all ranks."""
 
+    own_data = True
+
     def build(self, variant: Variant, device: Any) -> tuple[Any, Any]:
         bare = Model(variant.hidden).to(device, getattr(torch, variant.dtype))
         # Broken before it is wrapped: the wrapper's hooks are its own.
@@ -100,9 +103,10 @@ class DdpJob:
 
 
 class MegatronJob:
-    """megatron-core's GPT of two layers, tensor parallel over all ranks."""
+    """megatron-core's GPT of two layers, over all ranks tensor parallel or with four experts."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, *, experts: bool) -> None:
+        self.experts = self.own_data = experts
         sys.path.insert(0, str(Path(__file__).parents[3] / "probes"))
         if device == "cpu":
             import _cuda_on_cpu
@@ -114,7 +118,9 @@ class MegatronJob:
 
         if device == "cpu":
             _cuda_on_cpu.after_import(torch)
-        parallel_state.initialize_model_parallel(tensor_model_parallel_size=dist.get_world_size())
+        kind = "expert_model_parallel_size" if experts else "tensor_model_parallel_size"
+        self.sizes = {kind: dist.get_world_size()}
+        parallel_state.initialize_model_parallel(**self.sizes)
 
     def build(self, variant: Variant, device: Any) -> tuple[Any, Any]:
         from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -129,7 +135,7 @@ class MegatronJob:
             hidden_size=variant.hidden,
             num_attention_heads=4,
             # Each rank's part of the second matrix is then a square.
-            ffn_hidden_size=2 * variant.hidden,
+            ffn_hidden_size=variant.hidden * (1 if self.experts else 2),
             gated_linear_unit=True,
             activation_func=torch.nn.functional.silu,
             add_bias_linear=False,
@@ -143,11 +149,12 @@ class MegatronJob:
             use_cpu_initialization=True,
             params_dtype=dtype,
             bf16=variant.dtype == "bfloat16",
-            tensor_model_parallel_size=dist.get_world_size(),
+            **self.sizes,
+            **(EXPERTS if self.experts else {}),
         )
         bare = GPTModel(
             config=config,
-            transformer_layer_spec=get_gpt_layer_local_spec(),
+            transformer_layer_spec=get_gpt_layer_local_spec(4 if self.experts else None),
             vocab_size=64,
             max_sequence_length=32,
             position_embedding_type="rope",
@@ -315,7 +322,7 @@ def train(job: Any, variant: Variant, device: Any, fault: Fault | None) -> None:
         damage(fault, bare)
     model = wrap()
     optimizer = torch.optim.AdamW(bare.parameters(), lr=1e-3)
-    draw = torch.Generator().manual_seed(variant.seed + dist.get_rank() * isinstance(job, DdpJob))
+    draw = torch.Generator().manual_seed(variant.seed + dist.get_rank() * job.own_data)
     for step in range(STEPS):
         tokens = torch.randint(50, (2, 17), generator=draw).to(device)
         optimizer.zero_grad()
@@ -337,7 +344,7 @@ def main() -> None:
         device = torch.device("npu", rank)
         torch.npu.set_device(device)
     dist.init_process_group("gloo" if kind == "cpu" else "hccl")
-    job = DdpJob() if name == "ddp" else MegatronJob(kind)
+    job = DdpJob() if name == "ddp" else MegatronJob(kind, experts=name == "experts")
     rows: list[tuple[str, Variant, Fault | None]]
     rows = [(variant.name, variant, None) for variant in variants(name)]
     if wish == "all":
