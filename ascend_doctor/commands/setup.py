@@ -27,6 +27,13 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
         raise click.BadParameter(f"{value}: give a day as 2026-06-30") from error
 
 
+_HERE = {
+    "venv": "--venv",
+    "active": "--active",
+    "keep": "--keep",
+    "locked": "--locked",
+    "carried": "--from",
+}
 _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offline yes"
 
 
@@ -39,6 +46,13 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
     help="Where stacks are built.  [default: ASCEND_DOCTOR_PREFIX, or the user's data folder]",
 )
 @click.option("--venv", metavar="DIR", help="Environment to install into.  [default: the stack's]")
+@click.option(
+    "--on",
+    metavar="NAME=VERSION",
+    multiple=True,
+    help="For another machine, with this fact (arch, python, cann, soc, driver, glibc); "
+    "repeatable. Only --bundle is written, for setup --offline there.",
+)
 @click.option("--active", is_flag=True, help="Install into the active environment.")
 @click.option(
     "--python", metavar="PATH", help="Interpreter that makes the environment.  [default: active]"
@@ -132,6 +146,11 @@ def _check_usage(options: Mapping[str, Any]) -> None:
         raise click.UsageError("--megatron says what to build; or --locked, or --offline --from")
     if options["venv"] and options["active"]:
         raise click.UsageError("--venv and --active exclude each other")
+    if options["on"] and not options["bundle"]:
+        raise click.UsageError("--on is of another machine: --bundle DIR says what to carry there")
+    for name, flag in _HERE.items():
+        if options["on"] and options[name]:
+            raise click.UsageError(f"--on is of another machine, and {flag} is of this one")
     if options["lock"] and not locked:
         raise click.UsageError("--lock names the lock of --locked")
     if options["signed_by"] and not (locked or carried):

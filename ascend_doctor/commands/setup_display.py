@@ -16,7 +16,7 @@ from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.progress import live, stderr_console
 from ascend_doctor.provision.kept import measure_folder
 from ascend_doctor.provision.lock import Lock, Prefix
-from ascend_doctor.provision.options import Plan
+from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.steps import Outcome, Steps
 from ascend_doctor.render.plain import one_line
 
@@ -84,6 +84,12 @@ class SetupDisplay(Steps):
                 lines.append(f"{free} MiB are left on the disk of {self._prefix.root}")
         hint = "what is done is kept: run the same command again to go on"
         say([*lines, f"ascend-doctor: setup failed; {hint}"])
+
+    def show_carried(self, options: SetupOptions, lock: Lock) -> None:
+        """What to do with a bundle for another machine."""
+        there = f"{lock.python.arch} with Python {lock.python.version}"
+        carry = f"ascend-doctor setup --offline --from {options.bundle} --yes"
+        say([f"for {there}, where it is proven; nothing was installed here", f"there: {carry}"])
 
     def show_unproven(self, lock: Lock) -> None:
         """What became of a stack that did not stand its proof."""

@@ -14,6 +14,7 @@ from ascend_doctor.commands.options.matrix import catalog
 from ascend_doctor.commands.setup_display import SetupDisplay, describe, say
 from ascend_doctor.commands.setup_proof import Prover
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
+from ascend_doctor.facts import Snapshot
 from ascend_doctor.machine.live import LiveMachine
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision.accepted import conflicts_to_accept
@@ -21,10 +22,11 @@ from ascend_doctor.provision.build import build
 from ascend_doctor.provision.conflict import NoStackError
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import SetupOptions
-from ascend_doctor.provision.plan import make_plan
+from ascend_doctor.provision.plan import arch_of, make_plan
 from ascend_doctor.provision.running import CommandError
 from ascend_doctor.provision.solve import SolveQuery
 from ascend_doctor.provision.sources import Mirrors
+from ascend_doctor.provision.target import Target
 
 
 def run_setup(
@@ -48,6 +50,9 @@ def run_setup(
     except (CommandError, OSError) as error:
         display.show_failure(error)
         return EXIT_FINDINGS
+    if options.target:
+        display.show_carried(options, lock)
+        return EXIT_OK
     if lock.failed:
         display.show_unproven(lock)
         return EXIT_FINDINGS
@@ -63,6 +68,7 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
     proof: str,
     yes: bool,
     quiet: bool,
+    on: tuple[str, ...] = (),
     **request: Any,
 ) -> tuple[SetupOptions, Prover, SetupDisplay]:
     """Look at the machine once; ``request`` are fields of SetupOptions."""
@@ -70,6 +76,7 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
     sources = Mirrors(mirrors, rows.component_ids)
     facts = take(LiveMachine(), rows, python=_interpreter(python, request.get("venv")))
     prover = Prover.of(proof, facts, overlays=overlays, quiet=quiet)
+    target = _target(rows, facts, on)
     display = SetupDisplay(Prefix.of(prefix), quiet=quiet, yes=yes)
     options = SetupOptions(
         **request,
@@ -77,6 +84,7 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
         mirrors=sources,
         catalog=rows,
         facts=facts,
+        target=target,
         undeclared=(*STOPS.values(), *LISTED.values()),
         level=prover.level,
         environment=source_stack,
@@ -84,6 +92,19 @@ def prepare(  # noqa: PLR0913 - what is not part of the request as it was given
         steps=display,
     )
     return options, prover, display
+
+
+def _target(rows: Catalog, facts: Snapshot, on: tuple[str, ...]) -> Target | None:
+    """The machine of --on; its Python and architecture are this one's where it does not say."""
+    if not on:
+        return None
+    from ascend_doctor.commands.matrix import facts_on  # noqa: PLC0415 - slow to import
+
+    here = {"arch": arch_of(facts)}
+    if facts.python:
+        here["python"] = ".".join(facts.python.version.split(".")[:2])
+    there = {**here, **facts_on(rows, on)}
+    return Target(facts=there, python=there["python"], arch=there["arch"])
 
 
 def accept_lines(rows: Catalog, query: SolveQuery) -> Iterator[str]:

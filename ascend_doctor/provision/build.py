@@ -40,6 +40,9 @@ def build(options: SetupOptions) -> Lock:
     with exclusively(options.prefix.exclusion) as held:
         options = replace(options, runner=replace(options.runner, held=held))
         lock = _build(options, plan, folder)
+        if options.target:
+            _carry(options, lock)
+            return lock
         if steps.changed or not _stands(lock.proof, options.level):
             with steps.step("proof") as done:
                 lock = msgspec.structs.replace(lock, proof=options.prove(folder, lock))
@@ -50,10 +53,15 @@ def build(options: SetupOptions) -> Lock:
                 options.prefix.switch(lock.id)
                 done("built", str(folder))
         if options.bundle and not lock.failed:
-            with steps.step("bundle", options.bundle) as done:
-                bundle.write(options.bundle, options.prefix, lock, Git(runner=options.runner))
-                done("built", str(options.bundle))
+            _carry(options, lock)
     return lock
+
+
+def _carry(options: SetupOptions, lock: Lock) -> None:
+    if options.bundle:
+        with options.steps.step("bundle", options.bundle) as done:
+            bundle.write(options.bundle, options.prefix, lock, Git(runner=options.runner))
+            done("built", str(options.bundle))
 
 
 def _stands(proof: Proof | None, level: int) -> bool:
@@ -67,8 +75,11 @@ def _build(options: SetupOptions, plan: Plan, folder: Path) -> Lock:
     pinned = checkouts.build(_pin_as_before(plan.lock.checkouts, before), ask=not plan.exact)
     plan = replace(plan, lock=msgspec.structs.replace(plan.lock, checkouts=pinned))
     environment = VirtualEnvironment(options, plan, folder)
-    wheels = environment.build(before)
-    compile_helpers(options, folder, environment.pip.python)
+    if options.target:
+        wheels = environment.fetch(before)
+    else:
+        wheels = environment.build(before)
+        compile_helpers(options, folder, environment.pip.python)
     if before is not None:
         return before
     with options.steps.step("lock") as done:

@@ -51,8 +51,10 @@ class VirtualEnvironment:
 
     @property
     def pip(self) -> store.Pip:
-        path = environment_of(self.folder, self.plan.lock)
-        return store.Pip(folder=path, base=self.plan.python, runner=self.options.runner)
+        target = self.options.target
+        path = self._state / "pip" if target else environment_of(self.folder, self.plan.lock)
+        runner = self.options.runner
+        return store.Pip(folder=path, base=self.plan.python, runner=runner, target=target)
 
     @property
     def _state(self) -> Path:
@@ -93,6 +95,17 @@ class VirtualEnvironment:
                 shutil.rmtree(self._state / name, ignore_errors=True)
             mark.touch()
             done("repaired" if before else "built", f"{len(known)} wheels")
+        return known
+
+    def fetch(self, before: Lock | None) -> tuple[Wheel, ...]:
+        """The wheels for another machine: nothing is installed. Raises as ``build`` does."""
+        with self.options.steps.step("wheels", self._state) as done:
+            if not self.pip.exists():
+                self.pip.make(beside=False)
+            known = self._wheels(before)
+            for name in ("scratch", "pins", "relaxed", "pip"):
+                shutil.rmtree(self._state / name, ignore_errors=True)
+            done("built", f"{len(known)} wheels for {self.plan.lock.python.arch}")
         return known
 
     def _mend(self, known: Sequence[Wheel]) -> None:

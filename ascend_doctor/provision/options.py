@@ -12,6 +12,7 @@ from ascend_doctor.provision.lock import Lock, Prefix, Proof
 from ascend_doctor.provision.running import Runner
 from ascend_doctor.provision.sources import Mirrors
 from ascend_doctor.provision.steps import Steps
+from ascend_doctor.provision.target import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,7 @@ class SetupOptions:
 
     ``additions`` are those of --with, ``accept`` conflicts, ``carried`` the bundle of --from.
     ``undeclared`` are packages that CANN and torch_npu import without requiring them.
+    ``target`` is the other machine of --on: the stack is only carried there, in ``bundle``.
     ``environment`` gives what a shell has that sources the variables of a stack; ``prove`` runs a
     stack at ``level``.
     """
@@ -37,6 +39,7 @@ class SetupOptions:
     signed_by: str | None = None
     carried: Path | None = None
     bundle: Path | None = None
+    target: Target | None = None
     prefix: Prefix
     mirrors: Mirrors
     catalog: Catalog
@@ -51,12 +54,14 @@ class SetupOptions:
     @property
     def wish(self) -> dict[str, str]:
         """What was asked for, as the lock records it."""
+        on = self.target.facts if self.target else {}
         wish = {
             "megatron": self.megatron,
             "framework": self.framework,
             "with": " ".join(self.additions),
             "accept": " ".join(self.accept),
             "as-of": self.as_of,
+            "on": " ".join(f"{name}={fact}" for name, fact in on.items()),
         }
         return {name: value for name, value in wish.items() if value}
 

@@ -107,7 +107,8 @@ def _lock(options: SetupOptions) -> Lock | None:
 
 def _from_matrix(options: SetupOptions) -> Plan:
     catalog, preserved = options.catalog, _preserve(options)
-    machine = machine_of(options.facts, catalog)
+    target = options.target
+    machine = dict(target.facts) if target else machine_of(options.facts, catalog)
     machine |= {name: preserved[name] for name in preserved if name in catalog.component_ids}
     ranges = wishes(catalog, options.megatron or "", options.framework, options.additions)
     accepted = parse_conflicts(catalog, options.accept)
@@ -124,21 +125,31 @@ def _from_matrix(options: SetupOptions) -> Plan:
 
 def _empty_plan(options: SetupOptions) -> Plan:
     """The interpreter, and where its environment is to be."""
-    python = _python(options.facts)
-    major, minor = python.version.split(".")[:2]
-    host = options.facts.host
-    arch = python.machine or (host.arch if host else "")
+    python, target = _python(options.facts), options.target
+    base = BasePython(version=python.version, tag=_tag(python), arch=arch_of(options.facts))
+    if target:
+        base = BasePython(version=target.python, tag=target.tag, arch=target.arch)
     lock = Lock(
         tool_version=__version__,
         id="",
         created_at="",
         wish=options.wish,
-        python=BasePython(version=python.version, tag=f"cp{major}{minor}", arch=arch),
+        python=base,
         checkouts=(),
         wheels=(),
         venv=_environment(options),
     )
     return Plan(lock=lock, python=python.executable)
+
+
+def _tag(python: Python) -> str:
+    return "cp" + "".join(python.version.split(".")[:2])
+
+
+def arch_of(facts: Snapshot) -> str:
+    """The architecture of the interpreter that makes the environment."""
+    python = facts.python
+    return (python and python.machine) or (facts.host.arch if facts.host else "")
 
 
 def _python(facts: Snapshot) -> Python:

@@ -29,6 +29,7 @@ from ascend_doctor.provision.editable_wheel import (
 )
 from ascend_doctor.provision.lock import LockedSource, Prefix, Wheel
 from ascend_doctor.provision.running import CommandError, Runner
+from ascend_doctor.provision.target import Target
 
 _MAKE, _RESOLVE, _INSTALL = 600.0, 7200.0, 3600.0
 # The first day that a zip archive can name.
@@ -60,11 +61,15 @@ class Download(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Pip:
-    """pip of a virtual environment. ``base`` is the interpreter that makes the environment."""
+    """pip of a virtual environment. ``base`` is the interpreter that makes the environment.
+
+    ``target``: the machine that it downloads for, where that is not this one.
+    """
 
     folder: Path
     base: str
     runner: Runner
+    target: Target | None = None
 
     @property
     def python(self) -> str:
@@ -166,6 +171,8 @@ class Pip:
     def _download(self, scratch: Path, lines: Iterable[str], options: list[str]) -> None:
         path = scratch / "requirements.txt"
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        if self.target:
+            options = [*options, *self.target.download_options()]
         arguments = ["download", "-q", *options, "-d", str(scratch / "files"), "-r", str(path)]
         self._pip(arguments, "pip download", _RESOLVE, scratch)
 
@@ -226,9 +233,10 @@ class Pip:
             env["TMPDIR"] = str(scratch)
             # One date in all archives: most sources then give the same wheel each time.
             env["SOURCE_DATE_EPOCH"] = _EPOCH
-        self.runner.run(
-            [self.python, "-m", "pip", *arguments], title=title, deadline=deadline, env=env
-        )
+        command = [self.python, "-m", "pip", *arguments]
+        if self.target and arguments[0] == "download":
+            command = self.target.run_pip(self.python, arguments)
+        self.runner.run(command, title=title, deadline=deadline, env=env)
 
 
 def _no_index(lacking: Mapping[str, Sequence[str]], error: CommandError) -> CommandError:
