@@ -196,10 +196,6 @@ _WITHOUT_NPU = "No NPU and no driver here"
 _NAMED = 4
 _ROW = '- {id: "*", unknown: needs-root, reason: nobody runs it as root}'
 _WRITE_ROW = f"printf '%s\\n' 'acknowledged:' '{_ROW}' > ascend-doctor.yaml"
-_NEEDS_ROOT = Remedy(
-    summary="Run the check as root; or, where nobody will, acknowledge it in ascend-doctor.yaml",
-    commands=(f"[ -e ascend-doctor.yaml ] || {_WRITE_ROW}",),
-)
 
 
 def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
@@ -220,9 +216,22 @@ def _fold(untold: Iterable[Finding]) -> Iterator[Finding]:
             level=Level.UNKNOWN,
             title=why if by_root else f"{why}; {len(group)} checks could not be judged",
             observed="; ".join(finding.title for finding in group) if by_root else "",
-            remedy=_NEEDS_ROOT if by_root else None,
+            remedy=_need_root(group) if by_root else None,
             nodes=tuple(dict.fromkeys(name for finding in group for name in finding.nodes)),
         )
+
+
+def _need_root(group: Iterable[Finding]) -> Remedy:
+    """What the findings ask root for, each line once; or the row that lives without."""
+    commands = dict.fromkeys(
+        command
+        for finding in group
+        for command in (finding.remedy.commands if finding.remedy else ())
+    )
+    return Remedy(
+        summary="Let root look; or, where nobody will, acknowledge it in ascend-doctor.yaml",
+        commands=(*commands, f"[ -e ascend-doctor.yaml ] || {_WRITE_ROW}"),
+    )
 
 
 def verdict(

@@ -232,7 +232,7 @@ def test_text_shows_every_field_of_a_finding_and_its_commands() -> None:
         "Switch it on",
         "$ hccl on",
         "$ hccl status",
-        "Start here: hccl on && hccl status",
+        "Start here: hccl on\n",
         "1 error,",
         "pseudonyms",
     ):

@@ -23,20 +23,26 @@ _COMPLAINTS = frozenset(("error", "warning", "unknown"))
 _INSTRUCTIONS = (
     "Examines machines that train on Ascend NPUs. Start with check; mend the first error first and "
     "check again, for other findings follow from it (because_of). Remedies are for the user. "
+    "Names, addresses and home folders are pseudonyms where the answer says redacted; before a "
+    "command with one is typed, ask again with redact=false. "
     "exit_code: 0 nothing at error level, 1 errors, 3 could not tell, which is not fine."
 )
 
 
-def check(level: Literal[0, 1] = 0, python: str = "", snapshot: str = "") -> dict[str, Any]:
+def check(
+    level: Literal[0, 1] = 0, python: str = "", snapshot: str = "", *, redact: bool = True
+) -> dict[str, Any]:
     """Check whether this machine can train, or judge a SNAPSHOT file of another machine.
 
     Level 0 reads files; level 1 also imports torch in a child process. PYTHON is the interpreter
-    to examine. Gives the verdict and what is not well, with remedies.
+    to examine. Gives the verdict and what is not well, with remedies. Without REDACT names,
+    addresses and paths are the true ones, as commands need them.
     """
+    shape = ("--format", "json", "--redact" if redact else "--no-redact")
     if snapshot:
-        return _report(_ask("judge", "--format", "json", "--", snapshot))
+        return _report(_ask("judge", *shape, "--", snapshot))
     named = (f"--python={python}",) if python else ()
-    return _report(_ask("check", f"--level={level}", "--format", "json", *named))
+    return _report(_ask("check", f"--level={level}", *shape, *named))
 
 
 def diagnose(path: str = "", text: str = "") -> dict[str, Any]:
@@ -115,7 +121,10 @@ def _report(text: str) -> dict[str, Any]:
     """Of a report what has to be known: the verdict and what is not well."""
     report = msgspec.json.decode(text)
     complaints = [row for row in report["findings"] if row["level"] in _COMPLAINTS]
-    names = ("host", "python", "device", "simulated", "notices", "subjects", "verdict")
+    names = (
+        *("host", "python", "device", "simulated", "redacted"),
+        *("notices", "subjects", "verdict"),
+    )
     return {**{name: report.get(name) for name in names}, "findings": complaints}
 
 

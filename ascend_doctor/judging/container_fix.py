@@ -24,6 +24,8 @@ _MOUNTS = (
 )
 # A subsystem id that stands for a card of two devices behind one PCI function.
 _TWO_DEVICES = "0x0110"
+# A shell stops here and says what is missing.
+_IMAGE = '"${IMAGE:?set it to the image of this container}"'
 
 
 def managers(case: Case) -> tuple[str, ...]:
@@ -63,13 +65,28 @@ def start_again(case: Case, summary: str) -> Remedy:
     """Start this container again with everything that it needs."""
     host = case.facts.host
     inside = host.container if host else None
-    command = _docker_run(case)
     if inside is not None and inside.kind == "kubernetes":
-        command = _pod(case)
-        summary += "; these lines belong to the container's part of the pod"
-    elif inside is not None and inside.ascend_docker_runtime:
-        command = _ascend_runtime(case)
-    return Remedy(summary=f"{summary} (IMAGE is yours)", commands=(command,))
+        return Remedy(
+            summary=f"{summary}; these lines belong to the container's part of the pod",
+            commands=(_pod(case),),
+        )
+    runtime = inside is not None and inside.ascend_docker_runtime
+    command = _ascend_runtime(case) if runtime else _docker_run(case)
+    return Remedy(summary=f"{summary}; set IMAGE to its image first", commands=(command,))
+
+
+def run_image(case: Case, cann: str | None) -> tuple[str, ...]:
+    """The command that starts an image with a release of CANN for this chip; none where unknown."""
+    host, python, family = case.facts.host, case.facts.python, family_or_none(case)
+    if host is None or host.container is not None or family is None or not cann:
+        return ()
+    image = case.catalog.images.nearest(
+        cann=cann,
+        family=family.id,
+        python=".".join((python.version or "").split(".")[:2]) if python else "",
+        system=host.os_id or "",
+    )
+    return (_docker_run(case, image.name),) if image else ()
 
 
 def mount_again(case: Case, summary: str) -> Remedy:
@@ -80,7 +97,7 @@ def mount_again(case: Case, summary: str) -> Remedy:
     return start_again(case, summary)
 
 
-def _docker_run(case: Case) -> str:
+def _docker_run(case: Case, image: str = _IMAGE) -> str:
     """One command for the host. Without known numbers its shell lists the devices."""
     driver = case.facts.driver
     paths = [device.path for device in driver.devices] if driver else []
@@ -93,7 +110,7 @@ def _docker_run(case: Case) -> str:
             f"  {' '.join(f'--device={path}' for path in managers(case))}",
             *(f"  -v {path}:{path}:ro" for path in mounts(case)),
             "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536",
-            "  IMAGE",
+            f"  {image}",
         )
     )
 
@@ -108,7 +125,7 @@ def _ascend_runtime(case: Case) -> str:
             f"docker run --rm -it --runtime=ascend -e ASCEND_VISIBLE_DEVICES={devices}",
             *(f"  -v {path}:{path}:ro" for path in own),
             "  --net=host --shm-size=64g --ulimit memlock=-1 --ulimit nofile=65536:65536",
-            "  IMAGE",
+            f"  {_IMAGE}",
         )
     )
 

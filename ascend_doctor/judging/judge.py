@@ -179,6 +179,15 @@ def unknown(  # noqa: PLR0913 - the fields of a finding
     )
 
 
+def rerun_as_root(*checks: str) -> Remedy:
+    """Have root look at what nobody else may see; of the rest sudo would hide the environment."""
+    only = " ".join(f"--only {name}" for name in checks)
+    return Remedy(
+        summary="Let root look at this alone",
+        commands=(f'sudo "$(command -v ascend-doctor)" check -l 0 {only}',),
+    )
+
+
 def note(
     title: str, *, observed: str = "", because: str = "", refs: tuple[str, ...] = ()
 ) -> Finding:
@@ -220,6 +229,7 @@ def _findings(check: Check, case: Case) -> Iterator[Finding]:
             level=Level.UNKNOWN,
             title=f"Could not tell whether {_inside(check.title)}: {reason}",
             reason=str(reason),
+            remedy=rerun_as_root(check.id) if isinstance(reason, NeedsRoot) else None,
             needs=_needs(reason),
         )
     except NotApplicable as reason:

@@ -10,7 +10,12 @@ from ascend_doctor.facts import Cann, CannInstall, Distribution, Environment, Py
 from ascend_doctor.findings import Remedy
 from ascend_doctor.judging.judge import Case
 from ascend_doctor.judging.requirements import range_declared
+from ascend_doctor.judging.version_compare import is_in_range
 from ascend_doctor.matrix.schema import Family
+
+# Named by Ascend/MindSpeed@049987d2:docs/zh/user-guide/install_guide.md.
+CANN_DOWNLOAD = "https://www.hiascend.com/cann/download"
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 def npu_only(case: Case) -> None:
@@ -73,6 +78,26 @@ def variable(case: Case, name: str) -> str | None:
     if name in environment.withheld:
         raise Unknown(f"{name} is set, but its value was not recorded")
     return environment.variables.get(name)
+
+
+def autoloads(case: Case) -> bool:
+    """Whether ``import torch`` imports torch_npu as well: torch 2.5 and newer, unless told not to.
+
+    torch compares the variable with "1"; any other value switches it off.
+    """
+    torch = distribution(case, "torch")
+    if not is_in_range(torch.version, ">=2.5.0.dev0"):
+        return False
+    value = variable(case, AUTOLOAD)
+    return value is None or value == "1"
+
+
+def statement(case: Case) -> str:
+    """The statement that fails where torch_npu cannot be imported."""
+    try:
+        return "import torch" if autoloads(case) else "import torch_npu"
+    except (NotApplicable, Unknown):
+        return "import torch_npu"
 
 
 def pip(case: Case, *arguments: str) -> str:

@@ -38,6 +38,13 @@ class BaseImages(Row, frozen=True, kw_only=True):
         subject = (system, cann, python, family)
         return next((image for image in self.images if _subject(image) == subject), None)
 
+    def nearest(self, *, cann: str, family: str, python: str, system: str) -> BaseImage | None:
+        """An image with this CANN for a chip, of this Python and system where there is one."""
+        fitting = (image for image in self.images if (image.cann, image.family) == (cann, family))
+        return max(
+            fitting, key=lambda image: (image.python == python, image.os == system), default=None
+        )
+
     def near(self, system: System, family: str) -> Iterator[str]:
         """What there is for a chip: CANN and Python of each image."""
         for image in self.images:

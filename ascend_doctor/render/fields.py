@@ -21,12 +21,17 @@ def fields(finding: Finding, consequences: Iterable[Finding] = ()) -> Iterator[t
         ("Found", finding.observed),
         ("Expected", finding.required),
         ("Why", finding.because),
-        *(("Leads to", f"{each.title}  [{each.check}]") for each in consequences),
+        *(("Leads to", describe_consequence(each)) for each in consequences),
         ("Caused by", finding.because_of),
         *(("Source", ref) for ref in finding.refs),
         ("Fix", finding.remedy.summary if finding.remedy else ""),
     )
     return ((label, text) for label, text in pairs if text)
+
+
+def describe_consequence(finding: Finding) -> str:
+    """What follows from another finding, in a line."""
+    return f"{finding.title}  [{finding.check}]"
 
 
 def details(finding: Finding) -> str:

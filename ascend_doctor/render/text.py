@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ascend_doctor.findings import Finding, Level
+from ascend_doctor.judging.repair import classify
 from ascend_doctor.render.excerpt import draw
-from ascend_doctor.render.fields import fields
+from ascend_doctor.render.fields import describe_consequence, fields
 from ascend_doctor.render.fleet_text import add_groups
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.pairs import matrix_of
@@ -41,8 +43,7 @@ def render(
     if report.fleet and not verbose:
         add_groups(page, report)
     else:
-        for finding in report.unfolded if verbose else report.complaints:
-            page.finding(finding, () if verbose else report.consequences(finding), verbose=verbose)
+        page.findings(report, verbose=verbose)
     page.pairs(report)
     page.rest(report, verbose=verbose)
     page.foot(report)
@@ -86,22 +87,42 @@ class _TextPage(Page):
                 head = f"{self.mark(level)} {subject.name:<{_SUBJECT - 2}}{first}"
                 self.rows += [head, *more]
 
-    def finding(self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool) -> None:
+    def findings(self, report: Report, *, verbose: bool) -> None:
+        """Every complaint; if not verbose, of a warning beside an error no more than its remedy."""
+        shown = report.unfolded if verbose else report.complaints
+        failing = bool(shown) and shown[0].level is Level.ERROR
+        for finding in shown:
+            short = failing and not verbose and finding.level is Level.WARNING
+            consequences = () if verbose else report.consequences(finding)
+            self.finding(finding, consequences, verbose=verbose, short=short)
+
+    def finding(
+        self, finding: Finding, consequences: Sequence[Finding], *, verbose: bool, short: bool
+    ) -> None:
+        """What is wrong, what to type, and what follows from it."""
         self.rows.append("")
         self.title(finding.level, finding.title, finding.check)
+        hidden = {"Found", "Expected", "Why"} if short else set()
+        self._fields(finding, hidden if verbose else {*hidden, "Source"})
+        for command in finding.remedy.commands if finding.remedy else ():
+            for number, line in enumerate(lines(command)):
+                prompt = "> " if number else "$ "
+                self.rows.append(" " * _PROMPT + self.styled(prompt + line, fg="cyan"))
+        label = "Leads to"
+        for text in map(describe_consequence, consequences):
+            self.field(label, text)
+            label = ""
+
+    def _fields(self, finding: Finding, hidden: Collection[str]) -> None:
         before = ""
-        for label, text in fields(finding, consequences):
-            if label == "Source" and not verbose:
+        for label, text in fields(finding):
+            if label in hidden:
                 continue
             self.field("" if label == before else label, text)
             before = label
             if label == "At" and finding.excerpt and finding.location:
                 number = finding.location.line
                 self.rows += draw(finding.excerpt, number, self.width, ascii_only=self.ascii_only)
-        for command in finding.remedy.commands if finding.remedy else ():
-            for number, line in enumerate(lines(command)):
-                prompt = "> " if number else "$ "
-                self.rows.append(" " * _PROMPT + self.styled(prompt + line, fg="cyan"))
 
     def pairs(self, report: Report) -> None:
         """The matrix of pairs of nodes, as wide as the page allows."""
@@ -134,14 +155,19 @@ class _TextPage(Page):
         self.rows += ["", *rows] if rows else []
 
     def start(self, report: Report) -> None:
-        """What to do first, where something is wrong: lines to type, else what the remedy says."""
+        """What to type first, where something is wrong, else what the remedy says.
+
+        Lines for the calling shell belong together; of others the first says how to go on.
+        """
         worst = next(iter(report.complaints), None)
         remedy = worst.remedy if worst else None
         if worst is None or remedy is None or worst.level is Level.WARNING:
             return
-        text = " && ".join(remedy.commands) or remedy.summary
+        actions = [classify(command, python="") for command in remedy.commands]
+        own = list(itertools.takewhile(lambda action: action.kind == "shell", actions))
+        text = " && ".join(action.text for action in own or actions[:1]) or remedy.summary
         if len(lines(text)) > 1:
-            text = f"see {worst.check}"
+            text = f"the command of {worst.check} above"
         first, *more = self.wrap(one_line(text), len(_START))
         self.rows += ["", self.styled(_START, bold=True) + first, *more]
 

@@ -50,7 +50,10 @@ def test_cann_that_is_not_sourced() -> None:
     facts = having(healthy(), "cann", shell=CannShell(), active=None)
     found = only("cann-sourced", facts, Level.WARNING, "CANN 8.5.0 is installed, but")
     assert found.remedy is not None
-    assert found.remedy.commands == ("source /usr/local/Ascend/cann/set_env.sh",)
+    assert found.remedy.commands == (
+        "source /usr/local/Ascend/cann/set_env.sh",
+        "source /usr/local/Ascend/nnal/atb/set_env.sh",
+    )
     facts = having(facts, "native", needed=(Needed(name="libhccl.so"),))
     only("cann-sourced", facts, Level.ERROR, "does not find the libraries")
     found = only("cann-sourced", install(facts, set_env=None), Level.ERROR)
@@ -64,7 +67,11 @@ def test_an_environment_for_a_cann_that_is_gone() -> None:
     many = tuple(f"/old/{n}" for n in range(6))
     found = only("cann-stale", shell(healthy(), stale=many), Level.WARNING, "6 folders", "...")
     assert found.remedy is not None
-    assert found.remedy.commands[-1] == "source /usr/local/Ascend/cann/set_env.sh"
+    assert found.remedy.commands[1:] == (
+        "source /usr/local/Ascend/cann/set_env.sh",
+        "source /usr/local/Ascend/nnal/atb/set_env.sh",
+        "export PYTHONPATH=/src/Megatron-LM${PYTHONPATH:+:$PYTHONPATH}",
+    )
 
 
 def test_libraries_of_one_release_and_operators_of_another() -> None:
@@ -105,7 +112,8 @@ def test_of_two_releases_the_one_of_torch_npu_is_offered() -> None:
     for identity, level in (("cann-mixed", Level.ERROR), ("torch-npu-cann", Level.WARNING)):
         found = only(identity, mixed, level, "8.1.RC1")
         assert found.remedy is not None
-        assert found.remedy.commands[-1] == f"source {ours.set_env}"
+        assert f"source {ours.set_env}" in found.remedy.commands
+        assert "source /old/set_env.sh" not in found.remedy.commands
 
 
 def test_the_stand_in_of_the_driver_library() -> None:

@@ -100,7 +100,10 @@ def test_mindspeed_is_missing() -> None:
     facts = imports(healthy(), "mindspeed")
     found = only("mindspeed-installed", facts, Level.WARNING, "MindSpeed is not installed")
     assert found.remedy is not None
-    assert found.remedy.commands == ("ascend-doctor setup --megatron 0.12.1",)
+    assert found.remedy.commands == (
+        "git clone --branch 26.1.0_core_r0.12.1 https://gitcode.com/Ascend/MindSpeed.git",
+        "/venv/bin/python -m pip install -e ./MindSpeed",
+    )
     placeholder = packages(facts, dist("mindspeed", "0.0.1.dev1"))
     assert run("mindspeed-installed", placeholder)[0].level is Level.SKIPPED, "told elsewhere"
     layered = imports(facts, "megatron_adaptor", copy("/a/megatron_adaptor", "/a"))

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
+from ascend_doctor.cli import run
 from ascend_doctor.commands import mcp as module
+from tests.level0.machine import table
+from tests.machines.compose import merged, spec
+from tests.machines.on_paper import CannotTypeError, Machine, type_command, write
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "explain": ({"subject": "EI0006"}, "EI0006: Communication Error"),
@@ -22,6 +26,32 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "check": ({"level": 0}, '"verdict"'),
     "lint": ({"path": "launch.sh"}, '"findings"'),
 }
+
+
+# Broken machines as they were recorded, by the healthy one that they were made from.
+BROKEN = {
+    "busy-devices": "healthy-a2",
+    "cann-not-sourced": "healthy-a2",
+    "container-without-devices": "healthy-a2",
+    "driver-not-loaded": "healthy-a2",
+    "four-cards-lost": "healthy-a2",
+    "installed-at-home": "healthy-a2",
+    "mixed-cann": "healthy-a2",
+    "one-card-lost": "healthy-a2",
+    "pypi-placeholder": "healthy-a2",
+    "stale-hccn-address": "healthy-a2",
+    "torch-mismatch": "healthy-a2",
+    "two-megatrons": "healthy-a2",
+    "user-without-rights": "healthy-a2",
+    "wrong-ops-package": "healthy-a3",
+}
+# One fact of the healthy machine broken, by its id in tests/level0/breakages.yaml.
+BREAKAGES = ("decorator-missing", "library-path-unset", "home-path-stale")
+# The one thing that a container cannot know: what it was started from.
+IMAGE = "IMAGE=registry.example/training:1 "
+ROUNDS = 8
+# It depends on the model, and the healthy machine has it, too.
+OF_ANY = {"swift-fla-patch-missing"}
 
 
 async def session(folder: Path) -> dict[str, tuple[bool, str]]:
@@ -67,3 +97,75 @@ def test_a_report_is_cut_to_what_has_to_be_known() -> None:
     report = module._report(json.dumps({"findings": rows, "verdict": {}, "snapshot": {}}))
     assert [row["level"] for row in report["findings"]] == ["error", "unknown"]
     assert "snapshot" not in report
+
+
+async def repair(client: Client, machine: Machine, base: Machine, folder: Path) -> list[str]:
+    """Type the commands of the worst finding and check again, until nothing is wrong."""
+    typed: list[str] = []
+    for number in range(ROUNDS):
+        recording = write(machine, folder / str(number))
+        snapshot = str(folder / f"{number}.json")
+        assert run(["snapshot", "--replay", str(recording), "--no-redact", "-o", snapshot]) == 0
+        answer = await client.call_tool("check", {"snapshot": snapshot, "redact": False})
+        report = json.loads("".join(getattr(part, "text", "") for part in answer.content))
+        open_ = [row for row in report["findings"] if row["check"] not in OF_ANY]
+        if not open_ and report["verdict"]["exit_code"] == 0:
+            return typed
+        ranks = ("error", "unknown", "warning")
+        roots = [row for row in open_ if not row["because_of"]]
+        first = min(roots, key=lambda row: ranks.index(row["level"]))
+        commands = (first["remedy"] or {}).get("commands", [])
+        if not commands:
+            raise CannotTypeError(f"nothing to type for {first['check']}: {first['title']}")
+        if set(commands) <= set(typed):
+            raise CannotTypeError(f"typed before, in vain: {commands}")
+        for command in commands:
+            line = IMAGE + command if "${IMAGE:?" in command else command
+            machine = type_command(machine, base, line)
+            typed.append(command)
+    raise CannotTypeError(f"not well after {ROUNDS} rounds")
+
+
+async def hindrance(client: Client, machine: Machine, base: Machine, folder: Path) -> str:
+    """Why a machine does not come to green, "" where it does."""
+    try:
+        return "" if await repair(client, machine, base, folder) else "nothing was wrong"
+    except CannotTypeError as error:
+        return str(error)
+
+
+def machines() -> dict[str, tuple[Machine, Machine]]:
+    """Every broken machine with the healthy one that it was made from."""
+    changes = {row["id"]: row["change"] for row in table("breakages")}
+    return {
+        **{name: (spec(name), spec(base)) for name, base in BROKEN.items()},
+        **{
+            name: (merged(spec("healthy-a2"), changes[name]), spec("healthy-a2"))
+            for name in BREAKAGES
+        },
+    }
+
+
+async def repairs(named: dict[str, tuple[Machine, Machine]], folder: Path) -> dict[str, str]:
+    """What hinders the client on every machine, "" where it came to green."""
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-m", "ascend_doctor", "mcp"], cwd=str(folder)
+    )
+    outcome = {}
+    async with Client(parameters) as client:
+        for name, (machine, base) in named.items():
+            outcome[name] = await hindrance(client, machine, base, folder / name)
+    return outcome
+
+
+@pytest.mark.slow
+def test_broken_machines_come_to_green_on_paper(tmp_path: Path) -> None:
+    outcome = asyncio.run(asyncio.wait_for(repairs(machines(), tmp_path), 900))
+    assert len(outcome) > 15
+    assert outcome == dict.fromkeys(outcome, "")
+
+
+@pytest.mark.parametrize("command", ["rm -rf /", "source /nowhere/set_env.sh", "kill 1"])
+def test_what_a_machine_does_not_have_cannot_be_typed(command: str) -> None:
+    with pytest.raises(CannotTypeError):
+        type_command(spec("busy-devices"), spec("healthy-a2"), command)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannInstall, Driver
 from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging import matrix_fit
+from ascend_doctor.judging.container_fix import run_image
 from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
 from ascend_doctor.judging.packages import (
+    AUTOLOAD,
+    CANN_DOWNLOAD,
     cann_in_use,
     distribution,
     find_distribution,
     npu_only,
     source,
+    statement,
 )
 from ascend_doctor.judging.version_compare import leading
 
 _GUIDE = "Ascend/MindSpeed@26.0.0_core_r0.12.1:docs/zh/user-guide/install_guide.md"
-# Named by Ascend/MindSpeed@049987d2:docs/zh/user-guide/install_guide.md.
-_DOWNLOAD = "https://www.hiascend.com/cann/download"
+_VENDOR = "/Ascend/"
 _PATHS = "https://ascendnpu-ir.gitcode.com/en/developer_guide/conversion/triton_interface.html"
 
 
@@ -63,16 +67,45 @@ def _cann_for_torch_npu(case: Case, cann: Cann) -> CannInstall | None:
     return (matrix_fit.find_cann(case, row) if row else None) or cann.in_use
 
 
-def _fresh(install: CannInstall | None) -> Remedy:
-    """Start over with one set_env.sh."""
+def _fresh(case: Case, install: CannInstall | None) -> Remedy:
+    """Start over with one set_env.sh, and the entries of PYTHONPATH that are the user's own."""
+    own = ":".join(map(shlex.quote, _own_modules(case)))
     return Remedy(
         summary="Take every trace of CANN out of this shell and source one set_env.sh; then add "
-        "your own entries of PYTHONPATH and LD_LIBRARY_PATH again",
+        "your own entries of LD_LIBRARY_PATH again",
         commands=(
             "unset LD_LIBRARY_PATH PYTHONPATH ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP_PATH",
-            *((source(install.set_env),) if install and install.set_env else ()),
+            *_scripts(case, install),
+            *((f"export PYTHONPATH={own}${{PYTHONPATH:+:$PYTHONPATH}}",) if own else ()),
         ),
     )
+
+
+def _scripts(case: Case, install: CannInstall | None) -> Iterator[str]:
+    """The set_env.sh of CANN, and of NNAL where that is installed, to be sourced in this order."""
+    if install is None or not install.set_env:
+        return
+    yield source(install.set_env)
+    nnal = case.need(Cann).nnal
+    if nnal and nnal[0].set_env:
+        yield source(nnal[0].set_env)
+
+
+def _own_modules(case: Case) -> list[str]:
+    """What of PYTHONPATH does not belong to CANN."""
+    cann, path = case.need(Cann), case.facts.import_path
+    roots = (
+        *(install.root for install in cann.installs),
+        *filter(None, (cann.shell.home, cann.shell.toolkit_home)),
+        *cann.shell.stale,
+    )
+    return [
+        entry
+        for entry in (path.pythonpath if path else ())
+        if entry
+        and _VENDOR not in entry
+        and not any(f"{entry}/".startswith(f"{root}/") for root in roots)
+    ]
 
 
 @check("cann-installed", "CANN is installed")
@@ -96,23 +129,32 @@ def cann_installed(case: Case) -> Iterator[Finding]:
         observed="no CANN in the usual places, nor where ASCEND_HOME_PATH points",
         required="the toolkit and the operator package of the chip, of one release",
         because="torch_npu cannot be imported without the libraries of CANN.",
-        remedy=Remedy(
-            summary=f"Install the toolkit, the operators of your chip and NNAL of "
-            f"{_cann_release_for(case)}, from {_DOWNLOAD}, and source its set_env.sh; or use an "
-            "image that has them"
-        ),
+        remedy=_install_cann(case),
         refs=(_GUIDE,),
     )
 
 
-def _cann_release_for(case: Case) -> str:
-    """The CANN that the installed torch_npu is published for."""
+def _install_cann(case: Case) -> Remedy:
+    """The CANN that the installed torch_npu is published for, or an image that has it."""
     distribution = find_distribution(case, "torch-npu")
     row = matrix_fit.release(case, "torch-npu", distribution.version) if distribution else None
     cann = matrix_fit.describe_range(row, "cann") if row else ""
-    if distribution is None or not cann:
-        return "the CANN release that belongs to your torch_npu"
-    return f"CANN {cann}, which torch_npu {distribution.version} is published for"
+    release = "the CANN release that belongs to your torch_npu"
+    if distribution is not None and cann:
+        release = f"CANN {cann}, which torch_npu {distribution.version} is published for"
+    summary = (
+        f"Install the toolkit, the operators of your chip and NNAL of {release}, from "
+        f"{CANN_DOWNLOAD}, and source its set_env.sh"
+    )
+    if commands := run_image(case, cann):
+        return Remedy(summary=f"{summary}; or start an image that has them", commands=commands)
+    if statement(case) == "import torch":
+        return Remedy(
+            summary=f"{summary}. To use torch without the NPU until then, switch the automatic "
+            "import of torch_npu off",
+            commands=(f"export {AUTOLOAD}=0",),
+        )
+    return Remedy(summary=summary)
 
 
 @check("cann-sourced", "The environment of CANN is loaded in this shell")
@@ -131,7 +173,7 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
                 "Could not tell which CANN the environment uses",
                 observed=f"{root} does not tell what it is; installed: {list_installs(installs)}",
                 because="It is not known whether that CANN is whole, and made for this torch_npu.",
-                remedy=_fresh(next(iter(installs))),
+                remedy=_fresh(case, next(iter(installs))),
             )
         if not cann.shell.opp:
             yield warning(
@@ -140,13 +182,13 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
                 "ASCEND_OPP_PATH unset",
                 required="the folder opp of the CANN in use",
                 because="Operators are looked for there; without it E30006 or 561103 may follow.",
-                remedy=_fresh(cann.in_use),
+                remedy=_fresh(case, cann.in_use),
                 refs=("hicann/runtime@681ef761:docs/zh/env_vars",),
             )
         return
     native = case.facts.native
     fails = native is not None and "libhccl.so" in native.missing
-    script = next((install.set_env for install in installs if install.set_env), None)
+    sourced = next((install for install in installs if install.set_env), None)
     yield (error if fails else warning)(
         f"{_name(installs[0])} is installed, but its environment is not loaded",
         observed=f"ASCEND_HOME_PATH is unset; {list_installs(installs)}",
@@ -156,7 +198,7 @@ def cann_sourced(case: Case) -> Iterator[Finding]:
         else "Operators and the Python part of CANN are not found.",
         remedy=Remedy(
             summary="Source it, and put the line into the script that starts the training",
-            commands=(source(script),) if script else (),
+            commands=tuple(_scripts(case, sourced)),
         ),
         refs=(_GUIDE,),
     )
@@ -186,7 +228,7 @@ def cann_stale(case: Case) -> Iterator[Finding]:
         observed=f"not there: {shown}{' ...' if len(cann.shell.stale) > 4 else ''}",  # noqa: PLR2004 - as cut
         required="only folders that exist",
         because="Their libraries and operators cannot be loaded.",
-        remedy=_fresh(next(iter(cann.installs), None)),
+        remedy=_fresh(case, next(iter(cann.installs), None)),
     )
 
 
@@ -219,7 +261,7 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
             required="one release in all of them",
             because="Libraries of one release meet operators or Python modules of another: "
             "undefined symbols, operators that cannot be built.",
-            remedy=_fresh(_cann_for_torch_npu(case, cann)),
+            remedy=_fresh(case, _cann_for_torch_npu(case, cann)),
             refs=("https://github.com/Ascend/samples/issues/21",),
         )
     elif len({install.version for install in behind if install}) > 1:
@@ -231,7 +273,7 @@ def cann_mixed(case: Case) -> Iterator[Finding]:
             observed="LD_LIBRARY_PATH or PYTHONPATH also lead into it",
             required="one release",
             because="A library that the first one lacks is taken from the other.",
-            remedy=_fresh(cann.in_use),
+            remedy=_fresh(case, cann.in_use),
             refs=("https://github.com/Ascend/samples/issues/21",),
         )
 
@@ -259,7 +301,7 @@ def cann_devlib(case: Case) -> Iterator[Finding]:
         observed=f"libascend_hal.so: {hal or 'could not tell which one is taken'}",
         required="the driver's own libascend_hal.so",
         because="The stand-in has no device behind it.",
-        remedy=_fresh(cann.in_use),
+        remedy=_fresh(case, cann.in_use),
     )
 
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Cann, CannComponent, CannInstall, Host, Native, Nnal
 from ascend_doctor.findings import Finding, Remedy
+from ascend_doctor.judging.container_fix import run_image
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.judging.packages import (
+    CANN_DOWNLOAD,
     cann_in_use,
     distribution,
     family,
@@ -137,9 +139,18 @@ def ops_package(case: Case) -> Iterator[Finding]:
         f"{', '.join(install.ops_packages) or 'none'}",
         required=f"compiled operators for {chip.id} ({chip.title})",
         because="Operators fail with error 561103 on this chip.",
-        remedy=Remedy(summary=f"Install {package} of release {install.version or 'this CANN'}"),
+        remedy=_install_operators(case, package, install.version),
         refs=(_GUIDE,),
     )
+
+
+def _install_operators(case: Case, package: str, release: str | None) -> Remedy:
+    """What CANN lacks for this chip, or an image that has it."""
+    commands = run_image(case, release)
+    summary = f"Install {package} of release {release or 'this CANN'} from {CANN_DOWNLOAD}"
+    if commands:
+        summary += "; or start an image that has it"
+    return Remedy(summary=summary, commands=commands)
 
 
 def _of_release(install: CannInstall) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import Driver, Hccn, HccnDevice
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.chip import ascend, container, family_or_none, lacks_root, numbers
-from ascend_doctor.judging.judge import Case, check, error, note, unknown, warning
+from ascend_doctor.judging.judge import Case, check, error, note, rerun_as_root, unknown, warning
 
 _TOOL = "/usr/local/Ascend/driver/tools/hccn_tool"
 _SOURCE = "hicann/driver@ef377e95:src/custom/network/hccn"
@@ -82,6 +82,17 @@ def each(command: str, devices: tuple[int, ...]) -> str:
     return f"for i in {listed}; do sudo {_TOOL} -i $i {command}; done"
 
 
+_BY_HCCN_TOOL = (
+    "hccn-tool",
+    "hccn-conf",
+    "hccn-addresses",
+    "hccn-gateway",
+    "hccn-link",
+    "hccn-health",
+    "hccn-tls",
+)
+
+
 @check("hccn-tool", "The NPUs' own network can be examined")
 def hccn_tool(case: Case) -> Iterator[Finding]:
     """Every NPU has a network port of its own, which the host does not show as an interface.
@@ -108,8 +119,10 @@ def hccn_tool(case: Case) -> Iterator[Finding]:
             needs="root" if permission and lacks_root(case) else "",
             observed=hccn.error.text,
             because="Addresses and links of the NPUs matter for jobs of several servers.",
-            remedy=Remedy(
-                summary="Run the check as root, or let an administrator look",
+            remedy=rerun_as_root(*_BY_HCCN_TOOL)
+            if permission
+            else Remedy(
+                summary="See what it says by hand",
                 commands=(each("-ip -g", (0,)), each("-link -g", (0,))),
             ),
         )

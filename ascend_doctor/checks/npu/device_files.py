@@ -106,6 +106,7 @@ def _find_lost(observed: str, present: list[int]) -> Finding:
                 "lspci -d 19e5: | grep -i accelerators",
                 "npu-smi info -l",
                 "sudo dmesg | grep -iE 'davinci|devdrv|pcie' | tail -n 40",
+                "sudo reboot",
             ),
         ),
         refs=("Ascend/mind-cluster@22bb3d98:docs/en/faultdiag",),

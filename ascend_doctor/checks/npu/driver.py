@@ -94,6 +94,7 @@ def driver_loaded(case: Case) -> Iterator[Finding]:
             commands=(
                 "sudo dmesg | grep -iE 'ascend|davinci|drv_|devdrv' | tail -n 40",
                 "lsmod | grep -E 'drv_|asdrv_|ascend_'",
+                "sudo reboot",
             ),
         ),
         refs=(_SOURCE,),

@@ -10,15 +10,16 @@ from ascend_doctor.facts import Cann, Driver, MissingSymbol, Native, Needed
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.packages import (
+    AUTOLOAD,
+    autoloads,
     distribution,
     npu_only,
     source,
+    statement,
     torch_pair,
     variable,
 )
-from ascend_doctor.judging.version_compare import is_in_range
 
-_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 # NEEDED entries of libtorch_npu.so and libtensorpipe.so of the torch_npu 2.13.0 wheel.
 OF_CANN = (
     "libhccl.so",
@@ -60,30 +61,10 @@ def symbols(native: Native, owner: str) -> tuple[MissingSymbol, ...]:
     )
 
 
-def _autoloads(case: Case) -> bool:
-    """Whether ``import torch`` imports torch_npu as well: torch 2.5 and newer, unless told not to.
-
-    torch compares the variable with "1"; any other value switches it off.
-    """
-    torch = distribution(case, "torch")
-    if not is_in_range(torch.version, ">=2.5.0.dev0"):
-        return False
-    value = variable(case, _AUTOLOAD)
-    return value is None or value == "1"
-
-
-def statement(case: Case) -> str:
-    """The statement that fails where torch_npu cannot be imported."""
-    try:
-        return "import torch" if _autoloads(case) else "import torch_npu"
-    except (NotApplicable, Unknown):
-        return "import torch_npu"
-
-
 def require_torch_npu(case: Case) -> None:
     """Raises NotApplicable where torch_npu is not wanted and does not disturb."""
-    if case.device != "npu" and not _autoloads(case):
-        raise NotApplicable(f"torch_npu is not loaded for {case.device}: {_AUTOLOAD} is off")
+    if case.device != "npu" and not autoloads(case):
+        raise NotApplicable(f"torch_npu is not loaded for {case.device}: {AUTOLOAD} is off")
 
 
 def load_cann(case: Case) -> Remedy:
@@ -100,7 +81,7 @@ def load_cann(case: Case) -> Remedy:
     return Remedy(
         summary="Install the CANN toolkit and the operator package of your chip, then source its "
         "set_env.sh. To use torch without the NPU until then, switch the automatic import off",
-        commands=(f"export {_AUTOLOAD}=0",),
+        commands=(f"export {AUTOLOAD}=0",),
     )
 
 
@@ -168,7 +149,7 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
     show the true cause. The cure is to repair what torch_npu lacks.
     """
     native = native_of(case)
-    if not _autoloads(case):
+    if not autoloads(case):
         raise NotApplicable("torch does not import torch_npu by itself here")
     if not native.needed:
         raise Unknown("the files of torch_npu could not be read")
@@ -183,14 +164,14 @@ def torch_autoload(case: Case) -> Iterator[Finding]:
         )
         yield error(
             "`import torch` itself will fail, because it imports torch_npu automatically",
-            observed=f"{_AUTOLOAD} is {variable(case, _AUTOLOAD) or 'unset'}; torch_npu {lacks}",
+            observed=f"{AUTOLOAD} is {variable(case, AUTOLOAD) or 'unset'}; torch_npu {lacks}",
             required="torch_npu can be imported, or its automatic import is off",
             because="The message will be: Failed to load the backend extension: torch_npu. "
             "The real reason stands above it in the traceback.",
             remedy=Remedy(
                 summary=f"Do what {cause} says. To use torch without the NPU "
                 "meanwhile, switch the automatic import off",
-                commands=(f"export {_AUTOLOAD}=0",),
+                commands=(f"export {AUTOLOAD}=0",),
             ),
             refs=(_AUTOLOAD_REF,),
         )

@@ -9,14 +9,13 @@ from ascend_doctor.checks.python.torch_import import (
     absent,
     native_of,
     require_torch_npu,
-    statement,
     symbols,
 )
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import MissingSymbol, Native
 from ascend_doctor.findings import Finding, Remedy, quantity
 from ascend_doctor.judging.judge import Case, check, error, warning
-from ascend_doctor.judging.packages import cann_version, distribution, torch_pair
+from ascend_doctor.judging.packages import cann_version, distribution, statement, torch_pair
 
 _OWN = "libtorch_npu.so"
 

@@ -17,7 +17,9 @@ from ascend_doctor.judging.packages import (
     variable,
 )
 from ascend_doctor.judging.source_trees import copies, core, find_megatron_ref, winner
+from ascend_doctor.judging.version_compare import is_in_range
 
+_NOT_OFFERED = ("end-of-life", "unlisted", "unmapped")
 _TWO = "https://github.com/modelscope/ms-swift/issues/9661"
 _SWIFT_DOC = "modelscope/ms-swift@main:docs/source_en/BestPractices/NPU-support.md"
 
@@ -190,12 +192,34 @@ def mindspeed_installed(case: Case) -> Iterator[Finding]:
             observed="Megatron without mindspeed and megatron_adaptor",
             required="MindSpeed at the branch that fits this Megatron",
             because="Without it Megatron falls back to CUDA and fails.",
-            remedy=Remedy(
-                summary="Install MindSpeed from its git repository, not from PyPI; setup builds "
-                "all that goes with this Megatron",
-                commands=(f"ascend-doctor setup --megatron {shlex.quote(release)}",)
-                if release
-                else (),
-            ),
+            remedy=_install_mindspeed(case, release),
             refs=(_SWIFT_DOC,),
         )
+
+
+def _install_mindspeed(case: Case, core_version: str | None) -> Remedy:
+    """MindSpeed's first documented branch for this Megatron-core, from its repository."""
+    known = case.catalog.component("mindspeed")
+    scheme = case.catalog.component("megatron-core").scheme
+    branch = next(
+        (
+            row.version
+            for row in known.releases
+            for need in row.requires
+            if core_version
+            and row.status not in _NOT_OFFERED
+            and need.component == "megatron-core"
+            and is_in_range(core_version, need.versions, scheme)
+        ),
+        "",
+    )
+    summary = "Install MindSpeed from its git repository, not from PyPI"
+    if not branch:
+        return Remedy(summary=f"{summary}, at the branch that fits this Megatron")
+    return Remedy(
+        summary=f"{summary}; `ascend-doctor setup` builds all that goes with this Megatron",
+        commands=(
+            f"git clone --branch {shlex.quote(branch)} {shlex.quote(known.obtain.url)}",
+            pip(case, "install", "-e", "./MindSpeed"),
+        ),
+    )
