@@ -26,7 +26,6 @@ BROKEN = tuple(name for name in NAMES if name not in HEALTHY)
 PAGE = Path(__file__).parents[2] / "docs" / "reports.md"
 WIDTH = 100
 _BEFORE = Path(__file__).with_name("lengths-before.yaml")
-_TITLE = re.compile(r"\n\n[✗x] ")
 _COMMAND = re.compile(r"^ +\$ ")
 
 
@@ -40,12 +39,11 @@ class Length(NamedTuple):
 
 
 def measure(text: str) -> Length:
-    rows = text.splitlines()
+    rows, blocks = text.splitlines(), text.split("\n\n")  # head, subjects, ..., verdict
     first = next((number for number, row in enumerate(rows) if _COMMAND.match(row)), None)
     return Length(
         lines=len(rows),
-        # The verdict is marked as an error is, behind a blank line, too.
-        errors=max(0, len(_TITLE.findall(text)) - 1),
+        errors=sum(block.startswith(("✗ ", "x ")) for block in blocks[2:-1]),
         first=None if first is None else first + 1,
         words=None if first is None else len(" ".join(rows[:first]).split()),
     )

@@ -39,6 +39,6 @@ def test_the_page_has_the_figures_of_today() -> None:
 
 
 def test_what_is_measured() -> None:
-    text = "head\n\n✗ a b                id\n  Fix  c\n       $ d\n\n✗ 1 error\n"
-    assert measure(text) == (7, 1, 5, 7)
+    text = "head\n\n✗ Host\n\n✗ a b                id\n  Fix  c\n       $ d\n\n✗ 1 error\n"
+    assert measure(text) == (9, 1, 7, 9)
     assert measure("head\n").first is None
