@@ -30,6 +30,7 @@ KINDS = (
     *("seventh-failing", "seventh-foreign", "seventh-healthy"),
     *("eighth-failing", "eighth-foreign", "eighth-healthy"),
     *("ninth-failing", "ninth-foreign", "ninth-healthy"),
+    *("tenth-failing", "tenth-foreign", "tenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
@@ -90,8 +91,11 @@ def _judged(found: Diagnosis, guilty: tuple[int, ...]) -> Guilt:
     return "right" if found.guilty.ranks == guilty else "wrong"
 
 
-def main() -> None:
-    for kind in KINDS:
+@click.command()
+@click.argument("kinds", nargs=-1)
+def main(kinds: tuple[str, ...]) -> None:
+    """How well the sets of these kinds are diagnosed, all of them by default."""
+    for kind in kinds or KINDS:
         told = answers(kind)
         judged = [one for one in told if one.guilty]
         for one in told:
