@@ -22,7 +22,11 @@ _REMOTE = re.compile(r"[Rr]emote rank:? ?\[(\d{1,6})\]")
 _OWN = re.compile(r"\blocal rank:? ?\[(\d{1,6})\]")
 # Ranks of such a line count in its group; this is the process's own.
 _MEMBER = re.compile(r"(?:\bgroup:\[([^\]]{1,200})\], )?\brankSize\[\d{1,6}\], rankId\[(\d{1,6})\b")
-_LOST = re.compile(r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]")
+# CANN 6 wrote it in the message of EI0002 (mindspore-ai/docs: cann_error_cases.md).
+_LOST = re.compile(
+    r"Cluster Exception Location\[IP/ID\]:\[([^\]\s]{1,80})\]|"
+    r"serverId\[([^\]\s]{1,80})\], deviceId\[(\d{1,4})\], Heartbeat Lost Occurred"
+)
 # The lines of plogs, as the fixtures of Ascend/mind-cluster have them
 # (component/ascend-faultdiag/test): links by address and rank, cards of one server, links that
 # broke, the task in which a rank stood, and what the scheduler on the device waited for.
@@ -148,7 +152,7 @@ class Peers:
         elif match := _OPERATION.search(text) or _MEMBER.search(text):
             self._name_group(match[1] or "", int(match[2]) if match.re is _MEMBER else None)
         if match := _LOST.search(text):
-            self.ledger.lose(match[1], row)
+            self.ledger.lose(match[1] or f"{match[2]}/{match[3]}", row)
 
     def _name_group(self, group: str, own: int | None) -> None:
         """The line behind a wait that says in which group it was."""

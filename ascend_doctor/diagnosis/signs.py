@@ -35,7 +35,8 @@ _OWN: dict[Sign, str] = {
     # torch_npu's hook for exceptions that nobody caught prints it.
     "uncaught": r"ERR99999 UNKNOWN appli",
     "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote ?[rR]ank|"
-    r"Cluster Exception Location|connected rankinfo\[|\|  (client|server)  \||"
+    r"Cluster Exception Location|Heartbeat Lost Occurred|connected rankinfo\[|"
+    r"\|  (client|server)  \||"
     r"Wait Enable P2P Failed|remote physic id|cqe err(or)? status\[|retrieving hcclUniqueId from|"
     r"taskType\[Notify Wait\]|groupRank information|opData information",
     "agent": r"\b(rankNum|totalRanks|nRanks|ranks)\[\d|\[V?[Nn]ic\]Listen on ip\[",
@@ -108,6 +109,8 @@ _NODE = (
     r"\b(CreateContainerError|CreateContainerConfigError|RunContainerError)\b",
     r"\b(UnexpectedAdmissionError|FailedScheduling|FailedMount|FailedAttachVolume|FailedCreatePodSandBox|FilteringFailed)\b",
     r"\bWarning +Failed\b|Back-off (pulling|restarting)",
+    # kubectl's table of events: type, reason, age, from.
+    r"\bWarning {2,}((Err|Failed)\w+|\w+(Failed|Error|Failure|BackOff)) +\d+[smhd]",
     r"(hard|soft) (LOCKUP|lockup)|Kernel panic|I/O error|EXT4-fs error|NVRM: Xid",
 )
 
@@ -128,7 +131,7 @@ _LEVEL = re.compile(
     r"(?:(?P<harmless>INFO|WARN|WARNING|DEBUG|TRACE|NOTICE|EVENT)|ERROR|CRITICAL|FATAL)"
     r"(?=[\s\]:|]|$)"
     r"|(?:^|[\s\[:\])|])(?:(?P<glog>[IW])|[EF])\d{3,8} \d\d:\d\d:\d\d"
-    r"|\d: (?:(?P<tensorflow>[IW])|[EF]) \w+/[\w./-]+:\d+\]"
+    r"|\d: (?:(?P<tensorflow>[IW])|[EF]) /?\w+/[\w./-]+:\d+\]"
     r"|\blevel\"?[=:] ?\"?(?:(?P<field>info|warn|warning|debug|trace|notice)|error|fatal|panic)\b"
     r"|\[(?:(?P<bracket>info|warn|warning|debug|trace|notice)|error|err|critical|fatal)\]"
 )

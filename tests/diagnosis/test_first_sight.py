@@ -16,8 +16,9 @@ FAILED = [
     *("seventh-failing", "seventh-foreign"),
     *("eighth-failing", "eighth-foreign"),
     *("ninth-failing", "ninth-foreign"),
+    *("tenth-failing", "tenth-foreign"),
 ]
-COUNTS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+COUNTS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "loss-scale-falling"}
 # A hang in which every line that complains is a warning by its own level.
@@ -54,6 +55,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("seventh-failing", 0.97), ("seventh-foreign", 1)],
         *[("eighth-failing", 1), ("eighth-foreign", 1)],
         *[("ninth-failing", 1), ("ninth-foreign", 1)],
+        *[("tenth-failing", 1), ("tenth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
