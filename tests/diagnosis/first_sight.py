@@ -31,6 +31,7 @@ KINDS = (
     *("eighth-failing", "eighth-foreign", "eighth-healthy"),
     *("ninth-failing", "ninth-foreign", "ninth-healthy"),
     *("tenth-failing", "tenth-foreign", "tenth-healthy"),
+    *("eleventh-failing", "eleventh-foreign", "eleventh-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
