@@ -21,7 +21,7 @@ from ascend_doctor.report import Report, verdict
 
 _NO_WORK = "Nothing shows that the run got on: no step, no result, no good end"
 # Outcomes of logs that show no failure.
-_NO_VERDICT = ("nothing known found", "could not tell")
+NO_VERDICT = ("nothing known found", "could not tell")
 _LEVELS = {
     "fatal": Level.ERROR,
     "unknown": Level.UNKNOWN,
@@ -67,7 +67,7 @@ class _DiagnosisPage(Page):
     def verdict(self, diagnosis: Diagnosis) -> None:
         """What to do, before why; then the attempts before this one."""
         verdict = diagnosis.verdict
-        if verdict is None or diagnosis.outcome in _NO_VERDICT:
+        if verdict is None or diagnosis.outcome in NO_VERDICT:
             return
         first, *more = self.wrap(f"Verdict: {say_verdict(verdict)}", 2)
         self.rows += [self.styled(first, bold=True), *more]
@@ -160,10 +160,8 @@ class _DiagnosisPage(Page):
         if diagnosis.without_log:
             ranks = spans(diagnosis.without_log)
             self.rows += self.wrap(f"no log of rank {ranks}, which the run had", 4)
-        if diagnosis.outcome == "nothing known found" and diagnosis.work:
-            self.field("works", show(diagnosis.work))
-        elif shows_no_work(diagnosis):
-            self.rows += self.wrap(f"{_NO_WORK}; give the whole log, and those of all ranks", 4)
+        if work := describe_work(diagnosis):
+            self.rows += self.wrap(work, 4)
         level, _ = say_outcome(diagnosis)
         outcome = self.styled(diagnosis.outcome, bold=True)
         self.rows.append(f"{self.mark(level)} {outcome} in {diagnosis.seconds:.1f} s")
@@ -224,6 +222,15 @@ def describe_guilty(diagnosis: Diagnosis) -> str:
     who += [f"process {process}" for process in guilty.processes]
     doubt = "" if guilty.sure else "probably "
     return f"{doubt}{', '.join(who)}: {guilty.reason}"
+
+
+def describe_work(diagnosis: Diagnosis) -> str:
+    """What shows that the run got on, or that nothing does; empty where something failed."""
+    if shows_no_work(diagnosis):
+        return f"{_NO_WORK}. Give the whole log, and those of all ranks."
+    if diagnosis.work is None or diagnosis.outcome != "nothing known found":
+        return ""
+    return f"Last at work: {show(diagnosis.work)}"
 
 
 def say_verdict(verdict: JobVerdict) -> str:
@@ -310,7 +317,7 @@ def as_report(diagnosis: Diagnosis, fail_on: Level) -> Report:
 
 def _notices(diagnosis: Diagnosis) -> tuple[str, ...]:
     verdict = diagnosis.verdict
-    if verdict is None or diagnosis.outcome in _NO_VERDICT:
+    if verdict is None or diagnosis.outcome in NO_VERDICT:
         return ()
     attempts = tuple(
         f"Before: {describe_attempt(attempt)}" for attempt in verdict.attempts[-_ATTEMPTS:]

@@ -9,6 +9,7 @@ from ascend_doctor.render.diagnosis import (
     describe_attempt,
     describe_guilty,
     describe_run,
+    describe_work,
     meaning,
     say_outcome,
     say_verdict,
@@ -29,6 +30,7 @@ def render(diagnosis: Diagnosis) -> str:
         level=level,
         heading=title,
         about=describe_run(diagnosis),
+        work=describe_work(diagnosis),
         verdict=say_verdict(diagnosis.verdict) if diagnosis.verdict else "",
         attempts=[describe_attempt(attempt) for attempt in diagnosis.verdict.attempts]
         if diagnosis.verdict

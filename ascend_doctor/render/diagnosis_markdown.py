@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from ascend_doctor.diagnosis.result import Cause, Diagnosis
 from ascend_doctor.findings import quantity
 from ascend_doctor.render.diagnosis import (
+    NO_VERDICT,
     describe_attempt,
     describe_guilty,
     describe_run,
+    describe_work,
     meaning,
     say_outcome,
     say_verdict,
@@ -31,7 +33,7 @@ def _rows(diagnosis: Diagnosis) -> Iterator[str]:
     level, title = say_outcome(diagnosis)
     yield f"## {level.value}: {plain(title)}"
     yield ""
-    if diagnosis.verdict and diagnosis.outcome != "nothing known found":
+    if diagnosis.verdict and diagnosis.outcome not in NO_VERDICT:
         yield from (f"**Verdict: {plain(say_verdict(diagnosis.verdict))}**", "")
     yield from (plain(f"ascend-doctor {diagnosis.tool_version} · {describe_run(diagnosis)}"), "")
     for number, cause in enumerate(diagnosis.causes):
@@ -51,6 +53,8 @@ def _rows(diagnosis: Diagnosis) -> Iterator[str]:
             f"- {error.count} x {plain(show(error.evidence))}" for error in diagnosis.unexplained
         )
         yield ""
+    if work := describe_work(diagnosis):
+        yield from (plain(work), "")
     yield from _ranks(rank_rows(diagnosis))
     yield from _rest(diagnosis)
 

@@ -43,7 +43,10 @@ def test_nothing_of_a_log_is_markup() -> None:
     assert "Content-Security-Policy" in page
 
 
-def test_a_page_about_nothing_does_not_say_that_all_is_well() -> None:
-    page = render(of_text("iteration 1\n"))
+def test_a_page_about_nothing_shows_what_was_at_work_last() -> None:
+    page = render(of_text("iteration 1/ 10 | lm loss: 2.3 <b>\n"))
     assert "Nothing known was found" in page
-    assert "does not say that the run succeeded" in page
+    assert "train.log:1: iteration 1/ 10 | lm loss: 2.3 &lt;b&gt;" in page
+    page = render(of_text("starting\n"))
+    assert "Nothing known was found" not in page
+    assert "Nothing shows that the run got on" in page
