@@ -119,11 +119,17 @@ def test_hccl_names_who_never_connected() -> None:
     assert found.guilty.sure
 
 
-def test_a_lost_heartbeat_names_the_node() -> None:
-    lost = (
-        "Cluster Exception Location[IP/ID]:[192.0.2.7/1], Arrival Time:[Thu Nov 28 11:56:34 2024],"
-        " Discoverer:[192.0.2.7/0], ExceptionType:[Heartbeat Lost Occurred]"
-    )
+@pytest.mark.parametrize(
+    "lost",
+    [
+        (
+            "Cluster Exception Location[IP/ID]:[192.0.2.7/1], Arrival Time:[Thu Nov 28 11:56:34 2024],"
+            " Discoverer:[192.0.2.7/0], ExceptionType:[Heartbeat Lost Occurred]"
+        ),
+        "        serverId[192.0.2.7], deviceId[1], Heartbeat Lost Occurred, Possible Reason: 1.",
+    ],
+)
+def test_a_lost_heartbeat_names_the_node(lost: str) -> None:
     found = of_text(
         interleaved({0: f"{SLOW.format(minute=31)}\n{lost}", 2: SLOW.format(minute=31)})
     )

@@ -12,6 +12,9 @@ from tests.diagnosis.logs import of_files, of_text
 
 STEP = "iteration 10/ 100 | lm loss: 2.3\n"
 ERRORS = [
+    "  Warning  ErrWorkloadCompose  14s   pod-kueue-controller  'my-pod-group' has fewer pods",
+    "  Warning  SandboxFailure  3m (x2 over 4m)  kubelet  the sandbox is gone",
+    "每次Saving model checkpoint后都会挂住",
     "E1122 09:01:59.665000 11038 torch/distributed/api.py:1002] failed (exitcode: 1) local_rank: 0",
     "  exitcode  : 1 (pid: 14692)\n  exitcode  : -9 (pid: 14692)",
     "  traceback : Signal 9 (SIGKILL) received by PID 14689",
@@ -80,6 +83,9 @@ ERRORS = [
     "        get count failed[FUNC:ReportCallError][FILE:log_inner.cpp][LINE:148]",
 ]
 HARMLESS = [
+    "| Failed requests                   | 0                       |",
+    "2022-05-23 09:10:14.901840: W /home/x/compiler_depend.ts:124] can not find variable : JOB_ID",
+    "  Normal  Scheduled  14s  default-scheduler  Successfully assigned default/pod to node",
     "step 3: error_rate=0 errors=0",
     "12 passed, 0 failed, 0 errors in 3.1s",
     "Tests: 10, FAILED: 0",
