@@ -123,7 +123,8 @@ def test_hccl_names_who_never_connected() -> None:
     "lost",
     [
         (
-            "Cluster Exception Location[IP/ID]:[192.0.2.7/1], Arrival Time:[Thu Nov 28 11:56:34 2024],"
+            "Cluster Exception Location[IP/ID]:[192.0.2.7/1], "
+            "Arrival Time:[Thu Nov 28 11:56:34 2024],"
             " Discoverer:[192.0.2.7/0], ExceptionType:[Heartbeat Lost Occurred]"
         ),
         "        serverId[192.0.2.7], deviceId[1], Heartbeat Lost Occurred, Possible Reason: 1.",
