@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -153,10 +154,12 @@ def clear(folder: Path) -> None:
 
 def gather(folder: Path, number: int) -> None:
     """Have every rank of this machine write its dump and its stacks. Raises DataError, OSError."""
-    ranks = []
+    here, ranks = socket.gethostname(), []
     for path in sorted(folder.glob("rank-*.json")):
         with contextlib.suppress(DataError, msgspec.MsgspecError):
-            ranks.append(msgspec.json.decode(read_bytes(path, _LIMIT), type=RankProcess))
+            rank = msgspec.json.decode(read_bytes(path, _LIMIT), type=RankProcess)
+            if rank.host == here:  # numbers of processes of other machines mean nothing here
+                ranks.append(rank)
     write_whole(str(folder / "gather"), str(number))
     holders = _lock_holders({rank.pid: rank.rank for rank in ranks})
     for rank in ranks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from ascend_doctor.diagnosis.automata import Automaton, compile_patterns
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
@@ -26,34 +26,44 @@ class Patterns:
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = {self._names.index(("sign", sign)) for sign in COMMON}
-        self._others: dict[frozenset[Sign], Automaton] = {}
-        self._block = compile_patterns(self._texts, self._names, block=True)
+        self._others: dict[frozenset[Sign], tuple[Sequence[int], Automaton]] = {}
+        self._without(frozenset())
         for failure in failures:
             if failure.unless:
                 self._names.append(("unless", failure.id))
                 texts.append(failure.unless)
         self._line = compile_patterns(texts, self._names, block=False)
 
-    def places(self, block: bytes) -> tuple[set[int], set[int]]:
-        """Offsets in lines that may show something: something of its own, or a common sign."""
-        own: set[int] = set()
-        common: set[int] = set()
-        for number, end in self._block.scan(block):
-            (common if number in self._common else own).add(end)
+    def places(
+        self, block: bytes, *, without: frozenset[Sign] = frozenset(), familiar: Collection[int]
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Offsets in lines that may show something, each with the pattern that ends there.
+
+        First those of something of its own, then those of a common sign. Signs ``without`` which
+        a log that is full of them is read, and ``familiar`` patterns, are left out.
+        """
+        own: dict[int, int] = {}
+        common: dict[int, int] = {}
+        numbers, automaton = self._without(without)
+        for index, end in automaton.scan(block):
+            number = numbers[index]
+            if number not in familiar:
+                (common if number in self._common else own)[end] = number
         return own, common
 
-    def places_without(self, signs: frozenset[Sign], block: bytes) -> set[int]:
-        """Offsets of everything but these signs; for logs that are full of them."""
+    def _without(self, signs: frozenset[Sign]) -> tuple[Sequence[int], Automaton]:
+        """The automaton of all patterns but these signs, with their numbers in the whole."""
         if signs not in self._others:
-            left = [
-                (text, name)
-                for text, name in zip(self._texts, self._names, strict=False)
-                if name not in {("sign", sign) for sign in signs}
-            ]
-            self._others[signs] = compile_patterns(
-                [text for text, _ in left], [name for _, name in left], block=True
+            out = {("sign", sign) for sign in signs}
+            names = self._names[: len(self._texts)]
+            numbers = [number for number, name in enumerate(names) if name not in out]
+            automaton = compile_patterns(
+                [self._texts[number] for number in numbers],
+                [names[number] for number in numbers],
+                block=True,
             )
-        return {end for _, end in self._others[signs].scan(block)}
+            self._others[signs] = numbers, automaton
+        return self._others[signs]
 
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,7 @@ from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.peers import Peers
 from ascend_doctor.diagnosis.records import record
 from ascend_doctor.diagnosis.serials import MARK, parse_serials
-from ascend_doctor.diagnosis.signs import COMMON, WORDED, continues_harmless, harmless
+from ascend_doctor.diagnosis.signs import COMMON, WORDED, Sign, continues_harmless, harmless
 from ascend_doctor.diagnosis.steps import last_step
 from ascend_doctor.diagnosis.wording import complains, shows
 from ascend_doctor.diagnosis.working import find_work
@@ -38,6 +39,8 @@ _HEAD = 256
 _LOGGED = 1000
 # And so many that have no more than a word of one.
 _LOOKED = 20_000
+# And so many that one pattern shows: they are counted no further.
+_REPEATED = 5_000
 # Where many logs have said enough, of each other one only so many.
 _ENOUGH = 20_000
 _FEW = 20
@@ -104,22 +107,24 @@ class _Reader:
         self._looked = 0
         self._limit = _LOGGED if self.ledger.unexplained < _ENOUGH else _FEW
         self._peers = Peers(self.ledger)
+        self._times: Counter[int] = Counter()
+        self._familiar: set[int] = set()
 
     def block(self, raw: bytes) -> None:
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
         stop, counted, line = -1, 0, self._line
-        common: set[int] = set()
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
+        without: frozenset[Sign] = frozenset()
         if self._logged >= self._limit:
-            own = self.patterns.places_without(COMMON, data)
+            without = COMMON
         elif self._looked >= _LOOKED:
-            own = self.patterns.places_without(WORDED, data)
-        else:
-            own, common = self.patterns.places(data)
-        for offset in sorted(own | common):
+            without = WORDED
+        own, common = self.patterns.places(data, without=without, familiar=self._familiar)
+        for offset in sorted({*own, *common}):
             if offset <= stop or (self._logged >= self._limit and offset not in own):
                 continue
+            self._count(own.get(offset))
             start, stop = _bounds(data, max(offset - 1, 0))
             line += data.count(b"\n", counted, start)
             counted = start
@@ -132,6 +137,13 @@ class _Reader:
         self._line = line
         self.ledger.size += len(raw)
         self._tail = data[-_TAIL:]
+
+    def _count(self, pattern: int | None) -> None:
+        """After so many lines of a pattern the next one of it alone says nothing new."""
+        if pattern is not None:
+            self._times[pattern] += 1
+            if self._times[pattern] >= _REPEATED:
+                self._familiar.add(pattern)
 
     def end(self) -> None:
         """What counts only where nothing follows it."""

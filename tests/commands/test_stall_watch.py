@@ -190,3 +190,12 @@ def test_run_says_what_stalled_and_lets_the_launch_go_on(tmp_path: Path) -> None
         "--stall", "0", "--", "sh", "-c", environment.replace("sleep(6)", "sleep(0)"), cwd=tmp_path
     )
     assert off.stderr == ""
+
+
+def test_a_rank_of_another_machine_in_a_shared_folder_is_left_to_its_own_watch(
+    tmp_path: Path,
+) -> None:
+    identity = {"rank": 5, "local_rank": 1, "world_size": 8, "pid": 1 << 22, "host": "elsewhere"}
+    (tmp_path / "rank-5.json").write_text(json.dumps({**identity, "signal": 45, "main": "0x1"}))
+    gather(tmp_path, 1)
+    assert not (tmp_path / "rank-5.state").exists()

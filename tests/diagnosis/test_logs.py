@@ -430,3 +430,9 @@ def test_a_field_of_a_record_that_is_not_looked_at_is_not_lost() -> None:
 )
 def test_utf_16_is_known_without_a_mark(head: bytes, encoding: str) -> None:
     assert _wide(head) == encoding
+
+
+def test_a_known_cause_behind_thousands_of_other_exceptions_is_seen() -> None:
+    noise = "".join(f"RuntimeError: something {number} broke\n" for number in range(6000))
+    found = of_text(noise + "[rank3]: EI0006: Getting socket times out. Reason: x\n" + noise)
+    assert [cause.id for cause in found.causes] == ["hccl-connect-timeout-ei0006"]
