@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ascend_doctor.diagnosis.recorder import RankTrace, parse_dump
+from ascend_doctor.diagnosis.recorder import EXCHANGES, RankTrace, parse_dump
 
 STEPS = 4
 FRAMES = [
@@ -176,3 +176,151 @@ def rounds(seed: int, count: int) -> Iterator[tuple[random.Random, Layout]]:
     for number in range(count):
         chance = random.Random(seed * 1000 + number)
         yield chance, draw_layout(chance)
+
+
+# -------------------------------------------------------------------- Megatron's pipeline
+
+
+@dataclass
+class Stage:
+    """A rank of a pipeline with tensor groups: its calls, and what of each batch is still open."""
+
+    program: list[str]
+    at: int = 0
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    open: set[tuple[str, int]] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """``stages`` times ``width`` ranks; rank = stage * width + its place in the tensor group."""
+
+    stages: int
+    width: int
+
+    @property
+    def world(self) -> int:
+        return self.stages * self.width
+
+    def line(self, rank: int) -> tuple[int, ...]:
+        return tuple(range(rank % self.width, self.world, self.width))
+
+    def tensor(self, rank: int) -> tuple[int, ...]:
+        first = rank // self.width * self.width
+        return tuple(range(first, first + self.width))
+
+    def schedule(self, rank: int, micro_batches: int) -> list[str]:
+        """One forward, one backward, as megatron/core/pipeline_parallel/schedules.py has it."""
+        stage = rank // self.width
+        first, last = stage == 0, stage == self.stages - 1
+        ahead = min(self.stages - stage - 1, micro_batches)
+        forward = ([] if first else ["recv_forward"]) + ["tensor"]
+        backward = ["tensor"] + ([] if first else ["send_backward"])
+        calls: list[str] = []
+        for _ in range(ahead):
+            calls += [*forward, "send_forward"]
+        for _ in range(micro_batches - ahead):
+            calls += [*forward, *([] if last else ["send_forward_recv_backward"]), *backward]
+        for _ in range(ahead):
+            calls += ["recv_backward", *backward]
+        return [*calls, "world"]
+
+
+def run_pipeline(pipeline: Pipeline, work: dict[int, list[str]]) -> dict[int, RankTrace]:
+    """What every rank's recorder has once nothing moves any more: each waits for every call."""
+    stages = {rank: Stage(program=program) for rank, program in work.items()}
+    moved = True
+    while moved:
+        moved = False
+        for rank, stage in stages.items():
+            if stage.at < len(stage.program) and not _head(stage):
+                _begin(pipeline, rank, stage)
+                moved = True
+        for rank, stage in stages.items():
+            moved |= _end(pipeline, rank, stage, stages)
+    config = {
+        rank: {
+            "0": {"desc": "default_pg", "ranks": str(list(range(pipeline.world)))},
+            "5": {
+                "desc": "PIPELINE_MODEL_PARALLEL_GROUP",
+                "ranks": str(list(pipeline.line(rank))),
+            },
+            "7": {"desc": "TENSOR_MODEL_PARALLEL_GROUP", "ranks": str(list(pipeline.tensor(rank)))},
+        }
+        for rank in stages
+    }
+    return {
+        rank: parse_dump(
+            json.dumps({"pg_config": config[rank], "entries": stage.entries}).encode(), rank, "x"
+        )
+        for rank, stage in stages.items()
+    }
+
+
+def _head(stage: Stage) -> dict[str, Any] | None:
+    pending = stage.entries and stage.entries[-1]["state"] != "completed"
+    return stage.entries[-1] if pending else None
+
+
+def _begin(pipeline: Pipeline, rank: int, stage: Stage) -> None:
+    call = stage.program[stage.at]
+    stage.at += 1
+    group = {"tensor": "7", "world": "0"}.get(call, "5")
+    batch = group == "5"
+    before = sum(entry["process_group"][0] == group for entry in stage.entries)
+    line = pipeline.line(rank)
+    stage.open = {
+        (operation, line[(line.index(rank) + step) % len(line)])
+        for operation, step in EXCHANGES.get(call, ())
+    }
+    functions = ["_batch_isend_irecv", call] if batch else ["all_reduce"]
+    stage.entries.append(
+        {
+            "record_id": len(stage.entries),
+            "process_group": [group, ""],
+            "collective_seq_id": 0 if batch else before + 1,
+            "p2p_seq_id": before + 1 if batch else 0,
+            "profiling_name": "hccl:coalesced" if batch else "",
+            "state": "scheduled",
+            "is_p2p": False,
+            "frames": [{"name": name, "filename": "/job/x.py", "line": 1} for name in functions],
+        }
+    )
+
+
+def _end(pipeline: Pipeline, rank: int, stage: Stage, stages: dict[int, Stage]) -> bool:
+    """Whether the call of a rank went on: a collective whole, a batch one transfer at a time."""
+    head = _head(stage)
+    if head is None:
+        return False
+    group = head["process_group"][0]
+    if group == "5":
+        done = {
+            (operation, peer)
+            for operation, peer in stage.open
+            if ("recv" if operation == "send" else "send", rank) in stages[peer].open
+        }
+        for operation, peer in done:
+            stages[peer].open.discard(("recv" if operation == "send" else "send", rank))
+            _complete(stages[peer])
+        stage.open -= done
+        _complete(stage)
+        return bool(done)
+    members = pipeline.tensor(rank) if group == "7" else tuple(range(pipeline.world))
+    heads = [_head(stages[member]) for member in members]
+    key = (group, head["collective_seq_id"])
+    if any(
+        not other or (other["process_group"][0], other["collective_seq_id"]) != key
+        for other in heads
+    ):
+        return False
+    for other in heads:
+        assert other
+        other["state"] = "completed"
+    return True
+
+
+def _complete(stage: Stage) -> None:
+    head = _head(stage)
+    if head and head["process_group"][0] == "5" and not stage.open:
+        head["state"] = "completed"

@@ -32,11 +32,13 @@ from ascend_doctor.errors import DataError
 from tests.diagnosis import stalls
 from tests.diagnosis.stall_layouts import (
     STEPS,
+    Pipeline,
     draw_layout,
     draw_round,
     dump,
     programs,
     run,
+    run_pipeline,
     traces,
     write_thousand,
 )
@@ -206,6 +208,37 @@ def test_batches_of_a_pipeline_are_told_by_megatrons_functions() -> None:
         ((0,), "recv_backward", (1,)),
         ((1,), "send_forward_recv_backward", (2,)),
     }
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_a_rank_that_stops_in_a_pipeline_is_named(seed: int) -> None:
+    chance = random.Random(seed)
+    pipeline = Pipeline(stages=chance.choice([2, 3, 4, 8]), width=chance.choice([1, 2, 4]))
+    steps, micro_batches = 3, chance.choice([1, 2, 4])
+    work = {rank: pipeline.schedule(rank, micro_batches) * steps for rank in range(pipeline.world)}
+    guilty = chance.randrange(pipeline.world)
+    work[guilty] = work[guilty][: chance.randrange(len(work[guilty]))]
+    stall = judge_stall(run_pipeline(pipeline, work), {}, pipeline.world)
+    assert accused(stall) == [guilty], stall
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 1 << 30))
+def test_a_transfer_that_is_left_out_accuses_that_rank_or_nobody(seed: int) -> None:
+    chance = random.Random(seed)
+    pipeline = Pipeline(stages=chance.choice([2, 3, 4]), width=chance.choice([1, 2]))
+    work = {rank: pipeline.schedule(rank, 2) * 4 for rank in range(pipeline.world)}
+    guilty = chance.randrange(pipeline.world)
+    program = work[guilty]
+    transfers = [
+        at
+        for at in range(len(program) // 2, len(program))
+        if "send" in program[at] or "recv" in program[at]
+    ]
+    del program[chance.choice(transfers)]
+    stall = judge_stall(run_pipeline(pipeline, work), {}, pipeline.world)
+    assert accused(stall) in ([], [guilty]), stall
 
 
 def test_a_batch_without_frames_accuses_nobody() -> None:
