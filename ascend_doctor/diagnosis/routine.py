@@ -31,7 +31,9 @@ def find_departures(
         others = [tokens[other] for other in tokens if other != rank]
         graded = [
             (grade, calls[i])
-            for i in range(max(first - _BEFORE, 1), len(calls))
+            for i in range(
+                max(first - _BEFORE, _together(traces[rank], first, ranks), 1), len(calls)
+            )
             if (grade := _grade(tokens[rank], i, others))
         ]
         # A call that never came weighs more than a place in a longer round.
@@ -39,6 +41,20 @@ def find_departures(
         if graded:
             departures[rank] = graded[0]
     return departures
+
+
+def _together(trace: RankTrace, first: int, ranks: Sequence[int]) -> int:
+    """Where the calls begin that come after the last which ended with all of these ranks in it."""
+    return next(
+        (
+            i + 1
+            for i in range(first - 1, -1, -1)
+            if not (call := trace.calls[i]).p2p
+            and call.group in trace.groups
+            and {*ranks} <= {*trace.groups[call.group].ranks}
+        ),
+        0,
+    )
 
 
 def _grade(own: Sequence[Token], i: int, others: Sequence[Sequence[Token]]) -> Departure | None:
