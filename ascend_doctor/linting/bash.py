@@ -9,6 +9,7 @@ after one that cannot, the variables that stood before it are untold.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -215,6 +216,9 @@ class _Walker:
     def run(self, node: Any, depth: int) -> None:
         if depth > _MOST_DEPTH or len(self.shell_commands) >= _MOST_COMMANDS:
             return
+        if self._text(node).startswith("(("):
+            self._calculate_into(node)
+            return
         handler = self._handlers().get(node.type)
         if handler is not None:
             handler(node, depth)
@@ -236,6 +240,7 @@ class _Walker:
             "c_style_for_statement": self._loop,
             "function_definition": lambda node, _: self._define(node),
             "subshell": self._subshell,
+            "redirected_statement": self._heredoc,
             "heredoc_body": lambda *_: None,
             "comment": lambda *_: None,
         }
@@ -265,6 +270,12 @@ class _Walker:
     def _declare(self, node: Any) -> None:
         exports = node.children[0].type == "export" or b"-x" in (node.text or b"")
         for child in node.named_children:
+            plain = child.type in {"variable_assignment", "variable_name"}
+            if not plain and (
+                _REFERENCE.fullmatch(self._text(child)) or UNTOLD in text(self._value(child, 0))
+            ):
+                # `export "$1"`: any variable may be set; `declare -n`: by another name.
+                self._state.forget(self._open(node)[0])
             name = ""
             if child.type == "variable_assignment":
                 name = self._assign(child)
@@ -272,6 +283,11 @@ class _Walker:
                 name = self._text(child)
             if exports and name:
                 self._state.exported.add(name)
+
+    def _calculate_into(self, node: Any) -> None:
+        """`((NAME += 1))`, and what `let` is given: the names that it sets are not known."""
+        for match in _CHANGED.finditer(self._text(node)):
+            self._state.values[match.group(1) or match.group(2)] = self._open(node)
 
     def _unset(self, node: Any) -> None:
         for child in node.named_children:
@@ -301,6 +317,8 @@ class _Walker:
         holds = [self._condition(node)]
         exhaustive = False
         condition = node.child_by_field_name("condition")
+        if condition is not None and condition.type not in _TESTS:
+            self._step(condition, depth)
         for child in node.named_children:
             if child.type in {"elif_clause", "else_clause"}:
                 bodies.append(list(child.named_children))
@@ -393,6 +411,9 @@ class _Walker:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         if variable is not None:
             self._state.values[self._text(variable)] = self._open(variable)
+        condition = node.child_by_field_name("condition")
+        if condition is not None and node.type == "while_statement":
+            self._step(condition, depth)
         if body is not None:
             self._branches([[body]], depth, exhaustive=False)
 
@@ -430,22 +451,16 @@ class _Walker:
         name = call[0].text
         if name in {"source", "."}:
             self._source_file(call[1] if len(call) > 1 else call[0])
-        elif name == "set" and any(map(_EXPORTS_ALL.fullmatch, (word.text for word in call[1:]))):
-            self._state.exports_all = True
-        elif name in {"read", "mapfile", "readarray", "getopts"}:
-            for word in call[1:]:
-                source = f"{name} {word.text}"
-                self._state.values[word.text] = untold(word.line, word.column, source, word.file)
+        elif name == "set":
+            self._set(call[1:])
+        elif name in _READ:
+            self._read_into(name, call[1:])
         elif name == "eval":
-            split = [
-                part
-                for word in call[1:]
-                for part in words(
-                    (Piece(word.text, word.line, word.column, _sources(word), word.file),)
-                )
-            ]
-            for part in _split_commands(_join_quoted(split)):
-                self._call(part, own, depth)
+            self._eval(call[1:], own, depth)
+        elif inner := _find_inner_script(call):
+            before, self._state = self._state, self._state.copy()
+            self._read_again(inner, own, depth)
+            self._state = before
         elif name in self._functions and len(self._arguments) < _MOST_CALLS:
             body = self._functions[name]
             self._arguments.append(None if "shift" in self._text(body) else call[1:])
@@ -453,6 +468,71 @@ class _Walker:
             self._arguments.pop()
         else:
             self._add(call, own)
+
+    def _set(self, words: list[Word]) -> None:
+        """`set -a`, and `set -- WORDS`, which are the arguments from here on."""
+        if [word.text for word in words[:1]] == ["--"]:
+            self._arguments[-1:] = [words[1:]]
+        elif any(_EXPORTS_ALL.fullmatch(word.text) for word in words):
+            self._state.exports_all = True
+
+    def _read_into(self, name: str, words: list[Word]) -> None:
+        """Names that a command gives values which only the running shell knows."""
+        if name == "printf":
+            words = words[1:2] if [each.text for each in words[:1]] == ["-v"] else []
+        for each in words:
+            value = untold(each.line, each.column, f"{name} {each.text}"[:_MOST_SHOWN], each.file)
+            changed = [match.group(1) or match.group(2) for match in _CHANGED.finditer(each.text)]
+            for variable in changed if name == "let" else [each.text]:
+                self._state.values[variable] = value
+
+    def _eval(self, texts: list[Word], own: dict[str, Word], depth: int) -> None:
+        if any(_ANY_NAME.match(word.text) for word in texts[:1]):
+            first = texts[0]
+            source = f"eval {spelt(first)}"[:_MOST_SHOWN]
+            self._state.forget(Piece(UNTOLD, first.line, first.column, source, first.file))
+        self._read_again(texts, own, depth)
+
+    def _read_again(self, texts: Sequence[Word], own: dict[str, Word], depth: int) -> None:
+        """The commands of texts that a shell reads as a script, line by line."""
+        if depth > _MOST_DEPTH:
+            return
+        lines: list[list[Word]] = [[]]
+        for text_ in texts:
+            first, *rest = _LINE_END.split(text_.text)
+            lines[-1].append(msgspec.structs.replace(text_, text=first))
+            lines += [
+                [msgspec.structs.replace(text_, text=line, line=text_.line + number)]
+                for number, line in enumerate(rest, 1)
+            ]
+        for line in lines:
+            split = [
+                part
+                for each in line
+                for part in words(
+                    (Piece(each.text, each.line, each.column, _sources(each), each.file),)
+                )
+            ]
+            for part in _split_commands(_join_quoted(split)):
+                self._call(part, own, depth + 1)
+
+    def _heredoc(self, node: Any, depth: int) -> None:
+        """`bash <<EOF`: what a shell is given to read, and any other command as it stands."""
+        command = node.child_by_field_name("body")
+        given = (child for child in node.named_children if child.type == "heredoc_redirect")
+        bodies = (child for redirect in given for child in redirect.named_children)
+        body = next((child for child in bodies if child.type == "heredoc_body"), None)
+        first = self._text(command).split()[:1] if command is not None else []
+        if body is not None and first and first[0] in {*_SHELLS, "ssh"}:
+            # Its lines keep their numbers.
+            before = b"\n" * body.start_point[0]
+            inner = SourcedFile(self._source.name, before + (body.text or b""))
+            state = self._state.copy()
+            self._enter(inner)
+            self._state = state
+            return
+        for child in node.named_children:
+            self.run(child, depth + 1)
 
     def _source_file(self, target: Word) -> None:
         """What a sourced file does here: nothing that matters, what it says, or anything."""
@@ -468,6 +548,10 @@ class _Walker:
 
     def _add(self, words: list[Word], own: dict[str, Word]) -> None:
         state = self._state
+        fed = next((word for word in words[:_MOST_BEFORE] if word.text in _FEEDS), None)
+        if fed is not None:
+            cause = Piece(UNTOLD, fed.line, fed.column, fed.text, fed.file)
+            words = [*words, Word(UNTOLD, fed.line, fed.column, (cause,), fed.file, many=True)]
         values = {name: word(value, 1, 1) for name, value in state.values.items()}
         exported = {
             name: content
@@ -499,11 +583,7 @@ class _Walker:
         """The words that an argument becomes: several for an unquoted variable or an array."""
         if node.type == "comment":
             return []
-        if _ARGUMENTS.fullmatch(self._text(node)):
-            # A script is judged as it starts without arguments; a function is called with some.
-            passed = self._arguments[-1] if self._arguments else []
-            return [self._many(node)] if passed is None else passed
-        spread = self._array(node)
+        spread = self._spread(node)
         if spread is not None:
             return list(spread)
         if node.type in {"simple_expansion", "expansion"}:
@@ -513,6 +593,18 @@ class _Walker:
         ):
             return list(words(self._value(node, 0)))
         return [word(self._value(node, 0), *self._position(node))]
+
+    def _spread(self, node: Any) -> Sequence[Word] | None:
+        """The words of "$@", of an array, or of a command's output; None for anything else."""
+        whole = self._text(node)
+        if _ARGUMENTS.fullmatch(whole):
+            # A script is judged as it starts without arguments; a function is called with some.
+            passed = self._arguments[-1] if self._arguments else []
+            return [self._many(node)] if passed is None or (passed and ":" in whole) else passed
+        if _SLICE.fullmatch(whole) or node.type == "command_substitution":
+            self._launch_within(node)
+            return [self._many(node)]
+        return self._array(node)
 
     def _array(self, node: Any) -> tuple[Word, ...] | None:
         """The items of "${NAME[@]}"; None for anything else."""
@@ -565,7 +657,13 @@ class _Walker:
             return self._arithmetic(node)
         if kind == "command_substitution" and folder_of_script(self._text(node)):
             return (self._piece(".", line, column),)
+        self._launch_within(node)
         return self._open(node)
+
+    def _launch_within(self, node: Any) -> None:
+        """A launch whose output is taken: `LOG=$(torchrun ...)`."""
+        if node.type == "command_substitution" and _STARTS.search(self._text(node)):
+            self._subshell(node, 0)
 
     def _string(self, node: Any, depth: int) -> Value:
         """Between double quotes; blanks between parts stand in no node of their own."""
@@ -724,14 +822,43 @@ def option_lists(words: Sequence[Word]) -> list[Word]:
         for before, word in zip(("", *(each.text for each in words)), words, strict=False)
         if word.text == UNTOLD
         and word.many
-        and (not takes_value(before) or _OF_OPTIONS.search(_sources(word)))
+        and (
+            not takes_value(before)
+            or (_OF_OPTIONS.search(_sources(word)) and not _OUTPUT.match(_sources(word)))
+        )
     ]
 
 
+def _find_inner_script(call: Sequence[Word]) -> Sequence[Word]:
+    """The words that another shell reads as a script: of `bash -c TEXT`, and of `ssh HOST TEXT`."""
+    for position, (before, option) in enumerate(itertools.pairwise(call[:_MOST_BEFORE])):
+        shell = before.text.rpartition("/")[2] in _SHELLS
+        if shell and re.fullmatch(r"-[a-z]*c", option.text):
+            return call[position + 2 : position + 3]
+        if position == 0 and before.text == "ssh":
+            texts = [each for each in call[1:] if " " in each.text]
+            return texts[-1:]
+    return ()
+
+
+_MOST_BEFORE = 40
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+# They add words that they read to a command.
+_FEEDS = frozenset({"xargs", "parallel"})
+_SLICE = re.compile(r"\"?\$\{\w+\[[@*]\]:[^}]*\}\"?")
+_OUTPUT = re.compile(r"\$\(|`")
+_REFERENCE = re.compile(r"-[a-zA-Z]*n[a-zA-Z]*")
+_CHANGED = re.compile(
+    r"\b([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|<<=|>>=|\+\+|--)|(?:\+\+|--)([A-Za-z_]\w*)"
+)
+# What eval is given begins with a part that only the shell knows: `eval "$1=$2"`, `eval $(cmd)`.
+_READ = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf"})
+_LINE_END = re.compile(r"(?<!\\)\n|;\s+")
+_ANY_NAME = re.compile(rf"{UNTOLD}(=|$)")
 _BEFORE = " \t\r\n\\"
 _WHOLE_ARRAY = re.compile(r"\$\{([A-Za-z_]\w*)\[[@*]\]\}")
 _OPTION = re.compile(r"(--[a-zA-Z][\w-]*|\+{0,2}\w+(?:\.\w+)+(?==))")
-_ARGUMENTS = re.compile(r"\"?\$\{?[@*]\}?\"?")
+_ARGUMENTS = re.compile(r"\"?\$(?:[@*]|\{[@*](?::[^}]*)?\})\"?")
 # Names that scripts give to lists of options, and the arguments of the script.
 _OF_OPTIONS = re.compile(r"ARG|OPT|FLAG|EXTRA|PARAM|[@*]", re.IGNORECASE)
 

@@ -62,7 +62,8 @@ def _walk(
     elif isinstance(node, MappingNode):
         for key, value in node.value:
             if isinstance(key, ScalarNode):
-                yield from _walk(value, (*path, key.value), depth + 1, count, yaml)
+                inner = path if key.value == "<<" else (*path, key.value)
+                yield from _walk(value, inner, depth + 1, count, yaml)
 
 
 def is_of_verl(document: tuple[Leaf, ...]) -> bool:

@@ -55,6 +55,8 @@ _LIST = re.compile(r"[\w.+@-]*=?[\[{]")
 _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
 # ms-swift starts torchrun by itself when one of them is set.
 _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
+# Megatron-LM then takes its settings from that file.
+_FROM_FILE = "--yaml-cfg"
 _YAML = (".yaml", ".yml")
 # A task of SkyPilot has resources, and scripts that set up and run it.
 _RESOURCES = "resources"
@@ -229,7 +231,9 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
                 if leaf.block and leaf.path in _TASK_SCRIPTS:
                     yield from _block(file, leaf, catalog)
         if not pods and is_of_verl(document):
-            words = (Word("verl.config", 1, 1), *hydra(document))
+            cause = Piece(UNTOLD, 1, 1, "keys that this file does not give")
+            rest = Word(UNTOLD, 1, 1, (cause,), many=True)
+            words = (Word("verl.config", 1, 1), *hydra(document), rest)
             subject = _subject(
                 file,
                 ShellCommand(words, {}, {}, open=True),
@@ -280,7 +284,9 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    launch_ = launch(texts, partial=command.open) if texts else Launch(present=False)
+    elsewhere = tuple(word for word in command.words if word.text.startswith(_FROM_FILE))
+    partial = command.open or bool(elsewhere)
+    launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if not launch_.program and texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl")
     places: dict[str, Place] = {}
@@ -325,7 +331,10 @@ def _subject(
         values=_override_values(texts)
         | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
         open_environment=bool(command.sourced),
-        unresolved=tuple(_unknown_spots(command, options, locate)),
+        unresolved=(
+            *_unknown_spots(command, options, locate),
+            *(Spot(name=word.text[:80], location=locate(word)) for word in elsewhere),
+        ),
         pythonpath=spelt(path) if path is not None else "",
         unexported=tuple(lost) if launch_.present else (),
     )

@@ -36,7 +36,7 @@ _OPEN_BRACE = re.compile(r"\$\{\w+(?=[\s\\\"]|$)")
 # "your data path", path/to/data, YOUR_KEY: words in place of a value.
 _UNFILLED = re.compile(
     r"[\"']?(?:(?:please|your|path[ _-]to)[ _-].*|[./]*(?:path/to|your)/.*)[\"']?|"
-    r".*\bYOUR_[A-Z_]{3,}\b.*",
+    r"(?-i:.*\bYOUR_[A-Z_]{3,}\b.*)",
     re.IGNORECASE,
 )
 _OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
