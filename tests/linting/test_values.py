@@ -141,3 +141,53 @@ def test_an_asynchronous_trainer_takes_no_batch() -> None:
         "verl.trainer.main_ppo", "verl.experimental.fully_async_policy.fully_async_main"
     )
     assert reports("a.sh", script) == []
+
+
+def ids(path: str, content: str) -> list[tuple[str, int]]:
+    inputs = subjects(path, content.encode(), CATALOG, lambda *_: ())
+    found = unique(
+        tuple(
+            finding
+            for each in inputs
+            for finding in findings(each, machine("", ""), CATALOG, CHECKS)
+            if finding.level in {Level.ERROR, Level.WARNING}
+        )
+    )
+    return [(each.check, each.location.line if each.location else 0) for each in found]
+
+
+def test_several_nodes_do_not_meet_at_localhost() -> None:
+    script = "ADDR=localhost\ntorchrun --nproc_per_node 8 --nnodes {} --master_addr $ADDR x.py\n"
+    assert ids("a.sh", script.format(2)) == [("run-master-address", 1)]
+    assert ids("a.sh", script.format(1)) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['"your data path"', "path/to/data", '"/path/to/data"', "YOUR_DATA_NAME", "'DATA PATH'"],
+)
+def test_values_are_left_to_be_filled_in(value: str) -> None:
+    script = f"DATA_PATH={value}\ntorchrun --nproc_per_node 8 x.py --data $DATA_PATH\n"
+    assert ids("a.sh", script) == [("shell-placeholders", 1)]
+
+
+@pytest.mark.parametrize("value", ["${your_data}", "/data/paths/to", "yours", '"data path"'])
+def test_other_values_are_filled_in(value: str) -> None:
+    script = f"DATA={value}\ntorchrun --nproc_per_node 8 x.py --data $DATA\n"
+    assert ("shell-placeholders", 1) not in ids("a.sh", script)
+
+
+def test_sequence_parallelism_divides_the_devices() -> None:
+    key = "actor_rollout_ref.ref.ulysses_sequence_parallel_size"
+    script = VERL.replace("trainer.nnodes=1", f"trainer.nnodes=1 {key}=16")
+    assert ids("a.sh", script) == [("run-verl-sizes", 12)]
+
+
+def test_a_task_of_skypilot_is_judged_at_its_lines() -> None:
+    run = "".join(f"  {line}\n" for line in VERL.replace("=32", "=3200").splitlines())
+    assert ids("task.yaml", f"resources:\n  cpus: 8\nrun: |\n{run}") == [("run-verl-sizes", 7)]
+
+
+def test_a_misspelt_key_is_found_at_the_key() -> None:
+    script = VERL.replace("train_batch_size", "trin_batch_size")
+    assert ids("a.sh", script) == [("run-verl-keys", 3)]
