@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from ascend_doctor.errors import DataError
+from ascend_doctor.shrinking.megatron import describe, shrink_options
+from ascend_doctor.shrinking.sizes import Layout
+from ascend_doctor.shrinking.words import Option, split_launch
+
+LAYOUT = Layout(tensor=2, pipeline=2, context=1, ranks=4)
+PRETRAINING = (
+    "--num-layers 96 --hidden-size 12288 --seq-length 2048 --micro-batch-size 1 --lr 6e-5"
+    " --num-query-groups 1 --rampup-batch-size 16 16 5859375 --train-samples 1953125 --fp16"
+    " --global-batch-size 1536 --load your model path --tokenizer-model a --data-path b"
+)
+
+
+def options(text: str) -> tuple[Option, ...]:
+    return split_launch("python", ["train.py", *text.split()]).options
+
+
+def words(small: list[Option]) -> str:
+    return " ".join(word for option in small for word in option.words())
+
+
+def test_sizes_are_small_and_what_is_no_size_stays() -> None:
+    assert words(shrink_options(options(PRETRAINING), LAYOUT)) == (
+        "--num-layers 4 --hidden-size 64 --seq-length 128 --micro-batch-size 1 --lr 6e-5"
+        " --num-query-groups 1 --train-samples 20 --fp16 --global-batch-size 4"
+        " --mock-data --tokenizer-type NullTokenizer --vocab-size 1000"
+    )
+
+
+def test_what_changed_is_listed() -> None:
+    before = options("--num-layers 96 --seq-length 64 --load x")
+    lines = list(describe(before, shrink_options(before, LAYOUT)))
+    assert lines[:2] == ["--num-layers 96 to 4", "--load is left out"]
+    assert lines[2:] == [
+        "--mock-data is added",
+        "--tokenizer-type NullTokenizer is added",
+        "--vocab-size 1000 is added",
+        "--train-iters 5 is added",
+    ]
+
+
+def test_fine_tuning_without_data_is_refused() -> None:
+    with pytest.raises(DataError, match="--is-instruction-dataset: fine-tuning"):
+        shrink_options(options(f"{PRETRAINING} --is-instruction-dataset"), LAYOUT)
+
+
+def test_ms_swift_keeps_its_own_words() -> None:
+    text = "--model a --tensor_model_parallel_size 8 --max_length 4096 --tuner_type lora"
+    assert words(shrink_options(options(text), LAYOUT)) == (
+        "--model a --tensor_model_parallel_size 2 --max_length 128 --tuner_type lora"
+    )

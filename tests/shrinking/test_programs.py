@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.shrinking.test_launches import start
+
+SMALL = "--num-layers 40 --seq-length 4096 --tensor-model-parallel-size 8"
+
+
+def test_the_launcher_is_given_a_small_launch(tmp_path: Path) -> None:
+    script = f"torchrun --nproc_per_node 8 train.py {SMALL}"
+    done = start(tmp_path, ["sh", "-c", script])
+    assert "--nproc-per-node=2" in done.stdout.split()
+    assert "ascend-doctor: simulated: shrunk: --num-layers 40 to 2\n" in done.stderr
+
+
+def test_other_commands_pass(tmp_path: Path) -> None:
+    done = start(tmp_path, ["sh", "-c", "python3 -c 'print(1)' '' \"a b\"; exit 5"])
+    assert done.stdout == "-c\nprint(1)\n\na b\n"
+    assert done.stderr == ""
+    assert done.returncode == 5
+
+
+def test_a_model_that_is_not_here_is_named(tmp_path: Path) -> None:
+    script = "NNODES=4 NPROC_PER_NODE=8 swift sft --model no/model --dataset a b"
+    done = start(tmp_path, ["sh", "-c", script])
+    assert done.returncode == 2
+    assert "cannot shrink: no/model: not a folder" in done.stderr
+
+
+def test_what_cannot_be_shrunk_is_not_started(tmp_path: Path) -> None:
+    parallel = "--pipeline-model-parallel-size 4 --context-parallel-size 2"
+    script = f"torchrun train.py {SMALL} {parallel} --is-pairwise-dataset"
+    done = start(tmp_path, ["sh", "-c", script])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "\x1b" not in done.stderr
