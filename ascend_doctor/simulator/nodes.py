@@ -106,16 +106,16 @@ def run_on_nodes(command: Sequence[str], nodes: Sequence[Node]) -> int:
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
     failure, limit = 0, float("inf")
-    while any(process.poll() is None for process in processes):
-        if not failure:
-            failure = next((process.returncode for process in processes if process.returncode), 0)
-            limit = time.monotonic() + _GRACE if failure else limit
+    while None in (codes := [process.poll() for process in processes]):
+        if not failure and any(codes):
+            failure = next(filter(None, codes))
+            limit = time.monotonic() + _GRACE
         if time.monotonic() > limit:
             for process in processes:
                 process.terminate()
             limit = float("inf")
         time.sleep(_POLL)
-    failure = failure or next((each.returncode for each in processes if each.returncode), 0)
+    failure = failure or next(filter(None, codes), 0)
     return failure if failure >= 0 else _SIGNALLED - failure
 
 
