@@ -54,7 +54,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ranks(self) -> int | None:
         """Ranks that the launcher starts on all nodes; None where it does not say."""
-        numbers = {place.name: place.number for place in self.places}
+        numbers = {option.name: option.number for option in self.places}
         each = numbers.get("nproc-per-node")
         nodes = numbers.get("nnodes", 1)
         return each * nodes if each and nodes else None
@@ -63,7 +63,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         """The same, with so many ranks on this machine."""
         if not self.starts_ranks:
             return self
-        others = tuple(place for place in self.places if place.name not in _PLACES)
+        others = tuple(option for option in self.places if option.name not in _PLACES)
         here = (Option("--standalone"), Option(f"--nproc-per-node={ranks}"))
         return msgspec.structs.replace(self, places=(*here, *others))
 

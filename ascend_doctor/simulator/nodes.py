@@ -47,10 +47,10 @@ def prepare_nodes(
     )
     nodes = []
     for number in range(count):
-        place = folder / f"node-{number}"
-        (place / "tmp").mkdir(parents=True)
-        write_tools(server, place, node=number)
-        ledger = place / f"machine{SUFFIX}"
+        home = folder / f"node-{number}"
+        (home / "tmp").mkdir(parents=True)
+        write_tools(server, home, node=number)
+        ledger = home / f"machine{SUFFIX}"
         hold(ledger)
         variables = {
             "ASCEND_SIMULATOR_NODE": str(number),
@@ -58,7 +58,7 @@ def prepare_nodes(
             "ASCEND_SIMULATOR_LEDGER": str(ledger),
             "HOSTNAME": f"node-{number}",
             "LD_PRELOAD": preloaded,
-            "TMPDIR": str(place / "tmp"),
+            "TMPDIR": str(home / "tmp"),
         }
         # PET_ is how torchrun reads its own options; an option that is typed goes first.
         for prefix in ("", "PET_"):
@@ -68,7 +68,7 @@ def prepare_nodes(
                 f"{prefix}MASTER_ADDR": "127.0.0.1",
                 f"{prefix}MASTER_PORT": port,
             }
-        nodes.append(Node(variables=variables, programs=str(place)))
+        nodes.append(Node(variables=variables, programs=str(home)))
     return nodes
 
 
