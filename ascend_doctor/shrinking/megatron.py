@@ -99,7 +99,7 @@ def _limit(name: str, layout: Layout) -> int | None:
         "recompute-num-layers": 1,
         "mtp-num-layers": 1,
         # The end of a document has a number after the vocabulary's.
-        "padded-vocab-size": 1024,
+        "padded-vocab-size": VOCABULARY + 120,
         "log-interval": 1,
         "eval-iters": 1,
         "lr-warmup-iters": 1,

@@ -10,7 +10,8 @@ from ascend_doctor.errors import DataError
 
 STEPS = 5
 SEQUENCE = 128
-VOCABULARY = 1000
+# Documents of Megatron-LM's mock data have tokens up to 4096 (MockGPTLowLevelDataset).
+VOCABULARY = 5000
 _BATCHES = 2  # micro batches of a rank or stage, so that gradients are accumulated
 # Sizes of a model by the names that Megatron-LM, MindSpeed-LLM and config.json have for them.
 MODEL = {

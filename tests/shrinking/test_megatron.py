@@ -27,7 +27,7 @@ def test_sizes_are_small_and_what_is_no_size_stays() -> None:
     assert words(shrink_options(options(PRETRAINING), LAYOUT)) == (
         "--num-layers 4 --hidden-size 64 --seq-length 128 --micro-batch-size 1 --lr 6e-5"
         " --num-query-groups 1 --train-samples 20 --fp16 --global-batch-size 4"
-        " --mock-data --tokenizer-type NullTokenizer --vocab-size 1000"
+        " --mock-data --tokenizer-type NullTokenizer --vocab-size 5000"
     )
 
 
@@ -38,7 +38,7 @@ def test_what_changed_is_listed() -> None:
     assert lines[2:] == [
         "--mock-data is added",
         "--tokenizer-type NullTokenizer is added",
-        "--vocab-size 1000 is added",
+        "--vocab-size 5000 is added",
         "--train-iters 5 is added",
     ]
 
