@@ -118,6 +118,12 @@ class MegatronJob:
 
         if device == "cpu":
             _cuda_on_cpu.after_import(torch)
+        if experts:
+            from megatron.core.transformer.moe import moe_utils
+
+            # A NameError without Transformer Engine, 0.13.1 to 0.16.1.
+            if not hasattr(moe_utils, "te_general_gemm"):
+                moe_utils.te_general_gemm = None
         kind = "expert_model_parallel_size" if experts else "tensor_model_parallel_size"
         self.sizes = {kind: dist.get_world_size()}
         parallel_state.initialize_model_parallel(**self.sizes)
