@@ -90,6 +90,7 @@ class SimulatedNpus(msgspec.Struct, frozen=True, kw_only=True):
         return self.run(*launcher, number, *arguments, faults=faults, cwd=cwd, timeout=timeout)
 
 
+@pytest.hookimpl
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("ascend-doctor").addoption(
         _OPTION,
@@ -124,6 +125,7 @@ def _environment(server: SimulatedMachine) -> dict[str, str]:
     return {**rehearsal.env, SIMULATED: "1", "ASCEND_SIMULATOR_LEDGER": str(new_ledger())}
 
 
+@pytest.hookimpl
 def pytest_report_header() -> str | None:
     npus = _npus()
     if npus is None:
@@ -131,8 +133,8 @@ def pytest_report_header() -> str | None:
     return f"ascend-doctor: simulated: {npus.count} {npus.soc}; nothing here is about hardware"
 
 
-@pytest.fixture(scope="session")
-def simulated_npus() -> SimulatedNpus:
+@pytest.fixture(scope="session", name="simulated_npus")
+def find_npus() -> SimulatedNpus:
     """The simulated NPUs of this process; a test that asks for them is skipped without any."""
     npus = _npus()
     if npus is None:

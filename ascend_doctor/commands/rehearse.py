@@ -125,12 +125,9 @@ def command(  # noqa: PLR0913 - the options of the command
     ascend-doctor rehearse
     ascend-doctor rehearse --npus 4 -- torchrun --nproc-per-node 4 train.py
 
-    The same collectors, checks and probes as `check`; a stand-in CANN answers below torch_npu.
-    Nothing that it says is about hardware, and everything it writes is marked as simulated.
-
-    What COMMAND prints passes through unchanged, and its exit code is ours: 128 and the number
-    where a signal ended it. What was seen of it is told on standard error, and where it fails its
-    output is diagnosed. Nothing that it started outlives it.
+    The same checks and probes as `check`; a stand-in CANN answers below torch_npu. Nothing that
+    it says is about hardware. What COMMAND prints passes through unchanged, and its exit code is
+    ours; what was seen is told on standard error, a failure is diagnosed, and nothing outlives it.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     from ascend_doctor.commands.rehearsal import (  # noqa: PLC0415 - not for --help
         choose_stack,

@@ -16,7 +16,7 @@ from ascend_doctor.shrinking.sizes import (
     SEQUENCE,
     STEPS,
     VOCABULARY,
-    Layout,
+    SmallLayout,
 )
 from ascend_doctor.shrinking.words import Option
 
@@ -43,7 +43,7 @@ def is_pretraining(options: Sequence[Option]) -> bool:
     return {"num-layers", "seq-length"} <= {option.name for option in options}
 
 
-def shrink_options(options: Sequence[Option], layout: Layout) -> list[Option]:
+def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Option]:
     """The options with small sizes, stand-ins for data and tokenizer, and no checkpoints.
 
     Raises DataError for a training whose data has no stand-in.
@@ -57,20 +57,20 @@ def shrink_options(options: Sequence[Option], layout: Layout) -> list[Option]:
 
 def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]:
     """What is different, an option a text."""
-    new = {option.typed: option.values for option in after}
+    new = {option.typed: option.arguments for option in after}
     for option in before:
         values = new.get(option.typed)
         if values is None:
             yield f"{option.typed} is left out"
-        elif values != option.values:
-            yield f"{option.typed} {' '.join(option.values)} to {' '.join(values)}"
+        elif values != option.arguments:
+            yield f"{option.typed} {' '.join(option.arguments)} to {' '.join(values)}"
     old = {option.typed for option in before}
     for option in after:
         if option.typed not in old:
             yield f"{' '.join(option.words())} is added"
 
 
-def _shrink(option: Option, layout: Layout) -> Option:
+def _shrink(option: Option, layout: SmallLayout) -> Option:
     size = option.number
     limit = _limit(option.name, layout)
     if size is None or limit is None or size <= limit:
@@ -78,7 +78,7 @@ def _shrink(option: Option, layout: Layout) -> Option:
     return Option(option.typed, (str(limit),))
 
 
-def _limit(name: str, layout: Layout) -> int | None:
+def _limit(name: str, layout: SmallLayout) -> int | None:
     """The most that a size may be; None for what is no size."""
     if name in MODEL:
         return MODEL[name]

@@ -24,13 +24,13 @@ from ascend_doctor.shrinking.hydra import (
     shrink_overrides,
 )
 from ascend_doctor.shrinking.megatron import describe, shrink_options
-from ascend_doctor.shrinking.sizes import PARALLEL, Layout, shrink_layout
+from ascend_doctor.shrinking.sizes import PARALLEL, SmallLayout, shrink_layout
 from ascend_doctor.shrinking.stand_ins import (
     copy_small_model,
     write_conversations,
     write_questions,
 )
-from ascend_doctor.shrinking.words import Launch, Option, split_launch
+from ascend_doctor.shrinking.words import LaunchWords, Option, split_launch
 
 PROGRAMS = ("python", "python3", "torchrun", "megatron", "swift")
 _SETTINGS = "ASCEND_DOCTOR_SHRINK"
@@ -41,7 +41,7 @@ _MODEL_KEYS = ("model.path", "model.partial_pretrain")
 _DATA_KEYS = ("data.train_files", "data.val_files")
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramSettings(msgspec.Struct, frozen=True, kw_only=True):
     """For the programs: the NPUs there are, where copies go, and the job's interpreter."""
 
     npus: int
@@ -61,12 +61,12 @@ def write_programs(folder: Path, npus: int, python: str, path: str) -> dict[str,
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {command} {name} "$@"\n', "utf-8")
         program.chmod(0o755)
-    settings = Settings(npus=npus, folder=str(programs), python=python)
+    settings = ProgramSettings(npus=npus, folder=str(programs), python=python)
     return {_SETTINGS: msgspec.json.encode(settings).decode(), "PATH": f"{programs}:{path}"}
 
 
 def shrink(
-    program: str, words: Sequence[str], settings: Settings, nproc: int | None = None
+    program: str, words: Sequence[str], settings: ProgramSettings, nproc: int | None = None
 ) -> tuple[list[str], int] | None:
     """The words of a small launch, and its ranks; None for a command that is no training.
 
@@ -88,17 +88,17 @@ def shrink(
     return small.words(), layout.ranks
 
 
-def _stand_in(option: Option, layout: Layout, settings: Settings) -> Option:
+def _stand_in(option: Option, layout: SmallLayout, settings: ProgramSettings) -> Option:
     folder = Path(settings.folder)
-    if option.name in _MODELS and option.values:
-        copy = copy_small_model(option.values[0], folder, layout.layers, settings.python)
+    if option.name in _MODELS and option.arguments:
+        copy = copy_small_model(option.arguments[0], folder, layout.layers, settings.python)
         return Option(option.typed, (copy,))
     if option.name in {"dataset", "val-dataset"}:
         return Option(option.typed, (write_conversations(folder),))
     return option
 
 
-def _shrink_hydra(launch: Launch, settings: Settings) -> tuple[list[str], int]:
+def _shrink_hydra(launch: LaunchWords, settings: ProgramSettings) -> tuple[list[str], int]:
     sizes = parallel_sizes(launch.options)
     layout = shrink_layout(sizes, count_ranks(launch.options) or launch.ranks, settings.npus)
     before = [word for option in launch.options for word in option.words()]
@@ -134,7 +134,7 @@ def _count_ranks(env: Mapping[str, str]) -> int | None:
 def main() -> None:
     """Start the real program, with a small launch where it is given a training."""
     program, *words = sys.argv[1:]
-    settings = msgspec.json.decode(os.environ[_SETTINGS], type=Settings)
+    settings = msgspec.json.decode(os.environ[_SETTINGS], type=ProgramSettings)
     folders = os.environ["PATH"].split(":")
     path = ":".join(folder for folder in folders if folder != settings.folder)
     env = dict(os.environ)

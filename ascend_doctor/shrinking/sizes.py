@@ -51,7 +51,7 @@ PARALLEL = (
 )
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class SmallLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Parallel sizes, each 1 or 2, and the ranks that hold them."""
 
     tensor: int
@@ -73,7 +73,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return self.data * self.pipeline * _BATCHES
 
 
-def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> Layout:
+def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> SmallLayout:
     """The layout with 2 for each size above 1; data parallelism stays where NPUs are left for it.
 
     ``sizes`` are those of PARALLEL that a launch has, ``ranks`` is how many it starts. Raises
@@ -94,4 +94,4 @@ def shrink_layout(sizes: Mapping[str, int], ranks: int | None, npus: int) -> Lay
         before *= sizes.get(name, 1)
     replicated = ranks is not None and ranks >= 2 * before
     needed = max(least, 2 * dense) if replicated and 2 * dense <= npus else least
-    return Layout(tensor=tensor, pipeline=pipeline, context=context, ranks=needed)
+    return SmallLayout(tensor=tensor, pipeline=pipeline, context=context, ranks=needed)

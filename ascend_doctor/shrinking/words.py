@@ -20,7 +20,7 @@ class Option(msgspec.Struct, frozen=True):
     """An option as it was typed, with all words up to the next one."""
 
     typed: str
-    values: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -30,14 +30,14 @@ class Option(msgspec.Struct, frozen=True):
     @property
     def number(self) -> int | None:
         """Its value as a whole number; None where it has none."""
-        text = self.values[0] if len(self.values) == 1 else ""
+        text = self.arguments[0] if len(self.arguments) == 1 else ""
         return int(text) if text.isascii() and text.isdigit() else None
 
     def words(self) -> tuple[str, ...]:
-        return (self.typed, *self.values) if self.typed else self.values
+        return (self.typed, *self.arguments) if self.typed else self.arguments
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchWords(msgspec.Struct, frozen=True, kw_only=True):
     """``launcher`` is how torchrun is called after Python; ``program`` is what Python runs."""
 
     starts_ranks: bool = False
@@ -59,7 +59,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         nodes = numbers.get("nnodes", 1)
         return each * nodes if each and nodes else None
 
-    def on_one_node(self, ranks: int) -> Launch:
+    def on_one_node(self, ranks: int) -> LaunchWords:
         """The same, with so many ranks on this machine."""
         if not self.starts_ranks:
             return self
@@ -68,7 +68,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, places=(*here, *others))
 
 
-def split_launch(program: str, words: Sequence[str]) -> Launch:
+def split_launch(program: str, words: Sequence[str]) -> LaunchWords:
     """What a program, as torchrun or python, is started with."""
     rest = list(words)
     launcher: tuple[str, ...] = ()
@@ -76,11 +76,11 @@ def split_launch(program: str, words: Sequence[str]) -> Launch:
         if rest[:1] != ["-m"] or rest[1:2] == [] or rest[1] not in _LAUNCHERS:
             start = _program_start(rest) if program.startswith("python") else 0
             end = start + (2 if rest[start : start + 1] == ["-m"] else 1)
-            return Launch(program=tuple(rest[:end]), options=tuple(_options(rest[end:])))
+            return LaunchWords(program=tuple(rest[:end]), options=tuple(_options(rest[end:])))
         launcher, rest = tuple(rest[:2]), rest[2:]
     start = _program_start(rest)
     end = start + (2 if rest[start : start + 1] and rest[start] in _MODULE else 1)
-    return Launch(
+    return LaunchWords(
         starts_ranks=True,
         launcher=launcher,
         places=tuple(_options(rest[:start])),

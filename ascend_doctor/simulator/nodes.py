@@ -27,7 +27,7 @@ _POLL = 0.1
 _SIGNALLED = 128
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node's variables beside those that all have, and the folders of its programs."""
 
     variables: dict[str, str]
@@ -36,7 +36,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 def prepare_nodes(
     server: SimulatedMachine, count: int, folder: Path, env: Mapping[str, str]
-) -> list[Node]:
+) -> list[SimulatedNode]:
     """``count`` servers alike, with their tools, ledgers and temporary folders below ``folder``.
 
     ``env`` is what all of them have.
@@ -68,11 +68,11 @@ def prepare_nodes(
                 f"{prefix}MASTER_ADDR": "127.0.0.1",
                 f"{prefix}MASTER_PORT": port,
             }
-        nodes.append(Node(variables=variables, programs=str(home)))
+        nodes.append(SimulatedNode(variables=variables, programs=str(home)))
     return nodes
 
 
-def command_on_nodes(command: Sequence[str], nodes: Sequence[Node]) -> list[str]:
+def command_on_nodes(command: Sequence[str], nodes: Sequence[SimulatedNode]) -> list[str]:
     """The command that runs another one on each of the nodes, and ends when all have.
 
     Its exit code is that of the node that failed first; the others then have some time to end.
@@ -80,7 +80,7 @@ def command_on_nodes(command: Sequence[str], nodes: Sequence[Node]) -> list[str]
     return [sys.executable, "-I", "-c", _MAIN, msgspec.json.encode(nodes).decode(), *command]
 
 
-def run_on_nodes(command: Sequence[str], nodes: Sequence[Node]) -> int:
+def run_on_nodes(command: Sequence[str], nodes: Sequence[SimulatedNode]) -> int:
     """Run a command on each node with our own streams; gives the code of the first failure."""
     processes = []
     for node in nodes:
@@ -127,5 +127,5 @@ def _free_port() -> int:
 
 def main() -> None:
     """Run the command of the arguments on the nodes that the first of them describes."""
-    nodes = msgspec.json.decode(sys.argv[1], type=list[Node])
+    nodes = msgspec.json.decode(sys.argv[1], type=list[SimulatedNode])
     sys.exit(run_on_nodes(sys.argv[2:], nodes))

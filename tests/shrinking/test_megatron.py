@@ -4,10 +4,10 @@ import pytest
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.shrinking.megatron import describe, shrink_options
-from ascend_doctor.shrinking.sizes import Layout
+from ascend_doctor.shrinking.sizes import SmallLayout
 from ascend_doctor.shrinking.words import Option, split_launch
 
-LAYOUT = Layout(tensor=2, pipeline=2, context=1, ranks=4)
+LAYOUT = SmallLayout(tensor=2, pipeline=2, context=1, ranks=4)
 PRETRAINING = (
     "--num-layers 96 --hidden-size 12288 --seq-length 2048 --micro-batch-size 1 --lr 6e-5"
     " --num-query-groups 1 --rampup-batch-size 16 16 5859375 --train-samples 1953125 --fp16"

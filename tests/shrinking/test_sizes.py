@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_doctor.errors import DataError
-from ascend_doctor.shrinking.sizes import Layout, shrink_layout
+from ascend_doctor.shrinking.sizes import SmallLayout, shrink_layout
 
 TP, PP, CP, EP = (
     f"{name}-model-parallel-size" if name != "context" else "context-parallel-size"
@@ -37,5 +37,5 @@ def test_too_few_npus_are_refused() -> None:
 
 
 def test_gradients_are_accumulated_and_stages_have_two_layers() -> None:
-    layout = Layout(tensor=1, pipeline=2, context=1, ranks=4)
+    layout = SmallLayout(tensor=1, pipeline=2, context=1, ranks=4)
     assert (layout.data, layout.layers, layout.batch) == (2, 4, 8)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.simulator.nodes import Node, run_on_nodes
+from ascend_doctor.simulator.nodes import SimulatedNode, run_on_nodes
 
 DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
 TRAIN = """
@@ -73,7 +73,7 @@ def test_the_first_failure_is_the_code_and_the_others_are_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ascend_doctor.simulator.nodes._GRACE", 0.0)
-    nodes = [Node(variables={"NUMBER": str(number)}, programs="/") for number in range(2)]
+    nodes = [SimulatedNode(variables={"NUMBER": str(number)}, programs="/") for number in range(2)]
     script = "import os, sys, time; os.environ['NUMBER'] == '1' and sys.exit(7); time.sleep(600)"
     assert run_on_nodes([sys.executable, "-c", script], nodes) == 7
 
