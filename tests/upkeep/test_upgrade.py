@@ -102,14 +102,15 @@ def release(clones: str, part: dict[str, str], ref: str) -> SourceTree:
 
 
 def defines(repository: Path, ref: str, name: ImportedName) -> bool:
-    """Whether git finds the name at the start of a line of its module, or a module of that name."""
+    """Whether git finds the name, no method, in its module, or a module of that name."""
     stem = name.module.replace(".", "/")
     files = [f"{stem}.py", f"{stem}/__init__.py"]
     word = re.escape(name.name)
-    pattern = rf"^ *((async )?def|class) {word}\b|^ *{word} *[:=]|\b{word},?$|import .*\b{word}\b"
+    defined = rf"^ *((async )?def|class) {word}\b(?!\(self)|^ *{word} *[:=]"
+    pattern = rf"{defined}|\b{word},?$|import .*\b{word}\b"
     here = ["git", "-C", str(repository)]
     found = subprocess.run(
-        [*here, "grep", "-qE", pattern, ref, "--", *files], check=False, timeout=60
+        [*here, "grep", "-qP", pattern, ref, "--", *files], check=False, timeout=60
     )
     below = subprocess.run(
         [*here, "ls-tree", "-r", ref, "--", f"{stem}/{name.name}.py", f"{stem}/{name.name}"],
