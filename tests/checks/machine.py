@@ -34,6 +34,7 @@ from ascend_doctor.facts import (
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
+from tests.remedies import parse
 
 CATALOG = Catalog()
 CHECKS = {one.id: one for one in all_checks()}
@@ -211,7 +212,11 @@ def set_to(facts: Snapshot, **variables: str) -> Snapshot:
 
 
 def run(identity: str, facts: Snapshot, device: str = "npu") -> tuple[Finding, ...]:
-    return judge(Case(facts=facts, catalog=CATALOG, device=device), [CHECKS[identity]])
+    findings = judge(Case(facts=facts, catalog=CATALOG, device=device), [CHECKS[identity]])
+    for finding in findings:
+        for command in finding.remedy.commands if finding.remedy else ():
+            assert parse(command) == "", command
+    return findings
 
 
 def only(identity: str, facts: Snapshot, level: Level, *words: str, device: str = "npu") -> Finding:

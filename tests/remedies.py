@@ -1,0 +1,220 @@
+"""Every command that a remedy prints: parsed by a shell, and run where a stand-in allows it.
+
+    python -m tests.remedies      writes docs/remedies.md
+
+Commands come from the recorded machines, from every breakage of tests/level0, and from the literal
+texts of ``commands=`` in the package. They are run in an empty folder with stand-ins for all
+programs, which write down what they were called with, so that quoting, globs and loops are seen to
+work; ``export``, ``unset`` and ``source`` are run in earnest, and so are the doctor's own commands
+that only look.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ascend_doctor.checks import all_checks
+from ascend_doctor.collect.snapshot import take
+from ascend_doctor.judging.judge import Case, judge
+from ascend_doctor.matrix.catalog import Catalog
+from tests.level0.machine import changed, machine, table
+from tests.machines.compose import names
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "remedies.md"
+_SOURCES = sorted((ROOT / "ascend_doctor").rglob("*.py"))
+_OWN = re.compile(r"^ascend-doctor (?:matrix (?:show|why|list)|explain)\b")
+_SHELL = ("export", "unset", "source")
+_ANSWER = "accelerators asdrv_ ascend_ davinci libstdc++"  # what remedies look for with grep
+_PATHS = (
+    "/usr/local/Ascend/driver/tools/hccn_tool",
+    "/opt/venv/bin/python",
+    "/home/ada/venv/bin/python",
+)
+
+
+@functools.cache
+def parse(command: str) -> str:
+    """What bash says of a command without running it, "" where nothing."""
+    return subprocess.run(
+        ["bash", "-n"], input=command, capture_output=True, text=True, check=False, timeout=60
+    ).stderr
+
+
+@functools.cache
+def printed() -> tuple[str, ...]:
+    """The commands of all recorded machines and their breakages, each once."""
+    catalog = Catalog()
+    checks = [check for check in all_checks() if check.level == 0]
+    machines = [machine(name) for name in names()]
+    machines += [changed(row.get("machine", "healthy-a2"), row["change"]) for row in _single()]
+    commands = {
+        command
+        for examined in machines
+        for finding in judge(Case(facts=take(examined, catalog), catalog=catalog), checks)
+        if finding.remedy
+        for command in finding.remedy.commands
+    }
+    return tuple(sorted(commands))
+
+
+def _single() -> list[dict[str, Any]]:
+    """Rows about one machine each."""
+    return [row for row in table("breakages") if isinstance(row.get("machine", ""), str)]
+
+
+def written() -> dict[str, str]:
+    """Literal commands of the package by their place; a value is an X."""
+    return {
+        f"{path.relative_to(ROOT)}:{line}": text
+        for path in _SOURCES
+        for line, text in _literals(ast.parse(path.read_text("utf-8")))
+    }
+
+
+def _literals(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.keyword) or node.arg != "commands":
+            continue
+        for item in ast.walk(node.value):
+            if isinstance(item, ast.Tuple):
+                for element in item.elts:
+                    text = _text(element)
+                    if text:
+                        yield element.lineno, text
+
+
+def _text(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "X"
+            for part in node.values
+        )
+    return ""
+
+
+def program(command: str) -> str:
+    """What a command is of, in the table."""
+    words = re.findall(r"[^\s]+", command)
+    first = "sudo " + Path(words[1]).name if words[0] == "sudo" else Path(words[0]).name
+    if "pip" in words:
+        return f"pip {words[words.index('pip') + 1]}"
+    if first == 'sudo "$(command':
+        return "sudo ascend-doctor check"
+    return f"ascend-doctor {words[1]}" if first == "ascend-doctor" else first
+
+
+def run(command: str, folder: Path) -> tuple[int, list[str], str]:
+    """Exit status, the calls of stand-ins, and standard error of a command in an empty folder."""
+    stubs = folder / "bin"
+    stubs.mkdir(parents=True, exist_ok=True)
+    calls = folder / "calls"
+    calls.write_text("")
+    stub = f'#!/bin/bash\necho "$(basename "$0") $*" >> {calls}\necho "{_ANSWER}"\n'
+    for name in _stubs() if not (stubs / "sudo").exists() else ():
+        (stubs / name).write_text(stub)
+        (stubs / name).chmod(0o755)
+    text = command
+    for path in _PATHS:
+        text = text.replace(path, str(stubs / Path(path).name))
+    script = re.sub(r"source (/\S+)", rf"source {folder}/set_env.sh", text)
+    (folder / "set_env.sh").write_text("export SOURCED=yes\n")
+    done = subprocess.run(
+        ["bash", "-c", f"enable -n kill ulimit; {script}"],
+        cwd=folder,
+        env={"PATH": f"{stubs}:/usr/bin:/bin", "USER": "ada", "IMAGE": "an/image:1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, calls.read_text().splitlines(), done.stderr
+
+
+def _stubs() -> tuple[str, ...]:
+    return (
+        *(
+            "npu-smi",
+            "lspci",
+            "lsmod",
+            "sudo",
+            "docker",
+            "git",
+            "kill",
+            "ps",
+            "hccn_tool",
+            "python",
+        ),
+        *(
+            "taskset",
+            "timeout",
+            "ascend-doctor",
+            "fuser",
+            "dmesg",
+            "reboot",
+            "ip",
+            "ss",
+            "df",
+            "du",
+            "id",
+            "ls",
+            "cat",
+        ),
+        *("ldconfig", "conda", "pip", "kubectl", "ulimit", "ray", "find", "sysctl", "mkdir", "mv"),
+    )
+
+
+def how(command: str) -> str:
+    """How far a command is tried."""
+    if command.split(maxsplit=1)[0] in _SHELL:
+        return "run: the shell has the variables after it"
+    if _OWN.match(command):
+        return "run: it prints what it says"
+    return "run with stand-ins: each program gets the words that stand there"
+
+
+def page() -> str:
+    return "\n".join(_rows()) + "\n"
+
+
+def _rows() -> Iterator[str]:
+    yield "# What remedies tell to type\n"
+    yield (
+        "Commands that `check` printed for the recorded machines of the tests and for every\n"
+        "single breakage of them, by program; each is parsed by bash as well. Written by\n"
+        "`python -m tests.remedies`. No real NPU, driver or package index was behind any of them:\n"
+        "a stand-in shows that a command can be typed, not that the machine is well afterwards.\n"
+    )
+    yield "| program | commands | tried |"
+    yield "| --- | --- | --- |"
+    groups: dict[tuple[str, str], int] = defaultdict(int)
+    for command in printed():
+        groups[program(command), how(command)] += 1
+    for (name, tried), count in sorted(groups.items()):
+        yield f"| `{name}` | {count} | {tried} |"
+    shown = {text for text in written().values() if "X" not in text} & set(printed())
+    only = sorted({text for text in written().values() if text not in shown})
+    yield f"\n## Only parsed: {len(only)}\n"
+    yield (
+        "Literal commands of remedies that no recorded machine printed as they stand; X is any\n"
+        "value.\n"
+    )
+    yield from (f"- `{_cell(text)}`" for text in only)
+
+
+def _cell(text: str) -> str:
+    first, *more = text.splitlines()
+    return first.replace("`", "'") + (" ..." if more else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
