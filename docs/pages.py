@@ -5,6 +5,7 @@ Run by `mkdocs build`; nothing that it writes is kept in the repository.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -16,7 +17,9 @@ import mkdocs_gen_files
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.cli import SECTIONS
+from ascend_doctor.commands.explain import pages_by_name
 from ascend_doctor.fleet.explain import TOPICS
+from ascend_doctor.judging.judge import Check
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import Component, KnownFailure, Source
 from ascend_doctor.report import LEVELS
@@ -131,11 +134,11 @@ def of(component: Component) -> Iterator[str]:
 def failures(catalog: Catalog) -> Iterator[str]:
     yield "# Known failures\n\nWhat `ascend-doctor diagnose` finds in logs.\n"
     for name, one in sorted(catalog.failures.items()):
-        yield from failure(name, one)
+        yield from failure(name, one, "##")
 
 
-def failure(name: str, one: KnownFailure) -> Iterator[str]:
-    yield f"## {name}\n\n**{plain(one.title)}** ({one.severity})\n"
+def failure(name: str, one: KnownFailure, mark: str) -> Iterator[str]:
+    yield f"{mark} {name}\n\n**{plain(one.title)}** ({one.severity})\n"
     if one.example:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", one.example)), default=0))
         yield f"{fence}text\n{one.example}\n{fence}\n"
@@ -160,9 +163,60 @@ def variables(catalog: Catalog) -> Iterator[str]:
     )
 
 
+def entries(catalog: Catalog) -> Iterator[tuple[str, Iterator[str]]]:
+    """A page for each command, check, probe, failure and error code; the addresses stay."""
+    for name in (name for section in SECTIONS.values() for name in section):
+        module = importlib.import_module(f"ascend_doctor.commands.{name}")
+        yield f"command/{name}.md", described(module.command, f"ascend-doctor {name}", None, "#")
+    for check in all_checks():
+        yield f"check/{check.id}.md", one_check(check)
+    for probe in sorted((ROOT / "probes").glob("[a-z]*.py")):
+        yield f"probe/{probe.stem.replace('_', '-')}.md", one_probe(probe)
+    for name, known in catalog.failures.items():
+        yield f"failure/{name}.md", failure(name, known, "#")
+    for code in codes(catalog):
+        yield f"code/{code}.md", one_code(code, catalog)
+
+
+def one_check(check: Check) -> Iterator[str]:
+    yield f"# {check.id}\n\n**{plain(check.title)}.** Level {check.level}.\n"
+    yield inspect.cleandoc(check.explain) + "\n"
+    if check.probe:
+        yield f"It judges what the probe [{check.probe}](../probe/{check.probe}.md) measured.\n"
+    yield f"```bash\nascend-doctor check -l {check.level} --only {check.id}\n```\n"
+
+
+def one_probe(file: Path) -> Iterator[str]:
+    name = file.stem.replace("_", "-")
+    yield f"# {name}\n"
+    text = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+    yield "```text\n" + text.replace("```", "") + "\n```\n"
+    judges = [check.id for check in all_checks() if check.probe == name]
+    yield from (f"- judged by [{check}](../check/{check}.md)" for check in judges)
+
+
+def codes(catalog: Catalog) -> list[str]:
+    known = catalog.error_codes
+    numbers = {str(number) for number in (*known.acl, *known.hccl)}
+    return sorted({*known.reported, *numbers, *catalog.error_guides})
+
+
+def code_index(catalog: Catalog) -> Iterator[str]:
+    yield "# Error codes\n\nWhat `ascend-doctor explain CODE` says of each.\n"
+    yield " ".join(f"[{code}](code/{code}.md)" for code in codes(catalog)) + "\n"
+
+
+def one_code(code: str, catalog: Catalog) -> Iterator[str]:
+    yield f"# {code}\n"
+    for page in pages_by_name(code, catalog):
+        yield "```text\n" + page.replace("```", "") + "\n```\n"
+
+
 def write() -> None:
     catalog = Catalog()
     for name, page in (
+        *entries(catalog),
+        ("codes.md", code_index(catalog)),
         ("index.md", home()),
         ("commands.md", commands()),
         ("checks.md", checks()),

@@ -47,6 +47,12 @@ def test_the_documentation_builds_strictly(tmp_path: Path) -> None:
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONDONTWRITEBYTECODE": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    entries = (
+        *("check/cann-installed", "command/diagnose", "probe/smoke-train", "code/EI0006"),
+        "failure/cann-libhccl-not-found",
+    )
+    for name in entries:
+        assert (tmp_path / "site" / name / "index.html").is_file(), name
     for name in ("checks", "commands", "failures", "matrix"):
         assert (tmp_path / "site" / name / "index.html").stat().st_size > 10_000
 

@@ -48,14 +48,15 @@ def command(words: tuple[str, ...], overlays: tuple[str, ...]) -> int:
     if not text:
         raise click.UsageError("name a check, a failure, a code or a variable, or paste a line")
     rows = catalog(overlays)
-    pages = list(_pages_by_name(text, rows)) or list(_pages_of_line(text, rows))
+    pages = list(pages_by_name(text, rows)) or list(_pages_of_line(text, rows))
     if not pages:
         raise click.UsageError(_why_nothing(text, rows))
     click.echo("\n\n".join(pages))
     return 0
 
 
-def _pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
+def pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
+    """The manuals of what is called so: a failure, a check, a variable, or an error code."""
     if failure := rows.failures.get(text):
         yield _explain_failure(failure)
     elif topic := TOPICS.get(text):

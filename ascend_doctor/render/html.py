@@ -19,6 +19,7 @@ from ascend_doctor.render.documented import nearest_rows
 from ascend_doctor.render.fields import fields
 from ascend_doctor.render.fleet_grid import grid_of
 from ascend_doctor.render.layouts import layouts
+from ascend_doctor.render.manual import page_of
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shorten
 from ascend_doctor.report import Report
@@ -75,6 +76,7 @@ def page(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=_harmless,
     )
+    pages.globals.update(page_of=page_of)
     pages.filters.update(shortened=shorten, fields=fields)
     return pages.get_template(name)
 

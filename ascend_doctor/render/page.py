@@ -8,6 +8,7 @@ from typing import Any
 from click import style
 
 from ascend_doctor.findings import Level
+from ascend_doctor.render.manual import link, page_of
 from ascend_doctor.render.plain import lines, one_line, without_command
 
 # Symbols differ in shape as well as in colour; the second is for terminals without Unicode.
@@ -73,7 +74,8 @@ class Page:
         self.rows += [f"{blank}{self.mark(level)} {weight}", *more]
         room = self.width - len((more or [f"{blank}  {first}"])[-1]) - len(check)
         if room > 1:
-            self.rows[-1] += " " * room + self.styled(check, dim=True)
+            address = page_of(check) if self._color else ""
+            self.rows[-1] += " " * room + link(self.styled(check, dim=True), address)
         else:
             self.dim(f"{blank}  " + f"\n{blank}  ".join(self.wrap(check, indent + 2)))
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.render.fields import details
+from ascend_doctor.render.manual import page_of
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 
@@ -42,10 +43,10 @@ def render(report: Report) -> str:
 
 
 def _rule(name: str, findings: list[Finding]) -> dict[str, Any]:
-    """What viewers show beside a result: how to read on, and the first source on the web."""
+    """What viewers show beside a result: how to read on, and its page or first source."""
     rule: dict[str, Any] = {"id": name, "help": {"text": f"ascend-doctor explain {name}"}}
     refs = (ref for finding in findings if finding.check == name for ref in finding.refs)
-    link = next(filter(None, map(web_address, refs)), "")
+    link = page_of(name) or next(filter(None, map(web_address, refs)), "")
     return {**rule, "helpUri": link} if link else rule
 
 

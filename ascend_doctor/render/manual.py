@@ -1,0 +1,22 @@
+"""Where a check's page of the documentation is, for who has built the site."""
+
+from __future__ import annotations
+
+import os
+import re
+
+BASE = "ASCEND_DOCTOR_DOCS"
+_ADDRESS = re.compile(r"https?://[\x21-\x7e]+")
+_ONE_CHECK = re.compile(r"[a-z0-9-]{1,64}")
+
+
+def page_of(check: str) -> str:
+    """The address of a check's page below ``ASCEND_DOCTOR_DOCS``, "" where that is unset."""
+    base = os.environ.get(BASE, "").rstrip("/")
+    known = _ADDRESS.fullmatch(base) and _ONE_CHECK.fullmatch(check)
+    return f"{base}/check/{check}/" if known else ""
+
+
+def link(text: str, address: str) -> str:
+    """A text as a link of terminals (OSC 8), which others show as the text; "" is no link."""
+    return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\" if address else text
