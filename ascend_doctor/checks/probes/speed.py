@@ -55,7 +55,7 @@ def bandwidth(case: Case) -> Iterator[Finding]:
     if findings:
         return
     rates = run.first_record(BandwidthRecord).rates
-    best = {name: max(_busses(sizes).values(), default=0.0) for name, sizes in rates.items()}
+    best = {name: max(_buses(sizes).values(), default=0.0) for name, sizes in rates.items()}
     shown = ", ".join(f"{name} {rate:.3g}" for name, rate in best.items())
     yield note(
         "Collectives were measured",
@@ -64,7 +64,7 @@ def bandwidth(case: Case) -> Iterator[Finding]:
     )
 
 
-def _busses(sizes: Mapping[int, CollectiveRate]) -> dict[int, float]:
+def _buses(sizes: Mapping[int, CollectiveRate]) -> dict[int, float]:
     """Bus bandwidth by size in bytes."""
     return {size: rate.busbw for size, rate in sizes.items() if isinstance(rate.busbw, float)}
 
@@ -77,8 +77,8 @@ def _hint_bus(case: Case, run: ProbeRun, rates: _Rates) -> str:
         if rates_expected is not None and rates_expected.ranks == run.world_size
         else None
     )
-    busses = _busses(rates.get("all-reduce", {}))
-    large = [rate for size, rate in busses.items() if size >= _LARGE]
+    buses = _buses(rates.get("all-reduce", {}))
+    large = [rate for size, rate in buses.items() if size >= _LARGE]
     if limit is None or not large or max(large) >= limit or run.simulated:
         return ""
     return f"Hint: all-reduce of 256 MiB is expected above {limit:.0f} GB/s in such a node."
