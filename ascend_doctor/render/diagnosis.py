@@ -27,7 +27,7 @@ _LEVELS = {
     "unknown": Level.UNKNOWN,
     "degraded": Level.WARNING,
 }
-_LABEL = 8
+_LABEL = 10
 _ATTEMPTS = 8
 _CODES = 12
 
@@ -72,7 +72,7 @@ class _DiagnosisPage(Page):
         first, *more = self.wrap(f"Verdict: {say_verdict(verdict)}", 2)
         self.rows += [self.styled(first, bold=True), *more]
         for number, attempt in enumerate(verdict.attempts[-_ATTEMPTS:]):
-            self.field("" if number else "before", describe_attempt(attempt))
+            self.field("" if number else "Before", describe_attempt(attempt))
         if verdict.attempts and diagnosis.attempt:
             self.field("", f"{diagnosis.attempt}: this one")
 
@@ -91,23 +91,23 @@ class _DiagnosisPage(Page):
         if diagnosis:
             self._guilty(diagnosis)
         for number, evidence in enumerate(cause.evidence):
-            self.field("" if number else "seen", show(evidence))
-        self.field("why", cause.cause)
-        self.field("do", cause.fix)
+            self.field("" if number else "Found", show(evidence))
+        self.field("Why", cause.cause)
+        self.field("Fix", cause.fix)
         if cause.caught_by:
             named = " ".join(f"--only {check}" for check in cause.caught_by)
-            self.field("before", f"ascend-doctor check {named}")
+            self.field("Prevent", f"ascend-doctor check {named}")
         elif cause.before:
-            self.field("before", cause.before)
+            self.field("Prevent", cause.before)
         for number, what in enumerate(cause.consequences):
             text = f"{what.title}  [{what.id}], {quantity(what.count, 'line')}"
-            self.field("" if number else "follows", text)
+            self.field("" if number else "Leads to", text)
         for number, source in enumerate(cause.sources):
-            self.field("" if number else "source", source)
+            self.field("" if number else "Source", source)
 
     def _guilty(self, diagnosis: Diagnosis) -> None:
         if text := describe_guilty(diagnosis):
-            self.field("guilty", text)
+            self.field("Guilty", text)
         guilty = diagnosis.guilty
         evidences = [unexplained.evidence for unexplained in diagnosis.unexplained]
         evidences += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
@@ -124,7 +124,7 @@ class _DiagnosisPage(Page):
         for number, unexplained in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(unexplained.ranks)}" if unexplained.ranks else ""
             times = f" ({unexplained.count} lines{ranks})" if unexplained.count > 1 else ""
-            self.field("" if number else "error", show(unexplained.evidence) + times)
+            self.field("" if number else "Error", show(unexplained.evidence) + times)
         if diagnosis.paste and not diagnosis.causes:
             self.rows += ["", self.styled("For a bug report:", dim=True)]
             self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]

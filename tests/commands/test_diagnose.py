@@ -169,7 +169,7 @@ def test_local_ranks_an_archive_and_the_node_that_the_user_names(
         archive.writestr("train.log", "using world size: 8\n" + "\n".join(rows) + "\n")
     done = doctor("diagnose", str(tmp_path / "logs.zip"))
     assert done.returncode == 1
-    assert "guilty  local rank 3: it is the first" in done.stdout
+    assert "Guilty    local rank 3: it is the first" in done.stdout
     done = doctor("diagnose", "--format", "json", "--node-rank", "1", str(tmp_path / "logs.zip"))
     told = json.loads(done.stdout)["guilty"]
     assert (told["ranks"], told["local_ranks"]) == ([7], [3])
