@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Literal
 
 import msgspec
@@ -155,7 +156,7 @@ class Function(Row, frozen=True, kw_only=True):
     takes: dict[str, tuple[str, ...]]
 
 
-class Component(Row, frozen=True, kw_only=True):
+class Component(Row, frozen=True, kw_only=True, dict=True):
     """``matrices/components/<id>.yaml``. ``after``: components to be installed before this one.
 
     A component without releases is open: any version may exist, and only ranges speak of it.
@@ -179,14 +180,18 @@ class Component(Row, frozen=True, kw_only=True):
 
     def release(self, version: str) -> Release | None:
         """The row of a version, exact first, then one that covers it. Raises VersionError."""
-        parsed = parse(self.scheme, version)
-        for release in self.releases:
-            if parse(self.scheme, release.version) == parsed:
-                return release
+        exact = self._by_version.get(parse(self.scheme, version))
+        if exact is not None:
+            return exact
         for release in self.releases:
             if release.covers and satisfies(self.scheme, version, release.covers):
                 return release
         return None
+
+    @functools.cached_property
+    def _by_version(self) -> dict[object, Release]:
+        rows = reversed(self.releases)
+        return {parse(self.scheme, release.version): release for release in rows}
 
     def import_check(self, version: str) -> ImportCheck | None:
         """The check that documents have for a version, or None. Raises VersionError."""

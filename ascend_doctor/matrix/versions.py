@@ -127,7 +127,7 @@ def check_range(scheme: Scheme, version_range: str) -> None:
 def _one_alternative(scheme: Scheme, version: Version | Ascend | str, version_range: str) -> bool:
     if isinstance(version, Version):
         try:
-            return SpecifierSet(version_range).contains(version, prereleases=True)
+            return _specifiers(version_range).contains(version, prereleases=True)
         except (InvalidSpecifier, ValueError) as error:
             raise VersionError(
                 f"{version_range[:_LONGEST]!r} is no range of Python versions"
@@ -137,6 +137,11 @@ def _one_alternative(scheme: Scheme, version: Version | Ascend | str, version_ra
     if version_range.lstrip().startswith("["):
         return _in_brackets(scheme, version, version_range)
     return all(_holds(version, bound) for bound in _bounds(scheme, version_range))
+
+
+@functools.lru_cache(maxsize=1 << 12)  # as above
+def _specifiers(version_range: str) -> SpecifierSet:
+    return SpecifierSet(version_range)
 
 
 @functools.lru_cache(maxsize=1 << 14)  # as above
@@ -154,6 +159,7 @@ def _ref(text: str) -> str:
     return text
 
 
+@functools.lru_cache(maxsize=1 << 14)  # as above
 def _ascend(text: str) -> Ascend:
     lowered = text.strip().lower()
     start = _RELEASE.match(lowered) if len(lowered) <= _LONGEST else None

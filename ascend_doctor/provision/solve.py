@@ -221,6 +221,7 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     def __init__(self, catalog: Catalog, question: SolveQuery) -> None:
         self.catalog = catalog
         self.question = question
+        self._known: dict[tuple[str, str], tuple[Demand, ...]] = {}
         self.stacks = tuple(
             sorted(_stacks_near(catalog, question), key=lambda stack: _RANK[stack.status])
         )
@@ -333,7 +334,14 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             return []
         return list(self._dependencies(candidate.component, candidate.version))
 
-    def _dependencies(self, name: str, version: str) -> Iterator[Demand]:
+    def _dependencies(self, name: str, version: str) -> tuple[Demand, ...]:
+        """The search asks for those of a version hundreds of times."""
+        known = self._known.get((name, version))
+        if known is None:
+            known = self._known[name, version] = tuple(self._demands(name, version))
+        return known
+
+    def _demands(self, name: str, version: str) -> Iterator[Demand]:
         row = self.catalog.component(name).release(version)
         if row is None:
             return
