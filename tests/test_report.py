@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
 import msgspec
 import pytest
 from hypothesis import given
@@ -15,6 +14,7 @@ from ascend_doctor.render import issue, markdown
 from ascend_doctor.render import json as json_format
 from ascend_doctor.render import text as text_format
 from ascend_doctor.report import LEVELS, LevelRun, Report, Verdict, verdict
+from tests.later import jsonschema
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[bold red]x[/]\r\n\u202eevil\u2066\x9b31m\ud800"
 

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psutil
 import pytest
 
 from ascend_doctor.render.json import schema
 from tests.conftest import Command
+from tests.later import jsonschema
 
 pytestmark = pytest.mark.slow
 

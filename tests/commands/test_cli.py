@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import jsonschema
 import psutil
 import pytest
 
@@ -19,6 +18,7 @@ from ascend_doctor.cli import SECTIONS
 from ascend_doctor.commands import check, rehearse, setup
 from ascend_doctor.commands.short_help import ShortHelpCommand
 from tests.conftest import Command
+from tests.later import jsonschema
 
 PROGRAM = Path(sys.executable).with_name("ascend-doctor")
 COMMANDS = [name for table in SECTIONS.values() for name in table]

@@ -10,11 +10,11 @@ import time
 import zipfile
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from ascend_doctor.render import FORMATS
 from tests.conftest import Command
+from tests.later import jsonschema
 
 pytestmark = pytest.mark.slow
 

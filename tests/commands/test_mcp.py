@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from ascend_doctor.cli import run
 from ascend_doctor.commands import mcp as module
+from tests.later import mcp
 from tests.level0.machine import table
 from tests.machines.compose import merged, spec
 from tests.machines.on_paper import CannotTypeError, Machine, type_command, write
@@ -56,11 +56,11 @@ OF_ANY = {"swift-fla-patch-missing"}
 
 async def session(folder: Path) -> dict[str, tuple[bool, str]]:
     """What every tool answers to the reference client."""
-    parameters = StdioServerParameters(
+    parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "ascend_doctor", "mcp"], cwd=str(folder)
     )
     answers = {}
-    async with Client(parameters) as client:
+    async with mcp.Client(parameters) as client:
         tools = (await client.list_tools()).tools
         assert {tool.name for tool in tools} == {tool.__name__ for tool in module._TOOLS}
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
@@ -99,7 +99,7 @@ def test_a_report_is_cut_to_what_has_to_be_known() -> None:
     assert "snapshot" not in report
 
 
-async def repair(client: Client, machine: Machine, base: Machine, folder: Path) -> list[str]:
+async def repair(client: mcp.Client, machine: Machine, base: Machine, folder: Path) -> list[str]:
     """Type the commands of the worst finding and check again, until nothing is wrong."""
     typed: list[str] = []
     for number in range(ROUNDS):
@@ -126,7 +126,7 @@ async def repair(client: Client, machine: Machine, base: Machine, folder: Path) 
     raise CannotTypeError(f"not well after {ROUNDS} rounds")
 
 
-async def hindrance(client: Client, machine: Machine, base: Machine, folder: Path) -> str:
+async def hindrance(client: mcp.Client, machine: Machine, base: Machine, folder: Path) -> str:
     """Why a machine does not come to green, "" where it does."""
     try:
         return "" if await repair(client, machine, base, folder) else "nothing was wrong"
@@ -148,11 +148,11 @@ def machines() -> dict[str, tuple[Machine, Machine]]:
 
 async def repairs(named: dict[str, tuple[Machine, Machine]], folder: Path) -> dict[str, str]:
     """What hinders the client on every machine, "" where it came to green."""
-    parameters = StdioServerParameters(
+    parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "ascend_doctor", "mcp"], cwd=str(folder)
     )
     outcome = {}
-    async with Client(parameters) as client:
+    async with mcp.Client(parameters) as client:
         for name, (machine, base) in named.items():
             outcome[name] = await hindrance(client, machine, base, folder / name)
     return outcome

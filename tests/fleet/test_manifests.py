@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
@@ -23,6 +22,7 @@ from ascend_doctor.fleet.manifest import (
     chip_resources,
     volcano,
 )
+from tests.later import jsonschema
 from tests.upstream import upstream
 
 Manifest = dict[str, Any]

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec
 import pytest
 
@@ -28,6 +27,7 @@ from ascend_doctor.render import json as json_format
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.report import Fleet, Report
 from tests.fleet.nodes import FINE, node, write
+from tests.later import jsonschema
 
 HOSTILE = "\x1b]0;x\x07[red]<b>&|`@all\u202e"
 BAD = Finding(check="hccn-link", level=Level.ERROR, title="a link is down")

@@ -186,6 +186,7 @@ OLD = st.fixed_dictionaries(
 BATCH, BATCHES = 50, 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(
     max_examples=BATCHES,

@@ -10,15 +10,14 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import pytest
-import xmlschema
 
 from ascend_doctor.findings import Finding, Level, Place, Remedy
 from ascend_doctor.render import github, html, jsonl, junit, markdown, prometheus, sarif
 from ascend_doctor.report import Report
 from tests.conftest import Command
 from tests.fleet.nodes import node
+from tests.later import jsonschema, xmlschema
 from tests.machines.compose import build
 from tests.render.test_formats import HOSTILE
 from tests.render.test_html import RUNS, Page, fleet, single

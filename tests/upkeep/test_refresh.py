@@ -159,6 +159,7 @@ def test_what_does_not_answer_is_said_and_is_no_silence(doctor: Command) -> None
     assert doctor("matrix", "refresh", "--no-index", "--as-of", "May").returncode == 2
 
 
+@pytest.mark.slow
 def test_an_index_is_asked_and_its_wheels_are_read(tmp_path: Path) -> None:
     for version in ("1.6.5", "99.0", "99.1rc1", "0.0.1"):
         wheel(tmp_path, "mcore-bridge", version, "megatron-core>=0.16", "einops")
