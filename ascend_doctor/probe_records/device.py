@@ -16,10 +16,10 @@ class MatrixProduct(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceRecord(ProbeRecord, frozen=True, kw_only=True):
-    """probes/device.py: products by dtype."""
+    """probes/device.py: products by dtype; what is left is not measured on the CPU."""
 
     matmul: dict[str, MatrixProduct] = {}
-    leaked_bytes: int = 0
+    leaked_bytes: int | None = None
 
 
 class DevicePerRankRecord(ProbeRecord, frozen=True, kw_only=True):
@@ -34,8 +34,8 @@ class DevicePerRankRecord(ProbeRecord, frozen=True, kw_only=True):
 class AllReduceRecord(ProbeRecord, frozen=True, kw_only=True):
     """probes/allreduce.py: seconds of the sum of one element."""
 
-    first_call_s: float = 0.0
-    steady_s: float = 0.0
+    first_call_s: float | None = None
+    steady_s: float | None = None
 
 
 class CollectiveRate(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,9 +28,9 @@ class BoundDeviceRecord(ProbeRecord, frozen=True, kw_only=True):
     """probes/bound_device_id.py: the error of a Gloo group in each state, "" for none."""
 
     bound_to: str | None = None
-    unbound: str = ""
-    bound: str = ""
-    cleared: str = ""
+    unbound: str | None = None
+    bound: str | None = None
+    cleared: str | None = None
 
 
 class LargeGroupsRecord(ProbeRecord, frozen=True, kw_only=True):

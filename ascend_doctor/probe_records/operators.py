@@ -87,7 +87,7 @@ class DtypeCase(ChildOutcome, frozen=True, kw_only=True):
 
     differ: int | None = None
     sum: bool | None = None
-    product: Number = 0.0
+    product: Number | None = None
     product_error: str = ""
 
 

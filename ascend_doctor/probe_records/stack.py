@@ -32,7 +32,7 @@ class PortRecord(ProbeRecord, frozen=True, kw_only=True):
     """probes/port.py: ``free`` are further ports; ``here`` whether MASTER_ADDR is this node."""
 
     port: str = ""
-    error: str = ""
+    error: str | None = None
     here: bool = False
     free: list[int] | None = None
 
@@ -137,9 +137,9 @@ class ForwardCase(ChildOutcome, frozen=True, kw_only=True):
     """What MindSpeed gives on one device; ``off`` is the error of an attention."""
 
     types: dict[str, str] = {}
-    parameter: str = "torch.cuda."
+    parameter: str | None = None
     forward: str | None = None
-    off: Number = 0.0
+    off: Number | None = None
     ring: list[int] = []
     group: list[int] = []
 

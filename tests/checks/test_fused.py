@@ -33,7 +33,7 @@ def only(probe: str, device: str = "npu", soc: str = "", **values: Any) -> Findi
         (GOOD, Level.OK, "some case on npu"),
         ({**GOOD, "value": 0.5}, Level.ERROR, "value off by 0.5"),
         ({**GOOD, "gradient": "nan"}, Level.ERROR, "gradient off by nan"),
-        ({"seconds": 0.1}, Level.ERROR, "nothing was measured"),
+        ({"seconds": 0.1}, Level.ERROR, "no value"),
         (REFUSED, Level.ERROR, "EZ9999"),
     ],
 )

@@ -173,8 +173,11 @@ def test_a_rank_that_failed_while_another_still_ran_behind() -> None:
 # ---------------------------------------------------------------- findings
 
 
+TIMES = {"first_call_s": 0.1, "steady_s": 0.01}
+
+
 def test_all_well_says_how_much_was_compared() -> None:
-    ranks = [rank(one, ok=True, compared=17, values={"first_call_s": 0.1}) for one in range(4)]
+    ranks = [rank(one, ok=True, compared=17, values=TIMES) for one in range(4)]
     finding = only(allreduce(*ranks, exit_code=0))
     assert finding.level is Level.OK
     assert finding.observed == "4 ranks on cpu, 68 sums compared"
@@ -281,6 +284,10 @@ def test_a_skipped_probe_is_skipped() -> None:
 # ---------------------------------------------------------------- device
 
 
+KEPT = {"leaked_bytes": 0}
+LACKING = {"bfloat16": {"error": "x"}}
+
+
 def device_run(**values: Any) -> ProbeRun:
     return ProbeRun(probe="device", exit_code=0, ranks=(ProbeResult(ok=True, values=values),))
 
@@ -291,12 +298,16 @@ GOOD = {"finite": True, "error_relative": 1e-4}
 @pytest.mark.parametrize(
     ("values", "level", "text"),
     [
-        ({"matmul": {"float32": GOOD}, "name": "Ascend910B3"}, Level.OK, "Ascend910B3"),
+        ({"matmul": {"float32": GOOD}, "name": "Ascend910B3", **KEPT}, Level.OK, "Ascend910B3"),
         ({"matmul": {"float32": {**GOOD, "error_relative": 0.1}}}, Level.ERROR, "0.1"),
         ({"matmul": {"float32": {**GOOD, "error_relative": "nan"}}}, Level.ERROR, "nan"),
         ({"matmul": {"float16": {**GOOD, "finite": False}}}, Level.ERROR, "finite: False"),
         ({"matmul": {"bfloat16": {"error": "RuntimeError: 561103"}}}, Level.ERROR, "561103"),
-        ({"name": "Ascend910A", "matmul": {"bfloat16": {"error": "x"}}}, Level.OK, "Ascend910A"),
+        (
+            {"name": "Ascend910A", "matmul": {"bfloat16": {"error": "x"}}, **KEPT},
+            Level.OK,
+            "Ascend910A",
+        ),
         ({"leaked_bytes": 512}, Level.WARNING, "512 bytes"),
     ],
 )

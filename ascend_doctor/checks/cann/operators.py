@@ -49,7 +49,7 @@ def bool_index(case: Case) -> Iterator[Finding]:
     failed = {name: outcome for name, outcome in outcomes.items() if outcome.error}
     if failed:
         name, first = next(iter(failed.items()))
-        works = "where" in outcomes and not failed.get("where") and not outcomes["where"].differ
+        works = "where" in outcomes and not failed.get("where") and outcomes["where"].differ == 0
         findings.append(
             error(
                 f"bool-index: {', '.join(failed)} {'fails' if len(failed) == 1 else 'fail'}",
@@ -63,6 +63,8 @@ def bool_index(case: Case) -> Iterator[Finding]:
         )
     yield from findings
     if not findings:
+        if any(outcome.differ is None for outcome in outcomes.values()):
+            raise Unknown("the probe bool-index did not count what differs")
         yield note(
             "Boolean indexing works",
             observed=f"{', '.join(outcomes)} on {run.device}",

@@ -25,7 +25,7 @@ def port(case: Case) -> Iterator[Finding]:
     if broken:
         return
     record = run.first_record(PortRecord)
-    if record.free is None:
+    if record.free is None or record.error is None:
         raise Unknown("the probe port did not get this far")
     if not record.here:
         raise NotApplicable("MASTER_ADDR is another machine")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ascend_doctor.checks.cann.operators import read_outcomes
 from ascend_doctor.checks.probes.run_failures import failures, ran, story
+from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note
 from ascend_doctor.probe_records.common import ProbeRecord
@@ -22,6 +23,8 @@ from ascend_doctor.probe_results import ProbeRun
 # 4e-3 of the fused operators.
 _ATTENTION = {"value": 2e-2, "gradient": 2e-2}
 _FUSED = {"value": 2e-2, "gradient": 2e-2, "sum": 2e-2, "arrived": 0.0}
+# What every case of a probe measures.
+_ALWAYS = {"flash-attention": ("value", "gradient"), "fused-ops": ("value",)}
 # A product of 64 x 64 matrices, relative to its largest element; seen: 2e-7, 2e-3, 2e-4, 0.
 # An NPU may round the factors of a float32 product to 10 bits (HF32).
 _PRODUCT = {"float32": 2e-3, "bfloat16": 3e-2, "float16": 5e-3, "float64": 1e-6}
@@ -81,7 +84,9 @@ def _all(
             for key, limit in limits.items()
             if key in errors and not float(errors[key]) <= limit
         ]
-        return ", ".join(off) or ("" if "value" in errors else "nothing was measured")
+        if lacking := [key for key in _ALWAYS[probe] if key not in errors]:
+            return f"no {' and no '.join(lacking)} was measured"
+        return ", ".join(off)
 
     bounds = ", ".join(f"{key} within {limit:g}" for key, limit in limits.items())
     run = ran(case, probe)
@@ -189,11 +194,14 @@ def _off(name: str, outcome: DtypeCase) -> str:
     parts = []
     if outcome.differ != 0:
         parts.append(f"{outcome.differ} elements are converted otherwise than on the CPU")
+    measured = outcome.product is not None or outcome.product_error
+    if name in _PRODUCT and (outcome.sum is None or not measured):
+        raise Unknown(f"the probe dtype recorded no sum or product in {name}")
     if outcome.sum is False:
         parts.append("a sum of whole numbers is wrong")
     if outcome.product_error:
         parts.append(f"a product is refused: {outcome.product_error}")
-    if not float(outcome.product) <= _PRODUCT.get(name, 0.0):
+    if not float(outcome.product or 0.0) <= _PRODUCT.get(name, 0.0):
         parts.append(f"a product is off by {outcome.product}")
     return "; ".join(parts)
 

@@ -251,6 +251,8 @@ def bound_device_id(case: Case) -> Iterator[Finding]:
     refused = [record.bound for record in records.values() if record.bound]
     yield from findings
     if not findings:
+        if any(None in (row.unbound, row.bound, row.cleared) for row in records.values()):
+            raise Unknown("the probe bound-device-id recorded no end of a state")
         bound = f"bound to {run.first_record(BoundDeviceRecord).bound_to} "
         # Torch is so on every machine: what is known, and avoided, is no fault of this one.
         yield note(

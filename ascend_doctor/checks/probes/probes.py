@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.probe_records.device import AllReduceRecord, DeviceRecord, MatrixProduct
+from ascend_doctor.probe_results import ProbeRun
 
 # Largest difference of a 256 x 256 product relative to its largest element. Seen on a CPU:
 # 4e-7, 4e-4 and 3e-3. An NPU may round the factors of a float32 product to 10 bits (HF32).
@@ -36,7 +38,7 @@ def device(case: Case) -> Iterator[Finding]:
             if name not in absent
             for finding in _product(name, product)
         ]
-        if record.leaked_bytes > 0:
+        if (record.leaked_bytes or 0) > 0:
             findings.append(
                 warning(
                     "Device memory is not given back",
@@ -45,8 +47,14 @@ def device(case: Case) -> Iterator[Finding]:
             )
     yield from findings
     if not findings and run.ranks:
+        if any(_is_hollow(run, result.record(DeviceRecord)) for result in run.ranks):
+            raise Unknown("the probe device recorded no products, or no memory that is left")
         name = run.first_record(DeviceRecord).name or case.device
         yield note("A device computes and copies correctly", observed=name)
+
+
+def _is_hollow(run: ProbeRun, record: DeviceRecord) -> bool:
+    return not record.matmul or (record.leaked_bytes is None and run.device != "cpu")
 
 
 def _lacking(case: Case, record: DeviceRecord) -> set[str]:
@@ -89,8 +97,8 @@ def allreduce(case: Case) -> Iterator[Finding]:
     run = ran(case, "allreduce")
     findings = [*failures(run)]
     records = [result.record(AllReduceRecord) for result in run.ranks]
-    first = max((record.first_call_s for record in records), default=0.0)
-    steady = max((record.steady_s for record in records), default=0.0)
+    first = max((record.first_call_s or 0.0 for record in records), default=0.0)
+    steady = max((record.steady_s or 0.0 for record in records), default=0.0)
     if first > _SLOW_FIRST or steady > _SLOW_STEADY:
         findings.append(
             warning(
@@ -101,6 +109,8 @@ def allreduce(case: Case) -> Iterator[Finding]:
         )
     yield from findings
     if not findings:
+        if any(None in (record.first_call_s, record.steady_s) for record in records):
+            raise Unknown("the probe allreduce recorded no times")
         yield note(
             "All-reduce sums are correct", observed=f"{run.where}, {run.compared} sums compared"
         )

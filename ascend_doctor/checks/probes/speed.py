@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ascend_doctor.checks.probes.run_failures import failures, ran
+from ascend_doctor.errors import Unknown
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, note, warning
 from ascend_doctor.matrix.schema import Family
@@ -55,6 +56,8 @@ def bandwidth(case: Case) -> Iterator[Finding]:
     if findings:
         return
     rates = run.first_record(BandwidthRecord).rates
+    if not all(map(_buses, rates.values())) or not rates:
+        raise Unknown("the probe bandwidth recorded no rates")
     best = {name: max(_buses(sizes).values(), default=0.0) for name, sizes in rates.items()}
     shown = ", ".join(f"{name} {rate:.3g}" for name, rate in best.items())
     yield note(
@@ -130,6 +133,8 @@ def _compare(case: Case, probe: str, unit: str) -> Iterator[Finding]:
     yield from findings
     if findings:
         return
+    if not names or any(rank_rates.keys() != set(names) for rank_rates in rates.values()):
+        raise Unknown(f"the probe {probe} did not record all rates of all ranks")
     parts = []
     for name in names:
         series = {

@@ -41,6 +41,8 @@ def parallel_groups(case: Case) -> Iterator[Finding]:
         return
     record = run.first_record(ParallelGroupsRecord)
     layouts = record.layouts
+    if not layouts:
+        raise Unknown("the probe parallel-groups recorded no layout")
     several = sum(layout.groups for layout in layouts.values())
     text = f"{run.where}: {', '.join(layouts)}; {_stack(run)}"
     used = sum(layout.bytes for layout in layouts.values())

@@ -50,7 +50,9 @@ def type_strings(case: Case) -> Iterator[Finding]:
         return
     outcome = _outcome(case, "types")
     yield from _failures(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
-    named = {**outcome.types, "a parameter": outcome.parameter}
+    if not outcome.error and not (outcome.types and outcome.parameter):
+        raise Unknown(f"the probe {_PROBE} recorded no types")
+    named = {**outcome.types, "a parameter": outcome.parameter or "torch.cuda."}
     wrong = {name: text for name, text in named.items() if not text.startswith("torch.cuda.")}
     if wrong:
         yield error(
@@ -77,6 +79,10 @@ def use_flash(case: Case) -> Iterator[Finding]:
             f"Attention without a mask fails with {argument}",
             "Give it a mask, or the other of use_flash_attn and micro_batch_size",
         )
+        if outcome.error:
+            continue
+        if outcome.off is None:
+            raise Unknown(f"the probe {_PROBE} recorded no error of {name}")
         # Written so that a NaN is too much.
         if not float(outcome.off) <= _TOLERANCE:
             yield error(
