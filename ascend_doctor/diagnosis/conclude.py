@@ -85,12 +85,16 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         error_lines=ledger.unexplained if unexplained else 0,
         codes=_codes(ledger, codes),
         timeline=rank_events(ledger, seen_by_name),
-        benign=tuple(
-            Counted(id=name, title=failures[name].title, count=seen.count)
-            for name, seen in ledger.failures.items()
-            if failures[name].severity == "benign" and name not in ledger.endings
-        ),
+        benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
+    )
+
+
+def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
+    return tuple(
+        Counted(id=name, title=failures[name].title, count=seen.count)
+        for name, seen in ledger.failures.items()
+        if failures[name].severity == "benign" and name not in ledger.endings
     )
 
 
