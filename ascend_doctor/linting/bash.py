@@ -519,8 +519,8 @@ class _Walker:
     def _heredoc(self, node: Any, depth: int) -> None:
         """`bash <<EOF`: what a shell is given to read, and any other command as it stands."""
         command = node.child_by_field_name("body")
-        given = (child for child in node.named_children if child.type == "heredoc_redirect")
-        bodies = (child for redirect in given for child in redirect.named_children)
+        redirects = (child for child in node.named_children if child.type == "heredoc_redirect")
+        bodies = (child for redirect in redirects for child in redirect.named_children)
         body = next((child for child in bodies if child.type == "heredoc_body"), None)
         first = self._text(command).split()[:1] if command is not None else []
         if body is not None and first and first[0] in {*_SHELLS, "ssh"}:

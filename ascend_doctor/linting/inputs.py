@@ -284,8 +284,7 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    elsewhere = tuple(word for word in command.words if word.text.startswith(_FROM_FILE))
-    partial = command.open or bool(elsewhere)
+    partial = command.open or any(text.startswith(_FROM_FILE) for text in texts)
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if not launch_.program and texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl")
@@ -305,11 +304,7 @@ def _subject(
         for word in command.words
         if (name := _option_name(word.text))
     }
-    places |= {
-        f"key {key.group(1)}": locate(word)
-        for word in command.words
-        if (key := _HYDRA.match(word.text))
-    }
+    places |= _locate_keys(command, locate)
     for number, word in enumerate(command.words):
         value = _where_set(command.words, number) if word.text.startswith("--") else word
         if value is not word:
@@ -331,10 +326,7 @@ def _subject(
         values=_override_values(texts)
         | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
         open_environment=bool(command.sourced),
-        unresolved=(
-            *_unknown_spots(command, options, locate),
-            *(Spot(name=word.text[:80], location=locate(word)) for word in elsewhere),
-        ),
+        unresolved=tuple(_unknown_spots(command, options, locate)),
         pythonpath=spelt(path) if path is not None else "",
         unexported=tuple(lost) if launch_.present else (),
     )
@@ -342,6 +334,14 @@ def _subject(
     return LintInput(
         file=file, launch=launch_, environment=_environment(file, exported, command, catalog)
     )
+
+
+def _locate_keys(
+    command: ShellCommand, locate: Callable[[Word | Piece], Place]
+) -> dict[str, Place]:
+    """Where Hydra's keys themselves stand; their values may come from elsewhere."""
+    keys = ((word, _HYDRA.match(word.text)) for word in command.words)
+    return {f"key {key.group(1)}": locate(word) for word, key in keys if key}
 
 
 def _with_model(launch_: Launch, catalog: Catalog) -> Launch:
@@ -450,6 +450,9 @@ def _unknown_spots(
         if name or word in lists:
             asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
+    for word in command.words:
+        if word.text.startswith(_FROM_FILE):
+            asked[Piece(UNTOLD, word.line, word.column, word.text[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
 

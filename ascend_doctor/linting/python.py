@@ -112,13 +112,13 @@ def _find_saved_writes(function: ast.FunctionDef, source: _Source) -> list[Spot]
         if isinstance(node, ast.Assign):
             targets = [name for target in node.targets for name in _flatten(target)]
             plain = {name.id for name in targets if isinstance(name, ast.Name)}
-            if _dot_name(_subscripted(node.value)).endswith(".saved_tensors"):
+            if _dot_name(_strip_subscript(node.value)).endswith(".saved_tensors"):
                 saved |= plain
                 continue
             names = [name.value for name in targets if isinstance(name, ast.Subscript)]
             saved -= plain
         elif isinstance(node, ast.AugAssign):
-            names = [_subscripted(node.target)]
+            names = [_strip_subscript(node.target)]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             method = node.func.attr
             # requires_grad_ writes no values.
@@ -143,7 +143,7 @@ def _flatten(target: ast.expr) -> list[ast.expr]:
     return list(target.elts) if isinstance(target, ast.Tuple | ast.List) else [target]
 
 
-def _subscripted(node: ast.expr) -> ast.expr:
+def _strip_subscript(node: ast.expr) -> ast.expr:
     return node.value if isinstance(node, ast.Subscript) else node
 
 

@@ -122,8 +122,8 @@ def _too_many_parts(case: Case, ranks: int) -> Iterator[Finding]:
         order = sorted(size, key=lambda short: (ranks % size[short] == 0, -size[short]))
         devices = ("nproc_per_node", "trainer.n_gpus_per_node")
         # No node has three devices, so that this number is the slip.
-        given = case.need(Launch).options
-        odd = [name for name in devices if given.get(name, "1") not in map(str, NODE_SIZES)]
+        values = case.need(Launch).options
+        odd = [name for name in devices if values.get(name, "1") not in map(str, NODE_SIZES)]
         yield error(
             f"{'·'.join(size)} is {product}, which does not divide {ranks} ranks",
             observed=", ".join(f"{name} {dimension}" for name, dimension in size.items()),
@@ -294,7 +294,7 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
     option = "tensor_model_parallel_size"
     if is_given(case, "num_attention_heads") and number(case, "num_attention_heads") % size:
         yield _must_divide(case, "num_attention_heads", size, "TP", option, f"{_CONFIG}:743")
-    elif _shared_by_groups(case):
+    elif _has_uneven_groups(case):
         where = "num_query_groups"
         groups = number(case, where)
         yield _must_divide(case, "num_attention_heads", groups, "query groups", where, _GROUPS)
@@ -313,7 +313,7 @@ def run_heads_divide(case: Case) -> Iterator[Finding]:
             yield _must_divide(case, "hidden_size", heads, "heads", where, f"{_ARGUMENTS}:840")
 
 
-def _shared_by_groups(case: Case) -> bool:
+def _has_uneven_groups(case: Case) -> bool:
     """Whether the attention heads are no multiple of the query groups."""
     both = is_given(case, "num_query_groups") and is_given(case, "num_attention_heads")
     return both and number(case, "num_attention_heads") % number(case, "num_query_groups") != 0
