@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-_PRINTED = ("ascend_doctor", "probes", "docs", "README.md", "CHANGELOG.md")
+_PRINTED: tuple[str, ...] = ("ascend_doctor", "probes", "docs", "README.md", "CHANGELOG.md")
 _PRINTED += ("CONTRIBUTING.md", "SECURITY.md")
 
 
