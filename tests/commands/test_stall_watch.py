@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -120,8 +121,8 @@ def test_a_process_that_took_the_number_gets_no_signal(tmp_path: Path) -> None:
         assert stranger.stdout
         stranger.stdout.readline()
         identity: dict[str, Any] = {
-            "rank": 0, "local_rank": 0, "world_size": 1, "pid": stranger.pid, "host": "x",
-            "signal": int(signal.SIGTERM), "main": "0x0",
+            "rank": 0, "local_rank": 0, "world_size": 1, "pid": stranger.pid,
+            "host": socket.gethostname(), "signal": int(signal.SIGTERM), "main": "0x0",
         }  # fmt: skip
         assert RankProcess(**identity).pid == stranger.pid
         (folder / "rank-0.json").write_text(json.dumps(identity))

@@ -50,10 +50,13 @@ def type_strings(case: Case) -> Iterator[Finding]:
         return
     outcome = _outcome(case, "types")
     yield from _failures(outcome, "MindSpeed gives no types", "See stack-pair and import-order")
-    if not outcome.error and not (outcome.types and outcome.parameter):
+    named = {**outcome.types, "a parameter": outcome.parameter}
+    absent = not outcome.error and not (outcome.types and outcome.parameter)
+    wrong = {
+        name: text for name, text in named.items() if text and not text.startswith("torch.cuda.")
+    }
+    if absent and not wrong:
         raise Unknown(f"the probe {_PROBE} recorded no types")
-    named = {**outcome.types, "a parameter": outcome.parameter or "torch.cuda."}
-    wrong = {name: text for name, text in named.items() if not text.startswith("torch.cuda.")}
     if wrong:
         yield error(
             "Tensors on NPUs do not call themselves CUDA tensors",
