@@ -176,7 +176,7 @@ def _stubs() -> tuple[str, ...]:
 def how(command: str) -> str:
     """How far a command is tried."""
     if command.startswith("source "):
-        return "run with stand-ins: a file in its place is read"
+        return "run: an empty file in its place is read"
     if command.split(maxsplit=1)[0] in _SHELL:
         return "run: the shell has the variables after it"
     if _OWN.match(command):

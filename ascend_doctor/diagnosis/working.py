@@ -41,7 +41,7 @@ _WRONG = (
 _NOT_YET = (
     r"\b(?:not|no|never|without|wait\w*|until|before|after|if|when|once|should|will|would|please|"
     r"can|must|errors?|try\w*|attempt\w*|expected|ensure|check|signal|warn(?:ing)?|"
-    r"restarts|init\w*|(?:un)?load\w*|regist\w*|assign\w*|extract\w*|abort\w*)\b|n't\b|未|不|没|请|后"
+    r"restarts|init\w*|(?:un)?load\w*|register\w*|registration|assign\w*|extract\w*|abort\w*)\b|n't\b|未|不|没|请|后"
 )
 _GETS_ON, _ENDS_WELL, _SPOILS_STEP, _SPOILS_WORD = (
     re.compile(shape.encode(), re.IGNORECASE)
