@@ -70,9 +70,12 @@ class RankRecording:
             return self._calls[kind, name] - 1
 
     def add(self, kind: str, name: str, tensor: Any, **fields: Any) -> None:
-        """Record a tensor, unless it has no elements of its own. ``weights`` as for measure."""
+        """Record a tensor, unless it has no elements of its own. ``weights`` as for measure.
+
+        A gradient is None where nothing that the loss depends on was made from the tensor.
+        """
         weights = fields.pop("weights", None)
-        if not self.active or tensor.device.type == "meta":
+        if not self.active or tensor is None or tensor.device.type == "meta":
             return
         try:
             values = measure(tensor, weights)
