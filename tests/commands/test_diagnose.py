@@ -24,7 +24,17 @@ KEYS = {
     *("schema", "kind", "tool_version", "redacted", "outcome", "exit_code", "logs", "lines"),
     *("bytes", "ranks", "nodes", "world_size", "causes", "guilty", "first_error", "unexplained"),
     *("codes", "benign", "not_read", "now", "paste", "seconds"),
-    *("undecided", "work", "error_lines", "without_log", "verdict", "attempt", "step", "stall"),
+    *(
+        "undecided",
+        "work",
+        "timeline",
+        "error_lines",
+        "without_log",
+        "verdict",
+        "attempt",
+        "step",
+        "stall",
+    ),
 }
 
 
