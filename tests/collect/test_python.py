@@ -195,7 +195,9 @@ def test_modules_are_looked_up_and_never_imported(bare_venv: Path, site: Path) -
 
 
 def test_a_broken_finder_hides_nothing(bare_venv: Path, site: Path) -> None:
-    (site / "sitecustomize.py").write_text(
+    # Debian's Python has a sitecustomize of its own before this.
+    (site / "noisy.pth").write_text("import noisy\n")
+    (site / "noisy.py").write_text(
         "import sys\n"
         "print('noise')\n"
         "class F:\n"
@@ -294,7 +296,7 @@ def test_an_interpreter_that_hangs_is_a_gap(
 
 
 def test_an_interpreter_that_is_too_old_says_so(bare_venv: Path, site: Path) -> None:
-    (site / "sitecustomize.py").write_text("import sys\nsys.version_info = (2, 7, 18)\n")
+    (site / "old.pth").write_text("import sys; sys.version_info = (2, 7, 18)\n")
     with pytest.raises(Unknown, match=r"it is Python 2\.7"):
         examine(bare_venv)
 
