@@ -112,7 +112,7 @@ class _Reader:
 
     def block(self, raw: bytes) -> None:
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
-        stop, counted, line = -1, 0, self._line
+        stop, counted, line = -2, 0, self._line
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
         without: frozenset[Sign] = frozenset()
@@ -122,7 +122,7 @@ class _Reader:
             without = WORDED
         own, common = self.patterns.places(data, without=without, familiar=self._familiar)
         for offset in sorted({*own, *common}):
-            if offset <= stop or (self._logged >= self._limit and offset not in own):
+            if offset - 1 <= stop or (self._logged >= self._limit and offset not in own):
                 continue
             self._count(own.get(offset))
             start, stop = _bounds(data, max(offset - 1, 0))

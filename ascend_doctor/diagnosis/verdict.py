@@ -255,8 +255,11 @@ def _by_death(ledger: Ledger) -> JobVerdict | None:
     if first is None:
         return None
     text = _shorten(first)
-    if _CRASHED.search(first.text) or _KILLED.search(first.text):
+    if _CRASHED.search(first.text):
         return JobVerdict(action="stop", fault="software", reason=text)
+    if _KILLED.search(first.text):
+        reason = f"{text}: the host's memory was full, or somebody ended it; the log does not say"
+        return JobVerdict(action="unknown", fault="signal", reason=reason)
     if _TERMINATED.search(first.text):
         return JobVerdict(action="restart", fault="signal", reason=f"{text}: ended from outside")
     return None

@@ -61,5 +61,10 @@ def test_one_rank_that_prints_steps_is_enough() -> None:
     assert (seen.work.file.rpartition("/")[2], seen.work.line) == ("rank_1.log", 2)
 
 
+def test_a_line_is_counted_once_where_a_pattern_takes_its_end() -> None:
+    seen = of_text("step 1\nKilled\nKilled\n")
+    assert (seen.error_lines, seen.unexplained[0].count) == (2, 2)
+
+
 def test_a_warning_alone_is_not_fine() -> None:
     assert of_text("{'loss': 0.0, 'grad_norm': nan}\n").exit_code == 3
