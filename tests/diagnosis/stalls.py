@@ -19,9 +19,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -208,6 +208,7 @@ def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tupl
             with contextlib.suppress(subprocess.TimeoutExpired):
                 launch.wait(60)
             launch.kill()
+    (place / "seconds").write_text(f"{seconds:.0f}")
     return place / "gathered", seconds
 
 
@@ -262,6 +263,7 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
 @click.option("--at-once", default=3, help="So many jobs at the same time.")
 @click.option("--py-spy", "spies", type=click.Path(path_type=Path), help="Folder with py-spy.")
 @click.option("--again", is_flag=True, help="Judge what was gathered before; run nothing.")
+@click.option("--by-kind", is_flag=True, help="Count each kind by itself.")
 def main(  # noqa: PLR0913 - the options of the command
     folder: Path,
     *,
@@ -272,29 +274,36 @@ def main(  # noqa: PLR0913 - the options of the command
     at_once: int,
     spies: Path | None,
     again: bool,
+    by_kind: bool,
 ) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
     env = {} if again else simulate(python, folder)
     cases = draw(seed, count, sizes=sizes, spies=spies is not None)[first:]
 
-    def run(case: Case) -> tuple[Path, float]:
-        if again:
-            return folder / case.name / "gathered", 0.0
-        path = f"{spies}{os.pathsep}{env['PATH']}" if case.spy else env["PATH"]
-        return make(case, folder, python, {**env, "PATH": path})
+    def run(case: Case) -> str:
+        place = folder / case.name
+        if not again:
+            path = f"{spies}{os.pathsep}{env['PATH']}" if case.spy else env["PATH"]
+            make(case, folder, python, {**env, "PATH": path})
+        elif not (place / "seconds").exists():
+            return ""
+        stall = read_stall_files([str(place / "gathered")]).judge()
+        marks = judge(case, stall)
+        for part, mark in marks.items():
+            counts[part, case.kind if by_kind else ""][mark] += 1
+        why = stall.undecided if stall else "nothing gathered"
+        shown = ", ".join(f"{part} {mark}" for part, mark in marks.items())
+        return f"{case.name:48} {(place / 'seconds').read_text():>5} s  {shown}  {why}"
 
-    counts = {part: Counter[str]() for part in ("rank", "group", "line")}
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     with ThreadPoolExecutor(at_once) as pool:
-        for case, (gathered, seconds) in zip(cases, pool.map(run, cases), strict=True):
-            stall = read_stall_files([str(gathered)]).judge()
-            marks = judge(case, stall)
-            for part, mark in marks.items():
-                counts[part][mark] += 1
-            why = stall.undecided if stall else "nothing gathered"
-            shown = ", ".join(f"{part} {mark}" for part, mark in marks.items())
-            click.echo(f"{case.name:48} {seconds:5.0f} s  {shown}  {why}")
-    for part, marks_of in counts.items():
-        click.echo(f"{part}: " + ", ".join(f"{mark} {times}" for mark, times in marks_of.items()))
+        for done in as_completed([pool.submit(run, case) for case in cases]):
+            if done.result():  # at once: what ran is known also where the rest never does
+                click.echo(done.result())
+                sys.stdout.flush()
+    for (part, kind), marks_of in sorted(counts.items()):
+        shown = ", ".join(f"{mark} {times}" for mark, times in marks_of.items())
+        click.echo(f"{part} {kind}".rstrip() + f": {shown}")
 
 
 if __name__ == "__main__":
