@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,8 @@ from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.simulator import build
 
 PROGRAM = Path(__file__).with_name("programs") / "stall.py"
+FORKED = PROGRAM.with_name("forked.py")
+SOCKET = "STALLS_SOCKET"  # of the process that ranks are forked from
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
 QUIET = 12  # seconds without progress
 PATIENCE = 120  # seconds, and as many again for each rank: they import one after another
@@ -221,11 +223,34 @@ def _launch(
         str(python), "-m", "torch.distributed.run", f"--nnodes={case.nodes}",
         f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}",
         f"--nproc_per_node={case.layout.world // case.nodes}",
-        str(PROGRAM), case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout),
+        *_program(python, env),
+        case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout),
     ]  # fmt: skip
     reached = {"HANG_REACHED": str(place / "reached")}
     with (place / f"stderr-{node}").open("wb") as log:
         return subprocess.Popen(argv, stdout=log, stderr=log, env={**env, **reached})
+
+
+def _program(python: Path, env: Mapping[str, str]) -> list[str]:
+    if SOCKET not in env:
+        return [str(PROGRAM)]
+    return ["--no-python", str(python), "-I", "-S", str(FORKED), env[SOCKET], str(PROGRAM)]
+
+
+@contextlib.contextmanager
+def serve(python: Path, folder: Path, env: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The environment of launches whose ranks are forked from one process."""
+    path = folder / "forks"
+    path.unlink(missing_ok=True)
+    # torch_npu reads this once, when it is imported; `run` sets it for ranks, and they are forked.
+    armed = {**env, "TORCH_HCCL_TRACE_BUFFER_SIZE": "512"}
+    with subprocess.Popen([str(python), str(FORKED), "serve", str(path)], env=armed) as server:
+        try:
+            while not path.exists() and server.poll() is None:
+                time.sleep(0.5)
+            yield {**env, SOCKET: str(path)}
+        finally:
+            server.kill()
 
 
 def _reports(errors: Path) -> int:
@@ -263,6 +288,7 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
 @click.option("--at-once", default=3, help="So many jobs at the same time.")
 @click.option("--py-spy", "spies", type=click.Path(path_type=Path), help="Folder with py-spy.")
 @click.option("--again", is_flag=True, help="Judge what was gathered before; run nothing.")
+@click.option("--forked", is_flag=True, help="Fork ranks from one process that has torch.")
 @click.option("--by-kind", is_flag=True, help="Count each kind by itself.")
 def main(  # noqa: PLR0913 - the options of the command
     folder: Path,
@@ -274,10 +300,14 @@ def main(  # noqa: PLR0913 - the options of the command
     at_once: int,
     spies: Path | None,
     again: bool,
+    forked: bool,
     by_kind: bool,
 ) -> None:
     python = Path(os.environ.get("ASCEND_DOCTOR_TEST_PYTHON", sys.executable))
     env = {} if again else simulate(python, folder)
+    stack = contextlib.ExitStack()
+    if forked and not again:
+        env = stack.enter_context(serve(python, folder, env))
     cases = draw(seed, count, sizes=sizes, spies=spies is not None)[first:]
 
     def run(case: Case) -> str:
@@ -296,7 +326,7 @@ def main(  # noqa: PLR0913 - the options of the command
         return f"{case.name:48} {(place / 'seconds').read_text():>5} s  {shown}  {why}"
 
     counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    with ThreadPoolExecutor(at_once) as pool:
+    with stack, ThreadPoolExecutor(at_once) as pool:
         for done in as_completed([pool.submit(run, case) for case in cases]):
             if done.result():  # at once: what ran is known also where the rest never does
                 click.echo(done.result())
