@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Sequence
 
 from ascend_doctor.diagnosis.automata import Automaton, compile_patterns
@@ -10,7 +11,11 @@ from ascend_doctor.matrix.schema import KnownFailure
 
 
 class Patterns:
-    """What a text shows of the given failures. Raises DataError for a pattern that is none."""
+    """What a text shows of the given failures.
+
+    Its methods raise DataError for a pattern that is none: automata are made, or read, when the
+    first log is, which a folder of recorders' dumps does not have.
+    """
 
     def __init__(self, failures: Iterable[KnownFailure]) -> None:
         self._names: list[tuple[str, str]] = []
@@ -27,12 +32,15 @@ class Patterns:
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = {self._names.index(("sign", sign)) for sign in COMMON}
         self._others: dict[frozenset[Sign], tuple[Sequence[int], Automaton]] = {}
-        self._without(frozenset())
+        self._line_texts = texts
         for failure in failures:
             if failure.unless:
                 self._names.append(("unless", failure.id))
                 texts.append(failure.unless)
-        self._line = compile_patterns(texts, self._names, block=False)
+
+    @functools.cached_property
+    def _line(self) -> Automaton:
+        return compile_patterns(self._line_texts, self._names, block=False)
 
     def places(
         self, block: bytes, *, without: frozenset[Sign] = frozenset(), familiar: Collection[int]

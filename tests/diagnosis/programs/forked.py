@@ -59,7 +59,7 @@ def _start(connection: socket.socket) -> None:
     for output in outputs:
         os.close(output)
     ended = os.pidfd_open(pid)
-    ready, _, _ = select.select([ended, connection], [], [])
+    ready, _, _ = select.select([ended, connection.fileno()], [], [])
     if ended not in ready:
         os.kill(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -81,7 +81,7 @@ def _become(asked: dict[str, object], outputs: list[int]) -> None:
         importlib.import_module("ascend_stall").install()
     for finder in sys.meta_path:  # what the import of torch would have begun
         if type(finder).__module__ == "ascend_stall":
-            finder.find_spec("torch")
+            finder.find_spec("torch", None)
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
