@@ -111,6 +111,8 @@ def show_bytes(size: int) -> str:
     return f"{size / 1024**unit:.4g} {_BYTE_UNITS[unit]}"
 
 
-def quantity(number: int, noun: str) -> str:
-    """A number with its noun, in the plural where there are more."""
+def quantity(number: int, noun: str, *, or_more: bool = False) -> str:
+    """A number with its noun, in the plural where there are more, or may be."""
+    if or_more:
+        return f"{number} or more {noun}s"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,6 +1,6 @@
 """`diagnose` against `grep -cE -f` of the same patterns on a synthetic log of 64 ranks, in pairs.
 
-    python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--linear] [--folder DIR]
+    python benchmarks/diagnose.py [--mib 1024] [--pairs 3] [--linear] [--errors] [--folder DIR]
 
 The lines are those of tests/diagnosis/threads (healthy runs, then failures) and progress of
 training as Megatron and transformers print it, in proportions of a run that fails in its last
@@ -8,7 +8,9 @@ lines: 9,990 of 10,000 are progress, the others are warnings that mean no harm. 
 locale, its fastest; patterns are written as POSIX extended regular expressions. Prints the median
 seconds of both, on the wall and of the processor, the median of the ratios, and the largest
 resident memory of the doctor; with
---linear also seconds and memory from 10 MiB to 4 GiB.
+--linear also seconds and memory from 10 MiB to 4 GiB; with --errors those of logs in which every
+line is an error: exceptions that the catalogue does not know beside lines at the level ERROR, and
+an error of the catalogue on every line.
 """
 
 from __future__ import annotations
@@ -77,6 +79,37 @@ def write(path: Path, mib: int) -> None:
         file.write(("\n".join(f"[rank3]: {line}" for line in end) + "\n").encode())
 
 
+ERRORS = {
+    "exceptions and logged lines": (
+        "[rank{r}]: ValueError: sample {n} of shard {r} has no label",
+        "[rank{r}]: 2026-08-22 12:31:26,123 - trainer - ERROR - step {n} went wrong on worker {r}",
+    ),
+    "a known failure": (
+        "[rank{r}]: RuntimeError: NPU out of memory. Tried to allocate {n} MiB (NPU {r}; 60 GiB)",
+    ),
+}
+
+
+def write_errors(path: Path, mib: int, lines: tuple[str, ...]) -> None:
+    """A log of these lines in turn, with the numbers of ranks and steps in them."""
+    rows = [lines[n % len(lines)].format(r=n % RANKS, n=n) for n in range(50_000)]
+    piece = ("\n".join(rows) + "\n").encode()
+    with path.open("wb") as file:
+        for _ in range(max(mib * MIB // len(piece), 1)):
+            file.write(piece)
+
+
+def measure_errors(doctor: str, log: Path, mib: int) -> None:
+    for name, lines in ERRORS.items():
+        write_errors(log, mib, lines)
+        size = log.stat().st_size / 1e6
+        took, busy, peak = seconds([doctor, "diagnose", str(log), "--format", "json"])
+        print(
+            f"{name}: {size:.0f} MB, {took:.2f} s, processor {busy:.2f} s, "
+            f"{size / busy:.0f} MB/s of it, {peak:.0f} MB of memory"
+        )
+
+
 def written(path: Path, mib: int) -> None:
     """The same from a process of its own: the memory of this one is counted for its children."""
     here = [sys.executable, __file__]
@@ -110,6 +143,7 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--linear", action="store_true")
+    parser.add_argument("--errors", action="store_true")
     parser.add_argument("--folder")
     parser.add_argument("--write", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -141,6 +175,8 @@ def main() -> None:
             written(log, mib)
             took, busy, peak = seconds(ours)
             print(f"{mib:5} MiB  {took:6.2f} s, processor {busy:6.2f} s  {peak:4.0f} MB")
+        if options.errors:
+            measure_errors(doctor, log, options.mib)
     finally:
         shutil.rmtree(place)
 

@@ -83,6 +83,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         first_error=_first_error(ledger, seen_by_name),
         unexplained=unexplained,
         error_lines=ledger.unexplained if unexplained else 0,
+        or_more_error_lines=bool(unexplained) and ledger.or_more_unexplained,
         codes=_codes(ledger, codes),
         timeline=rank_events(ledger, seen_by_name),
         benign=_benign(ledger, failures),
@@ -92,7 +93,12 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
 
 def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
     return tuple(
-        Counted(id=name, title=failures[name].title, count=seen.count)
+        Counted(
+            id=name,
+            title=failures[name].title,
+            count=seen.count,
+            or_more=seen.or_more,
+        )
         for name, seen in ledger.failures.items()
         if failures[name].severity == "benign" and name not in ledger.endings
     )
@@ -202,10 +208,16 @@ def _cause(
         caught_by=failure.caught_by,
         sources=failure.sources,
         count=seen.count,
+        or_more=seen.or_more,
         ranks=tuple(sorted(seen.ranks)),
         evidence=tuple(evidence(sighting) for sighting in lines),
         consequences=tuple(
-            Consequence(id=effect, title=failures[effect].title, count=seen_by_name[effect].count)
+            Consequence(
+                id=effect,
+                title=failures[effect].title,
+                count=seen_by_name[effect].count,
+                or_more=seen_by_name[effect].or_more,
+            )
             for effect in own
             if effect not in roots
         ),
@@ -246,6 +258,7 @@ def _gather_unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained,
         Unexplained(
             kind=kind,
             count=seen.count,
+            or_more=ledger.or_more_unexplained,
             ranks=tuple(sorted(seen.ranks)),
             evidence=evidence(seen.first),
         )
@@ -272,6 +285,7 @@ def _codes(ledger: Ledger, codes: ErrorCodes) -> tuple[Code, ...]:
             code=code,
             meaning=_meaning(kind, code, codes),
             count=seen.count,
+            or_more=ledger.or_more_unexplained,
             evidence=evidence(seen.first),
         )
         for (kind, code), seen in ledger.codes.items()

@@ -79,9 +79,10 @@ class LogLine:
 
 @dataclass
 class Occurrences:
-    """One kind of thing: how often, and the first line of each process."""
+    """One kind of thing: how often, ``or_more``, and the first line of each process."""
 
     count: int = 0
+    or_more: bool = False
     by_origin: dict[Origin, Sighting] = field(default_factory=dict)
 
     def add(self, row: LogLine) -> None:
@@ -151,6 +152,8 @@ class Ledger:
     logged: dict[str, Occurrences] = field(default_factory=dict)
     # Lines that read like an error and that no failure explains.
     unexplained: int = 0
+    # A log has more of them than were counted.
+    or_more_unexplained: bool = False
     # ("reported" | "acl" | "hccl", code), as matrices/error-codes.yaml has them.
     codes: dict[tuple[str, str], Occurrences] = field(default_factory=dict)
     # Those of them that stand in a line that no failure explains.

@@ -59,6 +59,10 @@ class Patterns:
                 (common if number in self._common else own)[end] = number
         return own, common
 
+    def name(self, number: int) -> str:
+        """The failure, or the sign, that a pattern is of."""
+        return self._names[number][1]
+
     def _without(self, signs: frozenset[Sign]) -> tuple[Sequence[int], Automaton]:
         """The automaton of all patterns but these signs, with their numbers in the whole."""
         if signs not in self._others:

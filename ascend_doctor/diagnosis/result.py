@@ -41,10 +41,14 @@ class Consequence(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
     count: int
+    or_more: bool = False
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """A known failure that was found. ``caught_by`` are checks that would have told before."""
+    """A known failure that was found. ``caught_by`` are checks that would have told before.
+
+    ``or_more``, here and below: a log had so many such lines that the rest was not counted.
+    """
 
     id: str
     title: str
@@ -56,6 +60,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     caught_by: tuple[str, ...]
     sources: tuple[str, ...]
     count: int
+    or_more: bool = False
     ranks: tuple[int, ...]
     evidence: tuple[Evidence, ...]
     consequences: tuple[Consequence, ...] = ()
@@ -88,6 +93,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
     count: int
+    or_more: bool = False
 
 
 class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +101,7 @@ class Unexplained(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["exception", "death", "code", "logged"]
     count: int
+    or_more: bool = False
     ranks: tuple[int, ...]
     evidence: Evidence
 
@@ -106,6 +113,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     meaning: str
     count: int
+    or_more: bool = False
     evidence: Evidence
 
 
@@ -165,7 +173,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     ``causes`` has the root cause first; ``undecided`` is what the logs do say of a time-out for
     which nobody is ``guilty``; ``error_lines`` counts lines that read like an error and that
-    nothing explains (those that only say so, to the thousandth of a log); ``now`` is what the
+    nothing explains, ``or_more_error_lines`` that it stopped counting in a log; ``now`` is what the
     checks that look for it find on this machine, where that was asked for; ``paste`` is a text for
     a bug report; ``attempt`` is which of several runs in the logs this is, the last, and ``step``
     the last training step in it; ``work`` is the last line that shows it getting on or ended well,
@@ -198,6 +206,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     first_error: Evidence | None = None
     unexplained: tuple[Unexplained, ...] = ()
     error_lines: int = 0
+    or_more_error_lines: bool = False
     codes: tuple[Code, ...] = ()
     timeline: tuple[RankEvent, ...] = ()
     benign: tuple[Counted, ...] = ()

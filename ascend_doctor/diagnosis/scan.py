@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ascend_doctor.diagnosis.ledger import Ledger, LogLine, Sighting
@@ -112,23 +112,23 @@ class _Reader:
 
     def block(self, raw: bytes) -> None:
         data = _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
-        stop, counted, line = -2, 0, self._line
+        counted, line = 0, self._line
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
         without: frozenset[Sign] = frozenset()
         if self._logged >= self._limit:
             without = COMMON
+            self.ledger.or_more_unexplained = True
         elif self._looked >= _LOOKED:
             without = WORDED
         own, common = self.patterns.places(data, without=without, familiar=self._familiar)
-        for offset in sorted({*own, *common}):
-            if offset - 1 <= stop or (self._logged >= self._limit and offset not in own):
+        for start, stop, offsets in _lines(data, sorted({*own, *common})):
+            numbers = [own[offset] for offset in offsets if offset in own]
+            if self._logged >= self._limit and not numbers:
                 continue
-            self._count(own.get(offset))
-            start, stop = _bounds(data, max(offset - 1, 0))
             line += data.count(b"\n", counted, start)
             counted = start
-            self._hit(data, start, stop, offset, line)
+            self._count(numbers, self._hit(data, start, stop, offsets[0], line))
         self._sample(data[-_SAMPLE:], cut=len(data) > _SAMPLE)
         if (step := last_step(data)) is not None:
             self.ledger.step = max(step, self.ledger.step or 0)
@@ -138,12 +138,23 @@ class _Reader:
         self.ledger.size += len(raw)
         self._tail = data[-_TAIL:]
 
-    def _count(self, pattern: int | None) -> None:
-        """After so many lines of a pattern the next one of it alone says nothing new."""
-        if pattern is not None:
+    def _count(self, numbers: Sequence[int], shown: Collection[str]) -> None:
+        """After so many lines that show what a pattern is of, the next one of it says nothing new.
+
+        A line that its failure's ``unless`` takes out shows nothing and does not count.
+        """
+        if not numbers and any(name in self.failures for name in shown):
+            self._looked += 1  # it shows a failure again, and was found by a word of it only
+        for pattern in numbers:
+            if self.patterns.name(pattern) not in shown:
+                continue
             self._times[pattern] += 1
             if self._times[pattern] >= _REPEATED:
                 self._familiar.add(pattern)
+                if seen := self.ledger.failures.get(self.patterns.name(pattern)):
+                    seen.or_more = True
+                else:
+                    self.ledger.or_more_unexplained = True
 
     def end(self) -> None:
         """What counts only where nothing follows it."""
@@ -206,11 +217,12 @@ class _Reader:
         writer, text = split_prefixes(shows, self.log.origin)
         return [_Part(raw=row, writer=writer, text=text, whole=shows)]
 
-    def _hit(self, data: bytes, start: int, stop: int, offset: int, line: int) -> None:
+    def _hit(self, data: bytes, start: int, stop: int, offset: int, line: int) -> set[str]:
+        """Note what a line shows; gives the failures and signs."""
         row = data[max(start, offset - _REACH) : min(stop, offset + _REACH)]
         shown = self.patterns.judge(row)
         if not any(shown):
-            return
+            return set()
         before = data[max(start - _SUMMARY, 0) : start]
         every = self._parts(data[start:stop], row)
         judged = [
@@ -227,6 +239,7 @@ class _Reader:
             if identities or signs:
                 seen = self._row(part, line, lambda: _near(data, start, stop))
                 self._note(identities, signs, seen, before)
+        return set().union(*(names for _, both in judged for names in both))
 
     def _note(self, identities: set[str], signs: set[str], seen: LogLine, before: bytes) -> None:
         self.ledger.origin(seen.writer)
@@ -289,6 +302,18 @@ class _Reader:
                 self.ledger.code("acl", code, row, known=known)
             elif _HCCL.search(text):
                 self.ledger.code("hccl", code, row, known=known)
+
+
+def _lines(data: bytes, offsets: Sequence[int]) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """Start and end of each line in which one of these places is, with those that are in it."""
+    first = 0
+    while first < len(offsets):
+        start, stop = _bounds(data, max(offsets[first] - 1, 0))
+        last = first + 1
+        while last < len(offsets) and offsets[last] - 1 <= stop:
+            last += 1
+        yield start, stop, offsets[first:last]
+        first = last
 
 
 def _bounds(data: bytes, offset: int) -> tuple[int, int]:

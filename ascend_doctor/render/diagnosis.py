@@ -8,9 +8,12 @@ from ascend_doctor.diagnosis.result import (
     Attempt,
     Cause,
     Code,
+    Consequence,
+    Counted,
     Diagnosis,
     Evidence,
     JobVerdict,
+    Unexplained,
 )
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy, quantity
@@ -100,7 +103,7 @@ class _DiagnosisPage(Page):
         elif cause.before:
             self.field("Prevent", cause.before)
         for number, what in enumerate(cause.consequences):
-            text = f"{what.title}  [{what.id}], {quantity(what.count, 'line')}"
+            text = f"{what.title}  [{what.id}], {lines_of(what)}"
             self.field("" if number else "Leads to", text)
         for number, source in enumerate(cause.sources):
             self.field("" if number else "Source", source)
@@ -118,13 +121,13 @@ class _DiagnosisPage(Page):
         if not diagnosis.unexplained:
             return
         if not diagnosis.causes:
-            lines = quantity(diagnosis.error_lines, "error line")
+            lines = error_lines(diagnosis)
             self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
             self._guilty(diagnosis)
         for number, unexplained in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(unexplained.ranks)}" if unexplained.ranks else ""
-            times = f" ({unexplained.count} lines{ranks})" if unexplained.count > 1 else ""
-            self.field("" if number else "Error", show(unexplained.evidence) + times)
+            often = f" ({lines_of(unexplained)}{ranks})" if unexplained.count > 1 else ""
+            self.field("" if number else "Error", show(unexplained.evidence) + often)
         if diagnosis.paste and not diagnosis.causes:
             self.rows += ["", self.styled("For a bug report:", dim=True)]
             self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
@@ -150,9 +153,10 @@ class _DiagnosisPage(Page):
         if diagnosis.benign:
             count = sum(sighting.count for sighting in diagnosis.benign)
             kinds = quantity(len(diagnosis.benign), "kind")
-            self.rows.append(f"{quantity(count, 'harmless message')} of {kinds}")
+            more = any(sighting.or_more for sighting in diagnosis.benign)
+            self.rows.append(f"{quantity(count, 'harmless message', or_more=more)} of {kinds}")
         for benign in diagnosis.benign if verbose else ():
-            self.rows += self.wrap(f"    {benign.count} x {benign.title}  [{benign.id}]", 4)
+            self.rows += self.wrap(f"    {times(benign)} x {benign.title}  [{benign.id}]", 4)
         if diagnosis.not_read:
             self.rows.append(f"{quantity(len(diagnosis.not_read), 'file')} not read")
         for file in diagnosis.not_read if verbose else ():
@@ -198,7 +202,7 @@ def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
         level = Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN
         return level, f"Stalled: {stall_title(diagnosis.stall)}"
     if diagnosis.unexplained:
-        lines = quantity(diagnosis.error_lines, "error line")
+        lines = error_lines(diagnosis)
         return Level.UNKNOWN, f"{lines} that the catalogue does not explain"
     if diagnosis.without_log:
         return Level.UNKNOWN, f"No log of rank {spans(diagnosis.without_log)}, which the run had"
@@ -271,10 +275,25 @@ def show(evidence: Evidence) -> str:
     return f"{where}: {evidence.text}"
 
 
+def times(seen: Code | Counted | Unexplained) -> str:
+    """How often, as far as it was counted."""
+    return f"{seen.count} or more" if seen.or_more else str(seen.count)
+
+
+def lines_of(seen: Consequence | Unexplained) -> str:
+    return quantity(seen.count, "line", or_more=seen.or_more)
+
+
+def error_lines(diagnosis: Diagnosis) -> str:
+    """How many lines read like an error, as far as they were counted."""
+    more = diagnosis.or_more_error_lines
+    return quantity(diagnosis.error_lines, "error line", or_more=more)
+
+
 def meaning(code: Code) -> str:
     """What a code says, and where it stands."""
     where = f"{code.evidence.file}:{code.evidence.line}"
-    return f"{code.meaning or 'no meaning is documented'} ({code.count} x, first {where})"
+    return f"{code.meaning or 'no meaning is documented'} ({times(code)} x, first {where})"
 
 
 def paste(diagnosis: Diagnosis) -> str:
@@ -289,7 +308,7 @@ def _describe_paste(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.first_error:
         yield f"first: {show(diagnosis.first_error)}"
     for unexplained in diagnosis.unexplained:
-        yield f"{unexplained.kind} ({unexplained.count} x): {show(unexplained.evidence)}"
+        yield f"{unexplained.kind} ({times(unexplained)} x): {show(unexplained.evidence)}"
     for code in diagnosis.codes[:_CODES]:
         yield f"code {code.code}: {meaning(code)}"
 

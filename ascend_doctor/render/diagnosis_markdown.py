@@ -12,10 +12,13 @@ from ascend_doctor.render.diagnosis import (
     describe_guilty,
     describe_run,
     describe_work,
+    error_lines,
+    lines_of,
     meaning,
     say_outcome,
     say_verdict,
     show,
+    times,
 )
 from ascend_doctor.render.markdown import fence, plain, table
 from ascend_doctor.render.rank_rows import RankRow, rank_rows
@@ -45,12 +48,14 @@ def _rows(diagnosis: Diagnosis) -> Iterator[str]:
                     for label, text in pairs)  # fmt: skip
         yield ""
     if diagnosis.unexplained:
-        lines = quantity(diagnosis.error_lines, "error line")
-        yield from (f"### Not explained: {lines} that the catalogue does not know", "")
+        yield from (
+            f"### Not explained: {error_lines(diagnosis)} that the catalogue does not know",
+            "",
+        )
         if not diagnosis.causes and (guilty := describe_guilty(diagnosis)):
             yield f"- Guilty: {plain(guilty)}"
         yield from (
-            f"- {error.count} x {plain(show(error.evidence))}" for error in diagnosis.unexplained
+            f"- {times(error)} x {plain(show(error.evidence))}" for error in diagnosis.unexplained
         )
         yield ""
     if work := describe_work(diagnosis):
@@ -74,8 +79,7 @@ def _cause(cause: Cause, diagnosis: Diagnosis | None) -> Iterator[str]:
     if cause.consequences:
         yield from ("", "<details><summary>What followed from it</summary>", "")
         yield from (
-            f"- {plain(what.title)} (`{what.id}`), {quantity(what.count, 'line')}"
-            for what in cause.consequences
+            f"- {plain(what.title)} (`{what.id}`), {lines_of(what)}" for what in cause.consequences
         )
         yield from ("", "</details>")
     yield ""

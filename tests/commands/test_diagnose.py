@@ -29,6 +29,7 @@ KEYS = {
         "work",
         "timeline",
         "error_lines",
+        "or_more_error_lines",
         "without_log",
         "verdict",
         "attempt",

@@ -40,6 +40,7 @@ QUIET = 12  # seconds without progress
 PATIENCE = 120  # seconds, and as many again for each rank: they import one after another
 PER_RANK = 20
 KINDS = ("sleep", "stop", "lock", "order", "group", "peer", "loader", "checkpoint", "node")
+PLACES = ("batch", "forward", "backward", "finish")  # of a step, for the first five kinds
 GROUPS = {"peer": "PIPELINE_MODEL_PARALLEL_GROUP", "checkpoint": "default_pg"}
 
 Mark = Literal["right", "could not tell", "wrong", "not known"]
@@ -58,10 +59,19 @@ class Layout:
     def __str__(self) -> str:
         return f"tp{self.tp}-cp{self.cp}-ep{self.ep}-pp{self.pp}"
 
-    @property
-    def first_group(self) -> str:
-        """The group of the first communication of a step that others share with a rank."""
-        return "TENSOR_MODEL_PARALLEL_GROUP" if self.tp > 1 else "PIPELINE_MODEL_PARALLEL_GROUP"
+    def next_group(self, place: str) -> str:
+        """The group of the next communication that others share with a rank, from a place on."""
+        if place == "finish" and self.world > self.tp * self.pp:
+            return "DATA_PARALLEL_GROUP_WITH_CP"
+        if place == "finish":
+            return "MODEL_PARALLEL_GROUP"
+        if self.tp > 1:
+            return "TENSOR_MODEL_PARALLEL_GROUP"
+        if place != "batch" and self.cp > 1:
+            return "CONTEXT_PARALLEL_GROUP"
+        if place != "batch" and self.ep > 1:
+            return "EXPERT_MODEL_PARALLEL_GROUP"
+        return "PIPELINE_MODEL_PARALLEL_GROUP"
 
 
 LAYOUTS = {
@@ -97,13 +107,14 @@ class Case:
     nodes: int = 1
     # Whether py-spy is on PATH; without it nobody can read the stack of a stopped process.
     spy: bool = False
+    place: str = "batch"
 
     @property
     def name(self) -> str:
         ranks = ",".join(map(str, self.guilty))
         nodes = f"-nodes{self.nodes}" if self.nodes > 1 else ""
         name = f"{self.kind}-{ranks}-{self.step}-world{self.layout.world}-{self.layout}{nodes}"
-        return name + "-spy" * self.spy
+        return name + "-spy" * self.spy + f"-{self.place}" * (self.place != "batch")
 
     @property
     def line(self) -> str:
@@ -124,16 +135,20 @@ class Case:
         Of a node the whole tensor group may be gone: then the stage beside it waits, or the ranks
         with the same part of the model.
         """
-        first = self.layout.first_group
+        first = self.layout.next_group(self.place)
         if self.kind == "node":
             return {first, "PIPELINE_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP_WITH_CP"}
+        if self.place == "finish":  # the first and the last stage share the embedding
+            return {first, "EMBEDDING_GROUP"}
         return {GROUPS.get(self.kind, first)}
 
     def node_of(self, rank: int) -> int:
         return rank * self.nodes // self.layout.world
 
 
-def draw(seed: int, count: int, *, sizes: Sequence[int] = (4, 8), spies: bool) -> list[Case]:
+def draw(
+    seed: int, count: int, *, sizes: Sequence[int] = (4, 8), spies: bool, places: bool = False
+) -> list[Case]:
     """Different ones, every kind about equally often."""
     chance = random.Random(seed)
     cases: list[Case] = []
@@ -155,6 +170,7 @@ def draw(seed: int, count: int, *, sizes: Sequence[int] = (4, 8), spies: bool) -
             layout=layout,
             nodes=nodes,
             spy=chance.random() < 0.5 and spies,
+            place=chance.choice(PLACES) if places and kind in KINDS[:5] else "batch",
         )
         if case not in cases:
             cases.append(case)
@@ -205,7 +221,7 @@ def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tupl
                 shutil.copytree(gathered, place / "gathered" / str(node))
         for path in place.glob("run-*-stall/rank-*.json"):
             with contextlib.suppress(OSError):
-                os.kill(json.loads(path.read_text())["pid"], signal.SIGKILL)
+                os.killpg(json.loads(path.read_text())["pid"], signal.SIGKILL)  # and its helpers
         for launch in launches:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 launch.wait(60)
@@ -224,7 +240,7 @@ def _launch(
         f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}",
         f"--nproc_per_node={case.layout.world // case.nodes}",
         *_program(python, env),
-        case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout),
+        case.kind, ",".join(map(str, case.guilty)), str(case.step), str(case.layout), case.place,
     ]  # fmt: skip
     reached = {"HANG_REACHED": str(place / "reached")}
     with (place / f"stderr-{node}").open("wb") as log:
@@ -285,6 +301,7 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
 @click.option("--count", default=20)
 @click.option("--first", default=0, help="Only from this one on.")
 @click.option("--size", "sizes", multiple=True, type=int, default=(4, 8), help="Ranks of a world.")
+@click.option("--places", is_flag=True, help="In any place of a step, not in its batch alone.")
 @click.option("--at-once", default=3, help="So many jobs at the same time.")
 @click.option("--py-spy", "spies", type=click.Path(path_type=Path), help="Folder with py-spy.")
 @click.option("--again", is_flag=True, help="Judge what was gathered before; run nothing.")
@@ -297,6 +314,7 @@ def main(  # noqa: PLR0913 - the options of the command
     count: int,
     first: int,
     sizes: tuple[int, ...],
+    places: bool,
     at_once: int,
     spies: Path | None,
     again: bool,
@@ -308,7 +326,7 @@ def main(  # noqa: PLR0913 - the options of the command
     stack = contextlib.ExitStack()
     if forked and not again:
         env = stack.enter_context(serve(python, folder, env))
-    cases = draw(seed, count, sizes=sizes, spies=spies is not None)[first:]
+    cases = draw(seed, count, sizes=sizes, spies=spies is not None, places=places)[first:]
 
     def run(case: Case) -> str:
         place = folder / case.name

@@ -165,8 +165,25 @@ def test_error_lines_are_counted_and_the_first_ones_shown(doctor: Command, tmp_p
 def test_a_log_of_errors_only_is_counted_to_the_thousandth() -> None:
     found = of_text("[ERROR] it went wrong\n" * 30_000 + "Segmentation fault\n")
     assert found.lines == 30_001
-    assert found.error_lines == 1001
+    assert (found.error_lines, found.or_more_error_lines) == (1001, True)
     assert found.unexplained[0].kind == "death"
+
+
+def test_lines_that_are_counted_no_further_are_said_to_be_more(
+    doctor: Command, tmp_path: Path
+) -> None:
+    oom = "RuntimeError: NPU out of memory. Tried to allocate 2 GiB (NPU 0; 60 GiB total capacity)"
+    log = tmp_path / "train.log"
+    many = of_text(f"{oom}\n" * 30_000).causes[0]
+    assert many.id == "npu-oom-torch"
+    assert many.or_more
+    assert 5000 <= many.count < 30_000
+    few = of_text(f"{oom}\n" * 4999).causes[0]
+    assert (few.count, few.or_more) == (4999, False)
+    log.write_text("ValueError: no such label\n" * 30_000)
+    said = doctor("diagnose", str(log)).stdout
+    assert " or more error lines that the catalogue does not explain" in " ".join(said.split())
+    assert " or more lines)" in " ".join(said.split())
 
 
 def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:

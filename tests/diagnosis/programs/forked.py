@@ -44,6 +44,7 @@ def _start(connection: socket.socket) -> None:
     pid = os.fork()
     if pid == 0:
         connection.close()
+        os.setsid()  # as torchrun starts its workers
         code = 1
         try:
             _become(json.loads(data), outputs)

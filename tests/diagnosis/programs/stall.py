@@ -1,11 +1,13 @@
-"""A training run in Megatron's groups that stalls: `stall.py KIND GUILTY STEP LAYOUT`.
+"""A training run in Megatron's groups that stalls: `stall.py KIND GUILTY STEP LAYOUT [PLACE]`.
 
 Groups and pipeline are megatron-core's own (parallel_state, P2PCommunicator), LAYOUT is as
 `tp2-cp1-ep1-pp2`; every step loads a batch, broadcasts it to the tensor group, runs two
 micro-batches through the pipeline, reduces gradients and their norm, and writes a checkpoint every
 other step. KIND says what the ranks GUILTY (`3`, or `4,5` for a node) do differently at STEP; the
-comments "stalls: KIND" are where they then stand, or what they call wrongly. Runs under torchrun;
-in the folder HANG_REACHED every rank that came as far as STEP leaves a file.
+comments "stalls: KIND" are where they then stand, or what they call wrongly. PLACE is where in the
+step it happens: when the batch is broadcast (the usual), in a layer's forward or backward, or when
+gradients are reduced. Runs under torchrun; in the folder HANG_REACHED every rank that came as far
+as STEP leaves a file.
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ def save(value: torch.Tensor, folder: Path, rank: int, *, blocked: bool) -> None
         torch.save(value.cpu(), file)
 
 
-def take(lock: threading.Lock, now: str) -> None:
-    if now == "lock":
+def take(lock: threading.Lock, *, held: bool) -> None:
+    if held:
         threading.Thread(target=hold, args=(lock,), daemon=True).start()
         time.sleep(0.2)
     with lock:  # stalls: lock
@@ -104,9 +106,11 @@ def import_megatron() -> tuple[Any, Any, Any]:
 
 
 class Trainer:
-    """One rank's groups, and what it does in a step."""
+    """One rank's groups, and what it does in a step; ``now`` is what it does wrongly there."""
 
-    def __init__(self, layout: dict[str, int]) -> None:
+    def __init__(self, layout: dict[str, int], place: str) -> None:
+        self.place, self.now = place, ""
+        self.lock = threading.Lock()
         self.mpu, config, communicator = import_megatron()
         self.mpu.initialize_model_parallel(
             tensor_model_parallel_size=layout["tp"],
@@ -134,22 +138,36 @@ class Trainer:
     def is_last(self) -> bool:
         return bool(self.stage == self.layout["pp"] - 1)
 
-    def broadcast(self, value: torch.Tensor, now: str) -> None:
-        """The batch, as megatron.core.tensor_parallel.broadcast_data hands it on."""
+    def misbehave(self, value: torch.Tensor, place: str) -> bool:
+        """Where it does so in this place, once; whether a group was taken for another."""
+        now = self.now if place == self.place else ""
+        self.now = "" if now else self.now
+        if now == "sleep":
+            time.sleep(FOREVER)  # stalls: sleep
+        if now in {"stop", "node"}:
+            os.kill(os.getpid(), signal.SIGSTOP)  # stalls: stop
+        take(self.lock, held=now == "lock")
         if now == "order":
             dist.all_reduce(value)  # stalls: order
         if now == "group":
             wrong = self.mpu.get_model_parallel_group() if self.layout["pp"] > 1 else None
             dist.all_reduce(value, group=wrong)  # stalls: group
-        elif self.layout["tp"] > 1:
+        return now == "group"
+
+    def broadcast(self, value: torch.Tensor) -> None:
+        """The batch, as megatron.core.tensor_parallel.broadcast_data hands it on."""
+        if self.misbehave(value, "batch"):
+            return
+        if self.layout["tp"] > 1:
             dist.broadcast(
                 value,
                 self.mpu.get_tensor_model_parallel_src_rank(),
                 group=self.mpu.get_tensor_model_parallel_group(),
             )
 
-    def layer(self, value: torch.Tensor) -> torch.Tensor:
-        if self.layout["tp"] > 1:
+    def layer(self, value: torch.Tensor, place: str) -> torch.Tensor:
+        wrong = self.misbehave(value, place)
+        if self.layout["tp"] > 1 and not wrong:
             dist.all_reduce(value, group=self.mpu.get_tensor_model_parallel_group())
         if self.layout["cp"] > 1:
             group = self.mpu.get_context_parallel_group()
@@ -163,10 +181,10 @@ class Trainer:
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
         taken = self.pipeline.recv_forward(value.shape, self.is_first)
-        return self.layer(value.clone() if taken is None else taken.detach())
+        return self.layer(value.clone() if taken is None else taken.detach(), "forward")
 
     def backward(self, value: torch.Tensor, taken: torch.Tensor | None) -> None:
-        gradient = self.layer(value.clone() if taken is None else taken.detach())
+        gradient = self.layer(value.clone() if taken is None else taken.detach(), "backward")
         self.pipeline.send_backward(gradient, self.is_first)
 
     def run_pipeline(self, value: torch.Tensor, now: str) -> None:
@@ -190,8 +208,9 @@ class Trainer:
     def finish(self, value: torch.Tensor) -> None:
         """Gradients, their norm, the loss: as finalize_model_grads and the optimizer do."""
         mpu = self.mpu
+        wrong = self.misbehave(value, "finish")
         data = mpu.get_data_parallel_group(with_context_parallel=True)
-        if data.size() > 1:
+        if data.size() > 1 and not wrong:
             dist.all_reduce(value, group=data)
         if self.layout["ep"] > 1 and mpu.get_expert_data_parallel_group().size() > 1:
             dist.all_reduce(value, group=mpu.get_expert_data_parallel_group())
@@ -210,8 +229,7 @@ def main() -> None:
     folder = Path(os.environ["HANG_REACHED"])
     torch_npu.npu.set_device(rank)
     dist.init_process_group("hccl", timeout=timedelta(seconds=WAIT))
-    trainer = Trainer(layout)
-    lock = threading.Lock()
+    trainer = Trainer(layout, sys.argv[5] if len(sys.argv) > 5 else "batch")
     mine = kind if rank in guilty else ""
     loaded = batches(at if mine == "loader" else None)
     for step in range(STEPS):
@@ -219,12 +237,8 @@ def main() -> None:
             (folder / str(rank)).touch()
         now = mine if step == at else ""
         value = next(loaded).npu()  # stalls: loader
-        if now == "sleep":
-            time.sleep(FOREVER)  # stalls: sleep
-        if now in {"stop", "node"}:
-            os.kill(os.getpid(), signal.SIGSTOP)  # stalls: stop
-        take(lock, now)
-        trainer.broadcast(value, now)
+        trainer.now = now
+        trainer.broadcast(value)
         trainer.run_pipeline(value, now)
         trainer.finish(value)
         if step % 2 == 0 or now == "checkpoint":
