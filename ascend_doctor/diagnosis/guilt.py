@@ -28,6 +28,11 @@ _TEXT = 400
 _APART = 30.0
 # The module that wrote a line of a plog.
 _OTHER_PART = re.compile(r"\[ERROR\] (?!HCCL\()[A-Z_]{2,24}\(-?\d{1,12},")
+# What no log of such a run says: the stacks and the flight recorders of all ranks do.
+_REMEDY = (
+    "started with `ascend-doctor run -- COMMAND`, the job says at its next stall which rank did not "
+    "come, and the source line where it stands"
+)
 # So many that agree are the rule, and who does not is the exception.
 _MANY = 2
 
@@ -130,9 +135,9 @@ def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurre
     elif silent:
         waiting += (
             f"; ranks {_numbers(silent)} were ended before they said anything, and one of them, or "
-            "several, did not come. With TORCH_HCCL_DESYNC_DEBUG=1 the watchdog says who"
+            "several, did not come"
         )
-    return waiting
+    return f"{waiting}; {_REMEDY}"
 
 
 def _describe_chain(ledger: Ledger) -> str:

@@ -5,7 +5,10 @@ Eight ranks on two nodes; rank 5, the second on the second node, fails, and the 
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -99,6 +102,13 @@ def named_elsewhere(run: Run) -> Files:
     return {"train.log": row_by_row(run, show) + told}
 
 
+def cri(run: Run) -> Files:
+    """The kubelet's files of two pods."""
+    return each_node(
+        lambda n: f"{STAMP} stderr F [rank{n}]: ", "pods/ml_job-worker-{}_0a-1b/trainer/0.log"
+    )(run)
+
+
 WRITERS: dict[str, Callable[[Run], Files]] = {
     "torch's excepthook": prefixed(lambda n: f"[rank{n}]: "),
     "torchrun --tee, of all nodes": each_node(lambda n: f"[default{n % EACH}]:", "node-{}.log"),
@@ -147,6 +157,34 @@ WRITERS: dict[str, Callable[[Run], Files]] = {
     ),
     "stern": prefixed(lambda n: f"job-worker-{n // EACH} trainer [default{n % EACH}]:"),
     "stern --timestamps": prefixed(lambda n: f"job-worker-{n // EACH} trainer {STAMP} [rank{n}]: "),
+    "docker logs --timestamps": prefixed(lambda n: f"{STAMP} [rank{n}]: "),
+    "docker logs, a file a node": each_node(lambda n: f"[default{n % EACH}]:", "host-{}-json.log"),
+    "the container runtime's files": cri,
+    "journald, short-iso": prefixed(
+        lambda n: f"2026-03-01T10:02:05+0800 atlas-{n // EACH} torchrun[4242]: [rank{n}]: "
+    ),
+    "journald, json, local ranks": in_json(
+        lambda n, text: {
+            "_HOSTNAME": f"node-{n // EACH}",
+            "_PID": "42",
+            "MESSAGE": f"[default{n % EACH}]:{text}",
+        }
+    ),
+    "mpirun 5 --output tag": prefixed(lambda n: f"[prterun-atlas-0-4242@1,{n}]<stderr>: "),
+    "mpirun --tag-output --timestamp-output": prefixed(
+        lambda n: f"Sun Mar  1 10:02:05 2026[1,{n}]<stderr>:"
+    ),
+    "srun -l, more than ten tasks": prefixed(lambda n: f"{n:>2}: "),
+    "Ray, the head without its address": prefixed(
+        lambda n: (
+            f"(WorkerDict pid={900 + n}) [rank{n}]: "
+            if n < EACH
+            else f"(WorkerDict pid={900 + n}, ip=192.0.2.2) [rank{n}]: "
+        )
+    ),
+    "Ray's own files": each_rank(
+        lambda n: f"session_latest/logs/worker-{n:04x}ab-01000000-{900 + n}.err"
+    ),
     "stern --all-namespaces": prefixed(lambda n: f"ml job-worker-{n // EACH} trainer [rank{n}]: "),
     "srun -l": prefixed(lambda n: f"{n}: "),
     "srun -l, a torchrun a task": prefixed(lambda n: f"{n // EACH}: [default{n % EACH}]:"),
@@ -177,6 +215,31 @@ def nested(files: Files) -> Files:
     return {"all.zip": zipped(inner)}
 
 
+def half_packed(files: Files) -> Files:
+    """Every other log in an archive beside the rest; one log stays and one is packed by itself."""
+    names = sorted(files)
+    packed = {name: files[name] for name in names[1::2]}
+    beside = {name: files[name] for name in names[::2]}
+    return {**beside, "rest.tar.gz": tarred(packed, "w:gz")} if packed else zip_of_each(files)
+
+
+def zip_of_each(files: Files) -> Files:
+    return {"logs.zip": zipped({f"{name}.gz": gzip.compress(raw(files[name])) for name in files})}
+
+
+def raw(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def each_packed(ending: str, pack: Callable[[bytes], bytes]) -> Callable[[Files], Files]:
+    return lambda files: {f"{name}.{ending}": pack(raw(text)) for name, text in files.items()}
+
+
+def chinese(files: Files) -> Files:
+    return {name: ("训练开始 正在加载数据集\n" + str(text)).encode("gb18030")
+            for name, text in files.items()}  # fmt: skip
+
+
 def wide(encoding: str) -> Callable[[Files], Files]:
     return lambda files: {name: str(text).encode(encoding) for name, text in files.items()}
 
@@ -188,6 +251,17 @@ PACKERS: dict[str, Callable[[Files], Files]] = {
     "tar.gz in zip": nested,
     "UTF-16, little-endian": wide("utf-16-le"),
     "UTF-16, big-endian": wide("utf-16-be"),
+    "UTF-16 with its mark": wide("utf-16"),
+    "UTF-8 with a mark": wide("utf-8-sig"),
+    "GB 18030": chinese,
+    "tar": lambda files: {"logs.tar": tarred(files)},
+    "tar.bz2": lambda files: {"logs.tar.bz2": tarred(files, "w:bz2")},
+    "tar.xz": lambda files: {"logs.tar.xz": tarred(files, "w:xz")},
+    "gzip of each": each_packed("gz", gzip.compress),
+    "xz of each": each_packed("xz", lzma.compress),
+    "bzip2 of each": each_packed("bz2", bz2.compress),
+    "packed logs in a zip": zip_of_each,
+    "a folder with files and an archive": half_packed,
 }
 
 
