@@ -78,8 +78,8 @@ def command(  # noqa: PLR0913 - the options of the command
     unless you set it, so that its log can say which rank a hang began with.
 
     Where no rank prints anything or starts a collective for --stall seconds, the stacks and the
-    flight recorders of all ranks of this machine go to a folder beside the log, and standard error
-    says which ranks wait, in what, and which did not come; the launch goes on.
+    flight recorders of all ranks of this machine go to a folder of this host beside the log, and
+    standard error says which ranks wait, in what, and which did not come; the launch goes on.
 
     The exit code is that of the launch, 128 and the number where a signal ended it; or that of the
     check where it was not started: 1 for errors, 3 where it could not be told whether the machine
@@ -122,7 +122,7 @@ def command(  # noqa: PLR0913 - the options of the command
 def _arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:
     """A watch over the launch, with what its ranks need in ``env``; None where there is none."""
     folder = folder_beside(log)
-    if not seconds or not folder.parent.is_dir():
+    if not seconds or not folder.parent.parent.is_dir():
         return None
     watch = StallWatch(folder, seconds, functools.partial(_show_stall, folder))
     try:
@@ -137,7 +137,7 @@ def _show_stall(folder: Path, stall: Stall) -> None:
     click.echo(f"ascend-doctor: no progress; {one_line(stall_title(stall))}", err=True)
     for label, text in stall_rows(stall):
         click.echo(f"    {label:8} {one_line(text)}", err=True)
-    again = shlex.join(["ascend-doctor", "diagnose", str(folder)])
+    again = shlex.join(["ascend-doctor", "diagnose", str(folder.parent)])
     click.echo(f"ascend-doctor: to read what was gathered again: {one_line(again)}", err=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -33,6 +34,7 @@ _STACK = 3.0
 _SPY = 10.0
 _PLOG_TAIL = 1 << 20
 _LIMIT = 1 << 20
+_NOT_A_NAME = re.compile(r"[^\w-]|^\W+")
 _OURS = ("rank-*.*", "hccl_trace_rank_*", "gather", "plog/*", "hook/*")
 
 
@@ -66,6 +68,7 @@ class StallWatch:
         What lies in the folder runs in every rank, so nobody else may write there.
         """
         try:
+            private_folder(self.folder.parent)
             private_folder(self.folder)
             clear(self.folder)
             hook = self.folder / "hook"
@@ -94,6 +97,7 @@ class StallWatch:
             with contextlib.suppress(OSError):
                 clear(self.folder)
                 self.folder.rmdir()
+                self.folder.parent.rmdir()
 
     def _watch(self) -> None:
         before, reported = b"", 0.0
@@ -135,11 +139,15 @@ class _RankProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folder_beside(log: str) -> Path:
-    """Where a stall of a launch with this log is gathered: beside it, if it is a file."""
+    """Where a stall of a launch with this log is gathered: beside it, if it is a file.
+
+    Each host has a folder of its own there: they may share the file system.
+    """
     path = Path(log).absolute()
     if path.exists() and not path.is_file():
         path = Path.cwd() / "ascend-doctor-run.log"
-    return path.with_name(f"{path.stem}-stall")
+    host = _NOT_A_NAME.sub("_", socket.gethostname()) or "host"
+    return path.with_name(f"{path.stem}-stall") / host
 
 
 def clear(folder: Path) -> None:

@@ -30,8 +30,8 @@ _APART = 30.0
 _OTHER_PART = re.compile(r"\[ERROR\] (?!HCCL\()[A-Z_]{2,24}\(-?\d{1,12},")
 # What no log of such a run says: the stacks and the flight recorders of all ranks do.
 _REMEDY = (
-    "started with `ascend-doctor run -- COMMAND`, the job says at its next stall which rank did not "
-    "come, and the source line where it stands"
+    "started with `ascend-doctor run -- COMMAND`, the job says at its next stall which rank did "
+    "not come, and the source line where it stands"
 )
 # So many that agree are the rule, and who does not is the exception.
 _MANY = 2

@@ -13,13 +13,14 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 # ((Worker_TP3 pid=1), LEVEL date [file:line]), kubectl logs --prefix ([pod/a/b]), stern (namespace,
 # pod, container; words like any others unless a prefix or a stamp follows), docker compose
 # (name-1  |), journald and syslog (date host program[pid]:), the container runtime's files (date
-# stdout F), srun --label (3:), Open MPI ([1,3]<stderr>:, since 5 [name@1,3]<stderr>:),
-# DeepSpeed's pdsh (worker-1:).
+# stdout F), srun --label (3:), Open MPI ([1,3]<stderr>:, since 5 [name@1,3]<stderr>:, behind a stamp
+# of ctime where asked for: orte/mca/iof/base/iof_base_output.c), DeepSpeed's pdsh (worker-1:).
 _PREFIX = re.compile(
     r"""\s{0,8}(?:
       \[default(?P<local>\d{1,6})\]:\s?
     | \[rank(?P<rank>\d{1,6})\]:\s?
-    | \[(?:[\w.@-]{1,80}@)?\d{1,10},(?P<mpi>\d{1,6})\]<std(?:err|out|diag)>:\s?
+    | (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\ \w{3}\s[\s\d]\d\s\d\d:\d\d:\d\d\s\d{4}(?=\[))?
+      \[(?:[\w.@-]{1,80}@)?\d{1,10},(?P<mpi>\d{1,6})\]<std(?:err|out|diag)>:\s?
     | (?P<task>\d{1,6}):\s
     | \((?P<actor>[\w.:-]{0,80}?)\s?(?:rank=(?P<vllm>\d{1,6})\s)?pid=(?P<pid>\d{1,12})
       (?:,\ ip=(?P<ip>[^\s)]{1,64}))?\)\s?
@@ -76,9 +77,9 @@ _STAMPS = (
         r"\b(?P<month>\d\d)(?:-(?P<day>\d\d)|/(?P<other>\d\d)/\d{4}) "
         r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
     ),
-    # journald and syslog (Mar 01 10:02:05)
+    # journald and syslog (Mar 01 10:02:05), Open MPI (Sun Mar  1 10:02:05 2026)
     re.compile(
-        rf"^\s*(?P<name>{'|'.join(_MONTHS)}) (?P<day>[ \d]\d) "
+        rf"^\s*(?:[A-Z][a-z]{{2}} )?(?P<name>{'|'.join(_MONTHS)}) (?P<day>[ \d]\d) "
         r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?"
     ),
 )

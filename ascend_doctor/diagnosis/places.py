@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from ascend_doctor.diagnosis.origins import NODE_RANK, Origin
 
 _MANY = 4096
-_NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,6})")
+_NUMBERED = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,6})(?P<rest>\D{0,64})")
 # Kubeflow's training operator calls the first node <job>-master-0 and the second <job>-worker-0.
 _AFTER_A_MASTER = "worker"
 _PID = re.compile(r"\d+$")
@@ -176,8 +176,8 @@ def pid_of(origin: Origin) -> tuple[str, str] | None:
 def _in_order(nodes: list[str], world_size: int) -> dict[str, int]:
     """Nodes that are numbered from 0 and differ in nothing else."""
     parts = {launcher: _NUMBERED.fullmatch(launcher) for launcher in nodes}
-    stems = {match["stem"] for match in parts.values() if match}
+    stems = {(match["stem"], match["rest"]) for match in parts.values() if match}
     numbers = {launcher: int(match["number"]) for launcher, match in parts.items() if match}
     if len(stems) != 1 or sorted(numbers.values()) != list(range(len(nodes))):
         return {}
-    return numbers if world_size or _AFTER_A_MASTER not in stems.pop().lower() else {}
+    return numbers if world_size or _AFTER_A_MASTER not in "".join(stems.pop()).lower() else {}

@@ -72,6 +72,14 @@ class HostCall(msgspec.Struct, frozen=True, kw_only=True):
     operation: str = ""
 
 
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """``rank-N.json``: when a rank started, in seconds, and of how many ranks it is one."""
+
+    rank: int
+    world_size: int = 0
+    armed: float = 0.0
+
+
 @dataclass
 class StallFiles:
     """What a folder has of each rank; ``paths`` are those of the files that were read."""
@@ -159,10 +167,37 @@ def read_stall_files(names: Sequence[str]) -> StallFiles:
     """What these files and folders have of a stall, and what of it could not be read."""
     files = StallFiles()
     with _without_collector():
+        paths = list(_paths(names))
+        earlier = _earlier_runs(paths)
+        files.unreadable += [(folder, "of an earlier run") for folder in sorted(earlier)]
         # Stacks are read by what the state says of the main thread.
-        for path in sorted(_paths(names), key=lambda path: not path.endswith(".state")):
-            _try_to_read(path, files)
+        for path in sorted(paths, key=lambda path: not path.endswith(".state")):
+            if any(path.startswith(f"{folder}{os.sep}") for folder in earlier):
+                files.paths.append(path)
+            else:
+                _try_to_read(path, files)
     return files
+
+
+def _earlier_runs(paths: Sequence[str]) -> set[str]:
+    """Folders of hosts whose ranks started again elsewhere, or that another size of job left."""
+    started: dict[str, list[Started]] = {}
+    for path in paths:
+        if (match := _OWN.search(path)) and match[2] == "json":
+            with contextlib.suppress(DataError):
+                rank = _decode(read_bytes(path, _SMALL), Started, path)
+                started.setdefault(os.path.dirname(path), []).append(rank)
+    latest = sorted(started, key=lambda folder: max(rank.armed for rank in started[folder]))
+    kept: set[int] = set()
+    earlier = set()
+    for folder in reversed(latest):
+        ranks = {rank.rank for rank in started[folder]}
+        size = {rank.world_size for rank in started[latest[-1]]}
+        if kept & ranks or size != {rank.world_size for rank in started[folder]}:
+            earlier.add(folder)
+        else:
+            kept |= ranks
+    return earlier
 
 
 @contextmanager

@@ -39,6 +39,7 @@ DOCTOR = Path(sys.executable).with_name("ascend-doctor")
 QUIET = 12  # seconds without progress
 PATIENCE = 120  # seconds, and as many again for each rank: they import one after another
 PER_RANK = 20
+TRIES = 3  # another process may take the port of a launch before it listens
 KINDS = ("sleep", "stop", "lock", "order", "group", "peer", "loader", "checkpoint", "node")
 PLACES = ("batch", "forward", "backward", "finish")  # of a step, for the first five kinds
 GROUPS = {"peer": "PIPELINE_MODEL_PARALLEL_GROUP", "checkpoint": "default_pg"}
@@ -219,7 +220,7 @@ def make(case: Case, folder: Path, python: Path, env: Mapping[str, str]) -> tupl
         for node in alive:
             if (gathered := place / f"run-{node}-stall").exists():  # else it never stalled
                 shutil.copytree(gathered, place / "gathered" / str(node))
-        for path in place.glob("run-*-stall/rank-*.json"):
+        for path in place.glob("run-*-stall/*/rank-*.json"):
             with contextlib.suppress(OSError):
                 os.killpg(json.loads(path.read_text())["pid"], signal.SIGKILL)  # and its helpers
         for launch in launches:
@@ -332,7 +333,9 @@ def main(  # noqa: PLR0913 - the options of the command
         place = folder / case.name
         if not again:
             path = f"{spies}{os.pathsep}{env['PATH']}" if case.spy else env["PATH"]
-            make(case, folder, python, {**env, "PATH": path})
+            for _ in range(TRIES):
+                if make(case, folder, python, {**env, "PATH": path})[1]:
+                    break
         elif not (place / "seconds").exists():
             return ""
         stall = read_stall_files([str(place / "gathered")]).judge()

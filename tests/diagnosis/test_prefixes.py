@@ -182,9 +182,6 @@ WRITERS: dict[str, Callable[[Run], Files]] = {
             else f"(WorkerDict pid={900 + n}, ip=192.0.2.2) [rank{n}]: "
         )
     ),
-    "Ray's own files": each_rank(
-        lambda n: f"session_latest/logs/worker-{n:04x}ab-01000000-{900 + n}.err"
-    ),
     "stern --all-namespaces": prefixed(lambda n: f"ml job-worker-{n // EACH} trainer [rank{n}]: "),
     "srun -l": prefixed(lambda n: f"{n}: "),
     "srun -l, a torchrun a task": prefixed(lambda n: f"{n // EACH}: [default{n % EACH}]:"),

@@ -453,6 +453,31 @@ def test_stacks_of_faulthandler_py_spy_and_torch_npu() -> None:
 # -------------------------------------------------------------------- the command
 
 
+def test_a_host_folder_of_an_earlier_run_is_named_and_not_mixed(tmp_path: Path) -> None:
+    """Two hosts now; a third was part of an earlier run, whose rank 0 now runs elsewhere."""
+    for host, first, armed in (("a", 0, 900.0), ("b", 2, 901.0), ("c", 0, 100.0)):
+        folder = tmp_path / "run-stall" / host
+        (folder / "plog").mkdir(parents=True)
+        (folder / "plog" / "plog-7_20260301100000000.log").write_text("[ERROR] HCCL(7,x): old\n")
+        for rank in (first, first + 1):
+            told = {"rank": rank, "world_size": 4, "host": host, "state": "S", "pid": 7}
+            (folder / f"rank-{rank}.state").write_text(json.dumps(told))
+            (folder / f"rank-{rank}.json").write_text(json.dumps({**told, "armed": armed}))
+    files = read_stall_files([str(tmp_path)])
+    assert {rank: state.host for rank, state in files.states.items()} == {
+        **dict.fromkeys((0, 1), "a"),
+        **dict.fromkeys((2, 3), "b"),
+    }
+    assert [(Path(name).name, why) for name, why in files.unreadable] == [
+        ("c", "of an earlier run")
+    ]
+    old = str(tmp_path / "run-stall" / "c")
+    assert f"{old}/plog/plog-7_20260301100000000.log" in files.paths
+    for path in (tmp_path / "run-stall" / "a").glob("rank-*.json"):
+        path.write_text(path.read_text().replace('"world_size": 4', '"world_size": 2'))
+    assert "b" not in {Path(name).name for name, _ in read_stall_files([str(tmp_path)]).unreadable}
+
+
 def test_a_thousand_ranks_in_seconds(tmp_path: Path) -> None:
     write_thousand(tmp_path, world=1024, entries=128, guilty=517)
     start = resource.getrusage(resource.RUSAGE_CHILDREN)
