@@ -14,7 +14,8 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 # pod, container; words like any others unless a prefix or a stamp follows), docker compose
 # (name-1  |), journald and syslog (date host program[pid]:), the container runtime's files (date
 # stdout F), srun --label (3:), Open MPI ([1,3]<stderr>:, since 5 [name@1,3]<stderr>:, behind a
-# stamp of ctime where asked for: orte/mca/iof/base/iof_base_output.c), DeepSpeed's pdsh (worker-1:).
+# stamp of ctime where asked for: orte/mca/iof/base/iof_base_output.c), DeepSpeed's pdsh
+# (worker-1:).
 _PREFIX = re.compile(
     r"""\s{0,8}(?:
       \[default(?P<local>\d{1,6})\]:\s?
