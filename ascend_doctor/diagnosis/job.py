@@ -14,6 +14,7 @@ from ascend_doctor.diagnosis.ledger import Ledger
 from ascend_doctor.diagnosis.logs import Log, Skipped
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.places import Places
+from ascend_doctor.diagnosis.plog_runs import split_runs
 from ascend_doctor.diagnosis.result import Attempt, Diagnosis, NotRead
 from ascend_doctor.diagnosis.scan import read
 from ascend_doctor.diagnosis.stall_result import Stall
@@ -58,6 +59,8 @@ class JobReader:
         ``conceal`` says what a node is called where its name was hidden.
         """
         attempts = split_attempts(logs)
+        if len(attempts) == 1:
+            attempts = split_runs(logs)
         runs = [
             (
                 name,

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ascend_doctor.diagnosis.ledger import Ledger, LogLine, Sighting
@@ -115,16 +115,11 @@ class _Reader:
         counted, line = 0, self._line
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
-        without: frozenset[Sign] = frozenset()
-        if self._logged >= self._limit:
-            without = COMMON
-            self.ledger.or_more_unexplained = True
-        elif self._looked >= _LOOKED:
-            without = WORDED
-        own, common = self.patterns.places(data, without=without, familiar=self._familiar)
+        own, common = self.patterns.places(data, without=self._enough(), familiar=self._familiar)
         for start, stop, offsets in _lines(data, sorted({*own, *common})):
             numbers = [own[offset] for offset in offsets if offset in own]
-            if self._logged >= self._limit and not numbers:
+            numbers = [number for number in numbers if number not in self._familiar]
+            if not numbers and self._says_nothing_new(common, offsets):
                 continue
             line += data.count(b"\n", counted, start)
             counted = start
@@ -137,6 +132,20 @@ class _Reader:
         self._line = line
         self.ledger.size += len(raw)
         self._tail = data[-_TAIL:]
+
+    def _enough(self) -> frozenset[Sign]:
+        """Signs of which this log has shown so many that no more are looked at."""
+        if self._logged >= self._limit:
+            return COMMON
+        return WORDED if self._looked >= _LOOKED else frozenset()
+
+    def _says_nothing_new(self, common: Mapping[int, int], offsets: Sequence[int]) -> bool:
+        """Whether a line has only signs of which there were enough."""
+        enough = self._enough()
+        self.ledger.or_more_unexplained |= enough == COMMON
+        return all(
+            self.patterns.name(common[offset]) in enough for offset in offsets if offset in common
+        )
 
     def _count(self, numbers: Sequence[int], shown: Collection[str]) -> None:
         """After so many lines that show what a pattern is of, the next one of it says nothing new.

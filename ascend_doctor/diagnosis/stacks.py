@@ -16,9 +16,10 @@ _FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+|\?\?\?) in (
 # torch_npu's dumpPythonTraceback: traceback.format_list, the innermost frame last.
 _NPU_THREAD = re.compile(r"thread (?P<name>.*):$")
 _NPU_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>.*)')
-# What a program is not: the interpreter, its library, torch and torch_npu.
+# What a program is not: the interpreter, its library, torch, torch_npu, and the wrapper of what
+# torch calls deprecated.
 _NOT_THE_PROGRAM = re.compile(
-    r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch|torch_npu)/"
+    r"^<|/lib/python3[^/]*/(?!site-packages/|dist-packages/)|/(?:site|dist)-packages/(?:torch/|torch_npu/|typing_extensions\.py)"
 )
 _WAITS = re.compile(r"/(?:site|dist)-packages/torch(?:_npu)?/(?:distributed|npu|cuda)/")
 _STORES = frozenset(

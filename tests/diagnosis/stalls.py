@@ -138,7 +138,8 @@ class Case:
         """
         first = self.layout.next_group(self.place)
         if self.kind == "node":
-            return {first, "PIPELINE_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP_WITH_CP"}
+            data = {"DATA_PARALLEL_GROUP_WITH_CP", "CONTEXT_PARALLEL_GROUP"}
+            return {first, "PIPELINE_MODEL_PARALLEL_GROUP", *data}
         if self.place == "finish":  # the first and the last stage share the embedding
             return {first, "EMBEDDING_GROUP"}
         return {GROUPS.get(self.kind, first)}

@@ -450,6 +450,16 @@ def test_stacks_of_faulthandler_py_spy_and_torch_npu() -> None:
         parse_py_spy("{", "x")
 
 
+def test_the_wrapper_of_a_deprecated_function_is_not_the_program() -> None:
+    library = "/env/lib/python3.11/site-packages"
+    frames = [
+        Frame(file=f"{library}/torch/distributed/distributed_c10d.py", line=9, function="gather"),
+        Frame(file=f"{library}/typing_extensions.py", line=3140, function="wrapper"),
+        Frame(file="/job/layer.py", line=7, function="forward"),
+    ]
+    assert str(program_frame(frames)) == "/job/layer.py:7 in forward"
+
+
 # -------------------------------------------------------------------- the command
 
 

@@ -1,0 +1,181 @@
+"""Plogs of several runs in one folder or one file, told apart by who ended before who started.
+
+CANN calls the logs of a process plog-<pid>_<when it started>.log and device-<pid>_<...>.log, and
+never removes those of earlier runs; every line has its process and its time.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
+from ascend_doctor.diagnosis.origins import moment
+from ascend_doctor.errors import DataError
+from ascend_doctor.machine.files import open_descriptor
+
+_NAME = re.compile(r"(?:^|/)(?:plog|device)-(?P<pid>\d{1,12})_(?P<stamp>\d{14})\d*\.log")
+_CARD = re.compile(r"(?:^|/)device-(\d{1,4})/[^/]+$")
+_LINE = re.compile(rb"\[[A-Z]+\] ?[A-Z_]+\((\d{1,12}),[^)\n]{0,80}\):([\d-]{10}-[\d:]{8})")
+_TAIL = 1 << 16
+_HEAD = 256
+# Who waits for a rank that starts later says so after HCCL_CONNECT_TIMEOUT, 120 s unless it is set.
+_APART = 120.0
+# Processes of one launch start within so many seconds, and nobody has to look at when they ended.
+_TOGETHER = 5.0
+
+
+@dataclass
+class _Process:
+    start: float
+    end: float = 0.0
+    logs: list[Log] = field(default_factory=list)
+    cards: set[int] = field(default_factory=set)
+
+
+def split_runs(logs: Sequence[Log]) -> list[tuple[str, list[Log]]]:
+    """The logs of each run, the oldest first; what is no plog is of the newest.
+
+    One without a name where all may be of the same run. Nodes are looked at by themselves, as
+    their clocks may differ.
+    """
+    nodes: dict[str, dict[str, _Process]] = {}
+    others: list[Log] = []
+    for log in logs:
+        if match := _NAME.search(log.name):
+            start = _seconds(match["stamp"])
+            process = nodes.setdefault(log.origin.node, {}).setdefault(
+                match["pid"], _Process(start=start)
+            )
+            process.start = min(process.start, start)
+            process.logs.append(log)
+            if card := _CARD.search(log.name):
+                process.cards.add(int(card[1]))
+        else:
+            others.append(log)
+    runs = [_split(list(processes.values())) for processes in nodes.values()]
+    for log in others[:]:
+        if len(parts := _split_file(log)) > 1:
+            runs.append([[_Process(start=0.0, logs=[part])] for part in parts])
+            others.remove(log)
+    depth = max(map(len, runs), default=0)
+    if depth < 2:  # noqa: PLR2004 - one run
+        return [("", list(logs))]
+    split = []
+    for back in range(depth, 0, -1):
+        members = [process for parts in runs if len(parts) >= back for process in parts[-back]]
+        own = [log for process in members for log in process.logs]
+        name = f"plogs of run {depth - back + 1} of {depth}"
+        split.append((name, [*own, *others] if back == 1 else own))
+    return split
+
+
+def _split(processes: Sequence[_Process]) -> list[list[_Process]]:
+    """Runs of one node: every process of a run ended before the first of the next one started."""
+    rows = sorted(processes, key=lambda process: process.start)
+    if not rows or rows[-1].start - rows[0].start < _TOGETHER:
+        return [rows]
+    for process in rows:
+        process.end = max([process.start, *map(_last_second, process.logs)])
+    runs = [rows[:1]]
+    for number, process in enumerate(rows[1:], start=1):
+        gap = process.start - max(earlier.end for earlier in rows[:number])
+        if gap > 0 and (gap >= _APART or _take_over(rows[number:], runs[-1])):
+            runs.append([])
+        runs[-1].append(process)
+    return runs
+
+
+def _take_over(later: Sequence[_Process], run: Sequence[_Process]) -> bool:
+    """Whether a run's cards all have another process from now on, as a restart gives them."""
+    before = set().union(*(process.cards for process in run))
+    after = set().union(*(process.cards for process in later))
+    return bool(before) and before <= after and all(process.cards for process in later)
+
+
+def _last_second(log: Log) -> float:
+    """The time of the last line that has one; 0 where nothing can be read."""
+    last = 0.0
+    try:
+        for block in _ends(log):
+            for row in block[-_TAIL:].decode("utf-8", "replace").splitlines()[::-1]:
+                if stamp := moment(row[:_HEAD]):
+                    last = max(last, stamp.seconds)
+                    break
+    except (DataError, OSError):
+        pass
+    return last
+
+
+def _ends(log: Log) -> Iterator[bytes]:
+    """The end of a file, or all blocks of what can only be read from its beginning."""
+    if log.opens is None and log.path is not None and log.name.endswith(".log"):
+        with os.fdopen(open_descriptor(log.path), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            yield file.read(_TAIL)
+    else:
+        yield from blocks(log, [])
+
+
+def _seconds(stamp: str) -> float:
+    date, clock = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}", stamp[8:14]
+    known = moment(f"{date} {clock[:2]}:{clock[2:4]}:{clock[4:]}")
+    return known.seconds if known else 0.0
+
+
+# ------------------------------------------------------------------ one file of several processes
+
+
+def _split_file(log: Log) -> list[Log]:
+    """A file of plog lines of several processes as one of each run; itself where it is one run."""
+    if log.path is None:
+        return [log]
+    try:
+        stream = blocks(log, [])
+        head = next(stream, b"")
+        if not _LINE.match(head):
+            return [log]
+        seen: dict[str, _Process] = {}
+        for block in (head, *stream):
+            for match in _LINE.finditer(block):
+                stamp = moment(match[2].decode())
+                if stamp is None:
+                    continue
+                process = seen.setdefault(match[1].decode(), _Process(start=stamp.seconds))
+                process.start = min(process.start, stamp.seconds)
+                process.end = max(process.end, stamp.seconds)
+    except DataError:
+        return [log]
+    runs: list[set[str]] = []
+    latest = 0.0
+    for pid, process in sorted(seen.items(), key=lambda row: row[1].start):
+        if not runs or process.start - latest >= _APART:
+            runs.append(set())
+        runs[-1].add(pid)
+        latest = max(latest, process.end)
+    if len(runs) < 2:  # noqa: PLR2004 - one run
+        return [log]
+    return [replace(log, opens=_Lines(log, pids)) for pids in runs]
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Opens a file with the lines of some of its processes; the others are empty."""
+
+    log: Log
+    pids: set[str]
+
+    def __call__(self) -> io.BytesIO:
+        skipped: list[Skipped] = []
+        whole = io.BytesIO()
+        own = True
+        for block in blocks(self.log, skipped):
+            for row in block.splitlines(keepends=True):
+                if match := _LINE.match(row):
+                    own = match[1].decode() in self.pids
+                whole.write(row if own else b"\n")
+        whole.seek(0)
+        return whole
