@@ -6,14 +6,17 @@ never removes those of earlier runs; every line has its process and its time.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ascend_doctor.diagnosis.logs import Log, Skipped, blocks
+from ascend_doctor.diagnosis.logs import Log, blocks
 from ascend_doctor.diagnosis.origins import moment
+from ascend_doctor.diagnosis.packed import BLOCK
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import open_descriptor
 
@@ -158,24 +161,38 @@ def _split_file(log: Log) -> list[Log]:
         latest = max(latest, process.end)
     if len(runs) < 2:  # noqa: PLR2004 - one run
         return [log]
-    return [replace(log, opens=_Lines(log, pids)) for pids in runs]
+    return [replace(log, opens=functools.partial(_open, log, pids)) for pids in runs]
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """Opens a file with the lines of some of its processes; the others are empty."""
+def _open(log: Log, pids: set[str]) -> io.BufferedReader:
+    return io.BufferedReader(_Lines(log, pids), BLOCK)
 
-    log: Log
-    pids: set[str]
 
-    def __call__(self) -> io.BytesIO:
-        skipped: list[Skipped] = []
-        whole = io.BytesIO()
-        own = True
-        for block in blocks(self.log, skipped):
-            for row in block.splitlines(keepends=True):
-                if match := _LINE.match(row):
-                    own = match[1].decode() in self.pids
-                whole.write(row if own else b"\n")
-        whole.seek(0)
-        return whole
+class _Lines(io.RawIOBase):
+    """A file with the lines of some of its processes; those of the others are empty."""
+
+    def __init__(self, log: Log, pids: set[str]) -> None:
+        super().__init__()
+        self._blocks = blocks(log, [])
+        self._pids = pids
+        self._own = True
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            block = next(self._blocks, b"")
+            if not block:
+                return 0
+            self._left = b"".join(map(self._row, block.splitlines(keepends=True)))
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count
+
+    def _row(self, row: bytes) -> bytes:
+        if match := _LINE.match(row):
+            self._own = match[1].decode() in self._pids
+        return row if self._own else b"\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from ascend_doctor.diagnosis.result import Diagnosis
-from tests.diagnosis import faultdiag
+from tests.diagnosis import faultdiag, forms
 from tests.diagnosis.faultdiag import Label
 from tests.diagnosis.logs import of_files
 
@@ -217,3 +217,95 @@ def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong
     found = of_files(tree({rank: noise + core * (rank == 29) for rank in range(30)}))
     assert found.causes[0].id == "aicore-exception-507015"
     assert told(found)[0] == (29,)
+
+
+# ------------------------------------------------------------------ several runs in one folder
+
+
+def failed_run(start: str, first: int, *, guilty: int, cards: bool = True) -> dict[str, str]:
+    """~/ascend/log of four processes, one of which fails in a kernel two minutes after the start.
+
+    ``start`` is HH:MM; processes have numbers from ``first`` on.
+    """
+    hour, minute = start.split(":")
+    stamp = f"20260301{hour}{minute}00000"
+    files = {}
+    for rank in range(4):
+        pid = first + rank
+        at = f"2026-03-01-{hour}:{minute}"
+        files[f"run/plog/plog-{pid}_{stamp}.log"] = (
+            f"[INFO] HCCL({pid},python3):{at}:01.131.133 [topoinfo_detect.cc:506] [{pid}]"
+            f"SetupAgent rankNum[4], rank[{rank}], server[192.0.2.7], logicDevId[{rank}],"
+            f" phydevId[{rank}]\n"
+        )
+        files[f"debug/plog/plog-{pid}_{stamp}.log"] = (
+            f"[ERROR] RUNTIME({pid},python3):{at}:09.270.506 [task_info.cc:1] [PrintErrorInfo]"
+            f"Aicore kernel execute failed, device_id={rank}, stream_id=3, report_stream_id=3,"
+            " task_id=5\n"
+            if rank == guilty
+            else f"[ERROR] HCCL({pid},python3):{at}:12.270.506 [x.cc:1] [{pid}]EI0006: {at}:12 "
+            "Getting socket times out. Reason: Remote Rank did not send the data in time.\n"
+        )
+        if cards:
+            name = f"debug/device-{rank}/device-{pid}_{stamp}.log"
+            files[name] = f"[INFO] TSCH(-1,null):{at}:02.1 start\n"
+    return {f"ascend/log/{name}": text for name, text in files.items()}
+
+
+@pytest.mark.parametrize(
+    ("later", "cards"), [("14:30", True), ("14:30", False), ("10:01", True), ("10:03", False)]
+)
+def test_of_several_runs_the_newest_is_judged_and_the_others_are_named(
+    later: str, *, cards: bool
+) -> None:
+    """Hours later, and at once: then only the cards, taken by others, tell it."""
+    first = failed_run("10:00", 100, guilty=2, cards=cards)
+    second = failed_run(later, 200, guilty=1, cards=cards)
+    found = of_files({**first, **second})
+    assert told(found)[0] == (1,)
+    assert found.attempt == "plogs of run 2 of 2"
+    assert found.ranks == (0, 1, 2, 3)
+    assert found.verdict
+    assert [(row.name, row.failure) for row in found.verdict.attempts] == [
+        ("plogs of run 1 of 2", "aicore-exception-507015")
+    ]
+
+
+def test_runs_of_several_nodes_are_matched_from_the_newest_on() -> None:
+    """The second node had no part in the first run."""
+    one = {f"node-0/{name}": text for name, text in failed_run("10:00", 1, guilty=3).items()}
+    one |= {f"node-0/{name}": text for name, text in failed_run("12:00", 9, guilty=0).items()}
+    other = {f"node-1/{name}": text for name, text in failed_run("12:00", 9, guilty=9).items()}
+    found = of_files({**one, **other})
+    assert found.guilty
+    assert found.guilty.nodes == ("node-0",)
+    assert all("/node-0/" in line.file for line in found.causes[0].evidence)
+    assert found.causes[0].evidence[0].time.endswith("12:00:09")
+
+
+def test_a_process_that_starts_late_is_of_the_same_run() -> None:
+    """Its card was free, and the others go on after it has started."""
+    files = failed_run("10:00", 100, guilty=2)
+    late = "ascend/log/{}/plog-300_20260301100010000.log"
+    files[late.format("run/plog")] = "[INFO] GE(300,x):2026-03-01-10:00:11.1 started\n"
+    found = of_files(files)
+    assert (found.attempt, told(found)[0]) == ("", (2,))
+    rows = failed_run("10:00", 100, guilty=2)
+    late_run = {name: text.replace("10:00:12", "10:40:12") for name, text in rows.items()}
+    late_run[late.format("debug/plog")] = "[INFO] GE(300,x):2026-03-01-10:30:11.1 started\n"
+    assert of_files(late_run).attempt == ""
+
+
+def test_several_runs_in_one_file_are_told_apart() -> None:
+    runs = [failed_run("10:00", 100, guilty=2), failed_run("11:00", 200, guilty=1)]
+    whole = "".join(text for files in runs for name, text in files.items() if "/plog/" in name)
+    found = of_files({"all-plogs.log": whole})
+    assert told(found)[0] == (1,)
+    assert found.attempt == "plogs of run 2 of 2"
+    packed = of_files({"logs.zip": forms.zipped({"all-plogs.log": whole})})
+    assert told(packed)[0] == (1,)
+    alone = "".join(text for name, text in runs[0].items() if "/plog/" in name)
+    assert (of_files({"all.log": alone}).attempt, told(of_files({"all.log": alone}))[0]) == (
+        "",
+        (2,),
+    )
