@@ -59,7 +59,8 @@ class JobReader:
         ``conceal`` says what a node is called where its name was hidden.
         """
         attempts = split_attempts(logs)
-        if len(attempts) == 1:
+        of_plogs = len(attempts) == 1
+        if of_plogs:
             attempts = split_runs(logs)
         runs = [
             (
@@ -73,7 +74,11 @@ class JobReader:
         ]
         # One that has only begun says nothing yet.
         runs = [run for run in runs if run[1].bytes or run[1].stall] or runs[-1:]
-        *earlier, (name, last) = runs
+        # Plogs of a run in which nothing failed say that it failed in no way: a test, a query.
+        failed = [number for number, run in enumerate(runs) if of_plogs and _shows_failure(run[1])]
+        newest = failed[-1] + 1 if failed else len(runs)
+        later = [remember(diagnosis, attempt) for attempt, diagnosis in runs[newest:]]
+        *earlier, (name, last) = runs[:newest]
         remembered = [
             _reveal(attempt, last, conceal)
             for path in self.options.history
@@ -82,6 +87,9 @@ class JobReader:
         remembered += [remember(diagnosis, attempt) for attempt, diagnosis in earlier]
         unread = tuple(NotRead(name=log.name, reason=log.reason) for log in skipped)
         verdict = last.verdict and weigh(last.verdict, remember(last, name), remembered)
+        if verdict and later:
+            attempts_named = (*verdict.attempts, *later)
+            verdict = msgspec.structs.replace(verdict, attempts=attempts_named)
         return msgspec.structs.replace(
             last, attempt=name, verdict=verdict, not_read=(*unread, *last.not_read)
         )
@@ -106,6 +114,10 @@ class JobReader:
             fail_on=self.options.fail_on,
             nodes=self.options.nodes,
         )
+
+
+def _shows_failure(diagnosis: Diagnosis) -> bool:
+    return bool(diagnosis.causes or diagnosis.unexplained or diagnosis.stall)
 
 
 def _name_nodes(logs: Sequence[Log], nodes: Sequence[str]) -> list[Log]:

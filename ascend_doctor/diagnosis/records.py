@@ -44,13 +44,13 @@ def record(text: str, origin: Origin) -> JsonRecord | None:
     rank, local = _number(fields, _RANK), _number(fields, _LOCAL)
     node = _word(fields, _NODE)[:253]
     pid = _number(fields, _PROCESS)
-    told = local is not None
+    has_local, has_none = local is not None, rank is None and origin.local is None
     return JsonRecord(
         origin=replace(
             origin,
             rank=origin.rank if rank is None else rank,
             local=origin.local if local is None else local,
-            launcher=node if node and (told or origin.local is None) else origin.launcher,
+            launcher=node if node and (has_local or has_none) else origin.launcher,
             node=node or origin.node,
             process=origin.process if pid is None else f"pid {pid}",
         ),

@@ -188,15 +188,15 @@ def _earlier_runs(paths: Sequence[str]) -> set[str]:
                 rank = _decode(read_bytes(path, _SMALL), Started, path)
                 started.setdefault(os.path.dirname(path), []).append(rank)
     latest = sorted(started, key=lambda folder: max(rank.armed for rank in started[folder]))
-    kept: set[int] = set()
+    present: set[int] = set()
     earlier = set()
     for folder in reversed(latest):
         ranks = {rank.rank for rank in started[folder]}
         size = {rank.world_size for rank in started[latest[-1]]}
-        if kept & ranks or size != {rank.world_size for rank in started[folder]}:
+        if present & ranks or size != {rank.world_size for rank in started[folder]}:
             earlier.add(folder)
         else:
-            kept |= ranks
+            present |= ranks
     return earlier
 
 

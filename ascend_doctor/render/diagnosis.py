@@ -68,14 +68,14 @@ class _DiagnosisPage(Page):
         self.rows.append(self.styled(self.wrap(text, 0)[0], bold=True))
 
     def verdict(self, diagnosis: Diagnosis) -> None:
-        """What to do, before why; then the attempts before this one."""
+        """What to do, before why; then the other attempts that are known."""
         verdict = diagnosis.verdict
         if verdict is None or diagnosis.outcome in NO_VERDICT:
             return
         first, *more = self.wrap(f"Verdict: {say_verdict(verdict)}", 2)
         self.rows += [self.styled(first, bold=True), *more]
         for number, attempt in enumerate(verdict.attempts[-_ATTEMPTS:]):
-            self.field("" if number else "Before", describe_attempt(attempt))
+            self.field("" if number else "Runs", describe_attempt(attempt))
         if verdict.attempts and diagnosis.attempt:
             self.field("", f"{diagnosis.attempt}: this one")
 
@@ -339,7 +339,7 @@ def _notices(diagnosis: Diagnosis) -> tuple[str, ...]:
     if verdict is None or diagnosis.outcome in NO_VERDICT:
         return ()
     attempts = tuple(
-        f"Before: {describe_attempt(attempt)}" for attempt in verdict.attempts[-_ATTEMPTS:]
+        f"Other run: {describe_attempt(attempt)}" for attempt in verdict.attempts[-_ATTEMPTS:]
     )
     return (f"Verdict: {say_verdict(verdict)}", *attempts)
 

@@ -107,7 +107,7 @@ def _ranks(rows: list[RankRow]) -> Iterator[str]:
 
 def _rest(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.verdict and diagnosis.verdict.attempts:
-        yield from ("### Attempts before this one", "")
+        yield from ("### Other attempts", "")
         yield from (
             f"1. {plain(describe_attempt(attempt))}" for attempt in diagnosis.verdict.attempts
         )

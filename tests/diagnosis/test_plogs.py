@@ -296,6 +296,18 @@ def test_a_process_that_starts_late_is_of_the_same_run() -> None:
     assert of_files(late_run).attempt == ""
 
 
+def test_a_newer_run_in_which_nothing_failed_is_named_and_not_judged() -> None:
+    files = failed_run("10:00", 100, guilty=2)
+    line = "[INFO] GE(300,x):2026-03-01-12:00:01.1 started\n"
+    files["ascend/log/run/plog/plog-300_20260301120000000.log"] = line
+    found = of_files(files)
+    assert (told(found)[0], found.attempt) == ((2,), "plogs of run 1 of 2")
+    assert found.verdict
+    assert [(row.name, row.failure) for row in found.verdict.attempts] == [
+        ("plogs of run 2 of 2", "")
+    ]
+
+
 def test_several_runs_in_one_file_are_told_apart() -> None:
     runs = [failed_run("10:00", 100, guilty=2), failed_run("11:00", 200, guilty=1)]
     whole = "".join(text for files in runs for name, text in files.items() if "/plog/" in name)
