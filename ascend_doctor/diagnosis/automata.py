@@ -40,25 +40,30 @@ def has_hyperscan() -> bool:
 
 
 def compile_patterns(
-    texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool
+    texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool, keep: bool = True
 ) -> Automaton:
     """What searches for these patterns: in a ``block`` of lines, or in one line, once each.
 
-    ``names`` are (kind, id) by pattern. Raises DataError for a pattern that is none.
+    ``names`` are (kind, id) by pattern; ``keep`` it in the user's cache. Raises DataError for a
+    pattern that is none.
     """
     if hyperscan is None:
         return Searches(texts, names, block=block)
-    return HyperscanAutomaton(texts, names, block=block)
+    return HyperscanAutomaton(texts, names, block=block, keep=keep)
 
 
 class HyperscanAutomaton:
     """The automaton, from the user's cache where it was made before: that takes a thousandth."""
 
     def __init__(
-        self, texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool
+        self, texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool, keep: bool
     ) -> None:
         flags = hyperscan.HS_FLAG_MULTILINE if block else hyperscan.HS_FLAG_SINGLEMATCH
-        self._database = _load_or_compile(texts, flags, names)
+        if keep:
+            self._database = _load_or_compile(texts, flags, names)
+        else:
+            self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+            _compile(self._database, texts, flags)
 
     def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
         matches: list[tuple[int, int]] = []

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from ascend_doctor.diagnosis.automata import Automaton, compile_patterns
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
 from ascend_doctor.matrix.schema import KnownFailure
+
+# Signs that are left out, and patterns that are passed over.
+NarrowKey = tuple[frozenset[Sign], frozenset[int]]
+
+# Finding so many matches that are passed over costs as much as an automaton without their patterns.
+_NARROWS = 3_000_000
 
 
 class Patterns:
@@ -32,6 +39,8 @@ class Patterns:
         self._texts = [text.removeprefix("^") for text in texts]
         self._common = {self._names.index(("sign", sign)) for sign in COMMON}
         self._others: dict[frozenset[Sign], tuple[Sequence[int], Automaton]] = {}
+        self._narrowed: dict[NarrowKey, tuple[Sequence[int], Automaton]] = {}
+        self._passed: Counter[NarrowKey] = Counter()
         self._line_texts = texts
         for failure in failures:
             if failure.unless:
@@ -52,12 +61,28 @@ class Patterns:
         """
         own: dict[int, int] = {}
         common: dict[int, int] = {}
-        numbers, automaton = self._without(without)
+        key = without, frozenset(familiar)
+        numbers, automaton = self._narrowed.get(key) or self._without(without)
+        passed = 0
         for index, end in automaton.scan(block):
             number = numbers[index]
-            if number not in familiar:
+            if number in familiar:
+                passed += 1
+            else:
                 (common if number in self._common else own)[end] = number
+        self._passed[key] += passed
+        if self._passed[key] >= _NARROWS and key not in self._narrowed:
+            self._narrowed[key] = self._narrow(numbers, key[1])
         return own, common
+
+    def _narrow(
+        self, numbers: Sequence[int], familiar: Collection[int]
+    ) -> tuple[Sequence[int], Automaton]:
+        """An automaton that does not find what is passed over."""
+        left = [number for number in numbers if number not in familiar]
+        texts = [self._texts[number] for number in left]
+        names = [self._names[number] for number in left]
+        return left, compile_patterns(texts, names, block=True, keep=False)
 
     def name(self, number: int) -> str:
         """The failure, or the sign, that a pattern is of."""

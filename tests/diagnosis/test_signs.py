@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ascend_doctor.diagnosis import patterns
+from ascend_doctor.diagnosis.job import JobReader
+from ascend_doctor.diagnosis.logs import find
 from tests.conftest import Command
-from tests.diagnosis.logs import of_files, of_text
+from tests.diagnosis.logs import catalog, of_files, of_text
 
 STEP = "iteration 10/ 100 | lm loss: 2.3\n"
 ERRORS = [
@@ -201,3 +204,24 @@ def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:
     done = doctor("diagnose", str(tmp_path))
     assert "no log of rank 2, which the run had" in done.stdout
     assert json.loads(doctor("diagnose", str(tmp_path), "--format", "json").stdout)["without_log"]
+
+
+def test_what_is_passed_over_often_gets_an_automaton_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What another pattern shows is still found, in the same log and in the next."""
+    monkeypatch.setattr(patterns, "_NARROWS", 1000)
+    own = patterns.Patterns(catalog().failures.values())
+    reader = JobReader(failures=catalog().failures, codes=catalog().error_codes, patterns=own)
+    oom = (
+        "RuntimeError: NPU out of memory. Tried to allocate 2 GiB (NPU 0; 60 GiB total capacity)\n"
+    )
+    path = tmp_path / "train.log"
+    for text in (oom * 60_000 + "EI0006: Getting socket times out. Reason: x\n", oom):
+        path.write_text(text)
+        found = reader.diagnose(*find((str(path),)))
+        shown = {cause.id for cause in found.causes}
+        shown |= {what.id for cause in found.causes for what in cause.consequences}
+        waits = {"hccl-connect-timeout-ei0006"} if "EI0006" in text else set()
+        assert shown == {"npu-oom-torch"} | waits
+    assert own._narrowed, "it was made"
