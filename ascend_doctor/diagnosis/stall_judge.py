@@ -70,13 +70,25 @@ def _accuse(graph: StallGraph, unheard: set[int]) -> tuple[tuple[AbsentRank, ...
             f" {'their' if several else 'its'} node is gone, or its files are elsewhere"
         ), unheard  # fmt: skip
     if silent:
-        return (), f"nothing is known of rank {_numbers(silent)}, which others wait for", silent
+        return (), _describe_silent(graph, silent), silent
     if waits:
         return (), (
             f"all chains end in rank {_numbers(waits)}, which waits for something that is no"
             " collective of the NPUs"
         ), set()  # fmt: skip
     return *_accuse_in_ring(graph), set()
+
+
+def _describe_silent(graph: StallGraph, silent: set[int]) -> str:
+    """Why a rank that others wait for is not accused: nobody knows what it called."""
+    standing = graph.standings.get(next(iter(silent)))
+    line = _line(standing.frames) if standing and not standing.age else ""
+    if len(silent) > 1 or not line:
+        return f"nothing is known of rank {_numbers(silent)}, which others wait for"
+    return (
+        f"rank {_numbers(silent)}, which others wait for, gave no dump of what it called, as one"
+        f" that holds the interpreter's lock cannot; it stands at {line}"
+    )
 
 
 def _ends_a_chain(graph: StallGraph, rank: int) -> bool:

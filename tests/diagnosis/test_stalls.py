@@ -268,6 +268,19 @@ def test_a_node_without_files_is_named_and_nobody_accused() -> None:
     assert "their node is gone, or its files are elsewhere" in stall.undecided
 
 
+def test_a_rank_without_a_dump_is_not_accused_and_its_line_is_told() -> None:
+    """It may hold the interpreter's lock in a call that waits for others."""
+    groups = {"9": TracedGroup(name="9", ranks=(0, 1, 2))}
+    waits = call("9", 1, "all_reduce", done=False)
+    dumps = {rank: RankTrace(rank=rank, groups=groups, calls=(waits,)) for rank in (0, 1)}
+    running = Standing(rank=2, state="R", frames=(AT,))
+    stall = judge_stall(dumps, {2: running}, 3)
+    assert not stall.absent
+    assert f"it stands at {AT}" in stall.undecided
+    before = msgspec.structs.replace(running, age=40.0)
+    assert "nothing is known of rank 2" in judge_stall(dumps, {2: before}, 3).undecided
+
+
 def test_the_first_call_of_a_small_group_accuses_nobody() -> None:
     for ranks, absent in (((0, 1), []), ((0, 1, 2), [0])):
         groups = {"9": TracedGroup(name="9", ranks=(0, 1, 2))}
