@@ -125,17 +125,21 @@ def describe_undecided(ledger: Ledger, root: KnownFailure | None, waits: Occurre
         return _describe_chain(ledger) if ledger.waiting.edges else ""
     operations = {watched.operation for watched in ledger.watched.values()}
     waited = waits.ranks | set(ledger.watched)
-    waiting = f"ranks {_numbers(waited)} report a time-out"
+    alone = len(waited) == 1
+    waiting = f"rank{'s' * (not alone)} {_numbers(waited)} report{'s' * alone} a time-out"
     if len(operations) > 1 or waited - set(ledger.watched):
         waiting += ", not all in the same collective"
     late = set().union(*(report.late for report in _whole_reports(ledger)))
     silent = _everyone(ledger) - waited
     if late:
-        waiting += f"; ranks {_numbers(late)} did not join, and may wait for a peer themselves"
+        plural = "s" * (len(late) > 1)
+        waiting += f"; rank{plural} {_numbers(late)} did not join, and may wait for a peer"
     elif silent:
         waiting += (
-            f"; ranks {_numbers(silent)} were ended before they said anything, and one of them, or "
-            "several, did not come"
+            f"; rank {_numbers(silent)} was ended before it said anything, and may not have come"
+            if len(silent) == 1
+            else f"; ranks {_numbers(silent)} were ended before they said anything, and one of"
+            " them, or several, did not come"
         )
     return f"{waiting}; {_REMEDY}"
 
