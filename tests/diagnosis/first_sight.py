@@ -32,6 +32,7 @@ KINDS = (
     *("ninth-failing", "ninth-foreign", "ninth-healthy"),
     *("tenth-failing", "tenth-foreign", "tenth-healthy"),
     *("eleventh-failing", "eleventh-foreign", "eleventh-healthy"),
+    *("twelfth-failing", "twelfth-foreign", "twelfth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
