@@ -18,6 +18,7 @@ FAILED = [
     *("ninth-failing", "ninth-foreign"),
     *("tenth-failing", "tenth-foreign"),
     *("eleventh-failing", "eleventh-foreign"),
+    *("twelfth-failing", "twelfth-foreign"),
 ]
 COUNTS = (
     "second",
@@ -30,6 +31,7 @@ COUNTS = (
     "ninth",
     "tenth",
     "eleventh",
+    "twelfth",
 )
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "loss-scale-falling"}
@@ -73,6 +75,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("ninth-failing", 1), ("ninth-foreign", 1)],
         *[("tenth-failing", 1), ("tenth-foreign", 1)],
         *[("eleventh-failing", 0.96), ("eleventh-foreign", 1)],
+        *[("twelfth-failing", 0.98), ("twelfth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
