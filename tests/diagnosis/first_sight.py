@@ -33,6 +33,7 @@ KINDS = (
     *("tenth-failing", "tenth-foreign", "tenth-healthy"),
     *("eleventh-failing", "eleventh-foreign", "eleventh-healthy"),
     *("twelfth-failing", "twelfth-foreign", "twelfth-healthy"),
+    *("thirteenth-failing", "thirteenth-foreign", "thirteenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
