@@ -22,7 +22,7 @@ _VERBS = (
     r"self-detected stall|read-only file ?system|uncorrect(?:able|ed)|segfault|"
     r"no module named|died|oom|expired|interrupted|unresponsive|(?:dependency )?problems? prevent|"
     r"assert(?:ion)?[ _]?fail(?:ed|ures?|s)?|must not be|no matching distribution|"
-    r"disk quota|unsuccessful|resource exhausted|"
+    r"disk quota|unsuccessful|resource exhausted|no longer allowed|not allow(?:ed)? to|"
     r"no route to host|name or service not known|operation not permitted|address already in use|"
     r"too many open files|bad file descriptor|exec format error|not a directory|resource busy|"
     r"stale file handle|(?:heart ?beat|device|card|node|link|agent) (?:is |was )?lost|"
@@ -101,7 +101,7 @@ _WORDS = (
     r"format error|"
     r"not a dir|"
     r"no module|died|oom|expired|interrupted|unrespons|problem|fault|freezes|frozen|overflow|"
-    r"not work|n't work|not configured|busy|stale file|\blost\b|unsuccess|exhausted|device open)"
+    r"not work|n't work|not configured|busy|stale file|\blost\b|unsuccess|exhausted|longer allowed|not allow|device open)"
 )
 # The candidates of the frames and tables, without what is costly to look for in every line.
 _FORMS = (

@@ -19,6 +19,7 @@ FAILED = [
     *("tenth-failing", "tenth-foreign"),
     *("eleventh-failing", "eleventh-foreign"),
     *("twelfth-failing", "twelfth-foreign"),
+    *("thirteenth-failing", "thirteenth-foreign"),
 ]
 COUNTS = (
     "second",
@@ -32,6 +33,7 @@ COUNTS = (
     "tenth",
     "eleventh",
     "twelfth",
+    "thirteenth",
 )
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "loss-scale-falling"}
@@ -76,6 +78,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("tenth-failing", 1), ("tenth-foreign", 1)],
         *[("eleventh-failing", 0.96), ("eleventh-foreign", 1)],
         *[("twelfth-failing", 0.98), ("twelfth-foreign", 1)],
+        *[("thirteenth-failing", 0.98), ("thirteenth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
