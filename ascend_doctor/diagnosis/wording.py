@@ -101,7 +101,8 @@ _WORDS = (
     r"format error|"
     r"not a dir|"
     r"no module|died|oom|expired|interrupted|unrespons|problem|fault|freezes|frozen|overflow|"
-    r"not work|n't work|not configured|busy|stale file|\blost\b|unsuccess|exhausted|longer allowed|not allow|device open)"
+    r"not work|n't work|not configured|busy|stale file|\blost\b|unsuccess|exhausted|"
+    r"longer allowed|not allow|device open)"
 )
 # The candidates of the frames and tables, without what is costly to look for in every line.
 _FORMS = (
