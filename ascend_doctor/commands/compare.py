@@ -8,8 +8,12 @@ from collections.abc import Mapping
 import click
 import msgspec
 
-from ascend_doctor.commands.options.launch import patience_option, timeout_option
-from ascend_doctor.commands.rehearse import MOST_NPUS
+from ascend_doctor.commands.options.launch import (
+    memory_option,
+    npus_option,
+    patience_option,
+    timeout_option,
+)
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.precision.dumps import read_dump
@@ -39,22 +43,8 @@ from ascend_doctor.render.plain import one_line
     metavar="DIR",
     help="Compare with the stack that setup built here; or the folder of one stack.",
 )
-@click.option(
-    "--npus",
-    type=click.IntRange(1, MOST_NPUS),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="NPUs of the simulated machine.",
-)
-@click.option(
-    "--memory",
-    type=click.FloatRange(min=0.25, max=1024),
-    default=4,
-    show_default=True,
-    metavar="GIB",
-    help="Memory of each simulated NPU.",
-)
+@npus_option("NPUs of the simulated machine.", default=8)
+@memory_option()
 @click.option(
     "--steps",
     type=click.IntRange(1, 10_000),

@@ -11,7 +11,9 @@ from ascend_doctor.commands.check import Wish, conduct
 from ascend_doctor.commands.options.check_filter import selection_options
 from ascend_doctor.commands.options.launch import (
     level_option,
+    memory_option,
     nproc_option,
+    npus_option,
     patience_option,
     timeout_option,
 )
@@ -20,7 +22,6 @@ from ascend_doctor.commands.options.probe_scope import ProbeScope, layout_option
 from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.commands.short_help import ShortHelpCommand
 
-MOST_NPUS = 16
 MOST_NODES = 8
 
 
@@ -55,20 +56,8 @@ _USUAL = "prefix megatron kind soc faults npus nproc level only timeout formats 
     metavar="FAULT",
     help="Break something; repeatable. `--inject list` shows what.",
 )
-@click.option(
-    "--npus",
-    type=click.IntRange(1, MOST_NPUS),
-    metavar="N",
-    help="NPUs of the machine.  [default: 8 of a2-8, 16 of a3-16]",
-)
-@click.option(
-    "--memory",
-    type=click.FloatRange(min=0.25, max=1024),
-    default=4,
-    show_default=True,
-    metavar="GIB",
-    help="Memory of each NPU; what is used of it is this machine's own.",
-)
+@npus_option("NPUs of the machine.  [default: 8 of a2-8, 16 of a3-16]")
+@memory_option()
 @nproc_option("Ranks of level 3.", most=16, default=4)
 @level_option("As for check.")
 @timeout_option("Seconds for the whole run.")

@@ -12,6 +12,9 @@ from ascend_doctor.machine import watchdog
 from ascend_doctor.machine.patience import EMULATED, MOST, VARIABLE, patience
 from ascend_doctor.report import LEVELS
 
+# Of a simulated machine: a3-16 has that many.
+MOST_NPUS = 16
+
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -47,6 +50,30 @@ def nproc_option(text: str, *, most: int = 4096, default: int | None = None) -> 
         show_default=True,
         metavar="N",
         help=text,
+    )
+
+
+def npus_option(text: str, *, default: int | None = None) -> Option:
+    """NPUs of a simulated machine."""
+    return click.option(
+        "--npus",
+        type=click.IntRange(1, MOST_NPUS),
+        default=default,
+        show_default=default is not None,
+        metavar="N",
+        help=text,
+    )
+
+
+def memory_option() -> Option:
+    """GiB of each simulated NPU."""
+    return click.option(
+        "--memory",
+        type=click.FloatRange(min=0.25, max=1024),
+        default=4,
+        show_default=True,
+        metavar="GIB",
+        help="Memory of each simulated NPU; what is used of it is this machine's own.",
     )
 
 
