@@ -451,7 +451,7 @@ class Options(Row, frozen=True, kw_only=True):
     """``matrices/options.yaml``: options beside Megatron-LM's, and the values that its take.
 
     ``kinds`` are int, float, flag, or the choices, each with a | behind it. ``overrides`` are the
-    kinds of verl's dotted keys: bool, int or float.
+    kinds of verl's dotted keys: bool, int or float, or the known words, each with a | behind it.
     """
 
     schema: int

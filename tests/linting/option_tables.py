@@ -194,6 +194,25 @@ def override_kinds(folder: Path) -> dict[str, str]:
     return {key: kind for key, kind in kinds.items() if kind}
 
 
+def override_words(folder: Path) -> dict[str, str]:
+    """The known words of keys that take any: registries and the enumeration of estimators."""
+    words: dict[str, set[str]] = defaultdict(set)
+    for ref in VERL:
+        replicas = git(folder, "show", f"{ref}:verl/workers/rollout/replica.py")
+        words["actor_rollout_ref.rollout.name"].update(
+            re.findall(r'RolloutReplicaRegistry\.register\("(\w+)"', replicas)
+        )
+        estimators = git(folder, "show", f"{ref}:verl/trainer/ppo/core_algos.py")
+        body = re.split(r"class AdvantageEstimator\b", estimators)[1].split("\nclass ")[0]
+        words["algorithm.adv_estimator"].update(
+            re.findall(r'^    [A-Z_]+ = "(\w+)"', body, re.MULTILINE)
+        )
+        engines = git(folder, "grep", "-h", "backend=", ref, "--", "verl/workers/engine")
+        for several in re.findall(r"backend=(\[[^]]*\]|\"\w+\")", engines):
+            words["actor_rollout_ref.actor.strategy"].update(re.findall(r'"(\w+)"', several))
+    return {key: "|".join(sorted(known)) + "|" for key, known in words.items()}
+
+
 def dotted(node: object, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
     if not isinstance(node, dict):
         yield ".".join(path), node
@@ -248,7 +267,8 @@ def main(folder: Path) -> None:
     found_kinds = kinds(folder / "NVIDIA+Megatron-LM" / "repo")
     out += [f'  {name}: "{kind}"' for name, kind in sorted(found_kinds.items())]
     out += ["overrides:"]
-    verl = override_kinds(folder / "verl-project+verl" / "repo")
+    place = folder / "verl-project+verl" / "repo"
+    verl = override_kinds(place) | override_words(place)
     out += [f"  {key}: {kind}" for key, kind in sorted(verl.items())]
     sources = [
         f"NVIDIA/Megatron-LM@core_v{release}:megatron/training/arguments.py" for release in CORE

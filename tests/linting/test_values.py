@@ -96,6 +96,8 @@ def test_correct_files_have_no_findings(path: str, text: str) -> None:
         ("a.sh", VERL, "batch_size=32", "batch_size=128", "run-verl-sizes"),
         ("a.sh", VERL, "parallel_size=2", "parallel_size=3", "run-verl-sizes"),
         ("a.sh", VERL, "per_node=8", "per_node=3", "run-verl-sizes"),
+        ("a.sh", VERL, "per_gpu=2", "per_gpu=3", "run-verl-sizes"),
+        ("a.sh", VERL, "rollout.n=8", "rollout.name=vlm", "run-override-values"),
         ("b.sh", OTHER, "attn=true", "attn=flase", "run-override-values"),
         ("b.sh", OTHER, "utilization=0.8", "utilization=1.5", "run-override-values"),
         ("b.sh", OTHER, "lr=1.0e-6", "lr=1.0e-6o", "run-override-values"),
