@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import jsonschema
+    import kubernetes_validate
     import mcp
     import xmlschema
 else:
 
-    def load_later(name: str) -> ModuleType:
-        spec = importlib.util.find_spec(name)
-        spec.loader = importlib.util.LazyLoader(spec.loader)
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+    class LaterModule:
+        """A module that is imported at the first use of a name in it."""
 
-    jsonschema, mcp, xmlschema = map(load_later, ("jsonschema", "mcp", "xmlschema"))
+        def __init__(self, name: str) -> None:
+            self._name = name
 
-__all__ = ["jsonschema", "mcp", "xmlschema"]
+        def __getattr__(self, name: str) -> Any:
+            # pytest asks all that a test module has for _mock_name and __wrapped__.
+            if name.startswith("_"):
+                raise AttributeError(name)
+            return getattr(importlib.import_module(self._name), name)
+
+    jsonschema, kubernetes_validate, mcp, xmlschema = map(
+        LaterModule, ("jsonschema", "kubernetes_validate", "mcp", "xmlschema")
+    )
+
+__all__ = ["jsonschema", "kubernetes_validate", "mcp", "xmlschema"]

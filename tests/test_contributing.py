@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probing import schedule
 from ascend_doctor.render import FORMATS
@@ -40,7 +40,7 @@ def _quoted(script: str) -> str:
 
 
 def test_hooks_call_tools_that_the_test_extra_brings() -> None:
-    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
+    config = read_yaml(ROOT / ".pre-commit-config.yaml")
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     hooks = [hook for repository in config["repos"] for hook in repository["hooks"]]
     programs = {Path(hook["entry"].split()[0]).name for hook in hooks}

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from ascend_doctor.errors import DataError
 from ascend_doctor.machine.files import read_bytes
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.loading import CacheEntry, load
 from ascend_doctor.matrix.schema import Component, Hazards
@@ -178,7 +179,7 @@ hazards:
 
 def test_an_overlay_replaces_heads_stacks_and_families(tmp_path: Path) -> None:
     shipped = Path(Catalog().files("stacks")["mindspeed-core-0.15.3"][0])
-    ours = yaml.safe_load(shipped.read_text("utf-8")) | {"status": "verified"}
+    ours = read_yaml(shipped) | {"status": "verified"}
     written(tmp_path / "stacks" / shipped.name, yaml.safe_dump(ours))
     whole = COMPONENT.replace("id: spam", "id: cann").replace("pep440", "ascend")
     written(tmp_path / "components" / "cann.yaml", whole)

@@ -63,6 +63,7 @@ def test_snapshots_round_trip(facts: Snapshot) -> None:
     assert again.schema == SCHEMA
 
 
+@pytest.mark.slow
 @given(snapshots(), st.sampled_from(["npu", "cuda", "cpu"]), st.none() | st.integers(1, 64))
 def test_any_snapshot_is_judged_and_shown(facts: Snapshot, device: str, nproc: int | None) -> None:
     case = Case(facts=facts, catalog=CATALOG, device=device, nproc=nproc)

@@ -104,6 +104,7 @@ def test_ids_are_kebab_case_and_every_check_explains_itself() -> None:
         assert not first.isalpha() or first[0].isupper() or first in {"torch", "verl"}, check.id
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_judge_never_raises_whatever_sections_are_there(data: st.DataObject) -> None:
     kept = data.draw(st.sets(st.sampled_from(sorted(SECTIONS))))

@@ -32,6 +32,7 @@ from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.machine.live import Completed, FileStatus, NotRecorded, ProgramMissing
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.machine.recorded import RecordingMachine, ReplayMachine
 from ascend_doctor.matrix.catalog import Catalog
 from tests.conftest import Command
@@ -89,9 +90,10 @@ def check(name: str, *arguments: str) -> tuple[int, Any]:
 
 
 def expected(name: str) -> Any:
-    return yaml.safe_load((MACHINES / name / "expected.yaml").read_text("utf-8"))
+    return read_yaml(MACHINES / name / "expected.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_report_is_the_expected_one(name: str) -> None:
     code, report = check(name)
@@ -109,6 +111,7 @@ def test_the_installed_command_says_the_same(doctor: Command) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_error_and_warning_says_what_to_do(name: str) -> None:
     _, report = check(name)
@@ -124,6 +127,7 @@ def test_healthy_machines_are_well(name: str) -> None:
     assert expected(name)["exit_code"] == expected(name)["error"] == expected(name)["unknown"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_machine_has_an_honest_origin(name: str) -> None:
     origin = ReplayMachine(folder_of(name)).recording.origin
@@ -131,6 +135,7 @@ def test_every_machine_has_an_honest_origin(name: str) -> None:
     assert name in HEALTHY or told(check(name)[1])["findings"], "a machine with nothing to find"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redact", ["--redact", "--no-redact"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_snapshot_is_judged_as_the_machine_was(name: str, redact: str, tmp_path: Path) -> None:
@@ -141,6 +146,7 @@ def test_a_snapshot_is_judged_as_the_machine_was(name: str, redact: str, tmp_pat
     assert code == expected(name)["exit_code"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_redacted_recording_replays_to_the_same_report(name: str, tmp_path: Path) -> None:
     machine = ReplayMachine(folder_of(name))
@@ -165,6 +171,7 @@ def _levels(report: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["check"], one["level"]) for one in report["findings"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_one_check_alone_says_what_it_says_among_all(name: str) -> None:
     one = next((found["check"] for found in expected(name)["findings"]), "shared-memory")
@@ -247,6 +254,7 @@ def holed(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
     return name, frozenset(single | {one for one in known if one.split(" ", 1)[0] in kinds})
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(holed())
 def test_holes_end_in_words_not_in_crashes(case: tuple[str, frozenset[str]]) -> None:
@@ -267,6 +275,7 @@ def silenced(draw: st.DrawFn) -> tuple[str, frozenset[str]]:
     return name, draw(st.frozensets(st.sampled_from(known), min_size=1, max_size=3))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(silenced())
 def test_what_was_wrong_is_not_well_once_it_is_not_told(case: tuple[str, frozenset[str]]) -> None:
@@ -288,6 +297,7 @@ ONLY_TOLD_BY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told_by", ONLY_TOLD_BY)
 @pytest.mark.parametrize("name", [one for one in NAMES if one != "laptop"])
 def test_what_was_not_seen_is_not_well(name: str, told_by: str) -> None:

@@ -47,6 +47,7 @@ def test_the_shipped_matrix_has_no_problem() -> None:
     assert [str(one) for one in lint(CATALOG)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "place", "what"),
     [

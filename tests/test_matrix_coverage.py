@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import allowed_range, requirements
 from ascend_doctor.matrix.schema import Need, Stack
@@ -79,7 +79,7 @@ def left_out() -> dict[tuple[str, str], str]:
 def facts() -> dict[str, Any]:
     if not FACTS:
         pytest.skip("ASCEND_DOCTOR_TEST_FACTS names no folder with compatibility.yaml")
-    read: dict[str, Any] = yaml.safe_load((Path(FACTS) / "compatibility.yaml").read_text("utf-8"))
+    read: dict[str, Any] = read_yaml(Path(FACTS) / "compatibility.yaml")
     return read
 
 

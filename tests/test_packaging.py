@@ -128,6 +128,7 @@ def imported() -> set[str]:
     return found - set(sys.stdlib_module_names) - {"ascend_doctor", "ascend_simulator"}
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_what_is_required() -> None:
     required = {
         canonicalize_name(Requirement(one).name)

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+
+from ascend_doctor.machine.parsing import read_yaml
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "testing.md").read_text("utf-8")
@@ -86,7 +87,7 @@ def test_a_number_of_npus_that_cannot_be_is_refused(
 
 
 def test_the_workflow_runs_what_the_page_says() -> None:
-    workflow = yaml.safe_load((ROOT / "docs" / "npus-in-ci.yml").read_text("utf-8"))
+    workflow = read_yaml(ROOT / "docs" / "npus-in-ci.yml")
     steps = workflow["jobs"]["simulated"]["steps"]
     assert f"python -m pytest {' '.join(PLUGIN)} {NPUS} 8 -m npu" in [
         step.get("run") for step in steps

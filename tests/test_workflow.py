@@ -8,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import yaml
-
+from ascend_doctor.machine.parsing import read_yaml
 from tests.conftest import Command
 
 ROOT = Path(__file__).parent.parent
-JOBS = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))["jobs"]
+JOBS = read_yaml(ROOT / ".github/workflows/ci.yml")["jobs"]
 
 
 def commands() -> str:
@@ -51,7 +50,7 @@ def test_files_that_the_secret_scan_leaves_out_exist() -> None:
 
 
 def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
-    action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+    action = read_yaml(ROOT / "action.yml")
     (step,) = action["runs"]["steps"]
     assert "${{" not in step["run"]
     (tmp_path / "venv" / "bin").mkdir(parents=True)
@@ -85,7 +84,7 @@ def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
 
 
 def test_the_hook_lints_what_is_committed(doctor: Command, tmp_path: Path) -> None:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    (hook,) = read_yaml(ROOT / ".pre-commit-hooks.yaml")
     program, *words = hook["entry"].split()
     assert program == "ascend-doctor"
     launch = tmp_path / "launch.sh"

@@ -217,6 +217,7 @@ TEXT = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*NAMES, "PYTORCH_ALLOC_CONF"]), TEXT, max_size=8))
 def test_no_environment_breaks_a_check(values: dict[str, str]) -> None:
     facts = having(a3(**values), "environment", withheld=tuple(values))

@@ -370,6 +370,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("where", ["config", "worktree", "home"])
 def test_a_program_named_by_a_checkout_or_a_home_is_not_run(

@@ -246,6 +246,7 @@ NOISE = st.text(alphabet=st.characters(exclude_characters="|")).filter(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.name)
 @given(data=st.data())
 def test_noise_lines_change_no_row(path: Path, data: st.DataObject) -> None:

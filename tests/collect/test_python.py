@@ -344,6 +344,7 @@ def test_an_answer_is_replayed(bare_venv: Path, site: Path, tmp_path: Path) -> N
     assert replayed == seen
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_parsers_take_any_text(text: str) -> None:
     parse_interpreter(text)
@@ -353,6 +354,7 @@ def test_parsers_take_any_text(text: str) -> None:
     parse_direct_url(text)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

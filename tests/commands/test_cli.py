@@ -45,6 +45,7 @@ def test_it_runs_as_a_module() -> None:
     assert done.stdout.strip() == f"ascend-doctor, version {__version__}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help(doctor: Command, name: str) -> None:
     done = doctor(name, "-h")
@@ -73,6 +74,7 @@ def test_json_is_short_for_its_format(doctor: Command) -> None:
     assert (both.returncode, "only one format can go" in both.stderr) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -144,6 +146,7 @@ def test_list_and_explain_document_every_check(doctor: Command) -> None:
     assert len(text.splitlines()) == len(known)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "head"),
     [

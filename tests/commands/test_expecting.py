@@ -42,6 +42,7 @@ def only(machine: str, *more: str) -> tuple[str, ...]:
     return ("check", "-l", "0", "--only", "shared-memory", "--replay", machine, "-q", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["prolog", "ci", "init"])
 def test_no_preset_ends_with_0_where_there_is_no_npu(
     preset: str, say: Say, machines: dict[str, str]
@@ -88,6 +89,7 @@ def test_the_first_line_says_that_another_python_was_examined(
     assert (code, "No environment is active" in out) == (0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "code"),
     [
@@ -170,6 +172,7 @@ def test_a_snapshot_is_judged_with_expectations(say: Say, machines: dict[str, st
     assert (code, found["expected-soc"]) == (1, "error")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["torch>=2", "torch-npu>=2", "megatron>=0.15", "mindspeed=core_r0.15.3", "cann>=9"]
 )

@@ -50,6 +50,7 @@ def test_what_is_repaired_may_show_what_it_hid(
     assert answer["exit_code"] == done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_package_is_removed_from_the_examined_environment(
     doctor: Command, tmp_path: Path
 ) -> None:

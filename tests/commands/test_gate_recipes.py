@@ -132,6 +132,7 @@ def opened(name: str, machine: str, folder: Path) -> bool:
     return done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [*IN, *OUT])
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_lets_in_what_trains_and_nothing_else(

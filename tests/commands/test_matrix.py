@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Command
 
 
@@ -58,6 +60,7 @@ def test_solve_finds_the_documented_stack(doctor: Command) -> None:
     assert rows["cann"] == "9.0.0"
 
 
+@pytest.mark.slow
 def test_solve_says_what_rules_out_and_what_to_change(doctor: Command) -> None:
     done = doctor(
         *("matrix", "solve", "--megatron", "0.15.3", "--framework", "ms-swift"),
@@ -70,6 +73,7 @@ def test_solve_says_what_rules_out_and_what_to_change(doctor: Command) -> None:
     assert "instead CANN 9.0.0 instead of 8.2.RC1" in done.stdout
 
 
+@pytest.mark.slow
 def test_solve_with_doubts_lists_what_no_document_names(doctor: Command) -> None:
     asked = ("matrix", "solve", "--megatron", "0.15.3", "--anywhere", "--on", "cann=8.2.RC1")
     strict, lenient = doctor(*asked), doctor(*asked, "--doubts")
@@ -85,6 +89,7 @@ def test_a_ref_that_documents_name_and_that_does_not_exist_is_explained(doctor: 
     assert "use core_v0.16.0" in done.stderr
 
 
+@pytest.mark.slow
 def test_unknown_names_are_one_line_and_exit_2(doctor: Command) -> None:
     for arguments in (
         ("show", "no-such-thing"),

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ascend_doctor.commands import matrix_prove
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.evidence import StackEvidence, StackRun, Stop
 from ascend_doctor.matrix.lint import lint
@@ -54,8 +55,9 @@ def test_a_newer_run_takes_the_place_of_the_one_with_its_subject() -> None:
     assert evidence.add(other).standing == "contradicted"
 
 
+@pytest.mark.slow
 def test_verified_wants_a_run_on_an_npu(tmp_path: Path) -> None:
-    row = yaml.safe_load((Catalog().files("stacks")[ROW][0]).read_text("utf-8"))
+    row = read_yaml(Catalog().files("stacks")[ROW][0])
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / f"{ROW}.yaml").write_text(yaml.safe_dump({**row, "status": "verified"}))
     (tmp_path / "evidence").mkdir()
@@ -97,7 +99,7 @@ def prove(world: World, into: Path, **env: str) -> tuple[int, dict[str, Any]]:
     file = into / "evidence" / f"{ROW}.yaml"
     assert file.is_file(), done.stderr
     assert str(world.root) not in file.read_text("utf-8")
-    return done.returncode, yaml.safe_load(file.read_text("utf-8"))["runs"][0]
+    return done.returncode, read_yaml(file)["runs"][0]
 
 
 def test_rows_that_exclude_each_other_contradict_a_stack(world: World, tmp_path: Path) -> None:
@@ -107,7 +109,7 @@ def test_rows_that_exclude_each_other_contradict_a_stack(world: World, tmp_path:
 
 
 def test_what_stops_a_setup_tells_nothing_of_the_row(world: World, tmp_path: Path) -> None:
-    row = yaml.safe_load((Catalog().files("stacks")[ROW][0]).read_text("utf-8"))
+    row = read_yaml(Catalog().files("stacks")[ROW][0])
     row["components"] |= {"torch-npu": "==2.13.0", "torch": "==2.13.0"}
     (world.rows / "stacks").mkdir()
     (world.rows / "stacks" / f"{ROW}.yaml").write_text(yaml.safe_dump(row))

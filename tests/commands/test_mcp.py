@@ -73,6 +73,7 @@ async def session(folder: Path) -> dict[str, tuple[bool, str]]:
     return answers
 
 
+@pytest.mark.slow
 def test_every_tool_answers_the_reference_client(tmp_path: Path) -> None:
     (tmp_path / "launch.sh").write_text("torchrun --nproc-per-node 8 pretrain_gpt.py\n")
     answers = asyncio.run(asyncio.wait_for(session(tmp_path), 240))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 CHECKS = ("--only", "shared-memory", "--only", "lora-etp")
 DOCTOR = [str(Path(sys.executable).with_name("ascend-doctor")), "run", *CHECKS]
@@ -24,6 +25,7 @@ def test_a_launch_that_succeeds_is_passed_through(tmp_path: Path) -> None:
     assert sorted((tmp_path / "ascend-doctor-run.log").read_text().split()) == ["err", "out"]
 
 
+@pytest.mark.slow
 def test_a_failure_is_diagnosed_and_its_code_kept(tmp_path: Path) -> None:
     said = "RuntimeError: The Inner error is reported as above. EI0006: Getting socket times out"
     done = run("--log", "x.log", "--", "sh", "-c", f"echo '{said}' >&2; exit 7", cwd=tmp_path)
@@ -33,6 +35,7 @@ def test_a_failure_is_diagnosed_and_its_code_kept(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_a_launch_that_cannot_work_is_not_started(tmp_path: Path) -> None:
     options = ("--train_type", "lora", "--expert_tensor_parallel_size", "2")
     command = ["sh", "-c", "touch started", "megatron", "sft", *options]
@@ -51,6 +54,7 @@ def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_signal_reaches_the_launch(tmp_path: Path) -> None:
     script = "trap 'echo ended; exit 9' TERM; echo ready; while :; do sleep 0.1; done"
     with subprocess.Popen(
@@ -69,6 +73,7 @@ def test_what_a_launch_leaves_open_does_not_hold_it(tmp_path: Path) -> None:
     os.kill(sleeper, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_launch_that_failed_ends_with_its_verdict(tmp_path: Path) -> None:
     ecc = "RuntimeError: NPU function error: HBM MULTI BIT ECC ERROR, error code is 507054"
     options = ("--exit-verdict", "--nodes", "atlas-07", "--history", "history")

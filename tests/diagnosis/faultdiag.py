@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.machine.parsing import read_yaml
 from tests.diagnosis.logs import answer, of_files
 
 VARIABLE = "ASCEND_DOCTOR_TEST_MIND_CLUSTER"
@@ -48,7 +48,7 @@ class Label:
 
 
 def labels() -> Iterator[Label]:
-    for row in yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8")):
+    for row in read_yaml(Path(__file__).with_suffix(".yaml")):
         asserted = tuple(row["devices"]) if "devices" in row else None
         yield Label(
             fixture=row["fixture"],

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 import click
 import msgspec
-import yaml
 
 from ascend_doctor.diagnosis.result import JobVerdict
+from ascend_doctor.machine.parsing import read_yaml
 from tests.diagnosis.logs import of_files
 
 TABLE = Path(__file__).with_name("faults.yaml")
@@ -108,7 +108,7 @@ class FaultTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def load() -> FaultTable:
-    return msgspec.convert(yaml.safe_load(TABLE.read_text("utf-8")), FaultTable)
+    return msgspec.convert(read_yaml(TABLE), FaultTable)
 
 
 def compose(fault: InjectedFault, *, step: int = 5) -> dict[str, str]:

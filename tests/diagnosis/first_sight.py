@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 import click
-import yaml
 
 from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.machine.parsing import read_yaml
 from tests.diagnosis.logs import answer, of_files
 
 FOLDER = Path(__file__).with_name("first_sight")
@@ -67,7 +67,7 @@ class Answer:
 
 def cases(files: str) -> Iterator[Case]:
     for path in sorted(FOLDER.glob(f"{files}.yaml")):
-        for row in yaml.safe_load(path.read_text("utf-8")):
+        for row in read_yaml(path):
             guilty = row.get("guilty")
             yield Case(
                 source=row["source"],

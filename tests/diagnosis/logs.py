@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import yaml
-
 from ascend_doctor.diagnosis.job import JobOptions, JobReader
 from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.patterns import Patterns
 from ascend_doctor.diagnosis.result import Diagnosis
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 
 THREADS = Path(__file__).parent / "threads"
@@ -65,5 +64,5 @@ def answer(found: Diagnosis) -> str:
 def threads(files: str = "*") -> Iterator[tuple[str, str, str]]:
     """Source, root cause and text of every excerpt."""
     for path in sorted(THREADS.glob(f"{files}.yaml")):
-        for row in yaml.safe_load(path.read_text("utf-8")):
+        for row in read_yaml(path):
             yield row["source"], row["root"], "\n".join(row["lines"]) + "\n"

@@ -29,6 +29,7 @@ def reasons(files: dict[str, bytes]) -> dict[str, str]:
     return {Path(one.name).name: one.reason for one in found.not_read}
 
 
+@pytest.mark.slow
 def test_names_of_an_archive_lead_nowhere(tmp_path: Path) -> None:
     names = ("../../out.log", "/etc/absolute.log", "a/../../b.log", "c\x1b[2J\n.log")
     of_files({"train.log": STEP})  # makes the caches of this home

@@ -51,6 +51,7 @@ def alike(path: Path, slower: Patterns, monkeypatch: pytest.MonkeyPatch) -> None
     assert msgspec.to_builtins(logs.of_paths(path)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAILURES)
 def test_both_diagnose_an_example_alike(
     name: str, slower: Patterns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -116,6 +117,7 @@ def test_words_of_a_pattern(pattern: str, words: set[str]) -> None:
     assert find_words(pattern) == words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", TEXTS)
 def test_whatever_matches_has_a_word_of_its_pattern(pattern: str) -> None:
     words = find_words(pattern)
@@ -142,6 +144,7 @@ def test_alternatives_of_a_pattern(pattern: str, alternatives: list[str]) -> Non
     assert split_alternatives(pattern) == alternatives
 
 
+@pytest.mark.slow
 def test_it_is_said_and_changes_no_finding(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("RuntimeError: EI0004: bad rank table\n", "utf-8")
     command = "from ascend_doctor.entry import main; main()"

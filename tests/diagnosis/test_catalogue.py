@@ -85,6 +85,7 @@ def test_a_pattern_that_cannot_be_used_is_named(pattern: str, words: str) -> Non
         Patterns([broken]).judge(b"")
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_damaged_is_made_again(no_real_home: Path) -> None:
     first = Patterns(HARMFUL)
     text = b"EI0006: x"
@@ -166,6 +167,7 @@ failures:
 """
 
 
+@pytest.mark.slow
 def test_a_site_adds_its_own(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures" / "site.yaml").write_text(OWN)
@@ -192,6 +194,7 @@ def test_explain_has_every_failure(doctor: Command) -> None:
         assert words in page
 
 
+@pytest.mark.slow
 def test_two_failures_of_one_line_come_in_the_same_order_always() -> None:
     """Sets of names have another order in every process; the answer has not."""
     line = "[ERROR] RUNTIME(1,python): ProcessSdmaErrorInfo:report error module_name=EE8888 \

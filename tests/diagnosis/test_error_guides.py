@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-import yaml
 
+from ascend_doctor.machine.parsing import read_yaml
 from tests.conftest import Command
 from tests.diagnosis.logs import catalog
 
@@ -25,7 +25,7 @@ def test_every_code_of_these_families_has_a_guide() -> None:
 
 def test_no_code_has_two_guides() -> None:
     (path,) = catalog().single("error-guides.yaml")
-    rows = yaml.safe_load(path.read_text("utf-8"))["guides"]
+    rows = read_yaml(path)["guides"]
     assert sum(len(row["codes"]) for row in rows) == len(GUIDES)
 
 

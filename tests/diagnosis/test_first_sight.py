@@ -45,6 +45,7 @@ UNTOLD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAILED)
 def test_no_failing_log_is_fine(kind: str) -> None:
     fine = [one for one in answers(kind) if one.exit_code == 0]
@@ -63,6 +64,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
     assert {one.exit_code for one in told} <= {0, 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "share"),
     [
@@ -86,6 +88,7 @@ def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
     assert sum(one.right for one in told) / len(told) >= share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAILED)
 def test_nobody_is_accused_wrongly(kind: str) -> None:
     assert [one.case.source for one in answers(kind) if one.guilty == "wrong"] == []

@@ -208,6 +208,7 @@ def test_nodes_are_told_where_ranks_are_not(ends: Sequence[str]) -> None:
     assert "192.0.2.3" in found.nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "failure",
     [

@@ -67,6 +67,7 @@ def test_the_other_formats_show_no_control_sequences_either(name: str) -> None:
     assert not CONTROL.search(render(page.as_report(found, Level.ERROR)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|aa)+b", r"(\w+\s?)+:x", r"(.{0,40}a){4}z"])
 def test_a_pattern_that_backtracks_elsewhere_cannot_here(pattern: str) -> None:
     """Each of these takes Python's re longer than the universe has on such a text."""
@@ -108,6 +109,7 @@ def test_long_lines_are_looked_at_in_part(line: bytes) -> None:
         assert len(one) < 20_000
 
 
+@pytest.mark.slow
 def test_many_processes_and_many_errors_are_counted_in_bounded_memory() -> None:
     rows = [
         f"[rank{n}]: Error{chr(97 + n % 26) * (n % 40)}Error: EI0006: {n}" for n in range(20_000)

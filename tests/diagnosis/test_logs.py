@@ -38,6 +38,7 @@ def test_packed_logs_are_read(kind: str) -> None:
     assert found.lines == 2001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gz", "xz", "bz2"])
 def test_a_packed_log_that_was_cut_is_read_as_far_as_it_goes(kind: str) -> None:
     noise = "".join(f"{n} {n * 7919 % 10007:x}\n" for n in range(200_000))

@@ -205,6 +205,7 @@ def test_an_error_of_another_part_of_cann_before_the_time_outs_is_the_root() -> 
     assert "queue 3 is gone" in found.guilty.evidence.text
 
 
+@pytest.mark.slow
 def test_a_cause_is_found_behind_many_logs_that_only_say_that_something_is_wrong() -> None:
     noise = "".join(
         f"[ERROR] RUNTIME(1,python3):{AT.format(minute=2)} [x.cc:{n}] [1]Stream {n} is bad\n"

@@ -270,6 +270,7 @@ def diagnosed(files: Files, folder: Path) -> Diagnosis:
     return of_paths(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("writer", WRITERS)

@@ -152,6 +152,7 @@ def test_a_line_that_only_mentions_errors_is_fine(line: str) -> None:
     assert (found.exit_code, found.outcome) == (0, "nothing known found")
 
 
+@pytest.mark.slow
 def test_error_lines_are_counted_and_the_first_ones_shown(doctor: Command, tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text(
@@ -189,6 +190,7 @@ def test_lines_that_are_counted_no_further_are_said_to_be_more(
     assert " or more lines)" in " ".join(said.split())
 
 
+@pytest.mark.slow
 def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:
     healthy = {f"job/attempt_0/{rank}/stdout.log": STEP for rank in (0, 1, 3)}
     assert of_files(healthy).without_log == ()

@@ -83,6 +83,7 @@ def test_a_stopped_rank_without_a_dump_is_named(seed: int, ahead: int) -> None:
         assert [(rank.rank, rank.kind) for rank in stall.absent] == [(guilty, kind)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 1 << 30), ahead=st.integers(2, 12))
 def test_another_order_is_named_or_nobody(seed: int, ahead: int) -> None:
@@ -210,6 +211,7 @@ def test_batches_of_a_pipeline_are_told_by_megatrons_functions() -> None:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_a_rank_that_stops_in_a_pipeline_is_named(seed: int) -> None:
@@ -223,6 +225,7 @@ def test_a_rank_that_stops_in_a_pipeline_is_named(seed: int) -> None:
     assert accused(stall) == [guilty], stall
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_a_transfer_that_is_left_out_accuses_that_rank_or_nobody(seed: int) -> None:
@@ -501,6 +504,7 @@ def test_a_host_folder_of_an_earlier_run_is_named_and_not_mixed(tmp_path: Path) 
     assert "b" not in {Path(name).name for name, _ in read_stall_files([str(tmp_path)]).unreadable}
 
 
+@pytest.mark.slow
 def test_a_thousand_ranks_in_seconds(tmp_path: Path) -> None:
     write_thousand(tmp_path, world=1024, entries=128, guilty=517)
     start = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -523,6 +527,7 @@ def test_a_thousand_ranks_in_seconds(tmp_path: Path) -> None:
     assert seconds < 5
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_stall_is_told_in_text(tmp_path: Path) -> None:
     write_thousand(tmp_path, world=16, entries=20, guilty=3)
     (tmp_path / "hccl_trace_rank_3_py_traceback").write_text(

@@ -31,6 +31,7 @@ def test_the_table_is_as_long_as_the_pool_of_the_extension() -> None:
     assert sum(judge(fault).action == fault.verdict for fault in TABLE.pool) >= 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
 def test_an_injected_fault_has_its_verdict(fault: InjectedFault) -> None:
     verdict = judge(fault)
@@ -49,6 +50,7 @@ def test_several_attempts_have_their_verdict(history: FaultHistory) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_no_node_is_excluded_that_the_cause_does_not_name(seed: int) -> None:
     """Any failure of the catalogue on one rank of four nodes, the others waiting or silent."""

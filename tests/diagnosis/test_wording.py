@@ -26,6 +26,7 @@ def alternatives(pattern: str) -> Iterator[str]:
     yield text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LISTS)
 def test_every_word_is_a_candidate(name: str) -> None:
     """What decides is asked of nothing that the coarse pattern leaves out."""

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 from hypothesis import given
@@ -22,7 +21,7 @@ from ascend_doctor.fleet.manifest import (
     chip_resources,
     volcano,
 )
-from tests.later import jsonschema
+from tests.later import jsonschema, kubernetes_validate
 from tests.upstream import upstream
 
 Manifest = dict[str, Any]
@@ -226,6 +225,7 @@ def test_what_cannot_be_is_one_line(
     assert told.err.count("\n") == 1
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=12), st.sampled_from([volcano, ascend_job]))
 def test_any_word_reaches_the_doctor_as_it_is(
     word: str, shape: Callable[[ManifestOptions], Manifest]

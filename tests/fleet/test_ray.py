@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import socket
@@ -20,7 +21,9 @@ import pytest
 from ascend_doctor.machine.live import DOCTOR
 from ascend_doctor.probing.processes import Descendants, adopting_orphans
 
-pytest.importorskip("ray", reason="the extra `ray` is not installed")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed"
+)
 
 BIN = Path(sys.executable).parent
 PATIENCE = 300.0

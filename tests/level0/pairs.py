@@ -22,6 +22,7 @@ import click
 import yaml
 
 from ascend_doctor.findings import Level
+from ascend_doctor.machine.parsing import read_yaml
 from tests.level0.machine import machine
 from tests.level0.mutants import Mutant, breakages, news, seen, variations
 from tests.machines.compose import spread
@@ -125,7 +126,7 @@ def groups(seed: int) -> list[Group]:
             kind=drawn["kind"],
             parts=tuple(moved(rows[key], device) for key, device in drawn["parts"]),
         )
-        for drawn in yaml.safe_load((FOLDER / f"pairs-{seed}.yaml").read_text("utf-8"))
+        for drawn in read_yaml(FOLDER / f"pairs-{seed}.yaml")
     ]
 
 

@@ -37,6 +37,7 @@ def test_carriage_returns_go(doctor: Command, tmp_path: Path) -> None:
     assert "mended" not in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "better"),
     [
@@ -64,6 +65,7 @@ def test_what_is_meant(doctor: Command, tmp_path: Path, line: str, better: str) 
     assert any(row.startswith("+") and better in row for row in done.stderr.split("\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

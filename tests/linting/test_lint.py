@@ -143,6 +143,7 @@ SCRIPT = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_free_of_controls(doctor: Command, tmp_path: Path, name: str) -> None:
     (tmp_path / "train.sh").write_text(SCRIPT, "utf-8")

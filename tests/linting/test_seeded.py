@@ -310,6 +310,7 @@ def test_there_are_enough_mistakes() -> None:
     assert len([one for one in MISTAKES if one[3]]) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "right", "wrong", "check", "where"), MISTAKES, ids=lambda one: str(one)[:30]
 )

@@ -26,6 +26,7 @@ from typing import Any
 import yaml
 
 from ascend_doctor.collect.interpreter_script import SENTINEL
+from ascend_doctor.machine.parsing import read_yaml
 
 MACHINES = Path(__file__).parent
 _SAMPLES = MACHINES.parent / "samples"
@@ -66,7 +67,7 @@ def composed(machine: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
 
 def spec(name: str) -> dict[str, Any]:
     """The machine with its bases below it."""
-    own = yaml.safe_load((MACHINES / name / "machine.yaml").read_text("utf-8"))
+    own = read_yaml(MACHINES / name / "machine.yaml")
     for key in _MERGED:
         own[key] = dict(spread(own.get(key, {})))
     base = own.pop("base", None)

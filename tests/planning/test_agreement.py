@@ -81,6 +81,7 @@ def command(asked: LayoutQuery, layout: Layout) -> list[str]:
     return whole.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["", "0.12.1", "0.15.3", "0.16.1"])
 def test_plan_and_lint_agree(release: str) -> None:
     dice = random.Random(f"2026-11-22 {release}")

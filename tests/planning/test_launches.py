@@ -24,6 +24,7 @@ RUN = TrainingRun(sequence=4096, micro_batch=1, lora=0)
 MODELS = every(CATALOG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=[model.id for model in MODELS])
 def test_the_launch_of_a_plan_is_clean(model: Model) -> None:
     asked = LayoutQuery(model=model, run=RUN, megatron="0.16.1")

@@ -225,6 +225,7 @@ def test_bad_wishes_are_refused_in_one_line(doctor: Command, more: tuple[str, ..
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", every(CATALOG), ids=lambda row: row.id)
 def test_every_row_can_be_planned(row: Model) -> None:
     assert choices(asked(row), 64, ANYWHERE)

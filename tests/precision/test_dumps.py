@@ -84,6 +84,7 @@ DAMAGES: dict[str, tuple[tuple[object, ...], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_dump_is_refused_in_a_line(
     tmp_path: Path, doctor: Callable[..., Any], damage: str

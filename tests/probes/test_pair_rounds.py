@@ -102,6 +102,7 @@ def worlds(draw: st.DrawFn, *, largest: int = 40) -> World:
     return World(count, nodes, links)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(world=worlds())
 def test_exactly_the_bad_ones_are_accused(world: World) -> None:
@@ -136,6 +137,7 @@ def test_over_a_tournament_everyone_meets_everyone_once(count: int) -> None:
     assert len(met) == len(set(met)) == count * (count - 1) // 2
 
 
+@pytest.mark.slow
 @given(count=st.integers(2, 2000))
 def test_a_healthy_fleet_needs_few_rounds(count: int) -> None:
     _, rounds = run(World(count, {}, {}))

@@ -159,6 +159,7 @@ BRIDGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "files", "level"),
     [

@@ -236,6 +236,7 @@ SOURCED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["a b", "it's", '"$HOME"', "$(>ran)", "路径\n`>ran`", "-e", "\x1b["]
 )
@@ -284,6 +285,7 @@ def test_setup_proves_in_what_a_shell_has_that_sources_it(
     assert shell["A"] == "$b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["--prefix /nowhere", "--shell csh", "--no-such", "--undo x"])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_failure_leaves_a_message_and_a_false_status(

@@ -381,6 +381,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_checkout_with_nothing_to_build_is_installed_by_reference(
     project: Path, tmp_path: Path
 ) -> None:

@@ -147,6 +147,7 @@ def test_the_day_is_that_of_the_youngest_row(tmp_path: Path, world: World) -> No
     assert "nothing younger" in rows.stdout
 
 
+@pytest.mark.slow
 def test_a_pin_that_no_index_has_names_the_index_of_the_documents(tmp_path: Path) -> None:
     env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
     runner = Runner(env=env | {"PIP_FIND_LINKS": str(tmp_path)})

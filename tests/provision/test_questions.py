@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 import pytest
-import yaml
 
 from ascend_doctor.commands.matrix import facts_on
 from ascend_doctor.errors import DataError
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.queries import choose, why
 from ascend_doctor.provision.conflict import refusal
@@ -19,7 +19,7 @@ from ascend_doctor.provision.request_ranges import wishes
 from ascend_doctor.provision.solve import Solution, SolveQuery, solve
 
 CATALOG = Catalog()
-QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text("utf-8"))
+QUESTIONS = read_yaml(Path(__file__).with_name("questions.yaml"))
 # The whole table takes most of a minute.
 ASKED = range(len(QUESTIONS)) if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS") else range(0, 86, 8)
 # Answers that are not those of the table yet, and what they are instead.
@@ -34,6 +34,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ASKED)
 def test_the_solver_answers_as_the_sources_do(number: int, request: pytest.FixtureRequest) -> None:
     if number in WRONG:

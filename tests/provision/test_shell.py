@@ -53,6 +53,7 @@ def as_changes(environ: dict[str, str]) -> list[Change]:
 Cases = list[tuple[dict[str, str], dict[str, "str | None"]]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 @HARD
 @given(cases=st.lists(CASES, min_size=BATCH, max_size=BATCH))

@@ -173,6 +173,7 @@ def pins_of(solution: Solution) -> Iterator[dict[str, str]]:
             yield pins | {OPEN: version}
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(universes(), QUESTIONS)
 def test_a_solution_satisfies_every_rule_and_a_refusal_is_true(
@@ -185,6 +186,7 @@ def test_a_solution_satisfies_every_rule_and_a_refusal_is_true(
         assert any(holds(universe, question, pins) for pins in pins_of(found))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(universes(), QUESTIONS)
 def test_a_refusal_is_sufficient_and_minimal(universe: Universe, question: SolveQuery) -> None:
@@ -204,6 +206,7 @@ def test_a_refusal_is_sufficient_and_minimal(universe: Universe, question: Solve
         assert next(answers(universe, SolveQuery(wishes=kept_wishes, machine=rest)), None)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(universes(), QUESTIONS)
 def test_with_doubts_only_soft_needs_are_broken(universe: Universe, question: SolveQuery) -> None:
@@ -234,6 +237,7 @@ def test_what_a_checkout_needs_stands_for_what_it_brings() -> None:
     assert found.versions["c"] == "2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("megatron", "framework", "machine", "wanted"),
     [

@@ -9,7 +9,7 @@ import string
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
+from ascend_doctor.machine.parsing import read_yaml
 
 HERE = Path(__file__).parent
 HOST = "trainer-17.dc3.acme-train.net"
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 @functools.cache
 def rows(file: str, kind: str) -> tuple[Row, ...]:
     """The rows of one kind, ``secrets`` or ``identities``."""
-    loaded = yaml.safe_load((HERE / file).read_text("utf-8"))[kind]
+    loaded = read_yaml(HERE / file)[kind]
     return tuple(_row(one, f"{file} {kind} {number}") for number, one in enumerate(loaded))
 
 
@@ -49,7 +49,7 @@ def hidden(file: str = "hidden.yaml") -> tuple[Row, ...]:
 
 
 def healthy() -> tuple[str, ...]:
-    loaded: list[str] = yaml.safe_load((HERE / "healthy.yaml").read_text("utf-8"))
+    loaded: list[str] = read_yaml(HERE / "healthy.yaml")
     return tuple(loaded)
 
 

@@ -98,6 +98,7 @@ def _rows() -> Iterator[Row]:
         yield from hidden(file)
 
 
+@pytest.mark.slow
 def test_real_lines_of_tools_lose_addresses_and_serial_numbers_alone() -> None:
     """What npu-smi, hccn_tool, HCCL and users' logs print, and our own rows."""
     told = Redactor(key=KEY)

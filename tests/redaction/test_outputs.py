@@ -52,6 +52,7 @@ def test_the_corpus_is_as_large_as_it_is_called() -> None:
     assert len(healthy()) >= 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.line[:40])
 def test_what_is_marked_vanishes_and_the_rest_stays(row: Row) -> None:
     assert wrong(row, ours().text(row.line)) == ""
@@ -75,6 +76,7 @@ def test_a_planted_report_leaks_before_it_is_redacted() -> None:
     assert len(leaks(pretty(planted.report(LINES)))) > 250
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FORMATS, "issue"])
 def test_no_format_shows_anything(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +138,7 @@ def test_a_recording_shows_nothing(tmp_path: Path) -> None:
     assert leaks(written) == []
 
 
+@pytest.mark.slow
 def test_diagnose_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "train.log"
     # Names that only the machine itself knows cannot be known of a log from elsewhere.
@@ -154,6 +157,7 @@ def test_diagnose_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert leaks(written, tuple(row for row in told if "\n" not in row.line)) == []
 
 
+@pytest.mark.slow
 def test_merge_and_diff_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Names of nodes are the answer and stay; of other machines only those with a shape go."""
     known = tuple(r for r in ROWS if not re.search("trainer-17|mwalker", r.line, re.IGNORECASE))
@@ -178,6 +182,7 @@ def test_merge_and_diff_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert leaks(capsys.readouterr().out, known) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_secrets_are_hidden_whatever_was_asked_for(name: str, tmp_path: Path) -> None:
     secrets = tuple(

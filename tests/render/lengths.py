@@ -17,9 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 from ascend_doctor.cli import run
+from ascend_doctor.machine.parsing import read_yaml
 from tests.test_machines import HEALTHY, NAMES, folder_of
 
 BROKEN = tuple(name for name in NAMES if name not in HEALTHY)
@@ -58,7 +57,7 @@ def report(name: str) -> str:
 
 
 def before() -> dict[str, Length]:
-    rows = yaml.safe_load(_BEFORE.read_text("utf-8"))
+    rows = read_yaml(_BEFORE)
     return {name: Length(**row) for name, row in rows.items()}
 
 

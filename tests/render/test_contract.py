@@ -131,6 +131,7 @@ def test_github(report: Report) -> None:
     assert rows[-1].startswith("::notice title=ascend-doctor::")
 
 
+@pytest.mark.slow
 def test_github_also_gets_the_page_of_the_step(
     doctor: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

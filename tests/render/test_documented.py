@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from ascend_doctor.facts import Snapshot
@@ -62,6 +63,7 @@ def test_the_page_says_it_in_words_and_signs() -> None:
         assert part in text
 
 
+@pytest.mark.slow
 @given(facts=snapshots())
 def test_no_snapshot_breaks_a_page(facts: Snapshot) -> None:
     report = node("n", snapshot=facts)

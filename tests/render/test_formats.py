@@ -152,6 +152,7 @@ def test_simulated_is_said_in_every_format(name: str) -> None:
     assert "simulated" in RENDER[name](report(LEVELS, simulated=True)).lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @given(text=st.text() | st.just(HOSTILE + "\x7f\x9b"))
 def test_hostile_text_reaches_no_format_raw(name: str, text: str) -> None:

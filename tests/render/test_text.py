@@ -15,6 +15,7 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
+@pytest.mark.slow
 def test_the_median_report_of_a_broken_machine_is_short() -> None:
     assert len(BROKEN) > 15
     assert statistics.median(measure(report(name)).lines for name in BROKEN) < _MEDIAN

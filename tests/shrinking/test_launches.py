@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.shrinking.programs import PROGRAMS, write_programs
 
 CLONES = os.environ.get("ASCEND_DOCTOR_TEST_LAUNCHES", "")
-LABELS = yaml.safe_load(
-    (Path(__file__).parent.parent / "rehearsals" / "launches.yaml").read_text("utf-8")
-)
+LABELS = read_yaml(Path(__file__).parent.parent / "rehearsals" / "launches.yaml")
 ON_A_HUB = "the model is a name on a hub, not a folder"
 NO_DATA = "fine-tuning on instructions has no mock data"
 

@@ -117,6 +117,7 @@ def test_a_ref_that_vanished_is_named(megatron: Path) -> None:
     assert not [*find_lost_refs(MEGATRON, ())]
 
 
+@pytest.mark.slow
 def test_the_diff_applies_and_the_matrix_stays_sound(
     doctor: Command, megatron: Path, tmp_path: Path
 ) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.provision import lock as locks
 from ascend_doctor.provision.lock import BasePython, Lock
@@ -24,7 +24,7 @@ from ascend_doctor.upkeep.upgrade import Sources, nearest_target, target_query, 
 from tests.conftest import Command
 
 CATALOG = Catalog()
-BREAKAGES = yaml.safe_load(Path(__file__).with_name("breakages.yaml").read_text("utf-8"))
+BREAKAGES = read_yaml(Path(__file__).with_name("breakages.yaml"))
 IN_TREES = [row for row in BREAKAGES if "user" in row]
 IN_FACTS = [row for row in BREAKAGES if "from" in row]
 ROWS = {
