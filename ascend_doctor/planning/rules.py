@@ -56,17 +56,22 @@ def _kv_heads(asked: LayoutQuery, layout: Layout) -> str:
     groups = asked.model.kv_heads
     if asked.model.latent is not None:
         return ""
-    if asked.model.heads % groups:
-        return f"{groups} key and value heads do not share {asked.model.heads} attention heads"
     # What depends on a version that is not known is not legal in all of them.
     fits = splits_groups(groups, layout.tp, asked.megatron)
     return "" if fits else f"key and value heads ({groups}) cannot be split over TP{layout.tp}"
 
 
+def _shared_heads(asked: LayoutQuery, _: Layout) -> str:
+    heads, groups = asked.model.heads, asked.model.kv_heads
+    if asked.model.latent is not None or heads % groups == 0:
+        return ""
+    return f"{groups} key and value heads do not share {heads} attention heads"
+
+
 def heads_split(asked: LayoutQuery, tensor: int) -> bool:
     """Whether TP splits all heads of the model: queries, keys and values, gated delta nets."""
     layout = Layout(npus=tensor, tp=tensor)
-    return not any(rule(asked, layout) for rule in (_heads, _kv_heads, _delta))
+    return not any(rule(asked, layout) for rule in (_heads, _kv_heads, _shared_heads, _delta))
 
 
 def _experts(asked: LayoutQuery, layout: Layout) -> str:
@@ -139,6 +144,11 @@ RULES = (
         broken=_kv_heads,
     ),
     Rule(
+        text="the attention heads are a multiple of the key and value heads",
+        source=_MEGATRON + "megatron/core/transformer/attention.py:1073",
+        broken=_shared_heads,
+    ),
+    Rule(
         text="EP divides the experts",
         source=_MEGATRON + "megatron/training/arguments.py:1039",
         broken=_experts,
@@ -154,7 +164,7 @@ RULES = (
         broken=_most_experts,
     ),
     Rule(
-        text="LoRA on experts does not use expert tensor parallelismism",
+        text="LoRA on experts does not use expert tensor parallelism",
         source="modelscope/mcore-bridge 1.6.5 wheel: mcore_bridge/tuners/lora.py",
         broken=_lora,
     ),

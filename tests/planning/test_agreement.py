@@ -110,7 +110,7 @@ def test_plan_and_lint_agree(release: str) -> None:
 
 # Demands that no argument check of Megatron-LM makes: layers assert them when they are built, and
 # MindSpeed has a limit of experts.
-BEYOND_ARGUMENTS = ("ETP divides the width", "a rank holds at most")
+BEYOND_ARGUMENTS = ("ETP divides the width", "the attention heads are", "a rank holds at most")
 BEYOND_CONTEXT = (*BEYOND_ARGUMENTS, "2·CP divides the sequence")
 REST = (
     "--max-position-embeddings 8192 --train-iters 1 --lr 1e-4 --transformer-impl local "
