@@ -29,14 +29,24 @@ Change = Callable[[str, ShellMark], str]
 _MOST_ROUNDS, _MOST_TRIES = 3, 40
 _CONTINUED = re.compile(r"\\[ \t]+$")
 _ALONE = re.compile(r"^(\s*(?:export\s+)?\w+)[ \t]*=[ \t]*(\S+)(?=\s*(?:#.*)?$)")
+# What stands before a command is set for it, and takes no export.
+_ASSIGNED = re.compile(r"^(\s*)(?=[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\\\"';&|]*)\s*(?:#.*)?$)")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _DASHES = re.compile(r"(?<!\S)[\u2010-\u2015\u2212]+(?=[a-zA-Z])")
 _PLAIN = str.maketrans("\u201c\u201d\u201e\u2018\u2019\u201a", "\"\"\"'''")
+_QUOTED = re.compile(r"'(\$(?:\w+|\{\w+\}))'")
+_TEST_END = re.compile(r"\s*;\s*(?:then|do)\s*(?:#.*)?$")
+# Those that are whole numbers of seconds, with that unit behind them.
+_SECONDS = re.compile(
+    r"\b((?:HCCL_(?:CONNECT|EXEC|EVENT)|ACL_DEVICE_SYNC)_TIMEOUT=[\"']?\d+) ?(?:s|sec|seconds)\b"
+)
 _OPTIONS = frozenset({"run-flags-known", "run-swift-options", "run-option-values"})
 # While one of these stands, the lines behind it are read otherwise than they are meant.
 _UNREAD = frozenset(SYNTAX) - {"placeholder", "typographic-dash"}
 # Where one of these is new, the script is read otherwise than before.
 _SYNTAX = frozenset({"shell-syntax", "shell-continued"})
+# What is said of a value, which is seen once the shell can read it.
+_REVEALED = frozenset({"shell-placeholders"})
 
 
 def _around(line: str, _: ShellMark) -> str:
@@ -62,6 +72,11 @@ def _close_quote(line: str, mark: ShellMark) -> str:
     return f'{line.rstrip()}"' if mark.text else line
 
 
+def _close_test(line: str, mark: ShellMark) -> str:
+    end = _TEST_END.search(line)
+    return f"{line[: end.start()]} {mark.near}{end.group().lstrip()}" if end else line
+
+
 def _rename(line: str, mark: ShellMark) -> str:
     return re.sub(rf"(\$\{{?){re.escape(mark.text)}\b", rf"\g<1>{mark.near}", line)
 
@@ -77,6 +92,7 @@ _CHANGES: Mapping[str, Change] = {
         lambda line, _: line.translate(_PLAIN),
     ),
     "SC1078": _close_quote,
+    "SC2089": lambda line, _: _QUOTED.sub(r"\1", line),
     "SC2128": _whole_array,
     "lost-line": _continue,
     "lost-equals": lambda line, mark: line.replace(f"{mark.near} ", f"{mark.near}=", 1),
@@ -85,6 +101,7 @@ _CHANGES: Mapping[str, Change] = {
     "not-expanded": lambda line, mark: _once(line, f"'{mark.text}'", f'"{mark.text}"'),
     "unset-name": _rename,
     "open-brace": lambda line, mark: _once(line, mark.text, f"{mark.text}}}"),
+    "open-test": _close_test,
     "typographic-dash": lambda line, _: _DASHES.sub("--", line),
 }
 
@@ -104,7 +121,9 @@ def _mend_finding(line: str, finding: Finding) -> str:
     if finding.check in _OPTIONS and finding.required.startswith("--"):
         return _once(line, finding.observed, finding.required)
     if finding.check == "variables-exported":
-        return re.sub(r"^(\s*)(?=[A-Za-z_]\w*=)", r"\1export ", line)
+        return _ASSIGNED.sub(r"\1export ", line)
+    if finding.check == "variables-valid":
+        return _SECONDS.sub(r"\1", line)
     if finding.check == "variables-misspelt" and finding.location is not None:
         names = re.findall(r"\b([A-Z][A-Z0-9_]+)=", line)
         slips = [name for name in names if slip_of(name, [finding.required])]
@@ -126,8 +145,12 @@ def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:
         if mark.rule in _CHANGES and mark.location.file == file:
             edit(mark.location.line - 1, functools.partial(_mend_mark, mark=mark))
     for finding in () if unread else judgement.findings:
-        if finding.location is not None and finding.location.file == file:
-            edit(finding.location.line - 1, functools.partial(_mend_finding, finding=finding))
+        if finding.location is None or finding.location.file != file:
+            continue
+        number = finding.location.line - 1
+        goes_on = 0 < number < len(lines) and lines[number - 1].endswith("\\")
+        if not (goes_on and finding.check == "variables-exported"):
+            edit(number, functools.partial(_mend_finding, finding=finding))
     return {number: line for number, line in edits.items() if line != lines[number]}
 
 
@@ -160,9 +183,11 @@ def mend(content: bytes, file: str, judge: Judge) -> bytes:
 def _is_better(before: Judgement, after: Judgement, changed: Iterable[int]) -> bool:
     """Whether something is gone, and nothing new stands at a changed line."""
     old, new = Counter(_complaints(before)), Counter(_complaints(after))
-    places = {number + 1 for number in changed}
-    return bool(old - new) and not any(
-        check in _SYNTAX or line in places for check, _, line in new - old
+    places, gone = {number + 1 for number in changed}, old - new
+    revealed = _REVEALED if any(check in _SYNTAX for check, _, _ in gone) else frozenset()
+    return bool(gone) and not any(
+        check in _SYNTAX or (line in places and check not in revealed)
+        for check, _, line in new - old
     )
 
 

@@ -33,6 +33,10 @@ _LAUNCHES = re.compile(
 _FILE = re.compile(r"[\w$][^\s]*\.(?:py|ya?ml|json)")
 # ${NAME and a blank: bash stops with "bad substitution". ${ NAME; } of bash 5.3 begins with one.
 _OPEN_BRACE = re.compile(r"\$\{\w+(?=[\s\\\"]|$)")
+# A test that is over on this line, without its bracket.
+_OPEN_TEST = re.compile(
+    r"\s*(?:(?:el)?if|while|until) (?:! )?(\[\[?) [^\]#]*;\s*(?:then|do)\s*(?:#.*)?"
+)
 # "your data path", path/to/data, YOUR_KEY: words in place of a value.
 _UNFILLED = re.compile(
     r"[\"']?(?:(?:please|your|path[ _-]to)[ _-].*|[./]*(?:path/to|your)/.*)[\"']?|"
@@ -188,14 +192,21 @@ def _find_carriage_returns(lines: list[str], file: str) -> Iterator[ShellMark]:
 
 
 def _find_open_ends(lines: list[str], file: str) -> Iterator[ShellMark]:
-    """Braces and quotes that are not closed on the line that they have to be closed on."""
+    """Braces, brackets and quotes that are not closed on the line where they have to be."""
+    quotes = 0
     for number, (line, following) in enumerate(zip(lines, (*lines[1:], ""), strict=True), 1):
         if line.lstrip().startswith("#"):
             continue
+        is_text, quotes = quotes % 2 == 1, quotes + line.count('"')
         brace = _OPEN_BRACE.search(line)
         if brace:
             where = Place(file=file, line=number, column=brace.start() + 1)
             yield ShellMark(rule="open-brace", text=brace.group(), location=where)
+        test = _OPEN_TEST.fullmatch(line)
+        if test and not is_text:
+            where = Place(file=file, line=number, column=test.start(1) + 1)
+            close = "]" * len(test.group(1))
+            yield ShellMark(rule="open-test", text=line.strip()[:80], near=close, location=where)
         if _OPEN_QUOTE.fullmatch(line) and _QUOTED.match(following):
             where = Place(file=file, line=number, column=line.index('"') + 1)
             yield ShellMark(rule="SC1078", text=line.strip()[:80], location=where)

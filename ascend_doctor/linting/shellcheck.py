@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sysconfig
+from collections.abc import Sequence
 from typing import Any
 
 from ascend_doctor.checks.launch.shell import RULES
@@ -18,6 +19,7 @@ from ascend_doctor.machine.scratch import temporary
 DEADLINE = 20.0
 _EMPTIED = re.compile(r"\w+= +(?:cd|read|command|env)\b")
 _OF_BASH = re.compile(r"\$\{?(?:BASH_SOURCE|FUNCNAME)\b")
+_INNER = re.compile(r"'|\\\"")
 _MOST_BYTES = 1 << 19
 _MOST_MARKS = 500
 # Rules up to here are about syntax: https://www.shellcheck.net/wiki/
@@ -44,8 +46,9 @@ def run_shellcheck(content: bytes, file: str) -> tuple[ShellMark, ...]:
         with open(copy, "wb") as script:
             # A backslash at the very end continues nothing and harms nothing.
             script.write(content + b"\n")
-        marks = parse_shellcheck(_answer(copy), file)
+        answer = _answer(copy)
     lines = content.decode("utf-8", "replace").split("\n")
+    marks = parse_shellcheck(answer, file, lines)
     return tuple(mark for mark in marks if not _is_meant(mark, lines))
 
 
@@ -78,26 +81,38 @@ def _answer(copy: str) -> str:
     return done.stdout
 
 
-def parse_shellcheck(answer: str, file: str) -> tuple[ShellMark, ...]:
+def parse_shellcheck(answer: str, file: str, lines: Sequence[str] = ()) -> tuple[ShellMark, ...]:
     """The marks in what ``shellcheck --format=json1`` prints. Raises Unknown for anything else."""
     try:
         comments = json.loads(answer)["comments"]
-        marks = [_mark(comment, file) for comment in comments]
+        marks = [_mark(comment, file, lines) for comment in comments]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise Unknown("the answer of shellcheck is not its JSON") from None
     return tuple([mark for mark in marks if mark is not None][:_MOST_MARKS])
 
 
-def _mark(comment: dict[str, Any], file: str) -> ShellMark | None:
+def _mark(comment: dict[str, Any], file: str, lines: Sequence[str]) -> ShellMark | None:
     code, severity = int(comment["code"]), comment["level"]
     rule = f"SC{code}"
     if rule not in RULES:
         if code not in _SYNTAX or severity != "error" or code in _LEFT_OUT:
             return None
         rule = "syntax"
-    where = Place(file=file, line=int(comment["line"]), column=int(comment["column"]))
+    line, column = int(comment["line"]), int(comment["column"])
+    if rule == "SC2089":
+        line, column = _inner_quote(lines, line, column, int(comment["endLine"]))
+    where = Place(file=file, line=line, column=column)
     # Its words are shown where the doctor has none of its own.
     return ShellMark(rule=rule, near=_words(str(comment["message"])), location=where)
+
+
+def _inner_quote(lines: Sequence[str], line: int, column: int, last: int) -> tuple[int, int]:
+    """Where the first quote within a value of several lines stands; else where the value begins."""
+    for number, text in enumerate(lines[line - 1 : last], line):
+        quote = _INNER.search(text, column - 1 if number == line else 0)
+        if quote:
+            return number, quote.start() + 1
+    return line, column
 
 
 def _words(message: str) -> str:

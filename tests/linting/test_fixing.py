@@ -55,6 +55,11 @@ def test_carriage_returns_go(doctor: Command, tmp_path: Path) -> None:
         ("torchrun pretrain_gpt.py --bf16\n  --num-layers 8", "--bf16 \\"),
         ("torchrun pretrain_gpt.py --bf16 true --num-layers 8", "--bf16 --num"),
         ("HCCL_CONNECT_TIMEOUT=900\ntorchrun pretrain_gpt.py --bf16", "export HCCL_"),
+        ("export HCCL_CONNECT_TIMEOUT=900s\ntorchrun pretrain_gpt.py", "TIMEOUT=900"),
+        ("if [ -d x; then\n  echo\nfi\ntorchrun pretrain_gpt.py", "if [ -d x ]; then"),
+        ("while [[ -d x ;do # y\n  echo\ndone\ntorchrun pretrain_gpt.py", "[[ -d x ]];do # y"),
+        ("X=8\nA=\"--bf16\n --num-layers '$X'\"\ntorchrun pretrain_gpt.py $A", "layers $X"),
+        ('A=\u201cyour data path"\ntorchrun pretrain_gpt.py $A', 'A="your data path"'),
     ],
 )
 def test_what_is_meant(doctor: Command, tmp_path: Path, line: str, better: str) -> None:
@@ -74,6 +79,10 @@ def test_what_is_meant(doctor: Command, tmp_path: Path, line: str, better: str) 
         "export CUDA_VISIBLE_DEVICES=0\ntorchrun pretrain_gpt.py --bf16\n",
         'X="abc\nif [ a; then\ntorchrun pretrain_gpt.py --bf16\n',
         "torchrun pretrain_gpt.py --fp16 --bf16 --num-layers 8\n",
+        "export HCCL_CONNECT_TIMEOUT=900ms\ntorchrun pretrain_gpt.py --bf16\n",
+        "HCCL_CONNECT_TIMEOUT=900 \\ # as before\ntorchrun pretrain_gpt.py --bf16\n",
+        "A=1 \\\nHCCL_CONNECT_TIMEOUT=900\nB=2 \\\ntorchrun pretrain_gpt.py --bf16\n",
+        "cat <<X\nif [ a; then ]\nX\ntorchrun pretrain_gpt.py --bf16\n",
     ],
 )
 def test_what_takes_a_decision_is_left(doctor: Command, tmp_path: Path, text: str) -> None:

@@ -149,6 +149,7 @@ SYNTAX = {
         "{text} begins with a typographic dash", "two hyphens: --", "Type the dashes again"
     ),
     "open-brace": ShellRule("{text} has no closing brace", "{text}}}", "Close the brace"),
+    "open-test": ShellRule("A test has no closing {near}", "a blank and {near}", "Close the test"),
     "placeholder": ShellRule("{text} is left to be filled in", "a value", "Write the value there"),
     "syntax": ShellRule("The shell cannot read this: {near}", "", "Mend what is named here"),
     **{
