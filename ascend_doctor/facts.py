@@ -753,6 +753,8 @@ class Launch(Section, frozen=True, kw_only=True):
 
 # A part of a text that only the running shell knows.
 UNTOLD = "\ufffc"
+# Addresses at which a machine reaches itself only, as launches give them.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - nothing listens
 
 
 class Script(Section, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.facts import LOOPBACK, UNTOLD, Launch
 
 OPTIONS = frozenset(
     (
@@ -58,8 +58,6 @@ _SWITCHES = frozenset(
         *("use_custom_fsdp", "unaligned_linear"),
     )
 )
-# Of addresses only these are kept.
-_HERE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - nothing listens
 # Of a command these may be the launcher and its options.
 _MOST_BEFORE = 40
 _ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
@@ -126,7 +124,8 @@ def read_options(command: Sequence[str]) -> dict[str, Said]:
             continue
         key = _key(name)
         if key in OPTIONS:
-            shown = value if key != "master_addr" or value in _HERE else ""
+            # Of addresses only these are kept.
+            shown = value if key != "master_addr" or value in LOOPBACK else ""
             options[key] = Said(value=shown, word=position)
     return options
 

@@ -12,7 +12,7 @@ from ascend_doctor.commands.options.format_option import FormatOption
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.commands.options.output import file_option, put
 from ascend_doctor.errors import DataError
-from ascend_doctor.exits import EXIT_FINDINGS
+from ascend_doctor.exits import EXIT_FINDINGS, EXIT_UNKNOWN
 from ascend_doctor.findings import quantity
 from ascend_doctor.matrix.models import find
 from ascend_doctor.matrix.versions import VersionError
@@ -22,7 +22,14 @@ from ascend_doctor.planning.launches import launch, limits, setup_command
 from ascend_doctor.planning.layout import parse
 from ascend_doctor.planning.memory import GIB, Memory, TrainingRun
 from ascend_doctor.planning.picture import TITLES, groups, picture
-from ascend_doctor.planning.ranking import RankBudget, RankedLayout, choice, choices, rank_budget
+from ascend_doctor.planning.ranking import (
+    MARGIN,
+    RankBudget,
+    RankedLayout,
+    choice,
+    choices,
+    rank_budget,
+)
 from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
 from ascend_doctor.render.json import pretty
 from ascend_doctor.render.plain import one_line
@@ -82,7 +89,8 @@ def command(  # noqa: PLR0913 - the options of the command
     """Rank the legal parallel layouts of a model, with the memory that each NPU needs.
 
     \b
-    Exit codes: 0 a layout was found (and fits, where --soc says the memory), 1 none, 2 bad usage.
+    Exit codes: 0 a layout was found (and fits, where --soc says the memory), 1 none, 2 bad usage,
+    3 the best one is too near to the memory of the chip to tell.
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     ending = file.rpartition(".")[2] if file else ""
     shape = shape or (ending if ending in _SHAPES else "text")
@@ -112,7 +120,9 @@ def command(  # noqa: PLR0913 - the options of the command
         if layouts:
             text += _lines(_detail(asked, where, layouts[0], frameworks, every=all_groups))
     put(file, text)
-    return EXIT_FINDINGS if not layouts or layouts[0].fits is False else 0
+    if not layouts or layouts[0].fits is False:
+        return EXIT_FINDINGS
+    return EXIT_UNKNOWN if where.memory and layouts[0].fits is None else 0
 
 
 def _version(text: str) -> str:
@@ -155,12 +165,15 @@ def _text(
         yield from (f"  {rule.text} ({rule.source})" for rule in RULES)
         return
     if where.memory:
-        yield f"{where.memory / GIB:.1f} GiB a NPU, less what is taken at idle"
+        yield (
+            f"{where.memory / GIB:.1f} GiB a NPU, less what is taken at idle; a layout fits with "
+            f"{MARGIN:.0%} to spare, and is close with less: the estimate is not nearer"
+        )
     yield ""
     experts = "  experts" if asked.model.experts else ""
     yield f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<8}{'recompute':<10}{experts}  over nodes"
     for number, layout in enumerate(layouts[:top], 1):
-        fits = {True: "yes", False: "no", None: "?"}[layout.fits]
+        fits = {True: "yes", False: "no", None: "close" if where.memory else "?"}[layout.fits]
         each = f"  {layout.experts:>7}" if asked.model.experts else ""
         again = "full" if layout.memory.recompute else "none"
         crosses = ", ".join(kind.upper() for kind in layout.crosses)
@@ -241,6 +254,7 @@ def _data(
         "model": asked.model,
         "run": asked.run,
         "place": where,
+        "margin": MARGIN,
         "layouts": layouts,
         "rules": [{"text": rule.text, "source": rule.source} for rule in RULES],
     }

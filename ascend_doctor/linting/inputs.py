@@ -55,8 +55,10 @@ _LIST = re.compile(r"[\w.+@-]*=?[\[{]")
 _SETS = re.compile(r"\b([A-Za-z_]\w*)=")
 # ms-swift starts torchrun by itself when one of them is set.
 _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"}
-# Megatron-LM then takes its settings from that file.
-_FROM_FILE = "--yaml-cfg"
+# What follows is the name of a file with options: Megatron-LM's, argparse's own way, ms-swift's
+# (modelscope/ms-swift@3602360a:swift/cli/main.py).
+_FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
+_SWIFT_FILE = re.compile(r"(?:\S*/)?(?:megatron|swift) [a-z]+ \S+\.(?:json|ya?ml)")
 _YAML = (".yaml", ".yml")
 # A task of SkyPilot has resources, and scripts that set up and run it.
 _RESOURCES = "resources"
@@ -284,7 +286,7 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    partial = command.open or any(text.startswith(_FROM_FILE) for text in texts)
+    partial = command.open or any(_names_options(texts, place) for place in range(len(texts)))
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if not launch_.program and texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl")
@@ -450,11 +452,19 @@ def _unknown_spots(
         if name or word in lists:
             asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
-    for word in command.words:
-        if word.text.startswith(_FROM_FILE):
+    texts = [word.text for word in command.words]
+    for place, word in enumerate(command.words):
+        if _names_options(texts, place):
             asked[Piece(UNTOLD, word.line, word.column, word.text[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
+
+
+def _names_options(texts: Sequence[str], place: int) -> bool:
+    """Whether a word names a file that has options of the launch."""
+    if _FROM_FILE.match(texts[place]):
+        return True
+    return place > 1 and _SWIFT_FILE.fullmatch(" ".join(texts[place - 2 : place + 1])) is not None
 
 
 def _read_by_training(catalog: Catalog) -> set[str]:
@@ -471,7 +481,7 @@ def _environment(
     One that the script reads itself is its own, however much it looks like another one.
     """
     table = catalog.variables
-    shown = {variable.name for variable in table.variables}
+    shown = {variable.name for variable in table.variables} | _BY_SWIFT
     near = {miss.wrong: miss.right for miss in table.near_misses}
     return Environment(
         source=file,

@@ -57,6 +57,8 @@ SCRIPTS = {
     "nested srun": "srun -N 2 bash -c '@RUN @TP 3'",
     "docker": 'docker run img bash -lc "@RUN @TP 3"',
     "yaml arg": "@RUN --yaml-cfg c.yaml",
+    "arguments of a file": "@RUN @args.txt",
+    "configuration of swift": "NPROC_PER_NODE=8 megatron sft train.yaml",
     "variable cmd": ("L=torchrun\n$L --nproc_per_node 8 pretrain_gpt.py @SIZES @TP 3\n"),
     "unknown cmd": "$LAUNCHER --nproc_per_node 8 pretrain_gpt.py @SIZES @TP 3",
     "python var": "torchrun --nproc_per_node 8 $SCRIPT @SIZES @TP 3",

@@ -164,6 +164,16 @@ def test_several_nodes_do_not_meet_at_localhost() -> None:
     assert ids("a.sh", script.format(1)) == []
 
 
+def test_ms_swift_counts_nodes_and_has_their_master_in_variables() -> None:
+    swift = (
+        "export NNODES={}\nexport MASTER_ADDR={}\nNPROC_PER_NODE=8 megatron sft --model "
+        "Qwen/Qwen3-8B --tensor_model_parallel_size 8 --pipeline_model_parallel_size 2\n"
+    )
+    assert ids("a.sh", swift.format(2, "10.0.0.1")) == []
+    assert ids("a.sh", swift.format(2, "localhost")) == [("run-master-address", 2)]
+    assert ids("a.sh", swift.format(1, "localhost")) == [("run-world-size", 3)]
+
+
 @pytest.mark.parametrize(
     "value",
     ['"your data path"', "path/to/data", '"/path/to/data"', "YOUR_DATA_NAME", "'DATA PATH'"],

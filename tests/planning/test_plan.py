@@ -74,14 +74,22 @@ def test_newer_megatrons_take_more() -> None:
 
 def test_what_fits_comes_before_what_does_not_and_recomputation_is_tried() -> None:
     small = choices(asked(), 8, RankBudget(memory=40 * GIB))
-    assert [bool(one.fits) for one in small] == sorted(
-        (bool(one.fits) for one in small), reverse=True
-    )
+    order = [{True: 0, None: 1, False: 2}[one.fits] for one in small]
+    assert order == sorted(order)
     model = find(CATALOG, "qwen3-8b")
     long = asked(model, sequence=32768, lora=8)
     one = choice(long, Layout(npus=8, tp=4), RankBudget(memory=40 * GIB))
     assert one.fits
     assert one.memory.recompute
+
+
+def test_what_is_too_near_to_the_memory_is_not_said_to_fit() -> None:
+    layout = Layout(npus=8, tp=4, ep=8, etp=1)
+    again = choice(asked(), layout, RankBudget(memory=GIB)).memory.total
+    for room, fits in ((1.2, True), (1.1, None), (1.003, None), (0.99, False)):
+        ranked = choice(asked(), layout, RankBudget(memory=again * room))
+        assert ranked.fits is fits, room
+        assert ranked.memory.recompute
 
 
 def test_nodes_are_not_crossed_where_there_is_another_way() -> None:

@@ -19,7 +19,7 @@ from ascend_doctor.checks.launch.options import (
     world,
 )
 from ascend_doctor.errors import NotApplicable, Unknown, Unresolved
-from ascend_doctor.facts import UNTOLD, Launch
+from ascend_doctor.facts import LOOPBACK, UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
 from ascend_doctor.judging.judge import Case, check, error, warning
 from ascend_doctor.judging.layout_rules import (
@@ -176,10 +176,15 @@ def run_master_port(case: Case) -> Iterator[Finding]:
 def run_master_address(case: Case) -> Iterator[Finding]:
     """With several nodes master_addr is an address of the first that the others reach.
 
-    At localhost each node waits for itself, until the rendezvous times out.
+    At localhost each node waits for itself, until the rendezvous times out. ms-swift takes it from
+    MASTER_ADDR, and the number of nodes from NNODES.
     """
     launch_options, nodes = options(case), number(case, "nnodes", 1)
     address = launch_options.get("master_addr", "")
+    if case.need(Launch).program.endswith("swift") and case.facts.environment is not None:
+        values = case.facts.environment.variables
+        given = values.get("MASTER_ADDR", "")
+        address, nodes = given if given in LOOPBACK else "", _nodes(values.get("NNODES", ""))
     if nodes > 1 and address:
         yield warning(
             f"{nodes} nodes meet at {address}",
@@ -188,8 +193,12 @@ def run_master_address(case: Case) -> Iterator[Finding]:
             because="Each node waits for itself, until the rendezvous times out.",
             remedy=Remedy(summary="Give every node the address of the first"),
             refs=("https://pytorch.org/docs/stable/elastic/run.html",),
-            location=at(case, "master_addr"),
+            location=at(case, "master_addr", "MASTER_ADDR"),
         )
+
+
+def _nodes(text: str) -> int:
+    return int(text[:6]) if text.isdecimal() else 1
 
 
 @check("run-mesh-size", "Device meshes have no more ranks than there are", scope="launch")
