@@ -286,7 +286,7 @@ def _subject(
     outer: Mapping[str, Word] | None = None,
 ) -> LintInput:
     texts = [word.text for word in command.words]
-    partial = command.open or any(_names_options(texts, place) for place in range(len(texts)))
+    partial = command.open or any(_names_options(texts, number) for number in range(len(texts)))
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if not launch_.program and texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl")
@@ -453,18 +453,20 @@ def _unknown_spots(
             asked |= {piece: name for piece in word.unresolved if piece not in asked}
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
     texts = [word.text for word in command.words]
-    for place, word in enumerate(command.words):
-        if _names_options(texts, place):
+    for number, word in enumerate(command.words):
+        if _names_options(texts, number):
             asked[Piece(UNTOLD, word.line, word.column, word.text[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
 
 
-def _names_options(texts: Sequence[str], place: int) -> bool:
+def _names_options(texts: Sequence[str], number: int) -> bool:
     """Whether a word names a file that has options of the launch."""
-    if _FROM_FILE.match(texts[place]):
+    if _FROM_FILE.match(texts[number]):
         return True
-    return place > 1 and _SWIFT_FILE.fullmatch(" ".join(texts[place - 2 : place + 1])) is not None
+    return (
+        number > 1 and _SWIFT_FILE.fullmatch(" ".join(texts[number - 2 : number + 1])) is not None
+    )
 
 
 def _read_by_training(catalog: Catalog) -> set[str]:

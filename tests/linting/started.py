@@ -35,17 +35,17 @@ def can_be_alone() -> bool:
     return subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode == 0
 
 
-def starts(script: str, place: Path) -> list[str]:
+def starts(script: str, home: Path) -> list[str]:
     """The launches that it comes to, each with its arguments and exported variables, sorted."""
-    folder, tools, record = place / "job", place / "tools", place / "job" / "record"
-    shutil.rmtree(place, ignore_errors=True)
+    folder, tools, record = home / "job", home / "tools", home / "job" / "record"
+    shutil.rmtree(home, ignore_errors=True)
     folder.mkdir(parents=True)
     tools.mkdir()
     for name in HARMLESS:
         (tools / name).symlink_to(shutil.which(name) or "")
-    (place / "stand-ins").write_text(STAND_INS)
+    (home / "stand-ins").write_text(STAND_INS)
     (folder / "train.sh").write_text(script)
-    variables = (f"PATH={tools}", f"BASH_ENV={place}/stand-ins", f"RECORD={record}", "HOME=/none")
+    variables = (f"PATH={tools}", f"BASH_ENV={home}/stand-ins", f"RECORD={record}", "HOME=/none")
     bash = shutil.which("bash") or "bash"
     command = [*ALONE, bash, "-c", INSIDE, "-", str(folder), *variables, bash, "train.sh"]
     try:

@@ -61,12 +61,12 @@ def outcome(label: Label, text: str, mistake: Mistake, result: str) -> str:
     return "broken" if new else "mended"
 
 
-def start(label: Label, text: str, mistake: Mistake, result: str, place: Path) -> str:
+def start(label: Label, text: str, mistake: Mistake, result: str, home: Path) -> str:
     """Whether what was mended starts what the script starts without the mistake."""
 
     def words(script: str) -> list[str]:
         # A value in double quotes is one word, which without them is several.
-        return [call.replace("\\ ", " ") for call in starts(script, place)]
+        return [call.replace("\\ ", " ") for call in starts(script, home)]
 
     right = words(text)
     if not right or words(text) != right:

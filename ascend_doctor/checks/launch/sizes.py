@@ -183,8 +183,8 @@ def run_master_address(case: Case) -> Iterator[Finding]:
     address = launch_options.get("master_addr", "")
     if case.need(Launch).program.endswith("swift") and case.facts.environment is not None:
         values = case.facts.environment.variables
-        given = values.get("MASTER_ADDR", "")
-        address, nodes = given if given in LOOPBACK else "", _nodes(values.get("NNODES", ""))
+        master = values.get("MASTER_ADDR", "")
+        address, nodes = master if master in LOOPBACK else "", _nodes(values.get("NNODES", ""))
     if nodes > 1 and address:
         yield warning(
             f"{nodes} nodes meet at {address}",
