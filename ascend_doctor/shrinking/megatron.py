@@ -36,6 +36,9 @@ _TOKENIZER = {
     *("vocab-size", "tiktoken-pattern", "tokenizer-not-use-fast"),
 }
 _INSTRUCTIONS = {"is-instruction-dataset", "is-pairwise-dataset"}
+# Without --use-flash-attn MindSpeed makes its mask of the sequence's length, and attention takes
+# only this one (MindSpeed@d0d5809d:mindspeed/core/transformer/flash_attention/generate_mask).
+_MASK = 2048
 
 
 def is_pretraining(options: Sequence[Option]) -> bool:
@@ -51,7 +54,9 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
     if named := _INSTRUCTIONS & {option.name for option in options}:
         raise DataError(f"--{min(named)}: fine-tuning on instructions has no mock data")
     gone = _LEFT_OUT | _DATA | _TOKENIZER if is_pretraining(options) else _LEFT_OUT
-    small = [_shrink(option, layout) for option in options if option.name not in gone]
+    kept = [option for option in options if option.name not in gone]
+    sequence = _MASK if _needs_mask(kept) else SEQUENCE
+    small = [_shrink(option, layout, sequence) for option in kept]
     return [*small, *_stand_ins(options)] if is_pretraining(options) else small
 
 
@@ -70,9 +75,15 @@ def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]
             yield f"{' '.join(option.words())} is added"
 
 
-def _shrink(option: Option, layout: SmallLayout) -> Option:
+def _needs_mask(options: Sequence[Option]) -> bool:
+    """Whether a pretraining's sequence is as long as a mask that is made of it has to be."""
+    sizes = {option.name: option.number for option in options}
+    return sizes.get("seq-length") == _MASK and "use-flash-attn" not in sizes
+
+
+def _shrink(option: Option, layout: SmallLayout, sequence: int) -> Option:
     size = option.number
-    limit = _limit(option.name, layout)
+    limit = sequence if option.name in _SEQUENCES else _limit(option.name, layout)
     if size is None or limit is None or size <= limit:
         return option
     return Option(option.typed, (str(limit),))
@@ -84,8 +95,6 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
         return MODEL[name]
     if name in PARALLEL:
         return 2
-    if name in _SEQUENCES:
-        return SEQUENCE
     if name in _STEPS:
         return STEPS
     if name in _SAMPLES:

@@ -9,7 +9,7 @@ from ascend_doctor.shrinking.words import Option, split_launch
 
 LAYOUT = SmallLayout(tensor=2, pipeline=2, context=1, ranks=4)
 PRETRAINING = (
-    "--num-layers 96 --hidden-size 12288 --seq-length 2048 --micro-batch-size 1 --lr 6e-5"
+    "--num-layers 96 --hidden-size 12288 --seq-length 4096 --micro-batch-size 1 --lr 6e-5"
     " --num-query-groups 1 --rampup-batch-size 16 16 5859375 --train-samples 1953125 --fp16"
     " --global-batch-size 1536 --load your model path --tokenizer-model a --data-path b"
 )
@@ -29,6 +29,13 @@ def test_sizes_are_small_and_what_is_no_size_stays() -> None:
         " --num-query-groups 1 --train-samples 20 --fp16 --global-batch-size 4"
         " --mock-data --tokenizer-type NullTokenizer --vocab-size 5000"
     )
+
+
+def test_a_sequence_that_a_mask_is_made_of_stays() -> None:
+    text = "--num-layers 4 --seq-length 2048 --max-position-embeddings 4096"
+    kept, flash = "--seq-length 2048 --max-position-embeddings 2048", "--use-flash-attn"
+    assert kept in words(shrink_options(options(text), LAYOUT))
+    assert "--seq-length 128" in words(shrink_options(options(f"{text} {flash}"), LAYOUT))
 
 
 def test_what_changed_is_listed() -> None:
