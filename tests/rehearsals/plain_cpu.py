@@ -3,8 +3,6 @@
 usage: plain_cpu.py SCRIPT OPTIONS…, a process a rank, Megatron-LM in PYTHONPATH and no torch_npu
 
 Every call of CUDA gets the answer that lets the same code run on CPU tensors, as for our probes.
-The generator of the device is one of its own, as on an NPU: weights that are made on the CPU are
-drawn from the CPU's, whatever the device's was seeded with.
 """
 
 from __future__ import annotations
@@ -20,19 +18,6 @@ sys.path.append(str(Path(__file__).parents[2] / "probes"))
 import _cuda_on_cpu  # type: ignore[import-not-found]
 
 
-def give_generator(torch: Any) -> None:
-    """The device's own, which dropout and weights made on the device would draw from."""
-    generator = torch.Generator()
-    torch.cuda.manual_seed = torch.cuda.manual_seed_all = generator.manual_seed
-    torch.cuda.get_rng_state = lambda *_, **__: generator.get_state()
-    torch.cuda.set_rng_state = lambda state, *_, **__: generator.set_state(state)
-
-    from megatron.core.tensor_parallel import random
-
-    random._get_cuda_rng_state = torch.cuda.get_rng_state  # noqa: SLF001
-    random._set_cuda_rng_state = torch.cuda.set_rng_state  # noqa: SLF001
-
-
 def answer_training(torch: Any) -> None:
     """What megatron.training asks CUDA, beside what megatron.core does."""
     torch.cuda.device_count = lambda: 1
@@ -45,6 +30,8 @@ def answer_training(torch: Any) -> None:
     from megatron.training import training
 
     fused_kernels.load = lambda _: None
+    # It draws numbers on the device, which here would be those that weights are made of.
+    training.set_jit_fusion_options = lambda: None
     training.initialize_megatron = functools.partial(
         training.initialize_megatron, allow_no_cuda=True
     )
@@ -55,7 +42,6 @@ def main() -> None:
 
     _cuda_on_cpu.install("cpu", torch)
     _cuda_on_cpu.after_import(torch)
-    give_generator(torch)
     answer_training(torch)
     sys.argv.pop(0)
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -14,6 +14,7 @@ import ast
 import json
 import mmap
 import re
+import statistics
 import sys
 import tempfile
 import zipfile
@@ -30,6 +31,7 @@ SEEN = HERE / "fidelity.json"
 PAGE = ROOT / "docs" / "fidelity.md"
 TEXT = HERE / "fidelity.txt"
 SIMULATED = ROOT / "ascend_doctor" / "simulator"
+_LOSSES = ("losses", "expected")
 LINE = ("version", "machine", "imports", "level 2", "groups", "trains", "ran")
 WHEEL = re.compile(r"torch_npu-(?P<version>[^-]+)-.*_(?P<machine>x86_64|aarch64)\.whl$")
 NAMES = re.compile(r"\b(?:torch_npu|torch\.npu|torch\.ops\.npu)\.([A-Za-z_][\w.]*)|\bnpu::(\w+)")
@@ -164,6 +166,27 @@ def _base(name: str) -> str:
     return re.sub(r"(_v\d)?(\.\w+)?$", "", GRADIENT.sub("", name)).rstrip("_")
 
 
+# ------------------------------------------------------------ jobs
+
+
+def job_rows(jobs: list[dict[str, Any]]) -> Iterator[str]:
+    """Rows of jobs as tests/rehearsals/test_jobs.py records them: what was seen, then the CPU's."""
+    for job in jobs:
+        seen, expected = (" to ".join(f"{loss:.5f}" for loss in job[key]) for key in _LOSSES)
+        step, plain = job["step"]
+        whole, alone = job["seconds"]
+        yield (
+            f"| {job['release']} | {job['job']} | {job['layout']} | {seen} | {expected} "
+            f"| {job['apart']:.1e} | {step:.0f} and {plain:.0f} ms, {step / plain:.1f} times "
+            f"| {whole:.0f} and {alone:.0f} s |"
+        )
+
+
+def step_ratio(jobs: list[dict[str, Any]]) -> str:
+    """The median of how many times as long a step takes as on the CPU."""
+    return f"{statistics.median(job['step'][0] / job['step'][1] for job in jobs):.1f}"
+
+
 # ------------------------------------------------------------ the page
 
 
@@ -188,6 +211,8 @@ def page() -> str:
         wheels="\n".join(wheels),
         lines="\n".join(lines),
         stacks="\n".join(stacks),
+        jobs="\n".join(job_rows(seen["jobs"])),
+        ratio=step_ratio(seen["jobs"]),
         operators="\n".join(operator_rows(seen["called"])),
         refused="\n".join(refused),
     )

@@ -1,0 +1,155 @@
+"""Runs jobs on simulated NPUs, and on the CPU: Megatron-LM's pretrain_gpt.py, and own scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+MINDSPEED = os.environ.get("ASCEND_DOCTOR_TEST_MINDSPEED", "")
+MEGATRON = os.environ.get("ASCEND_DOCTOR_TEST_MEGATRON_LM", "")
+PYTHON = os.environ.get("ASCEND_DOCTOR_TEST_JOBS_PYTHON", "")
+RECORD = os.environ.get("ASCEND_DOCTOR_TEST_JOBS_RECORD", "")
+DOCTOR = str(Path(sys.executable).with_name("ascend-doctor"))
+PLAIN = str(Path(__file__).with_name("plain_cpu.py"))
+STEPS = 10
+# Weights are made on the CPU and nothing is dropped: two devices draw other numbers.
+MODEL = shlex.split(
+    "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64"
+    " --max-position-embeddings 64 --micro-batch-size 1 --global-batch-size 4"
+    " --lr 1e-4 --min-lr 1e-5 --lr-decay-style constant --mock-data --tokenizer-type NullTokenizer"
+    " --vocab-size 5000 --transformer-impl local --log-interval 1 --eval-iters 0"
+    " --eval-interval 100 --no-gradient-accumulation-fusion --disable-bias-linear"
+    " --use-mcore-models --attention-dropout 0 --hidden-dropout 0 --use-cpu-initialization"
+    " --no-masked-softmax-fusion --ckpt-format torch"
+)
+# The tests' own: no line of Megatron-LM or MindSpeed is changed.
+ENTRY = """
+import mindspeed.megatron_adaptor, runpy, sys
+sys.argv[0] = {script!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+LOSS = re.compile(r"\| lm loss: ([0-9.E+-]+)")
+STARTED = re.compile(r"started (\d+\.\d{3})")
+TIME = re.compile(r"elapsed time per iteration \(ms\): ([0-9.]+)")
+
+
+class JobRun(NamedTuple):
+    """What a run printed; ``step`` is the median of its steps but the first, in milliseconds.
+
+    ``first_line`` is after how many seconds a script that tells its start came to run.
+    """
+
+    losses: list[float]
+    step: float
+    seconds: float
+    first_line: float
+    standard_error: str
+
+
+def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
+    """Put both releases and the entry file into a folder, Megatron-LM's helpers compiled."""
+    for repository, ref in ((MEGATRON, megatron), (MINDSPEED, mindspeed)):
+        command = ["git", "-C", repository, "archive", ref]
+        archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
+        subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
+    where = "import pybind11, sysconfig as s; print(pybind11.get_include(), s.get_path('include'))"
+    includes = [f"-I{include}" for include in _ask(where).split()]
+    suffix = _ask("import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
+    options = ("-O3", "-shared", "-std=c++17", "-fPIC", *includes)
+    subprocess.run(
+        ["g++", *options, "helpers.cpp", "-o", f"helpers_cpp{suffix}"],
+        check=True,
+        cwd=folder / "megatron/core/datasets",
+        timeout=300,
+    )
+    (folder / "entry.py").write_text(ENTRY.format(script=str(folder / "pretrain_gpt.py")))
+
+
+def rehearse(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
+    """The job with MindSpeed on four simulated NPUs."""
+    doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", "4", "--")
+    script = (str(stack / "entry.py"), "--distributed-backend", "nccl")
+    return _run([*doctor, *_torchrun(*script, arguments=arguments, steps=steps)], stack, folder, {})
+
+
+def run_on_cpu(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
+    """The job of Megatron-LM alone on the CPU, over gloo."""
+    script = (PLAIN, str(stack / "pretrain_gpt.py"), "--distributed-backend", "gloo")
+    arguments = f"{arguments} --no-persist-layer-norm"
+    command = _torchrun(*script, arguments=arguments, steps=steps)
+    # Otherwise torch compiles what Megatron marks for it, which takes longer than the job.
+    env = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
+    path = f"{Path(PYTHON).parent}:{os.environ['PATH']}"
+    return _run(command, stack, folder, {**env, "PATH": path})
+
+
+def rehearse_script(script: str, folder: Path, ranks: int) -> JobRun:
+    """A script of the tests on simulated NPUs."""
+    doctor = (DOCTOR, "rehearse", "--python", PYTHON, "--npus", str(ranks), "--")
+    command = [*doctor, "torchrun", "--standalone", f"--nproc-per-node={ranks}", script]
+    return _run(command, folder, folder, {"ASCEND_DOCTOR_DEVICE": "npu"})
+
+
+def run_script_on_cpu(script: str, folder: Path, ranks: int) -> JobRun:
+    """The same with torch alone."""
+    env = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "ASCEND_DOCTOR_DEVICE": "cpu"}
+    torchrun = str(Path(PYTHON).with_name("torchrun"))
+    command = [torchrun, "--standalone", f"--nproc-per-node={ranks}", script]
+    return _run(command, folder, folder, env)
+
+
+def record(row: dict[str, object]) -> None:
+    """Add to the file of observations from which docs/fidelity.md is generated, where asked to."""
+    if RECORD:
+        with open(RECORD, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def _torchrun(*script: str, arguments: str, steps: int) -> list[str]:
+    return [
+        *("python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"),
+        *(*script, *MODEL, "--train-iters", str(steps), *shlex.split(arguments)),
+    ]
+
+
+def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> JobRun:
+    # make finds what was compiled only by the python3-config of the interpreter.
+    config = Path(_ask("import sys; print(sys.base_prefix)")) / "bin"
+    path = f"{config}:{os.environ['PATH']}"
+    start = time.time()
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": path,
+            "PYTHONPATH": str(stack),
+            "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+            "OMP_NUM_THREADS": "1",
+            **env,
+        },
+    )
+    seconds = time.time() - start
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    times = [float(text) for text in TIME.findall(done.stdout)]
+    losses = [float(text) for text in LOSS.findall(done.stdout)]
+    started = min(map(float, STARTED.findall(done.stdout)), default=start)
+    return JobRun(losses, statistics.median(times[1:]), seconds, started - start, done.stderr)
+
+
+def _ask(code: str) -> str:
+    return subprocess.run(
+        [PYTHON, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    ).stdout.strip()
