@@ -57,7 +57,7 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
     kept = [option for option in options if option.name not in gone]
     sequence = _MASK if _needs_mask(kept) else SEQUENCE
     small = [_shrink(option, layout, sequence) for option in kept]
-    return [*small, *_stand_ins(options)] if is_pretraining(options) else small
+    return [*small, *_additions(options)] if is_pretraining(options) else small
 
 
 def describe(before: Sequence[Option], after: Sequence[Option]) -> Iterator[str]:
@@ -118,9 +118,13 @@ def _limit(name: str, layout: SmallLayout) -> int | None:
     }.get(name)
 
 
-def _stand_ins(options: Sequence[Option]) -> Iterator[Option]:
+def _additions(options: Sequence[Option]) -> Iterator[Option]:
+    names = {option.name for option in options}
     yield Option("--mock-data")
     yield Option("--tokenizer-type", ("NullTokenizer",))
     yield Option("--vocab-size", (str(VOCABULARY),))
-    if not {"train-iters", "train-samples"} & {option.name for option in options}:
+    if not {"train-iters", "train-samples"} & names:
         yield Option("--train-iters", (str(STEPS),))
+    if "fp16" in names and not {"loss-scale", "initial-loss-scale"} & names:
+        # Megatron-LM begins with 2 ** 32 and would skip every step that there is.
+        yield Option("--initial-loss-scale", ("4096",))

@@ -10,7 +10,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 MINDSPEED = os.environ.get("ASCEND_DOCTOR_TEST_MINDSPEED", "")
@@ -60,6 +62,12 @@ def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
         command = ["git", "-C", repository, "archive", ref]
         archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
         subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
+    compile_helpers(folder)
+    (folder / "entry.py").write_text(ENTRY.format(script=str(folder / "pretrain_gpt.py")))
+
+
+def compile_helpers(folder: Path) -> None:
+    """Those of Megatron-LM's data sets, which it otherwise does at its first run."""
     where = "import pybind11, sysconfig as s; print(pybind11.get_include(), s.get_path('include'))"
     includes = [f"-I{include}" for include in _ask(where).split()]
     suffix = _ask("import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
@@ -70,7 +78,6 @@ def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
         cwd=folder / "megatron/core/datasets",
         timeout=300,
     )
-    (folder / "entry.py").write_text(ENTRY.format(script=str(folder / "pretrain_gpt.py")))
 
 
 def rehearse(stack: Path, folder: Path, arguments: str, steps: int = STEPS) -> JobRun:
@@ -121,11 +128,23 @@ def _torchrun(*script: str, arguments: str, steps: int) -> list[str]:
 
 
 def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> JobRun:
+    start = time.time()
+    done = run(command, stack, folder, env)
+    seconds = time.time() - start
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    times = [float(text) for text in TIME.findall(done.stdout)]
+    losses = [float(text) for text in LOSS.findall(done.stdout)]
+    started = min(map(float, STARTED.findall(done.stdout)), default=start)
+    return JobRun(losses, statistics.median(times[1:]), seconds, started - start, done.stderr)
+
+
+def run(
+    command: list[str], stack: Path, folder: Path, env: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, with the checkouts of another one."""
     # make finds what was compiled only by the python3-config of the interpreter.
     config = Path(_ask("import sys; print(sys.base_prefix)")) / "bin"
-    path = f"{config}:{os.environ['PATH']}"
-    start = time.time()
-    done = subprocess.run(
+    return subprocess.run(
         command,
         check=False,
         capture_output=True,
@@ -134,19 +153,13 @@ def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> 
         cwd=folder,
         env={
             **os.environ,
-            "PATH": path,
+            "PATH": f"{config}:{os.environ['PATH']}",
             "PYTHONPATH": str(stack),
             "CUDA_DEVICE_MAX_CONNECTIONS": "1",
             "OMP_NUM_THREADS": "1",
             **env,
         },
     )
-    seconds = time.time() - start
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    times = [float(text) for text in TIME.findall(done.stdout)]
-    losses = [float(text) for text in LOSS.findall(done.stdout)]
-    started = min(map(float, STARTED.findall(done.stdout)), default=start)
-    return JobRun(losses, statistics.median(times[1:]), seconds, started - start, done.stderr)
 
 
 def _ask(code: str) -> str:

@@ -27,7 +27,7 @@ def test_sizes_are_small_and_what_is_no_size_stays() -> None:
     assert words(shrink_options(options(PRETRAINING), LAYOUT)) == (
         "--num-layers 4 --hidden-size 64 --seq-length 128 --micro-batch-size 1 --lr 6e-5"
         " --num-query-groups 1 --train-samples 20 --fp16 --global-batch-size 4"
-        " --mock-data --tokenizer-type NullTokenizer --vocab-size 5000"
+        " --mock-data --tokenizer-type NullTokenizer --vocab-size 5000 --initial-loss-scale 4096"
     )
 
 
