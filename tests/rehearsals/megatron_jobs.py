@@ -58,8 +58,9 @@ class JobRun(NamedTuple):
 
 def unpack(folder: Path, megatron: str, mindspeed: str) -> None:
     """Put both releases and the entry file into a folder, Megatron-LM's helpers compiled."""
-    for repository, ref in ((MEGATRON, megatron), (MINDSPEED, mindspeed)):
-        command = ["git", "-C", repository, "archive", ref]
+    scripts = (MEGATRON, megatron, "megatron", ":(glob)*.py")
+    for repository, ref, *below in (scripts, (MINDSPEED, mindspeed, "mindspeed")):
+        command = ["git", "-C", repository, "archive", ref, *below]
         archive = subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
         subprocess.run(["tar", "x", "-C", folder], check=True, input=archive, timeout=120)
     compile_helpers(folder)

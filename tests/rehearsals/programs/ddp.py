@@ -20,7 +20,7 @@ STEPS = 10
 def main() -> None:
     device = os.environ.get("ASCEND_DOCTOR_DEVICE", "npu")
     if device == "npu":
-        import torch_npu  # type: ignore[import-not-found]  # noqa: F401
+        import torch_npu  # noqa: F401
 
         torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("hccl" if device == "npu" else "gloo")
