@@ -1,10 +1,11 @@
 """Writes docs/fidelity.md: what of a rehearsal is real, what is simulated, and what was seen.
 
-usage: python -m tests.simulator.fidelity [WHEELS]
+usage: python -m tests.simulator.fidelity [WHEELS | JOBS]
 
 The operators are read from the simulator, the observations from fidelity.json beside this file.
 With WHEELS, a folder of torch_npu wheels of any architecture, what they need is read anew first;
-nothing of them is imported. Which case calls which operator was noted by the scripts under
+nothing of them is imported. With JOBS, a file that tests/rehearsals/test_jobs.py has written, the
+rows of these jobs are replaced. Which case calls which operator was noted by the scripts under
 operators/ with ASCEND_DOCTOR_TEST_OPERATORS set.
 """
 
@@ -218,14 +219,25 @@ def page() -> str:
     )
 
 
+def observe_wheels(seen: dict[str, Any], folder: Path) -> None:
+    ran = {(one["version"], one["machine"]): one["ran"] for one in seen["wheels"]}
+    read = [read_wheel(path) for path in sorted(folder.rglob("torch_npu-*.whl"))]
+    seen["wheels"] = [
+        {**one, "ran": ran.get((one["version"], one["machine"]), "not tried")} for one in read
+    ]
+
+
+def observe_jobs(seen: dict[str, Any], file: Path) -> None:
+    rows = [*seen["jobs"], *map(json.loads, file.read_text("utf-8").splitlines())]
+    jobs = {(row["release"], row["job"]): row for row in rows}
+    seen["jobs"] = [jobs[key] for key in sorted(jobs)]
+
+
 def main() -> None:
     if len(sys.argv) > 1:
         seen = json.loads(SEEN.read_text("utf-8"))
-        ran = {(one["version"], one["machine"]): one["ran"] for one in seen["wheels"]}
-        read = [read_wheel(path) for path in sorted(Path(sys.argv[1]).rglob("torch_npu-*.whl"))]
-        seen["wheels"] = [
-            {**one, "ran": ran.get((one["version"], one["machine"]), "not tried")} for one in read
-        ]
+        path = Path(sys.argv[1])
+        (observe_wheels if path.is_dir() else observe_jobs)(seen, path)
         SEEN.write_text(json.dumps(seen, indent=1, ensure_ascii=False) + "\n", "utf-8")
     PAGE.write_text(page(), "utf-8")
 
