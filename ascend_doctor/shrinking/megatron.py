@@ -54,9 +54,9 @@ def shrink_options(options: Sequence[Option], layout: SmallLayout) -> list[Optio
     if named := _INSTRUCTIONS & {option.name for option in options}:
         raise DataError(f"--{min(named)}: fine-tuning on instructions has no mock data")
     gone = _LEFT_OUT | _DATA | _TOKENIZER if is_pretraining(options) else _LEFT_OUT
-    kept = [option for option in options if option.name not in gone]
-    sequence = _MASK if _needs_mask(kept) else SEQUENCE
-    small = [_shrink(option, layout, sequence) for option in kept]
+    remaining = [option for option in options if option.name not in gone]
+    sequence = _MASK if _needs_mask(remaining) else SEQUENCE
+    small = [_shrink(option, layout, sequence) for option in remaining]
     return [*small, *_additions(options)] if is_pretraining(options) else small
 
 
