@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
@@ -77,6 +78,16 @@ class Catalog:
             for path in sorted((folder / kind).glob("*.yaml")):
                 files[path.stem] = (*files.get(path.stem, ()), path)
         return files
+
+    def digest(self, *kinds: str) -> bytes:
+        """Of all files of these kinds: where it is the same, so is what follows from them."""
+        content = hashlib.blake2b()
+        for kind in kinds:
+            for identity, paths in self.files(kind).items():
+                for path in paths:
+                    data = read_bytes(path, YAML_BYTES)
+                    content.update(f"{kind}/{identity} {len(data)}\n".encode() + data)
+        return content.digest()
 
     def single(self, name: str) -> tuple[Path, ...]:
         """The files called ``name`` (hazards.yaml, environment.yaml), those of overlays last."""

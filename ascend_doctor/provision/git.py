@@ -226,8 +226,11 @@ def _clear_remains(cache: Path) -> None:
 def commit_of(component: Component, checkout: Checkout, refs: Mapping[str, str], url: str) -> str:
     """The full commit to pin: the row's, where the server's ref agrees, else what the ref names.
 
+    A row whose ref is its commit, as frameworks pin, has no ref to ask for: servers list none.
     Raises DataError for a ref that the server does not have, and for a tag that was moved.
     """
+    if checkout.ref == checkout.commit:
+        return checkout.commit
     commit = refs.get(checkout.ref)
     if commit is None:
         raise DataError(_no_ref(component, checkout.ref, refs, url))

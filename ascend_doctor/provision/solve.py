@@ -6,16 +6,21 @@ of components like others, and are not changed.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import resolvelib
 from resolvelib.resolvers import Resolution
 
 from ascend_doctor.errors import DoctorError
+from ascend_doctor.matrix import queries, versions
 from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.loading import CacheEntry
 from ascend_doctor.matrix.queries import (
     allowed_range,
     applies,
@@ -66,9 +71,11 @@ class SolveQuery:
         return {name: value for name, value in known.items() if value}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Demand:
     """That a component is there in a range.
+
+    Each is itself and no other, so that answers are remembered by it.
 
     ``conditional``: or is not there at all. ``negated``: outside of the range. Without
     ``binding`` the range is a preference.
@@ -113,16 +120,39 @@ class Solution:
 
 
 def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
-    """The stack with the fewest doubts; among these verified first, then newest. None: no stack."""
+    """The stack with the fewest doubts; among these verified first, then newest. None: no stack.
+
+    The user's cache keeps its versions, so that a question that was asked before is not searched.
+    """
+    kept = CacheEntry.of("solutions", _decisive(catalog, question))
+    with contextlib.suppress(msgspec.ValidationError):
+        return _solution(_Provider(catalog, question), msgspec.convert(kept.get(), dict[str, str]))
     pins = pin(catalog, question)
     if not isinstance(pins, dict):
         return None
-    return fewest_doubts(catalog, question, solution(catalog, question, pins))
+    best, pins = _fewest_doubts(catalog, question, pins)
+    kept.put(pins)
+    return best
 
 
-def fewest_doubts(catalog: Catalog, question: SolveQuery, first: Solution) -> Solution:
-    """The best of a solution and of those that differ in one row of what doubts are about."""
-    best, least = first, _doubtfulness(catalog, first)
+def _decisive(catalog: Catalog, question: SolveQuery) -> bytes:
+    """All that decides an answer: the question, the rows, and how it is searched."""
+    asked = (question.wishes, question.machine, question.doubts, sorted(question.accepted))
+    code = (Path(module).read_bytes() for module in (__file__, queries.__file__, versions.__file__))
+    return b"".join((msgspec.json.encode(asked), catalog.digest("components", "stacks"), *code))
+
+
+def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:
+    """The best of what pins mean, and of what differs in one row of what doubts are about."""
+    return _fewest_doubts(catalog, question, pins)[0]
+
+
+def _fewest_doubts(
+    catalog: Catalog, question: SolveQuery, pins: dict[str, str]
+) -> tuple[Solution, dict[str, str]]:
+    provider = _Provider(catalog, question)
+    best = _solution(provider, pins)
+    least = _doubtfulness(catalog, best)
     for name in _VARIED:
         if least == 0:
             break
@@ -130,20 +160,19 @@ def fewest_doubts(catalog: Catalog, question: SolveQuery, first: Solution) -> So
         if name not in best.versions or (fixed and "||" not in question.wishes.get(name, "")):
             continue
         for row in catalog.component(name).releases:
-            wishes = {**question.wishes, name: f"=={row.version}"}
             if (
                 name not in question.wishes
                 or _never_by_itself(row)
                 or not _is_allowed(catalog, name, row.version, question.wishes[name])
             ):
                 continue
-            pins = pin(catalog, replace(question, wishes=wishes))
-            if isinstance(pins, dict):
-                other = solution(catalog, question, pins)
+            others = _search(provider.with_wish(name, f"=={row.version}"))
+            if isinstance(others, dict):
+                other = _solution(provider, others)
                 doubtfulness = _doubtfulness(catalog, other)
                 if doubtfulness < least:
-                    best, least = other, doubtfulness
-    return best
+                    best, least, pins = other, doubtfulness, others
+    return best, pins
 
 
 def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> bool:
@@ -179,15 +208,12 @@ def _is_patch(version: str, versions: str) -> bool:
 
 def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
     """Versions by component, or the demands at which the search ended."""
-    provider = _Provider(catalog, question)
+    return _search(_Provider(catalog, question))
+
+
+def _search(provider: _Provider) -> dict[str, str] | tuple[Demand, ...]:
     search: Any = Resolution(provider, resolvelib.BaseReporter())
-    demands = [
-        *(Demand(name, wish, "you") for name, wish in question.wishes.items()),
-        *(
-            Demand(name, f"=={version}", "this machine")
-            for name, version in question.machine.items()
-        ),
-    ]
+    demands = [*provider.wishes(), *provider.facts()]
     try:
         state = search.resolve(demands, max_rounds=_ROUNDS)
     except resolvelib.ResolutionImpossible as impossible:
@@ -215,13 +241,28 @@ def _pins_of_wish(
     return {name: version for name, version in pins.items() if name in reached}
 
 
+@dataclass(frozen=True)
+class _Answers:
+    """What the matrix was asked before: searches that differ in one wish ask much the same.
+
+    ``roots`` are wishes and facts of the machine; ``matches`` stand by all that decides them.
+    """
+
+    dependencies: dict[tuple[str, str], tuple[Demand, ...]] = field(default_factory=dict)
+    roots: dict[tuple[str, str, str], Demand] = field(default_factory=dict)
+    matches: dict[tuple[Any, ...], list[Choice]] = field(default_factory=dict)
+    shy: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
 class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     """What resolvelib asks of the matrix."""
 
-    def __init__(self, catalog: Catalog, question: SolveQuery) -> None:
+    def __init__(
+        self, catalog: Catalog, question: SolveQuery, answers: _Answers | None = None
+    ) -> None:
         self.catalog = catalog
         self.question = question
-        self._known: dict[tuple[str, str], tuple[Demand, ...]] = {}
+        self._answers = answers or _Answers()
         self.stacks = tuple(
             sorted(_stacks_near(catalog, question), key=lambda stack: _RANK[stack.status])
         )
@@ -231,6 +272,24 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             for row in catalog.component(wish).releases
             for name in row.provides
         }
+        self._near = tuple(stack.id for stack in self.stacks)
+
+    def with_wish(self, name: str, versions: str) -> _Provider:
+        """For the same question with another range of a component that was wished for."""
+        wishes = {**self.question.wishes, name: versions}
+        return _Provider(self.catalog, replace(self.question, wishes=wishes), self._answers)
+
+    def wishes(self) -> Iterator[Demand]:
+        for name, wish in self.question.wishes.items():
+            yield self._root(name, wish, "you")
+
+    def facts(self) -> Iterator[Demand]:
+        for name, version in self.question.machine.items():
+            yield self._root(name, f"=={version}", "this machine")
+
+    def _root(self, name: str, versions: str, by: str) -> Demand:
+        new = Demand(name, versions, by)
+        return self._answers.roots.setdefault((name, versions, by), new)
 
     def identify(self, requirement_or_candidate: Demand | Choice) -> str:
         return requirement_or_candidate.component
@@ -263,7 +322,18 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         incompatibilities: Mapping[str, Iterator[Choice]],
     ) -> list[Choice]:
         demands = tuple(requirements[identifier])
-        bad = {incompatibility.version for incompatibility in incompatibilities[identifier]}
+        bad = frozenset(
+            incompatibility.version for incompatibility in incompatibilities[identifier]
+        )
+        key = (identifier, demands, bad, self._near)
+        known = self._answers.matches.get(key)
+        if known is None:
+            known = self._answers.matches[key] = self._find(identifier, demands, bad)
+        return known
+
+    def _find(
+        self, identifier: str, demands: tuple[Demand, ...], bad: frozenset[str]
+    ) -> list[Choice]:
         component = self.catalog.component(identifier)
         fitting = [
             version
@@ -293,16 +363,26 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
         every = candidates(component, [demand.versions for demand in demands])
         if component.releases:
             covered = _covered_versions(component, [demand.versions for demand in demands], every)
-            rows = (version for version in every if self._is_candidate(component, version, demands))
+            shy = self._shy(component)
+            rows = (
+                version
+                for version in every
+                if version not in shy
+                or any(f"=={version}" in demand.versions for demand in demands)
+            )
             every = (*covered, *rows)
         return [ABSENT, *every]
 
-    def _is_candidate(
-        self, component: Component, version: str, demands: tuple[Demand, ...]
-    ) -> bool:
-        """Pre-releases, branch heads and rows without facts only where they are asked for."""
-        shy = _never_by_itself(_row(component, version)) or version.startswith("0+")
-        return not shy or any(f"=={version}" in demand.versions for demand in demands)
+    def _shy(self, component: Component) -> frozenset[str]:
+        """Pre-releases, branch heads and rows without facts, which have to be asked for."""
+        known = self._answers.shy.get(component.id)
+        if known is None:
+            known = self._answers.shy[component.id] = frozenset(
+                row.version
+                for row in component.releases
+                if _never_by_itself(row) or row.version.startswith("0+")
+            )
+        return known
 
     def _order(
         self, component: Component, version: str, demands: tuple[Demand, ...]
@@ -336,9 +416,9 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
 
     def _dependencies(self, name: str, version: str) -> tuple[Demand, ...]:
         """The search asks for those of a version hundreds of times."""
-        known = self._known.get((name, version))
+        known = self._answers.dependencies.get((name, version))
         if known is None:
-            known = self._known[name, version] = tuple(self._demands(name, version))
+            known = self._answers.dependencies[name, version] = tuple(self._demands(name, version))
         return known
 
     def _demands(self, name: str, version: str) -> Iterator[Demand]:
@@ -380,6 +460,10 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             known = need.component not in _GIVEN or need.component in self.question.machine
             if known and applies(need, self.question.when):
                 yield need
+
+
+def _names(demands: tuple[Demand, ...], version: str) -> bool:
+    return any(f"=={version}" in demand.versions for demand in demands)
 
 
 def _strains(component: Component, version: str, demands: tuple[Demand, ...]) -> int:
@@ -458,14 +542,14 @@ def _meet(catalog: Catalog, name: str, question: SolveQuery, stack: Stack) -> bo
     )
 
 
-def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:
+def _solution(provider: _Provider, pins: dict[str, str]) -> Solution:
     """What pins mean: what pip may choose, what is doubtful, and which stacks they are."""
-    provider = _Provider(catalog, question)
+    catalog, question = provider.catalog, provider.question
     ranges: dict[str, list[str]] = {}
     doubts: list[Doubt] = []
     versions = dict(pins)
     demands = [
-        *(Demand(name, wish, "you") for name, wish in question.wishes.items()),
+        *provider.wishes(),
         *(
             demand
             for name, version in pins.items()
