@@ -1,12 +1,16 @@
 """Times a second setup on a finished prefix, and a fresh one beside a script written by hand.
 
     python benchmarks/setup.py [--pairs N] [--megatron-lm DIR --mindspeed DIR]
+    python benchmarks/setup.py --finished PREFIX [--again N] [--git-mirror URL_OR_DIR]
 
 The repositories are those of the small world of the tests, or clones from upstream in the folders
 that are named; the wheels are always those of the small world, whose content is tiny. A pair is one
 fresh setup and one run of the script, in alternating order, on the same mirrors and wheels; the
 ratio is of their times, and the bytes are those of git's objects. The script clones over file://,
 as it would from a server.
+
+``--finished`` times only the second setup of a real stack, the one in use in a prefix: with a
+framework there is more to solve, and there are more wheels and checkouts to look at.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from ascend_doctor.provision import lock as locks
 from tests.provision import small_world
 
 _SCRIPT = """set -eu
@@ -82,7 +88,12 @@ def main() -> None:
     options.add_argument("--again", type=int, default=9)
     options.add_argument("--megatron-lm", type=Path, metavar="DIR")
     options.add_argument("--mindspeed", type=Path, metavar="DIR")
+    options.add_argument("--finished", type=Path, metavar="PREFIX")
+    options.add_argument("--git-mirror", metavar="URL_OR_DIR")
     given = options.parse_args()
+    if given.finished:
+        _tell_second(partial(_set_up_again, given.finished, given.git_mirror), given.again)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
         if given.megatron_lm and given.mindspeed:
@@ -97,7 +108,7 @@ def main() -> None:
                 (ours, case.setup),
                 (theirs, case.by_hand),
             ]
-            seconds = {place: _timed(run, place) for place, run in runs[:: (-1) ** number]}
+            seconds = {place: _timed(partial(run, place)) for place, run in runs[:: (-1) ** number]}
             data = _git_bytes(ours), _git_bytes(theirs)
             ratios.append(seconds[ours] / seconds[theirs])
             shares.append(data[0] / data[1])
@@ -108,14 +119,40 @@ def main() -> None:
             if number + 1 < given.pairs:
                 shutil.rmtree(ours)
             shutil.rmtree(theirs)
-        began = _cpu_seconds()
-        again = [_timed(case.setup, ours) for _ in range(given.again)]
-        busy = (_cpu_seconds() - began) / max(1, given.again)
+        second = _tell_second(partial(case.setup, ours), given.again)
     print(f"fresh, median ratio of times: {statistics.median(ratios):.2f} (at most 1)")
     print(f"fresh, largest share of git data: {max(shares):.3f} (at most 0.5)")
+    print(f"again, ratio to the last fresh setup: {second / seconds[ours]:.3f}")
+
+
+def _tell_second(run: Callable[[], None], times: int) -> float:
+    began = _cpu_seconds()
+    again = [_timed(run) for _ in range(times)]
+    busy = (_cpu_seconds() - began) / max(1, times)
     second = statistics.median(again)
     print(f"again, median: {second:.2f} s (at most 1.5), {busy:.2f} s of it on a CPU")
-    print(f"again, ratio to the last fresh setup: {second / seconds[ours]:.3f}")
+    return second
+
+
+def _set_up_again(prefix: Path, mirror: str | None) -> None:
+    """What built the stack in use, with the level that it was proven at."""
+    lock = locks.read(prefix / "current")
+    proven = lock.proof.level if lock.proof else 0
+    again = [f"--{name}={word}" for name, value in lock.wish.items() for word in value.split()]
+    more = [f"--git-mirror={mirror}"] if mirror else []
+    done = subprocess.run(
+        [
+            *(small_world.PROGRAM, "setup", *again, *more, "--prefix", prefix),
+            *("--python", os.path.realpath(prefix / "current/venv/bin/python")),
+            *("--prove", str(proven), "--yes"),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    steps = [line for line in done.stderr.splitlines() if line.startswith(("built", "repaired"))]
+    if done.returncode or steps:
+        raise SystemExit(f"this was no second setup: {steps or done.stderr}")
 
 
 def _case(world: small_world.World) -> Case:
@@ -137,9 +174,9 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _timed(run: Callable[[Path], None], place: Path) -> float:
+def _timed(run: Callable[[], None]) -> float:
     start = time.monotonic()
-    run(place)
+    run()
     return time.monotonic() - start
 
 

@@ -19,6 +19,7 @@ from ascend_doctor.provision.solve import (
     SolveQuery,
     fewest_doubts,
     pin,
+    solution,
 )
 
 Conflict = tuple[str, str]
@@ -54,7 +55,7 @@ def conflicts_to_accept(catalog: Catalog, question: SolveQuery) -> tuple[Conflic
         doubtful = replace(doubtful, accepted=accepted)
         pins = pin(catalog, doubtful)
         if isinstance(pins, dict):
-            nearest = fewest_doubts(catalog, doubtful, pins)
+            nearest = solution(catalog, doubtful, fewest_doubts(catalog, doubtful, pins))
             accepted |= {
                 _pair(doubt.by, doubt.need.component) for doubt in _doubts_of_nobody(nearest)
             }

@@ -15,6 +15,7 @@ from ascend_doctor.provision.solve import (
     SolveQuery,
     fewest_doubts,
     pin,
+    solution,
     solve,
 )
 
@@ -92,7 +93,7 @@ def _reasons(catalog: Catalog, smallest: SolveQuery) -> Iterator[str]:
         yield from _ends(demands)
         return
     doubtful = replace(smallest, doubts=True)
-    nearest = fewest_doubts(catalog, doubtful, demands)
+    nearest = solution(catalog, doubtful, fewest_doubts(catalog, doubtful, demands))
     for doubt in nearest.doubts:
         if not doubt.named:
             name, required = doubt.need.component, spoken(allowed_range(doubt.need))

@@ -24,7 +24,8 @@ from ascend_doctor.provision.options import Plan, SetupOptions
 from ascend_doctor.provision.request_ranges import machine_of, wishes
 from ascend_doctor.provision.signatures import Signers
 from ascend_doctor.provision.solution_plan import plan_solution
-from ascend_doctor.provision.solve import SolveQuery, solve
+from ascend_doctor.provision.solve import SolveQuery
+from ascend_doctor.provision.solved import solve_once
 
 
 def make_plan(options: SetupOptions) -> Plan:
@@ -113,7 +114,7 @@ def _from_matrix(options: SetupOptions) -> Plan:
     ranges = wishes(catalog, options.megatron or "", options.framework, options.additions)
     accepted = parse_conflicts(catalog, options.accept)
     query = SolveQuery(wishes=ranges, machine=machine, accepted=accepted)
-    solution = solve(catalog, query)
+    solution = solve_once(catalog, query)
     if solution is None:
         raise NoStackError(refusal(catalog, query), query)
     plan = _empty_plan(options)

@@ -6,21 +6,16 @@ of components like others, and are not changed.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import resolvelib
 from resolvelib.resolvers import Resolution
 
 from ascend_doctor.errors import DoctorError
-from ascend_doctor.matrix import queries, versions
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.matrix.loading import CacheEntry
 from ascend_doctor.matrix.queries import (
     allowed_range,
     applies,
@@ -120,36 +115,19 @@ class Solution:
 
 
 def solve(catalog: Catalog, question: SolveQuery) -> Solution | None:
-    """The stack with the fewest doubts; among these verified first, then newest. None: no stack.
+    """The stack with the fewest doubts; among these verified first, then newest. None: no stack."""
+    pins = solve_pins(catalog, question)
+    return None if pins is None else solution(catalog, question, pins)
 
-    The user's cache keeps its versions, so that a question that was asked before is not searched.
-    """
-    kept = CacheEntry.of("solutions", _decisive(catalog, question))
-    with contextlib.suppress(msgspec.ValidationError):
-        return _solution(_Provider(catalog, question), msgspec.convert(kept.get(), dict[str, str]))
+
+def solve_pins(catalog: Catalog, question: SolveQuery) -> dict[str, str] | None:
+    """The versions of that stack."""
     pins = pin(catalog, question)
-    if not isinstance(pins, dict):
-        return None
-    best, pins = _fewest_doubts(catalog, question, pins)
-    kept.put(pins)
-    return best
+    return fewest_doubts(catalog, question, pins) if isinstance(pins, dict) else None
 
 
-def _decisive(catalog: Catalog, question: SolveQuery) -> bytes:
-    """All that decides an answer: the question, the rows, and how it is searched."""
-    asked = (question.wishes, question.machine, question.doubts, sorted(question.accepted))
-    code = (Path(module).read_bytes() for module in (__file__, queries.__file__, versions.__file__))
-    return b"".join((msgspec.json.encode(asked), catalog.digest("components", "stacks"), *code))
-
-
-def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:
-    """The best of what pins mean, and of what differs in one row of what doubts are about."""
-    return _fewest_doubts(catalog, question, pins)[0]
-
-
-def _fewest_doubts(
-    catalog: Catalog, question: SolveQuery, pins: dict[str, str]
-) -> tuple[Solution, dict[str, str]]:
+def fewest_doubts(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> dict[str, str]:
+    """The best of pins and of those that differ in one row of what doubts are about."""
     provider = _Provider(catalog, question)
     best = _solution(provider, pins)
     least = _doubtfulness(catalog, best)
@@ -172,7 +150,7 @@ def _fewest_doubts(
                 doubtfulness = _doubtfulness(catalog, other)
                 if doubtfulness < least:
                     best, least, pins = other, doubtfulness, others
-    return best, pins
+    return pins
 
 
 def _is_allowed(catalog: Catalog, name: str, version: str, versions: str) -> bool:
@@ -542,8 +520,12 @@ def _meet(catalog: Catalog, name: str, question: SolveQuery, stack: Stack) -> bo
     )
 
 
-def _solution(provider: _Provider, pins: dict[str, str]) -> Solution:
+def solution(catalog: Catalog, question: SolveQuery, pins: dict[str, str]) -> Solution:
     """What pins mean: what pip may choose, what is doubtful, and which stacks they are."""
+    return _solution(_Provider(catalog, question), pins)
+
+
+def _solution(provider: _Provider, pins: dict[str, str]) -> Solution:
     catalog, question = provider.catalog, provider.question
     ranges: dict[str, list[str]] = {}
     doubts: list[Doubt] = []

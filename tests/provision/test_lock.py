@@ -246,7 +246,8 @@ def test_a_moving_ref_keeps_the_commit_of_the_row_and_a_tag_must_agree() -> None
 def test_a_row_that_is_a_commit_asks_for_no_ref() -> None:
     """verl 0.7.0 and ms-swift 3.11.3 pin commits of MindSpeed; a server lists its refs alone."""
     row = Catalog().component("mindspeed").release("f2b0977e")
-    assert row is not None and row.ref == row.commit
+    assert row is not None
+    assert row.ref == row.commit
     checkout = msgspec.structs.replace(MEGATRON, ref=str(row.ref), commit=str(row.commit))
     assert commit_of(Catalog().component("mindspeed"), checkout, {}, "server") == row.commit
 

@@ -1,0 +1,35 @@
+"""What was solved before for the same question and rows, from the user's cache."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import msgspec
+
+from ascend_doctor.matrix import queries, versions
+from ascend_doctor.matrix.catalog import Catalog
+from ascend_doctor.matrix.loading import CacheEntry
+from ascend_doctor.provision import solve
+from ascend_doctor.provision.solve import Solution, SolveQuery
+
+_CODE = (solve, queries, versions)
+
+
+def solve_once(catalog: Catalog, question: SolveQuery) -> Solution | None:
+    """As ``solve``, which searches only where question, rows or its own code are others."""
+    kept = CacheEntry.of("solutions", _decisive(catalog, question))
+    with contextlib.suppress(msgspec.ValidationError):
+        pins = msgspec.convert(kept.get(), dict[str, str])
+        return solve.solution(catalog, question, pins)
+    found = solve.solve_pins(catalog, question)
+    if found is None:
+        return None
+    kept.put(found)
+    return solve.solution(catalog, question, found)
+
+
+def _decisive(catalog: Catalog, question: SolveQuery) -> bytes:
+    asked = (question.wishes, question.machine, question.doubts, sorted(question.accepted))
+    code = (Path(str(module.__file__)).read_bytes() for module in _CODE)
+    return b"".join((msgspec.json.encode(asked), catalog.digest("components", "stacks"), *code))
