@@ -59,11 +59,17 @@ def describe_range(row: Release, component: str) -> str:
 
 
 def release(case: Case, component: str, version: str) -> Release | None:
-    """The row of a version. Raises Unknown where the text is no version."""
+    """The row of a version, else the only one that says that it is this version.
+
+    verl v0.7.0 and v0.8.0 say 0.7.0.dev and 0.8.0.dev. Raises Unknown where it is no version.
+    """
+    known = case.catalog.component(component)
     try:
-        return case.catalog.component(component).release(version)
+        row = known.release(version)
     except VersionError as reason:
         raise Unknown(str(reason)) from reason
+    reporting = [] if row else [other for other in known.releases if other.reports == version]
+    return reporting[0] if len(reporting) == 1 else row
 
 
 def line(case: Case, component: str, version: str) -> Release | None:

@@ -155,9 +155,11 @@ class VirtualEnvironment:
             *(
                 line
                 for checkout in self.plan.lock.checkouts
-                if checkout.editable
+                if checkout.editable or not checkout.provides
                 for line in store.requirements_of(
-                    self.folder / checkout.path, self._unasked.get(checkout.name, frozenset())
+                    self.folder / checkout.path,
+                    self._unasked.get(checkout.name, frozenset()),
+                    built=checkout.editable,
                 )
             ),
             *(f"{store.distribution(file)} @ {file.as_uri()}" for file in here),

@@ -156,9 +156,14 @@ def _settings(catalog: Catalog, stack: Stack | None) -> Iterator[Setting]:
 
 
 def _pythonpath(checkouts: Iterable[Checkout]) -> tuple[str, ...]:
-    """Megatron-LM and MindSpeed first; what is installed by reference is found without it."""
+    """Megatron-LM and MindSpeed first, then what is run in place, as MindSpeed-LLM is.
+
+    What is installed by reference is found without it.
+    """
     paths = {checkout.name: checkout.path for checkout in checkouts}
-    return tuple(paths[name] for name in _PATH_FIRST if name in paths)
+    in_place = [checkout.name for checkout in checkouts if not checkout.editable]
+    names = dict.fromkeys((*_PATH_FIRST, *in_place))
+    return tuple(paths[name] for name in names if name in paths)
 
 
 def _missing(

@@ -185,8 +185,15 @@ def _is_patch(version: str, versions: str) -> bool:
 
 
 def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand, ...]:
-    """Versions by component, or the demands at which the search ended."""
-    return _search(_Provider(catalog, question))
+    """Versions by component, or the demands at which the search ended.
+
+    Commits that no branch or tag names, as frameworks pin some, are taken where nothing else fits.
+    """
+    found = _search(_Provider(catalog, question))
+    if isinstance(found, dict):
+        return found
+    pinned = _search(_Provider(catalog, question, commits=True))
+    return pinned if isinstance(pinned, dict) else found
 
 
 def _search(provider: _Provider) -> dict[str, str] | tuple[Demand, ...]:
@@ -236,10 +243,16 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
     """What resolvelib asks of the matrix."""
 
     def __init__(
-        self, catalog: Catalog, question: SolveQuery, answers: _Answers | None = None
+        self,
+        catalog: Catalog,
+        question: SolveQuery,
+        answers: _Answers | None = None,
+        *,
+        commits: bool = False,
     ) -> None:
         self.catalog = catalog
         self.question = question
+        self._commits = commits
         self._answers = answers or _Answers()
         self.stacks = tuple(
             sorted(_stacks_near(catalog, question), key=lambda stack: _RANK[stack.status])
@@ -358,7 +371,8 @@ class _Provider(resolvelib.AbstractProvider[Any, Any, str]):
             known = self._answers.shy[component.id] = frozenset(
                 row.version
                 for row in component.releases
-                if _never_by_itself(row) or row.version.startswith("0+")
+                if row.version.startswith("0+")
+                or (_never_by_itself(row) and not (self._commits and _is_commit(row)))
             )
         return known
 
@@ -496,6 +510,10 @@ def _row(component: Component, version: str) -> Release:
     if row is None:
         raise DoctorError(f"no row of {component.id} speaks for {version}")
     return row
+
+
+def _is_commit(row: Release) -> bool:
+    return row.commit is not None and row.ref == row.commit
 
 
 def _never_by_itself(row: Release) -> bool:

@@ -321,8 +321,8 @@ def hash_file(file: Path) -> str:
     return digest.hexdigest()
 
 
-def requirements_of(folder: Path, unasked: frozenset[str] = frozenset()) -> Iterator[str]:
-    """What an editable checkout needs: its requirements file, and what building it takes.
+def requirements_of(folder: Path, unasked: frozenset[str], *, built: bool) -> Iterator[str]:
+    """What a checkout needs: its requirements file, and where it is ``built`` what that takes.
 
     ``unasked`` are distributions that its file may not ask for.
 
@@ -337,6 +337,8 @@ def requirements_of(folder: Path, unasked: frozenset[str] = frozenset()) -> Iter
             else:
                 yield f"-r {shlex.quote(str(folder / name))}"
             break
+    if not built:
+        return
     project = folder / "pyproject.toml"
     text = project.read_text("utf-8", "replace") if project.is_file() else ""
     listed = _BUILD_REQUIRES.search(text)

@@ -34,6 +34,13 @@ def test_a_framework_that_no_table_has() -> None:
     only("framework-stack", facts, Level.UNKNOWN, "No table has ms-swift 99.0")
 
 
+def test_a_release_that_says_another_version_of_itself() -> None:
+    """The tag v0.8.0 of verl says 0.8.0.dev."""
+    facts = packages(healthy(), dist("verl", "0.8.0.dev0"), gone=("ms-swift",))
+    facts = packages(facts, dist("torch", "2.10.0"))
+    only("framework-stack", facts, Level.WARNING, "verl 0.8.0.dev0 is documented with", "torch")
+
+
 def test_what_cannot_be_told_is_said() -> None:
     found = run("framework-stack", without(healthy(), "cann"))
     assert [one.level for one in found] == [Level.UNKNOWN]

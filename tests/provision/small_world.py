@@ -225,7 +225,11 @@ def make(root: Path) -> World:
     (root / "home").mkdir(parents=True)
     megatron, mindspeed = world.mirrors / "Megatron-LM", world.mirrors / "MindSpeed"
     _index(world.index)
-    _rows(world.rows, {**_megatron(megatron), **_mindspeed(mindspeed)})
+    commits = {**_megatron(megatron), **_mindspeed(mindspeed)}
+    files = {"mindspeed_llm/__init__.py": "", "requirements.txt": "einops\n"}
+    git("init", "-q", "-b", "master", world.mirrors / "MindSpeed-LLM")
+    commits["mindspeed-llm"] = commit(world.mirrors / "MindSpeed-LLM", files, "first")
+    _rows(world.rows, commits)
     return world
 
 
@@ -245,7 +249,7 @@ def make_upstream(root: Path, megatron: Path, mindspeed: Path) -> World:
         for ref in refs
     }
     _index(world.index)
-    _rows(world.rows, commits)
+    _rows(world.rows, {**commits, "mindspeed-llm": "0" * 40})
     there = {file.name.split("-")[0] for file in world.index.iterdir()}
     for ref in MINDSPEED_REFS:
         for line in git("show", f"{ref}:requirements.txt", at=mindspeed).splitlines():
@@ -299,6 +303,7 @@ def _index(place: Path) -> None:
         wheel(place, name, "4.50.0" if name == "transformers" else "0.15.0")
     source(place, "decorator", "0.15.0")
     wheel(place, "pybind11", "2.13.6")
+    wheel(place, "einops", "0.8.0")
     torchvision = "0.28.0"
     wheel(place, "torchvision", torchvision, "torch==2.13.0")
     for version in ("1.26.0", "1.26.4", "2.1.0"):
@@ -348,6 +353,15 @@ def _rows(place: Path, commits: dict[str, str]) -> None:
                 ],
             }
             for branch, core in (("core_r0.15.3", "0.15.3"), ("26.1.0_core_r0.12.1", "0.12.1"))
+        ],
+        # Run in place; its ref is a commit, as frameworks pin some of MindSpeed.
+        "mindspeed-llm": [
+            {
+                "version": "26.1.0",
+                "ref": commits["mindspeed-llm"],
+                "commit": commits["mindspeed-llm"],
+                "requires": [{"component": "mindspeed", "versions": "==26.1.0_core_r0.12.1"}],
+            }
         ],
         "torch-npu": [
             {"version": "2.13.0", "requires": [{"component": "torch", "versions": f"=={torch}"}]}

@@ -361,13 +361,13 @@ def test_a_stand_in_is_a_wheel_that_names_the_checkout(tmp_path: Path) -> None:
 
 
 def test_what_an_editable_checkout_asks_for(tmp_path: Path) -> None:
-    assert list(requirements_of(tmp_path)) == ["setuptools>=64", "wheel"]
+    assert list(requirements_of(tmp_path, frozenset(), built=True)) == ["setuptools>=64", "wheel"]
     (tmp_path / "requirements.txt").write_text("x\n")
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nbuild-backend = "b"\nrequires = [\n  "pybind11[x]",\n  "ninja",\n]\n'
     )
     wanted = [f"-r {tmp_path}/requirements.txt", "pybind11[x]", "ninja"]
-    assert list(requirements_of(tmp_path)) == wanted
+    assert list(requirements_of(tmp_path, frozenset(), built=True)) == wanted
 
 
 _SETUP = """

@@ -24,12 +24,9 @@ QUESTIONS = read_yaml(Path(__file__).with_name("questions.yaml"))
 ASKED = range(len(QUESTIONS)) if os.environ.get("ASCEND_DOCTOR_TEST_QUESTIONS") else range(0, 86, 8)
 # Answers that are not those of the table yet, and what they are instead.
 WRONG = {
-    33: "no row of verl is for CANN 8.2.RC1; the Dockerfile of its main branch still is",
-    58: "what goes with torch 2.5.1 is a commit of MindSpeed, which is never chosen by itself",
+    33: "torch 2.7.1, which torch_npu's table lets run on CANN 8.2.RC1; verl's image has 2.5.1",
     59: "refused: CANN of vllm-ascend 0.13.0rc1 is not that of the MindSpeed for torch 2.8.0",
     67: "seven reasons: those of documents beside the two pins of torch that collide",
-    70: "what goes with torch 2.5.1 is a commit of MindSpeed, which is never chosen by itself",
-    77: "verl 0.8.0 names one triton-ascend, which is not for CANN 8.5.0",
     35: "refused, and for what its documents pair with CANN 9.1.0 rather than for NumPy",
 }
 

@@ -146,6 +146,18 @@ def test_imports_are_looked_for_as_in_a_shell(world: World, tmp_path: Path) -> N
 # ---------------------------------------------------------------- again
 
 
+def test_a_framework_is_run_in_place(world: World, tmp_path: Path) -> None:
+    """MindSpeed-LLM is installed by nothing: its guide has its folder and its requirements."""
+    prefix = tmp_path / "prefix"
+    done = world.setup("0.12.1", prefix, "--framework", "mindspeed-llm")
+    assert "failed" not in done.stderr, done.stderr
+    lock = locks.read(prefix / "current")
+    assert lock.pythonpath == ("src/megatron-lm", "src/mindspeed", "src/mindspeed-llm")
+    assert "einops" in {wheel.name for wheel in lock.wheels}
+    carried = next(one for one in lock.checkouts if one.name == "mindspeed-llm")
+    assert carried.commit == git("rev-parse", "master", at=world.mirrors / "MindSpeed-LLM")
+
+
 def test_a_finished_prefix_needs_no_network_and_no_pip(
     world: World, prefix: Path, tmp_path: Path
 ) -> None:
