@@ -61,7 +61,8 @@ def command(  # noqa: PLR0913 - a parameter an option
     if shape == "requirements":
         text = render_requirements(whole)
     elif shape == "pylock":
-        folder = Path(output).absolute().parent if output else Path.cwd()
+        # ``..`` of a relative path goes up from where a link leads, as that of the stack in use.
+        folder = Path(output).parent.resolve() if output else Path.cwd()
         text = render_pylock(whole, functools.partial(_find_wheel, file, prefix), folder)
     elif shape == "cyclonedx":
         text = render_cyclonedx(whole)

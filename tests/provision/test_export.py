@@ -108,6 +108,16 @@ def test_pylock_is_one_by_its_specification(world: World, tmp_path: Path) -> Non
     assert commits == [checkout.commit for checkout in lock.checkouts]
 
 
+def test_pylock_beside_the_lock_in_use_goes_up_from_the_stack(world: World) -> None:
+    """The stack in use is a link, and ``..`` behind a link is the folder that it leads into."""
+    tomllib = pytest.importorskip("tomllib")
+    stack = world.root / "prefix/current"
+    exported(world, "pylock", "-o", stack / "pylock.toml")
+    content = tomllib.loads((stack / "pylock.toml").read_text())
+    (stack / "pylock.toml").unlink()
+    assert all((stack / one["wheels"][0]["path"]).is_file() for one in content["packages"])
+
+
 def test_pylock_of_a_bundle_names_the_wheels_beside_it(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     text = render_pylock(LOCK, lambda wheel: tmp_path / "wheels" / wheel.file, tmp_path)

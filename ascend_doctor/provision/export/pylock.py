@@ -27,7 +27,7 @@ def _lines(lock: Lock, file_of: Callable[[Wheel], Path], folder: Path) -> Iterat
     yield f'requires-python = "=={line}.*"'
     yield 'created-by = "ascend-doctor"'
     for wheel in lock.wheels:
-        path = Path(os.path.relpath(file_of(wheel), folder)).as_posix()
+        path = Path(os.path.relpath(file_of(wheel).resolve(), folder)).as_posix()
         yield ""
         yield "[[packages]]"
         yield f"name = {json.dumps(wheel.name)}"
