@@ -32,8 +32,8 @@ REHEARSE = "rehearse"
 _REHEARSED = 3
 _RANKS = 4
 _IMPORT = 600.0
-_TIMES = {0: 300.0, 1: 1800.0}
-_TIME = 5400.0
+_TIMES = {0: 300.0, 1: 900.0}
+_TIME = 3600.0
 
 
 def level_of(name: str) -> int:

@@ -59,9 +59,8 @@ _PROBES = (
     # It imports nothing, so it says what it sees where torch does not import, too.
     _Entry("megatron-tree", 1, 90.0, 90.0, needs=()),
     _Entry("port", 1, 30.0, 30.0, needs=()),
-    # Five imports of MindSpeed; beside transformers 5.8 each takes 55 s of CPU time.
-    _Entry("mindspeed-patches", 1, 900.0, 90.0, needs=("inspect-env",)),
-    _Entry("entry-points", 1, 600.0, 300.0, needs=("inspect-env",)),
+    _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
+    _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
     _Entry(
         "megatron-calls", 1, 120.0, 90.0, needs=("inspect-env", "mindspeed-patches"), forked=True
     ),
