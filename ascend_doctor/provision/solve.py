@@ -189,11 +189,11 @@ def pin(catalog: Catalog, question: SolveQuery) -> dict[str, str] | tuple[Demand
 
     Commits that no branch or tag names, as frameworks pin some, are taken where nothing else fits.
     """
-    found = _search(_Provider(catalog, question))
-    if isinstance(found, dict):
-        return found
-    pinned = _search(_Provider(catalog, question, commits=True))
-    return pinned if isinstance(pinned, dict) else found
+    pins = _search(_Provider(catalog, question))
+    if isinstance(pins, dict):
+        return pins
+    from_commits = _search(_Provider(catalog, question, commits=True))
+    return from_commits if isinstance(from_commits, dict) else pins
 
 
 def _search(provider: _Provider) -> dict[str, str] | tuple[Demand, ...]:

@@ -18,15 +18,14 @@ _CODE = (solve, queries, versions)
 
 def solve_once(catalog: Catalog, question: SolveQuery) -> Solution | None:
     """As ``solve``, which searches only where question, rows or its own code are others."""
-    kept = CacheEntry.of("solutions", _decisive(catalog, question))
+    entry = CacheEntry.of("solutions", _decisive(catalog, question))
     with contextlib.suppress(msgspec.ValidationError):
-        pins = msgspec.convert(kept.get(), dict[str, str])
-        return solve.solution(catalog, question, pins)
-    found = solve.solve_pins(catalog, question)
-    if found is None:
+        return solve.solution(catalog, question, msgspec.convert(entry.get(), dict[str, str]))
+    pins = solve.solve_pins(catalog, question)
+    if pins is None:
         return None
-    kept.put(found)
-    return solve.solution(catalog, question, found)
+    entry.put(pins)
+    return solve.solution(catalog, question, pins)
 
 
 def _decisive(catalog: Catalog, question: SolveQuery) -> bytes:
