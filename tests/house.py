@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import itertools
 import re
 import statistics
 import sys
-import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,8 +74,8 @@ def sources() -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+def names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    for node in nodes:
         match node:
             case ast.Name(id=text) | ast.Attribute(attr=text) | ast.arg(arg=text):
                 yield text, node.lineno
@@ -102,12 +100,12 @@ def is_property(node: ast.FunctionDef) -> bool:
     return any(ast.unparse(mark).endswith("property") for mark in node.decorator_list)
 
 
-def untyped_reads(tree: ast.AST, where: Path) -> Iterator[tuple[str, int]]:
+def untyped_reads(nodes: Sequence[ast.AST], where: Path) -> Iterator[tuple[str, int]]:
     """Where code reads what a probe wrote by its keys, and where a check has values of any type."""
     if {"probes", "linting"} & {*where.parts[:2]} or where.as_posix() in _ANY_KEY:
         return
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr == "values" and id(node) not in called:
             if ast.unparse(node.value).split(".")[-1] not in _OTHER_VALUES:
                 yield ast.unparse(node), node.lineno
@@ -134,15 +132,26 @@ def unused_names() -> Iterator[Name]:
                 yield Name(node.name, path.relative_to(ROOT), node.lineno)
 
 
-def chip_families(tree: ast.AST, where: Path) -> Iterator[tuple[str, int]]:
+def chip_families(nodes: Iterable[ast.AST], where: Path) -> Iterator[tuple[str, int]]:
     """Families of chips by id: what is known of them stands in matrices/hardware."""
     # The simulated CANN is of one chip; commands have a family for a default.
     if {"simulator", "commands"} & {*where.parts}:
         return
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Constant(value=str(text)) if _FAMILY.fullmatch(text):
                 yield text, node.lineno
+
+
+def comment_lines(text: str, nodes: Iterable[ast.AST]) -> int:
+    """Lines that are comments, and not part of a string."""
+    strings = [
+        range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        for node in nodes
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno != node.lineno
+    ]
+    lines = (line for line, words in enumerate(text.split("\n"), 1) if words.lstrip()[:1] == "#")
+    return sum(not any(line in span for span in strings) for line in lines)
 
 
 def measure() -> House:
@@ -153,20 +162,17 @@ def measure() -> House:
     sizes = []
     for path in sources():
         text = path.read_text("utf-8")
-        tree = ast.parse(text)
+        nodes = list(ast.walk(ast.parse(text)))
         sizes.append(text.count("\n"))
-        comments += sum(
-            token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
-            for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        )
+        comments += comment_lines(text, nodes)
         where = path.relative_to(ROOT)
-        untyped += [Name(name, where, line) for name, line in untyped_reads(tree, where)]
-        chips += [Name(name, where, line) for name, line in chip_families(tree, where)]
-        for name, line in names(tree):
+        untyped += [Name(name, where, line) for name, line in untyped_reads(nodes, where)]
+        chips += [Name(name, where, line) for name, line in chip_families(nodes, where)]
+        for name, line in names(nodes):
             every[name] += 1
             if name.strip("_") in BANNED:
                 banned.append(Name(name, where, line))
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(where)
             elif isinstance(node, ast.FunctionDef):

@@ -56,6 +56,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
     return msgspec.convert({**plain, **dict.fromkeys(gone)}, Snapshot)
 
 
+@pytest.mark.slow
 @given(snapshots())
 def test_snapshots_round_trip(facts: Snapshot) -> None:
     again = msgspec.json.decode(msgspec.json.encode(facts), type=Snapshot)

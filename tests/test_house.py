@@ -44,7 +44,10 @@ def test_checks_read_records_by_fields(measured: house.House) -> None:
     assert not measured.untyped, "give the probe a struct in ascend_doctor/probe_records"
     code = "def check(run: Any):\n    return run.ranks[0].values['rates'], table.values()"
     reads = [
-        name for name, _ in house.untyped_reads(ast.parse(code), Path("ascend_doctor/checks/a.py"))
+        name
+        for name, _ in house.untyped_reads(
+            list(ast.walk(ast.parse(code))), Path("ascend_doctor/checks/a.py")
+        )
     ]
     assert sorted(reads) == ["Any", "run.ranks[0].values"]
 

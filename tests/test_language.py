@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 _PRINTED: tuple[str, ...] = ("ascend_doctor", "probes", "docs", "README.md", "CHANGELOG.md")
 _PRINTED += ("CONTRIBUTING.md", "SECURITY.md")
@@ -17,6 +19,7 @@ def misspelt(*paths: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_no_word_is_misspelt() -> None:
     assert misspelt(*_PRINTED) == ""
 

@@ -102,6 +102,7 @@ def test_the_report_is_the_expected_one(name: str) -> None:
     assert not report["redacted"]
 
 
+@pytest.mark.slow
 def test_the_installed_command_says_the_same(doctor: Command) -> None:
     done = doctor(
         "check", "-l", "0", "--replay", str(folder_of(NAMES[0])), "--format", "json", "--no-redact"

@@ -66,6 +66,7 @@ def test_hostile_json_is_one_line(data: bytes, told: str) -> None:
         json_of(data, "x.json")
 
 
+@pytest.mark.slow
 def test_files_that_are_no_text_are_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"a: \xff")

@@ -139,6 +139,7 @@ def embedded(tree: ast.AST) -> Iterator[ast.AST]:
                 continue
 
 
+@pytest.mark.slow
 def test_imports_resolve() -> None:
     missing = []
     for path in SOURCES:
@@ -251,6 +252,7 @@ def types_filled(body: Callable[..., Any]) -> Iterator[tuple[Callable[..., Any],
                 yield names[node.func.id], added
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_takes_what_click_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command = COMMANDS[name]

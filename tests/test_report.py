@@ -87,6 +87,7 @@ def test_counts_add_up(levels: list[Level]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
     full = finding(
         Level.ERROR,
@@ -156,6 +157,7 @@ def test_json_has_pinned_keys_and_fits_the_published_schema() -> None:
     assert loaded["snapshot"]["schema"] == 1
 
 
+@pytest.mark.slow
 def test_the_schema_refuses_what_is_no_report() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"schema": 1}, json_format.schema())

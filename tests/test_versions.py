@@ -227,6 +227,7 @@ def test_ascend_order_is_total(one: str, two: str, three: str) -> None:
         assert first <= third
 
 
+@pytest.mark.slow
 @given(ASCEND, RANGE, RANGE)
 def test_a_range_and_its_alternatives(version: str, one: str, two: str) -> None:
     either = satisfies("ascend", version, f"{one} || {two}")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ascend_doctor.machine.parsing import read_yaml
 from tests.conftest import Command
 
@@ -49,6 +51,7 @@ def test_files_that_the_secret_scan_leaves_out_exist() -> None:
         assert list((ROOT / "tests").glob(f"{one}*"))
 
 
+@pytest.mark.slow
 def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
     action = read_yaml(ROOT / "action.yml")
     (step,) = action["runs"]["steps"]
@@ -83,6 +86,7 @@ def test_the_action_runs_the_command_that_was_asked_for(tmp_path: Path) -> None:
         assert not (tmp_path / "y").exists()
 
 
+@pytest.mark.slow
 def test_the_hook_lints_what_is_committed(doctor: Command, tmp_path: Path) -> None:
     (hook,) = read_yaml(ROOT / ".pre-commit-hooks.yaml")
     program, *words = hook["entry"].split()

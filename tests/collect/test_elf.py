@@ -88,6 +88,7 @@ def test_rpath_and_runpath_are_told_apart(tmp_path: Path, tag: str) -> None:
         assert (elf.rpath, elf.runpath) == ((["/opt"], []) if "disable" in tag else ([], ["/opt"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
 def test_symbols_are_found_with_every_hash_table(tmp_path: Path, style: str) -> None:
     names = [f"function_{number}" for number in range(300)]
@@ -125,6 +126,7 @@ def read_all(path: Path) -> None:
         elf.without([symbol(b"first"), symbol(b"absent")])
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(data=st.data())
 def test_a_damaged_file_is_read_or_refused(

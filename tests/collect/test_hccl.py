@@ -82,6 +82,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_no_json_makes_the_rank_table_raise(value: object) -> None:
     parse_rank_table(json.dumps(value))

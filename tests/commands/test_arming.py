@@ -67,6 +67,7 @@ def test_what_the_user_set_stays(name: str, value: str) -> None:
     assert watchdog_variables(["torchrun", "train.py"], {name: value}) == {}
 
 
+@pytest.mark.slow
 def test_the_launch_is_started_with_it_and_one_line_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_every_command_has_help(doctor: Command, name: str) -> None:
     assert done.stdout.startswith(f"Usage: ascend-doctor {name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [check.command, rehearse.command, setup.command])
 def test_short_help_leads_to_the_whole(doctor: Command, command: ShortHelpCommand) -> None:
     """The usual options are options of the command, and no more than a dozen are shown."""
@@ -68,6 +69,7 @@ def test_short_help_leads_to_the_whole(doctor: Command, command: ShortHelpComman
     assert all(option in whole for option in options.values())
 
 
+@pytest.mark.slow
 def test_json_is_short_for_its_format(doctor: Command) -> None:
     assert doctor("list", "--json").stdout == doctor("list", "--format", "json").stdout
     both = doctor("judge", "--json", "--format", "text", "x.json")
@@ -136,6 +138,7 @@ def test_a_bad_snapshot_is_one_line_and_exit_2(
     assert "\x1b" not in done.stderr
 
 
+@pytest.mark.slow
 def test_list_and_explain_document_every_check(doctor: Command) -> None:
     listed = json.loads(doctor("list", "--format", "json").stdout)
     known = all_checks()
@@ -177,6 +180,7 @@ def test_help_and_bare_groups_show_help(doctor: Command) -> None:
         assert bare.stderr == doctor(*group, "-h").stdout
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_and_ids(doctor: Command) -> None:
     assert doctor("completion", "bash").stdout.strip()
     env = {"_ASCEND_DOCTOR_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
@@ -184,6 +188,7 @@ def test_a_shell_completes_commands_and_ids(doctor: Command) -> None:
     assert done.stdout.split(",")[1].strip() == "cann-installed"
 
 
+@pytest.mark.slow
 def test_the_schema_is_a_schema(doctor: Command) -> None:
     schema = json.loads(doctor("schema").stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -217,6 +222,7 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_exit_130_and_leaves_no_process(
     tmp_path: Path, number: signal.Signals

@@ -55,6 +55,7 @@ def test_no_preset_ends_with_0_where_there_is_no_npu(
     assert say(*gate, machines["healthy-a2"], "--only", "shared-memory") == (0, "", "")
 
 
+@pytest.mark.slow
 def test_the_first_line_says_that_there_is_no_npu(say: Say, machines: dict[str, str]) -> None:
     code, out, _ = say("check", "-l", "0", "--replay", machines["laptop"], "-q")
     assert "No NPU, no driver and no CANN here" in out.splitlines()[0]
@@ -69,6 +70,7 @@ def test_the_first_line_says_that_there_is_no_npu(say: Say, machines: dict[str, 
         assert "No NPU, no driver and no CANN here" in out, name
 
 
+@pytest.mark.slow
 def test_the_first_line_says_that_another_python_was_examined(
     say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_healthy_server(texts: list[str], code: int, say: Say, machines: dict[
     assert say(*only(machines["healthy-a2"]), *options)[0] == code
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_of_an_expectation_is_3(say: Say, tmp_path: Path) -> None:
     home = str(build("installed-at-home", tmp_path / "at-home"))
     (tmp_path / "ascend-doctor.yaml").write_text(
@@ -122,6 +125,7 @@ def test_what_cannot_be_told_of_an_expectation_is_3(say: Say, tmp_path: Path) ->
     assert "not checked, needs root; acknowledged: no root" in out.replace("\n  ", " ")
 
 
+@pytest.mark.slow
 def test_the_command_line_counts_more_than_the_site_and_the_site_more_than_the_preset(
     say: Say, tmp_path: Path, machines: dict[str, str]
 ) -> None:
@@ -136,6 +140,7 @@ def test_the_command_line_counts_more_than_the_site_and_the_site_more_than_the_p
     assert say(*gate, "--replay", machines["laptop"])[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -162,6 +167,7 @@ def test_a_bad_expectation_is_bad_usage(
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_judged_with_expectations(say: Say, machines: dict[str, str]) -> None:
     for name, code in (("healthy-a2", 0), ("laptop", 1)):
         assert say("snapshot", "--replay", machines[name], "-o", "snapshot.json")[0] == 0
@@ -192,6 +198,7 @@ def test_what_vanished_does_not_pass(text: str, say: Say, machines: dict[str, st
     assert f"✗ Expected {text}, found" in out
 
 
+@pytest.mark.slow
 def test_a_launch_waits_for_what_is_expected(
     say: Say, tmp_path: Path, machines: dict[str, str]
 ) -> None:
@@ -211,6 +218,7 @@ def test_a_launch_waits_for_what_is_expected(
     assert Path("started").exists()
 
 
+@pytest.mark.slow
 def test_lost_cards_are_failing_nodes(say: Say, tmp_path: Path, machines: dict[str, str]) -> None:
     reports = tmp_path / "reports"
     reports.mkdir()

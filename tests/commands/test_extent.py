@@ -29,6 +29,7 @@ def test_what_is_asked_reaches_the_probes() -> None:
     assert extent.minutes == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

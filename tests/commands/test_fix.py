@@ -23,6 +23,7 @@ def environment() -> dict[str, str]:
 ONLY = ("fix", "-l", "0", "--only", "variables-misspelt", "--only", "variables-valid")
 
 
+@pytest.mark.slow
 def test_without_a_terminal_nothing_is_changed(
     doctor: Command, environment: dict[str, str]
 ) -> None:
@@ -33,6 +34,7 @@ def test_without_a_terminal_nothing_is_changed(
     assert "Type in your shell" not in done.stdout
 
 
+@pytest.mark.slow
 def test_what_is_repaired_may_show_what_it_hid(
     doctor: Command, environment: dict[str, str]
 ) -> None:
@@ -75,6 +77,7 @@ def test_a_package_is_removed_from_the_examined_environment(
     assert (done.returncode, info.exists()) == (0, False), done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_at_a_terminal_it_asks(environment: dict[str, str]) -> None:
     program = Path(sys.executable).with_name("ascend-doctor")
     ours, theirs = pty.openpty()

@@ -144,6 +144,7 @@ def test_a_recipe_lets_in_what_trains_and_nothing_else(
     assert opened(name, machine, tmp_path) == (machine in IN and not of_contract)
 
 
+@pytest.mark.slow
 def test_what_a_user_without_root_is_told_to_type_makes_it_0(tmp_path: Path) -> None:
     replayed = str(build("installed-at-home", tmp_path / "machine"))
 

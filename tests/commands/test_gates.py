@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.machines.compose import build
 
 
@@ -23,11 +25,13 @@ def replayed(name: str, *more: str, cwd: Path) -> subprocess.CompletedProcess[st
     return doctor("check", "--preset", "prolog", "--replay", str(machine), *more, cwd=cwd)
 
 
+@pytest.mark.slow
 def test_a_gate_is_silent_where_all_is_well(tmp_path: Path) -> None:
     done = replayed("healthy-a2", "--only", "npu-smi", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_gate_tells_what_is_wrong(tmp_path: Path) -> None:
     done = replayed("driver-not-loaded", cwd=tmp_path)
     assert done.returncode == 1
@@ -35,12 +39,14 @@ def test_a_gate_tells_what_is_wrong(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_options_count_more_than_the_preset(tmp_path: Path) -> None:
     done = replayed("healthy-a2", "--only", "npu-smi", "-l", "1", cwd=tmp_path)
     assert done.returncode == 3
     assert "Level 1 did not run" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_file_of_the_folder_is_read(tmp_path: Path) -> None:
     (tmp_path / "ascend-doctor.yaml").write_text(
         "acknowledged:\n- {id: npu-smi, reason: why not, expires: '2000-01-01'}\n"

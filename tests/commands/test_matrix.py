@@ -8,12 +8,14 @@ import pytest
 from tests.conftest import Command
 
 
+@pytest.mark.slow
 def test_lint_of_the_shipped_matrix_finds_nothing(doctor: Command) -> None:
     done = doctor("matrix", "lint")
     assert (done.returncode, done.stdout) == (0, "")
     assert "0 problems" in done.stderr
 
 
+@pytest.mark.slow
 def test_lint_names_file_and_place_of_a_broken_overlay(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "components").mkdir()
     (tmp_path / "components" / "cann.yaml").write_text(
@@ -25,6 +27,7 @@ def test_lint_names_file_and_place_of_a_broken_overlay(doctor: Command, tmp_path
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_list_names_the_stacks_and_their_status(doctor: Command) -> None:
     text = doctor("matrix", "list").stdout
     assert "mindspeed-core-0.15.3" in text
@@ -34,6 +37,7 @@ def test_list_names_the_stacks_and_their_status(doctor: Command) -> None:
     assert "core_v0.15.3" in loaded["components"]["megatron-lm"]
 
 
+@pytest.mark.slow
 def test_show_gives_a_release_with_its_needs_and_sources(doctor: Command) -> None:
     text = doctor("matrix", "show", "torch-npu==2.7.1.post4").stdout
     assert "needs cann ==9.0.0 (documented together)" in text
@@ -48,6 +52,7 @@ def test_why_shows_the_rows_that_bind_two(doctor: Command) -> None:
     assert "source: " in text
 
 
+@pytest.mark.slow
 def test_solve_finds_the_documented_stack(doctor: Command) -> None:
     done = doctor(
         "matrix", "solve", "--megatron", "0.15.3", "--framework", "ms-swift", "--anywhere"
@@ -103,6 +108,7 @@ def test_unknown_names_are_one_line_and_exit_2(doctor: Command) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_an_overlay_adds_a_row(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "our-site.yaml").write_text(

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ascend_doctor.findings import Finding, Level
 from tests.fleet.nodes import node, write
 
@@ -33,6 +35,7 @@ def test_the_lists_are_ready_for_a_scheduler(tmp_path: Path) -> None:
     assert (lists / "unknown_nodes.txt").read_text() == "n4\n"
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
     for arguments in (
         [str(tmp_path / "none")],
@@ -51,6 +54,7 @@ def told(folder: Path, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_names_stay_and_addresses_home_and_secrets_do_not(
     tmp_path: Path, no_real_home: Path
 ) -> None:
@@ -74,6 +78,7 @@ def test_names_stay_and_addresses_home_and_secrets_do_not(
     assert not plain["redacted"]
 
 
+@pytest.mark.slow
 def test_files_name_nodes_where_that_is_asked_for(tmp_path: Path) -> None:
     """As with several slurmd of one machine."""
     write(tmp_path, node("host"))

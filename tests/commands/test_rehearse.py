@@ -97,6 +97,7 @@ def test_a_stack_of_setup_is_rehearsed_with_its_variables(
         assert facts["environment"]["variables"]["TASK_QUEUE_ENABLE"] == "1"
 
 
+@pytest.mark.slow
 def test_a_prefix_without_a_stack_is_refused(doctor: Command, tmp_path: Path) -> None:
     for arguments in (("--prefix", str(tmp_path)), ("--megatron", "0.15.3")):
         done = doctor(
@@ -145,6 +146,7 @@ def _environment(process: psutil.Process) -> dict[str, str]:
         return {}
 
 
+@pytest.mark.slow
 def test_faults_are_listed_and_unknown_ones_refused(doctor: Command) -> None:
     listed = doctor("rehearse", "--inject", "list")
     assert listed.returncode == 0
@@ -155,6 +157,7 @@ def test_faults_are_listed_and_unknown_ones_refused(doctor: Command) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_without_torch_npu_it_says_what_to_install(doctor: Command, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
     done = doctor("rehearse", "--python", str(tmp_path / "v" / "bin" / "python"))

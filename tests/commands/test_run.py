@@ -19,6 +19,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_launch_that_succeeds_is_passed_through(tmp_path: Path) -> None:
     done = run("--", "sh", "-c", "echo out; echo err >&2", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "out\n", "err\n")
@@ -47,6 +48,7 @@ def test_a_launch_that_cannot_work_is_not_started(tmp_path: Path) -> None:
     assert (tmp_path / "started").exists()
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_one_line(tmp_path: Path) -> None:
     for arguments in (("--", "no-such-program"), ("--log", "none/x.log", "--", "true")):
         done = run(*arguments, cwd=tmp_path)
@@ -66,6 +68,7 @@ def test_a_signal_reaches_the_launch(tmp_path: Path) -> None:
         assert process.wait(60) == 9
 
 
+@pytest.mark.slow
 def test_what_a_launch_leaves_open_does_not_hold_it(tmp_path: Path) -> None:
     done = run("--", "sh", "-c", "sleep 400 & echo $!", cwd=tmp_path)
     sleeper = int(done.stdout)

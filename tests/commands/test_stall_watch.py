@@ -176,6 +176,7 @@ def test_the_folder_stands_beside_the_log(tmp_path: Path) -> None:
     assert folder_beside("/dev/null").parent == Path.cwd() / "ascend-doctor-run-stall"
 
 
+@pytest.mark.slow
 def test_run_says_what_stalled_and_lets_the_launch_go_on(tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text("import time\ntime.sleep(6)\nprint('went on')\n")

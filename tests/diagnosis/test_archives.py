@@ -56,6 +56,7 @@ def test_links_and_devices_of_a_tar_are_not_followed(tmp_path: Path) -> None:
         find((str(tmp_path / "x.tar"),))
 
 
+@pytest.mark.slow
 def test_an_archive_that_is_too_deep_is_named() -> None:
     data = zipped({"a.log": OOM})
     for _ in range(archives.DEPTH):
@@ -63,12 +64,14 @@ def test_an_archive_that_is_too_deep_is_named() -> None:
     assert "nested more than 3 deep" in reasons({"x.zip": data})["in.zip"]
 
 
+@pytest.mark.slow
 def test_too_many_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MEMBERS", 5)
     told = reasons({"x.tar": tarred({f"{n}.log": STEP for n in range(9)})})
     assert told == {"x.tar": "more than 5 files in archives"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x.zip", "x.tgz", "in.zip"])
 def test_what_grows_without_end_is_read_up_to_the_limit(
     monkeypatch: pytest.MonkeyPatch, name: str
@@ -81,6 +84,7 @@ def test_what_grows_without_end_is_read_up_to_the_limit(
     assert any("GiB in archives" in reason for reason in told.values())
 
 
+@pytest.mark.slow
 def test_a_tar_that_claims_a_huge_header_is_refused() -> None:
     info = tarfile.TarInfo("pax")
     info.type, info.size = tarfile.XHDTYPE, 1 << 34
@@ -140,6 +144,7 @@ def test_any_bytes_are_refused_in_words(data: bytes, name: str) -> None:
     of_files({name: data, "train.log": STEP})
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_damaged_archive_does_not_end_the_diagnosis(data: st.DataObject) -> None:
     pack = data.draw(st.sampled_from([tarred, zipped]))

@@ -61,6 +61,7 @@ def test_both_diagnose_an_example_alike(
     alike(path, slower, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", THREADS, ids=lambda path: str(path.name))
 def test_both_diagnose_public_threads_alike(
     path: Path, slower: Patterns, monkeypatch: pytest.MonkeyPatch

@@ -188,6 +188,7 @@ def test_two_failures_of_one_name_are_refused(tmp_path: Path) -> None:
         _ = Catalog([tmp_path]).failures
 
 
+@pytest.mark.slow
 def test_explain_has_every_failure(doctor: Command) -> None:
     page = doctor("explain", "hccl-connect-timeout-ei0006").stdout
     for words in ("EI0006", "HCCL_CONNECT_TIMEOUT", "hccn-link", "https://"):

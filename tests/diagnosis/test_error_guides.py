@@ -40,6 +40,7 @@ def test_a_guide_says_it_in_both_languages(code: str) -> None:
         assert HAN.search(text)
 
 
+@pytest.mark.slow
 def test_explain_shows_them(doctor: Command) -> None:
     page = doctor("explain", "EL0005").stdout
     for words in ("Wait and try again", "等待后重试", "device-busy-el0005"):

@@ -53,6 +53,7 @@ def test_no_failing_log_is_fine(kind: str) -> None:
     assert {one.case.now or one.case.root for one in fine} <= DEGRADED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [f"{which}healthy" for which in ("", *(f"{count}-" for count in COUNTS))],

@@ -7,6 +7,7 @@ import pytest
 from tests.diagnosis.forms import FORMS, Form, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_the_culprit_is_named_as_far_as_the_logs_say(form: Form) -> None:
     answer = told(form)

@@ -37,6 +37,7 @@ def shown(found: Diagnosis) -> list[str]:
     return [pretty(found), page.render(found), page.render(found, ascii_only=True, verbose=True)]
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(text=TEXTS)
 def test_no_text_makes_it_raise_or_show_control_sequences(text: bytes) -> None:
@@ -48,6 +49,7 @@ def test_no_text_makes_it_raise_or_show_control_sequences(text: bytes) -> None:
     assert json.loads(pretty(found))["kind"] == "diagnosis"
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(text=st.sampled_from(EXAMPLES), rest=st.binary(max_size=60))
 def test_colours_and_noise_around_it_do_not_hide_a_failure(text: bytes, rest: bytes) -> None:
@@ -88,6 +90,7 @@ def test_a_pattern_that_backtracks_elsewhere_cannot_here(pattern: str) -> None:
     assert patterns.places(text * 50, familiar=()) == ({}, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

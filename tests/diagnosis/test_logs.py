@@ -391,6 +391,7 @@ def test_what_is_no_record_is_a_line(text: str) -> None:
     assert record(text, Origin()) is None
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["log", "MESSAGE", "rank", "local_rank", "_PID", "host", "level", "error"]),
@@ -433,6 +434,7 @@ def test_utf_16_is_known_without_a_mark(head: bytes, encoding: str) -> None:
     assert _wide(head) == encoding
 
 
+@pytest.mark.slow
 def test_a_known_cause_behind_thousands_of_other_exceptions_is_seen() -> None:
     noise = "".join(f"RuntimeError: something {number} broke\n" for number in range(6000))
     found = of_text(noise + "[rank3]: EI0006: Getting socket times out. Reason: x\n" + noise)

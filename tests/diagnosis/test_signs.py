@@ -173,6 +173,7 @@ def test_a_log_of_errors_only_is_counted_to_the_thousandth() -> None:
     assert found.unexplained[0].kind == "death"
 
 
+@pytest.mark.slow
 def test_lines_that_are_counted_no_further_are_said_to_be_more(
     doctor: Command, tmp_path: Path
 ) -> None:
@@ -208,6 +209,7 @@ def test_ranks_without_a_log_are_named(doctor: Command, tmp_path: Path) -> None:
     assert json.loads(doctor("diagnose", str(tmp_path), "--format", "json").stdout)["without_log"]
 
 
+@pytest.mark.slow
 def test_what_is_passed_over_often_gets_an_automaton_without_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

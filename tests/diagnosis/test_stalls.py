@@ -51,6 +51,7 @@ def accused(stall: object) -> list[int]:
     return [rank.rank for rank in stall.absent]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 30), ahead=st.integers(1, 12))
 def test_a_rank_that_stops_calling_is_named(seed: int, ahead: int) -> None:
@@ -65,6 +66,7 @@ def test_a_rank_that_stops_calling_is_named(seed: int, ahead: int) -> None:
     assert stall.waiting
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 30), ahead=st.integers(1, 12))
 def test_a_stopped_rank_without_a_dump_is_named(seed: int, ahead: int) -> None:
@@ -99,6 +101,7 @@ def test_another_order_is_named_or_nobody(seed: int, ahead: int) -> None:
     assert accused(stall) in ([], [guilty]), stall
 
 
+@pytest.mark.slow
 def test_most_swapped_orders_are_told() -> None:
     named = stalled = 0
     for seed in range(120):
@@ -120,6 +123,7 @@ def test_most_swapped_orders_are_told() -> None:
     assert named / stalled > 0.8, (named, stalled)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_a_program_that_ends_accuses_nobody(seed: int) -> None:
@@ -131,6 +135,7 @@ def test_a_program_that_ends_accuses_nobody(seed: int) -> None:
     assert not stall.waiting
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 30))
 def test_a_rank_that_waits_for_something_else_is_not_accused(seed: int) -> None:

@@ -35,6 +35,7 @@ def test_no_healthy_log_has_a_fatal_finding(found: list[tuple[str, str, str]]) -
     assert false_alarms(found) == []
 
 
+@pytest.mark.slow
 def test_the_table_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
     main()
     assert "% right" in capsys.readouterr().out

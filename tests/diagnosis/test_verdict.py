@@ -26,6 +26,7 @@ FAULTS = (*TABLE.pool, *TABLE.more)
 ECC = "RuntimeError: NPU function error: HBM MULTI BIT ECC ERROR, error code is 507054"
 
 
+@pytest.mark.slow
 def test_the_table_is_as_long_as_the_pool_of_the_extension() -> None:
     assert len(TABLE.pool) == 34
     assert sum(judge(fault).action == fault.verdict for fault in TABLE.pool) >= 32
@@ -40,6 +41,7 @@ def test_an_injected_fault_has_its_verdict(fault: InjectedFault) -> None:
     assert verdict.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", TABLE.history, ids=lambda history: history.id)
 def test_several_attempts_have_their_verdict(history: FaultHistory) -> None:
     verdict = judge_history(history)

@@ -32,6 +32,7 @@ def test_names_are_compressed_as_slurm_writes_them() -> None:
     assert compress(names) == "gpu,node[001-003,007],n5"
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,4}(?:-ib)?", fullmatch=True), unique=True))
 def test_nothing_is_lost_by_compressing(names: list[str]) -> None:
     told = compress(names)
@@ -39,6 +40,7 @@ def test_nothing_is_lost_by_compressing(names: list[str]) -> None:
         assert set(parse_hosts(told, name="x")) == set(names)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_any_text_is_a_list_or_an_error(text: str) -> None:
     try:

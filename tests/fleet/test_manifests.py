@@ -92,6 +92,7 @@ def crd(text: str, kind: str, version: str) -> Manifest:
     raise AssertionError(f"no definition of {kind}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("more", [(), MORE])
 def test_pods_are_those_of_kubernetes(

@@ -213,6 +213,7 @@ def test_a_damaged_record_accuses_nobody(values: dict[str, Any], tmp_path: Path)
     assert fleet(merged(tmp_path)).pairs is None
 
 
+@pytest.mark.slow
 def test_keys_of_the_matrix_are_pinned_and_fit_the_schema(tmp_path: Path) -> None:
     write(tmp_path, *(report_of(one, table(*CUT)) for one in range(4)))
     loaded = json.loads(json_format.render(merged(tmp_path)))

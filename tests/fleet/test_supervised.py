@@ -58,6 +58,7 @@ def test_what_it_leaves_in_the_temporary_folder_goes() -> None:
     assert not os.path.exists(found.output.decode().strip())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [False, True], ids=["the asker", "and the guard"])
 def test_all_ends_where_the_one_who_asked_is_killed(tmp_path: Path, group: bool) -> None:
     code = "import sys; from ascend_doctor.fleet.supervised import run_supervised\n"

@@ -42,6 +42,7 @@ def test_the_tables_are_long_and_say_each_thing_once() -> None:
         assert [key for key, count in Counter(one.id for one in table).items() if count > 1] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_machines_are_healthy(name: str) -> None:
     assert [one for one in healthy(name) if one[1] is not Level.WARNING] == []
@@ -56,6 +57,7 @@ def test_no_healthy_variation_has_an_error() -> None:
     assert {key: found for key, found in errors.items() if found} == {}
 
 
+@pytest.mark.slow
 def test_a_dropped_answer_is_seen_as_labelled() -> None:
     every = drops()
     kinds = {(one.see, one.because, one.how): one for one in every}
@@ -77,6 +79,7 @@ def test_a_wrong_label_is_noticed() -> None:
         assert not seen(Mutant(id="x", what="", on="healthy-a2", see=see), new)
 
 
+@pytest.mark.slow
 def test_a_machine_in_memory_is_judged_as_its_recording_is() -> None:
     from tests.test_machines import judged  # noqa: PLC0415 - writes recordings when it is imported
 

@@ -18,6 +18,7 @@ EXPLAINED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_breakage_is_named_and_nobody_else_accused(seed: int) -> None:
     faults = {group.id: list(group.faults()) for group in groups(seed)}

@@ -174,6 +174,7 @@ def test_boolean_indexing_is_a_hint() -> None:
     assert [each.because for each in hints] == ["torch.where(x > 0, x, 0) keeps the shape."]
 
 
+@pytest.mark.slow
 def test_meshes_of_the_launched_file_are_compared_with_its_ranks(tmp_path: Path) -> None:
     entry = ENTRY.replace("    torch.dist", '    init_device_mesh("npu", (4, 4))\n    torch.dist')
     (tmp_path / "train.py").write_text(entry)

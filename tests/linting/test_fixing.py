@@ -13,6 +13,7 @@ LAUNCH = "torchrun --nproc_per_node 8 pretrain_gpt.py \\{}\n  --num-layers 8 \\\
 BROKEN = "#!/bin/bash\nTP = 8\n" + LAUNCH.format(" ") + "# é \\ \necho 'a \\ '\n"
 
 
+@pytest.mark.slow
 def test_what_is_meant_is_written_and_nothing_else(doctor: Command, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_text(BROKEN, "utf-8")
@@ -27,6 +28,7 @@ def test_what_is_meant_is_written_and_nothing_else(doctor: Command, tmp_path: Pa
     assert [path for path in tmp_path.iterdir() if path.is_file()] == [script]
 
 
+@pytest.mark.slow
 def test_carriage_returns_go(doctor: Command, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_bytes(LAUNCH.format("").replace("\n", "\r\n").encode() + b"# \xff\r\n")
@@ -91,6 +93,7 @@ def test_what_takes_a_decision_is_left(doctor: Command, tmp_path: Path, text: st
     assert (tmp_path / "x.sh").read_text("utf-8") == text
 
 
+@pytest.mark.slow
 def test_a_diff_is_harmless(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "x.sh").write_text("A = '\x1b[31m'\ntorchrun pretrain_gpt.py\n", "utf-8")
     done = doctor("lint", "--fix", "x.sh", cwd=tmp_path)
@@ -98,6 +101,7 @@ def test_a_diff_is_harmless(doctor: Command, tmp_path: Path) -> None:
     assert "+A=" in done.stderr
 
 
+@pytest.mark.slow
 def test_editors_name_what_they_pipe(doctor: Command, tmp_path: Path) -> None:
     options = ("lint", "-", "--stdin-filename", "my/train.sh", "--format", "json")
     done = doctor(*options, cwd=tmp_path, input=BROKEN)

@@ -99,6 +99,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=40).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(text=TEXTS, ending=st.sampled_from([".sh", ".yaml", ".py", ""]))
 def test_nothing_makes_lint_raise_or_emit_controls(text: str, ending: str) -> None:
@@ -154,6 +155,7 @@ def test_every_format_is_free_of_controls(doctor: Command, tmp_path: Path, name:
     assert "\u202e" not in done.stdout
 
 
+@pytest.mark.slow
 def test_sarif_has_the_places(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(SCRIPT, "utf-8")
     done = doctor("lint", "train.sh", "--format", "sarif", cwd=tmp_path)
@@ -170,6 +172,7 @@ def test_sarif_has_the_places(doctor: Command, tmp_path: Path) -> None:
     assert places["variables-valid"]["region"]["startLine"] == 2
 
 
+@pytest.mark.slow
 def test_a_command_is_judged_as_a_script_is(doctor: Command) -> None:
     command = [
         "torchrun",
@@ -186,6 +189,7 @@ def test_a_command_is_judged_as_a_script_is(doctor: Command) -> None:
     assert "TP·PP·CP is 3, which does not divide 8 ranks" in same.stdout
 
 
+@pytest.mark.slow
 def test_good_bad_and_nothing_have_their_codes(doctor: Command, tmp_path: Path) -> None:
     good = "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --bf16\n"
     (tmp_path / "good.sh").write_text(good, "utf-8")

@@ -38,6 +38,7 @@ def titles(script: str) -> list[str]:
     return [each.title for each in judged(script) if each.level is Level.ERROR]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "title"),
     [

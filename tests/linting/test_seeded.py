@@ -342,6 +342,7 @@ SOURCES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_sourced_environment_hides_no_mistake(source: str) -> None:
     for name, right, wrong, check, _ in MISTAKES:

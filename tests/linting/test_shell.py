@@ -41,6 +41,7 @@ def complaints(script: str) -> dict[tuple[str, int], Finding]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "check", "line"),
     [
@@ -157,6 +158,7 @@ def test_without_it_the_run_is_not_green(tmp_path: Path, monkeypatch: pytest.Mon
     assert finding.observed == "shellcheck is not installed"
 
 
+@pytest.mark.slow
 def test_a_repository_has_no_say(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / ".shellcheckrc").write_text("disable=all\nexternal-sources=true\n", "utf-8")
     (tmp_path / "train.sh").write_text("TP = 8\n" + LAUNCH, "utf-8")

@@ -147,6 +147,7 @@ def test_known_sizes_are_judged_beside_unknown_ones() -> None:
     assert found["launch-resolved"].level is Level.UNKNOWN
 
 
+@pytest.mark.slow
 def test_lint_is_not_green_before_it_has_judged(doctor: Command, tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text(LAUNCH.format("--num-layers $LAYERS"), "utf-8")
     options = ("lint", "train.sh", "--megatron", "0.15.3", "--format", "json")

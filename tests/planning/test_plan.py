@@ -191,6 +191,7 @@ def test_the_command_says_where_nothing_fits(doctor: Command) -> None:
     assert " no " in done.stdout
 
 
+@pytest.mark.slow
 def test_a_file_has_what_its_ending_says(doctor: Command, tmp_path: Path) -> None:
     asked = ("plan", "--model", "Qwen/Qwen3-30B-A3B", "--npus", "8")
     for name, begins in (("p.html", "<!doctype html>"), ("p.json", "{"), ("p.txt", "Qwen3-30B")):
@@ -216,6 +217,7 @@ def test_json_has_layouts_groups_and_flags(doctor: Command, tmp_path: Path) -> N
     assert sorted(rank for group in first["groups"]["tp"] for rank in group) == list(range(16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

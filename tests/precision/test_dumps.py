@@ -45,6 +45,7 @@ def test_equal_dumps_are_silent(tmp_path: Path, doctor: Callable[..., Any]) -> N
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_a_difference_is_shown(tmp_path: Path, doctor: Callable[..., Any]) -> None:
     good = write(tmp_path / "a", HEAD, ROW, END)
     other = {**ROW, "projections": [1.5]}
@@ -101,6 +102,7 @@ def test_a_damaged_dump_is_refused_in_a_line(
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_dumps_that_do_not_belong_together_are_refused(
     tmp_path: Path, doctor: Callable[..., Any]
 ) -> None:
@@ -144,6 +146,7 @@ ENTRIES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(ENTRIES, JSON, max_size=4))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_entry_of_msprobe_is_read_or_refused(tmp_path: Path, data: object) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ascend_doctor.findings import Level
 from tests.probes.standins import findings, ran, written
 
@@ -15,6 +17,7 @@ TORCH = {
 ADAPTOR = "mindspeed/megatron_adaptor.py"
 
 
+@pytest.mark.slow
 def test_the_bridge_is_imported_behind_the_adaptor(tmp_path: Path) -> None:
     """The adaptor stands in for Transformer Engine; nobody needs to install NVIDIA's."""
     run = ran("inspect-env", written(tmp_path, {**TORCH, **BRIDGE}))
@@ -24,6 +27,7 @@ def test_the_bridge_is_imported_behind_the_adaptor(tmp_path: Path) -> None:
     assert [one.level for one in findings(run, "inspect-env")] == [Level.OK]
 
 
+@pytest.mark.slow
 def test_without_the_adaptor_nothing_advises_the_engine_of_nvidia(tmp_path: Path) -> None:
     broken = {ADAPTOR: "raise ImportError('odd')\n"}
     run = ran("inspect-env", written(tmp_path, {**TORCH, **BRIDGE, **broken}))

@@ -119,6 +119,7 @@ def test_exactly_the_bad_ones_are_accused(world: World) -> None:
     assert len(rounds) <= most_rounds(world.size)
 
 
+@pytest.mark.slow
 @given(world=worlds(largest=ALL_PAIRS))
 def test_few_nodes_meet_all_others_but_those_that_are_cut(world: World) -> None:
     table, _ = run(world)
@@ -144,6 +145,7 @@ def test_a_healthy_fleet_needs_few_rounds(count: int) -> None:
     assert len(rounds) == (2 if count > ALL_PAIRS else count - 1 + count % 2)
 
 
+@pytest.mark.slow
 @given(
     count=st.integers(2, 12),
     draws=st.lists(st.sampled_from(["ok", *BAD, "untold"]), min_size=1, max_size=80),

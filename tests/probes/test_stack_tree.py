@@ -69,6 +69,7 @@ def said(check: str, *folders: Path, device: str = "cpu") -> list[Finding]:
     return list(findings(ran(PROBE, *folders, device=device), check))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.12.1", "0.15.3", "0.16.1", "0.17.1", "0.19.0"])
 def test_a_tree_as_it_was_released(tmp_path: Path, version: str) -> None:
     folder = tree(tmp_path, version)
@@ -183,6 +184,7 @@ def test_gated_delta_nets(
     assert finding.level is level
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "level"), [("", Level.WARNING), (" attention_mask_2d", Level.OK)])
 def test_the_padding_mask(tmp_path: Path, text: str, level: Level) -> None:
     source = f"class GatedDeltaNet: ...  #{text}\n"
@@ -191,6 +193,7 @@ def test_the_padding_mask(tmp_path: Path, text: str, level: Level) -> None:
     assert finding.level is level
 
 
+@pytest.mark.slow
 def test_without_a_bridge_there_is_nothing_to_say(tmp_path: Path) -> None:
     folder = tree(tmp_path, "0.15.3")
     assert said("gdn", folder)[0].level is Level.SKIPPED

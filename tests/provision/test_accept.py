@@ -72,6 +72,7 @@ def test_what_is_no_conflict_is_refused(world: World, tmp_path: Path) -> None:
     assert parse_conflicts(CATALOG, ["twinkle-kit:NumPy"]) == {("twinkle", "numpy")}
 
 
+@pytest.mark.slow
 def test_the_flags_of_the_shipped_matrix_give_a_stack() -> None:
     machine = {"arch": "aarch64", "python": "3.11", "cann": "9.0.0"}
     query = SolveQuery(wishes=wishes(CATALOG, "0.15.3", "twinkle"), machine=machine)

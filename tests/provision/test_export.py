@@ -132,6 +132,7 @@ def test_a_wheel_that_is_gone_is_named(world: World, tmp_path: Path) -> None:
     assert "setup --locked" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_has_every_part_and_validates() -> None:
     text = render_cyclonedx(WHOLE)
     assert render_cyclonedx(WHOLE) == text

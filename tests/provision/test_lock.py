@@ -327,6 +327,7 @@ def test_any_origin_can_be_read(text: str) -> None:
     assert parse_origin(text) is None or isinstance(parse_origin(text), str)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), st.text() | st.dictionaries(st.text(), st.text())))
 def test_any_json_origin_can_be_read(content: dict[str, object]) -> None:
     parse_origin(json.dumps({"archive_info": content}))
@@ -419,6 +420,7 @@ def test_a_checkout_with_nothing_to_build_is_installed_by_reference(
     assert sorted(path.name for path in project.iterdir()) == ["mind_speed", "setup.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -436,6 +438,7 @@ def test_what_needs_a_build_is_built(more: str, project: Path) -> None:
     assert parse_declared(done.stdout) is None
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_answer_of_a_setup_is_taken(text: str) -> None:
     assert parse_declared(text) is None

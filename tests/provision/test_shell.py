@@ -63,6 +63,7 @@ def test_any_value_is_set_exactly_and_taken_back_exactly_and_nothing_runs(
     exactly(shell, "C.UTF-8", tmp_path, cases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(HARD, max_examples=1)
 @given(cases=st.lists(CASES, min_size=BATCH, max_size=BATCH))
@@ -208,6 +209,7 @@ def test_json_refuses_what_is_no_text() -> None:
         text([Change("A", os.fsdecode(b"\xff"), "why")], "json")
 
 
+@pytest.mark.slow
 @given(CASES)
 def test_applying_again_changes_nothing(case: tuple[dict[str, str], dict[str, str | None]]) -> None:
     old, new = case

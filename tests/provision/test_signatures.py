@@ -101,6 +101,7 @@ def test_of_a_bundle_the_sums_are_signed(tmp_path: Path, lock: Path) -> None:
         bundle.read(tmp_path, signers=signers)
 
 
+@pytest.mark.slow
 def test_setup_refuses_what_is_not_signed(doctor: Command, tmp_path: Path, lock: Path) -> None:
     public = key(tmp_path, "ours")
     options = ("--locked", "--lock", str(lock), "--require-signed", str(public), "--dry-run")

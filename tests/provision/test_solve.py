@@ -264,6 +264,7 @@ def test_stacks_of_the_shipped_matrix(
     assert all(one.named for one in found.doubts)
 
 
+@pytest.mark.slow
 def test_the_refusal_says_what_excludes_what_and_what_to_change() -> None:
     question = SolveQuery(wishes=wishes(CATALOG, "0.15.3"), machine=A2 | {"cann": "8.2.RC1"})
     assert solve(CATALOG, question) is None
@@ -278,6 +279,7 @@ def test_the_refusal_says_what_excludes_what_and_what_to_change() -> None:
     assert any(one.startswith("Megatron-LM core_v0.12.1, MindSpeed ") for one in told.changes)
 
 
+@pytest.mark.slow
 def test_twinkle_and_mindspeed_cannot_share_an_environment() -> None:
     question = SolveQuery(wishes=wishes(CATALOG, "0.15.3", "twinkle"), machine=A2)
     told = refusal(CATALOG, question)
@@ -309,6 +311,7 @@ def test_wishes() -> None:
         wishes(CATALOG, "0.15.3", "nemo")
 
 
+@pytest.mark.slow
 def test_a_question_is_searched_once_for_the_same_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

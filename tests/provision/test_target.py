@@ -117,6 +117,7 @@ def test_platforms_go_down_to_manylinux2014() -> None:
             platforms(glibc=glibc)
 
 
+@pytest.mark.slow
 def test_markers_are_those_of_the_target(tmp_path: Path) -> None:
     """pip itself reads them as this machine's."""
     index = tmp_path / "index"

@@ -92,6 +92,7 @@ def test_junit(report: Report) -> None:
     }
 
 
+@pytest.mark.slow
 def test_junit_is_what_jenkins_takes(report: Report) -> None:
     schema = xmlschema.XMLSchema(upstream("ASCEND_DOCTOR_TEST_XUNIT_PLUGIN", XUNIT))
     text = junit.render(report)

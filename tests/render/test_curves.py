@@ -93,6 +93,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(table=values)
 def test_no_record_raises(table: Any) -> None:
     for chart in drawn(table):

@@ -151,6 +151,7 @@ def test_a_simulated_result_says_so() -> None:
     assert "SIMULATED" not in render(single(BROKEN))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(hostile=st.text(max_size=60))
 def test_no_text_of_a_report_becomes_markup(hostile: str) -> None:
@@ -180,6 +181,7 @@ def test_no_text_of_a_report_becomes_markup(hostile: str) -> None:
     assert Page(text).fetched == ["data:,"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
 def test_a_browser_shows_it(tmp_path: Path) -> None:
     page = tmp_path / "report.html"

@@ -74,6 +74,7 @@ def test_a_simulated_report_says_so() -> None:
     assert "SIMULATED" in render(report(BROKEN, simulated=True))
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=80) | st.just("</summary><img src=x>\r\n```\n@all #1 $x$\x1b[2J"))
 def test_no_text_becomes_markup_or_a_mention(text: str) -> None:
     finding = Finding(check="c", level=Level.ERROR, title=text, observed=text)
@@ -86,6 +87,7 @@ def test_no_text_becomes_markup_or_a_mention(text: str) -> None:
     assert not {one for one in page if ord(one) < 32 and one != "\n"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [["--no-redact", "--format", "markdown"], ["--format", "json"]])
 def test_it_is_markdown_and_redacted(doctor: Command, more: list[str]) -> None:
     done = doctor("check", "-l", "0", "--issue", *more)

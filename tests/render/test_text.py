@@ -21,6 +21,7 @@ def test_the_median_report_of_a_broken_machine_is_short() -> None:
     assert statistics.median(measure(report(name)).lines for name in BROKEN) < _MEDIAN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_first_command_is_on_the_first_screen(name: str) -> None:
     first = measure(report(name)).first
@@ -28,6 +29,7 @@ def test_the_first_command_is_on_the_first_screen(name: str) -> None:
     assert first <= _SCREEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_report_is_no_longer_than_before(name: str) -> None:
     old, new = before()[name], measure(report(name))
@@ -35,6 +37,7 @@ def test_a_report_is_no_longer_than_before(name: str) -> None:
     assert new.errors <= old.errors
 
 
+@pytest.mark.slow
 def test_the_page_has_the_figures_of_today() -> None:
     assert PAGE.read_text("utf-8") == place(PAGE.read_text("utf-8"))
 

@@ -153,6 +153,7 @@ int main(void) { _exit(!sim_ledger_take(0, 4096)); }
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", ["none", "link", "second name", "open", "foreign", "pipe"])
 def test_a_ledger_is_a_file_of_this_user_alone(tmp_path: Path, trap: str) -> None:
     compiler = shutil.which("cc") or pytest.skip("no C compiler")

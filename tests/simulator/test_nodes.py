@@ -78,6 +78,7 @@ def test_the_first_failure_is_the_code_and_the_others_are_ended(
     assert run_on_nodes([sys.executable, "-c", script], nodes) == 7
 
 
+@pytest.mark.slow
 def test_nodes_are_not_shrunk() -> None:
     done = subprocess.run(
         [DOCTOR, "rehearse", "--nodes", "2", "--shrink", "--", "true"],

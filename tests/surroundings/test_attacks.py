@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 
 import msgspec
+import pytest
 import yaml
 
 from tests.level0.mutants import breakages
@@ -35,6 +36,7 @@ def functions(file: str) -> set[str]:
     return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
 
 
+@pytest.mark.slow
 def test_every_attack_has_tests_that_exist_and_was_seen_before() -> None:
     rows, broken = {one.name for one in ROWS}, {one.id for one in breakages()}
     for one in attacks():

@@ -149,6 +149,7 @@ def test_a_server_tells_no_dates() -> None:
         read_refs(source, GIT, dated=True)
 
 
+@pytest.mark.slow
 def test_what_does_not_answer_is_said_and_is_no_silence(doctor: Command) -> None:
     done = doctor(
         *("matrix", "refresh", "megatron-lm", "--no-index"),
@@ -193,6 +194,7 @@ def test_only_final_releases_of_an_index_are_proposed() -> None:
     assert [row.version for row in propose_releases(component, listed)] == ["99.0"]
 
 
+@pytest.mark.slow
 def test_stale_rows_are_those_that_nobody_read_since() -> None:
     assert [*find_stale_rows(CATALOG, dt.date(2026, 1, 1))] == []
     stale = [*find_stale_rows(CATALOG, dt.date(2100, 1, 1))]
@@ -201,6 +203,7 @@ def test_stale_rows_are_those_that_nobody_read_since() -> None:
     assert [row.read for row in stale] == sorted(row.read for row in stale)
 
 
+@pytest.mark.slow
 def test_the_command_lists_what_is_stale(doctor: Command) -> None:
     assert doctor("matrix", "stale", "--days", "100000").returncode == 0
     done = doctor("matrix", "stale", "--days", "0")

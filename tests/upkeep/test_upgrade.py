@@ -58,6 +58,7 @@ def tree(name: str, **files: str) -> SourceTree:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", IN_FACTS, ids=lambda row: str(row["id"]))
 def test_a_known_change_is_named_from_the_facts_of_the_matrix(row: dict[str, Any]) -> None:
     ((name, old),) = row["from"].items()
@@ -249,6 +250,7 @@ def test_the_command_prints_json(doctor: Command, tmp_path: Path) -> None:
     assert pins["torch-npu"] == ["2.7.1.post4", "2.7.1.post2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["nonsense=1", "cann", "cann=", "torch-npu=what", "=1"])
 def test_what_is_no_version_is_refused(doctor: Command, tmp_path: Path, wrong: str) -> None:
     code, text = run(doctor, tmp_path, "--to", wrong)
