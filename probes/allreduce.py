@@ -17,6 +17,20 @@ from typing import Any
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 200,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["pair-rounds"],
+    "torchrun": True,
+    "does": (
+        "sums of distinguishing values in five dtypes, from one element over 2, 4, 6 and 9 MiB to "
+        "more than HCCL's buffer; means; several at once; a second group"
+    ),
+    "on_cpu": "over gloo, up to 9 MiB, without means; on the simulated NPU up to 9 MiB, too",
+}
+
 MIB = 1 << 20
 # Algorithms change with the size, and pieces with the buffer.
 SIZES = (0, 1 << 10, MIB, 2 * MIB, 4 * MIB, 6 * MIB, 9 * MIB)

@@ -14,6 +14,20 @@ from typing import Any
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 150,
+    "level": 2,
+    "seconds": 120,
+    "seconds_cpu": 90,
+    "needs": ["device"],
+    "forked": True,
+    "does": (
+        "padding masks from lengths, gathered over up to four ranks, against a loop; padding on "
+        "the left"
+    ),
+    "on_cpu": "the same",
+}
+
 SEED = 7
 BATCHES = 5
 LONGEST = 17

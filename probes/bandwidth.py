@@ -16,6 +16,20 @@ import _probe
 from _probe import Probe
 from _rates import bandwidths, mean_seconds
 
+MANIFEST = {
+    "order": 340,
+    "level": 4,
+    "seconds": 600,
+    "seconds_cpu": 120,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "does": (
+        "five collectives from 1 KiB up: time, algorithm and bus bandwidth as nccl-tests and "
+        "hccl_test define them; every element once after each size"
+    ),
+    "on_cpu": "up to 4 MiB, over gloo",
+}
+
 SMALLEST = 1 << 10
 LARGEST = {"npu": 1 << 28, "cuda": 1 << 28, "cpu": 1 << 22}
 FACTOR = 4

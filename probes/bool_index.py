@@ -16,6 +16,20 @@ import _cases
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 90,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["device"],
+    "forked": True,
+    "does": (
+        "reads and writes through boolean masks, also inside a backward, and `torch.where` for the "
+        "same"
+    ),
+    "on_cpu": "the same",
+}
+
 SHAPES = ((2, 16), (4, 4096), (1, 1), (0, 8))
 # Mixed, nothing, everything: every third element, none, all.
 MASKS = {"mixed": (3, 1), "empty": (1, 0), "full": (1, 1)}

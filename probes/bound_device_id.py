@@ -15,6 +15,20 @@ from typing import Any
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 220,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "does": (
+        "Gloo groups beside a default group that is bound to nothing, to the device, to nothing "
+        "again"
+    ),
+    "on_cpu": "bound to a type of device that Gloo does not know",
+}
+
 
 def body(probe: Probe) -> None:
     """Gloo groups beside a default group that is bound to a device."""

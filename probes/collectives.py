@@ -21,6 +21,21 @@ import _probe
 from _probe import Probe
 from allreduce import BUFFER, EXACT, MIB, weights
 
+MANIFEST = {
+    "order": 210,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "does": (
+        "all-gather, reduce-scatter, minimum and maximum, broadcast, all-to-all even, uneven, "
+        "empty and of lists, a ring of sends and receives, together and one by one; float32 also "
+        "above HCCL's buffer; three at once, waited for in another order; a barrier"
+    ),
+    "on_cpu": "over gloo, up to 2 MiB, without lists; on the simulated NPU up to 2 MiB, too",
+}
+
 # Experts get int64 indices and bfloat16 tokens; float32 are gradients.
 DTYPES = ("float32", "bfloat16", "int64")
 LENGTHS = (1, 5003)

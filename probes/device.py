@@ -14,6 +14,17 @@ from typing import Any
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 70,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["inspect-env"],
+    "forked": True,
+    "does": "memory, copies both ways, matrix products in three dtypes",
+    "on_cpu": "the same",
+}
+
 SIDE = 256
 COPY = 64 << 20
 DTYPES = ("float32", "float16", "bfloat16")

@@ -14,6 +14,17 @@ from typing import Any
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 190,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["pair-rounds"],
+    "torchrun": True,
+    "does": "which device each rank drives, by identifier or place in the visible list",
+    "on_cpu": "skipped: ranks have no devices of their own",
+}
+
 VARIABLES = {"npu": "ASCEND_RT_VISIBLE_DEVICES", "cuda": "CUDA_VISIBLE_DEVICES"}
 
 

@@ -15,6 +15,17 @@ import _cases
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 110,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["device"],
+    "forked": True,
+    "does": "converts to and from six dtypes, adds and multiplies in them",
+    "on_cpu": "the same",
+}
+
 CASE_SECONDS = 120.0
 SIDE = 64
 DTYPES = ("float32", "bfloat16", "float16", "float64", "float8_e4m3fn", "float8_e5m2")

@@ -23,6 +23,19 @@ import _probe
 from _patches import ADAPTOR, Order, decisions, name_of
 from _probe import Probe
 
+MANIFEST = {
+    "order": 50,
+    "level": 1,
+    "seconds": 300,
+    "seconds_cpu": 300,
+    "needs": ["inspect-env"],
+    "does": (
+        "imports the Megatron side of each installed framework, and sees who imports megatron.core "
+        "first"
+    ),
+    "on_cpu": "the frameworks that are for it",
+}
+
 CASE_SECONDS = 180.0
 # What is imported, in its order, and the file that says that there is such an entry point.
 # verl removed its actor on 2026-04-20 (verl-project/verl@044bbba27); engines took its place.

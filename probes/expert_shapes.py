@@ -16,6 +16,20 @@ import _probe
 from _layouts import ProbeLayout
 from _probe import Probe
 
+MANIFEST = {
+    "order": 280,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 180,
+    "needs": ["allreduce", "mindspeed-patches"],
+    "torchrun": True,
+    "does": (
+        "the shapes of an expert by where its tensor parallel size is given, and what a weight "
+        "loader says"
+    ),
+    "on_cpu": "with megatron-core",
+}
+
 HIDDEN = 8
 FFN = 16
 EXPERTS = 4

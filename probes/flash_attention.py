@@ -19,6 +19,20 @@ import _cases
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 120,
+    "level": 2,
+    "seconds": 600,
+    "seconds_cpu": 90,
+    "needs": ["device"],
+    "forked": True,
+    "does": (
+        "torch's attention, and `npu_fusion_attention` in four layouts with six masks: none, dense "
+        "ones with padding, the compressed triangle, packed sequences; values and gradients"
+    ),
+    "on_cpu": "torch's alone",
+}
+
 BATCH, HEADS, GROUPS, LENGTH, WIDTH = 2, 4, 2, 64, 64
 SCALE = WIDTH**-0.5
 # The last positions of the second sample are padding.

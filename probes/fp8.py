@@ -14,6 +14,17 @@ import _megatron
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 160,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["device", "mindspeed-patches"],
+    "forked": True,
+    "does": "products of FP8 matrices that must be exact, and the alignment that Megatron asks for",
+    "on_cpu": "the same",
+}
+
 FORMATS = ("float8_e4m3fn", "float8_e5m2")
 ROWS, DEPTH, COLUMNS = 32, 64, 48
 SCALES = (0.5, 4.0)

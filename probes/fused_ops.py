@@ -15,6 +15,20 @@ import _cases
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 130,
+    "level": 2,
+    "seconds": 600,
+    "seconds_cpu": 90,
+    "needs": ["device"],
+    "forked": True,
+    "does": (
+        "`npu_rms_norm`, `npu_add_rms_norm`, `npu_rotary_mul`, `npu_swiglu`, `npu_grouped_matmul`, "
+        "`npu_moe_token_permute` and back"
+    ),
+    "on_cpu": "skipped: these are operators of torch_npu",
+}
+
 # A first call may compile.
 CASE_SECONDS = 180.0
 EPSILON = 1e-6

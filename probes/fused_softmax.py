@@ -17,6 +17,19 @@ import _cases
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 100,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["device"],
+    "forked": True,
+    "does": (
+        "`npu_scaled_masked_softmax` in three dtypes by value and gradient, and the unfused one"
+    ),
+    "on_cpu": "skipped: there is no such operator",
+}
+
 SHAPE = (1, 2, 64, 64)
 SCALE = 0.5
 MASKED = -10000.0

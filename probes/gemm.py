@@ -13,6 +13,19 @@ import _probe
 from _probe import Probe
 from _rates import mean_seconds, teraflops
 
+MANIFEST = {
+    "order": 350,
+    "level": 4,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "does": (
+        "TFLOPS of square products in three dtypes, all devices at once; whole numbers are compared"
+    ),
+    "on_cpu": "small ones",
+}
+
 SIDES = {"npu": 8192, "cuda": 8192, "cpu": 256}
 DTYPES = ("bfloat16", "float16", "float32")
 REPEATS, WARM = 10, 3

@@ -14,6 +14,17 @@ from _probe import Probe
 from _rates import GIGA, mean_seconds
 from gemm import name_of
 
+MANIFEST = {
+    "order": 370,
+    "level": 4,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "does": "GB/s between pinned memory of the host and the device, both ways",
+    "on_cpu": "skipped: there is no bus between the CPU and itself",
+}
+
 BYTES = {"npu": 1 << 28, "cuda": 1 << 28, "cpu": 1 << 22}
 REPEATS, WARM = 5, 1
 ITEM = 4

@@ -14,6 +14,17 @@ from _probe import Probe
 from _rates import GIGA, mean_seconds
 from gemm import name_of
 
+MANIFEST = {
+    "order": 360,
+    "level": 4,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "does": "GB/s of copies inside the memory, read and written bytes",
+    "on_cpu": "32 MiB",
+}
+
 BYTES = {"npu": 1 << 30, "cuda": 1 << 30, "cpu": 1 << 25}
 REPEATS, WARM = 10, 2
 ITEM = 4

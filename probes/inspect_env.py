@@ -22,6 +22,16 @@ from typing import IO, Any
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 10,
+    "level": 1,
+    "seconds": 300,
+    "seconds_cpu": 300,
+    "needs": [],
+    "does": "imports every package of the stack, each in a fresh process",
+    "on_cpu": "the same",
+}
+
 # In the order in which a training script imports them. mindspeed.megatron_adaptor patches
 # megatron.core and must come first in its process, which it does here.
 STACK = (

@@ -17,6 +17,22 @@ from _layouts import ProbeLayout, groups, layout_of
 from _probe import Probe, main
 from parallel_groups import GETTERS, initialise
 
+MANIFEST = {
+    "order": 320,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 120,
+    # Without an import of MindSpeed nobody comes to megatron.core.
+    "needs": ["device", "mindspeed-patches"],
+    "sized": True,
+    "forked": True,
+    "does": (
+        "the members of Megatron's groups in worlds of 16, 64 and 256 ranks, or of the layout that "
+        "is asked for, over torch's `fake` backend"
+    ),
+    "on_cpu": "with megatron-core",
+}
+
 # What people train large models with.
 LAYOUTS = (
     (16, ProbeLayout(tp=2, ep=8)),

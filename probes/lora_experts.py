@@ -13,6 +13,18 @@ import _probe
 from _layouts import ProbeLayout
 from _probe import Probe
 
+MANIFEST = {
+    "order": 310,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 180,
+    # From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
+    "needs": ["object-collectives"],
+    "torchrun": True,
+    "does": "LoRA on experts with expert tensor parallel size 1 and 2: who drifts",
+    "on_cpu": "with megatron-core",
+}
+
 STEPS = 3
 # With ETP 1 and all experts on every rank, megatron.core 0.12.1 scatters what experts give
 # (tensor_parallel/layers.py:1193) and fails: "First dimension of the tensor should be divisible".

@@ -13,6 +13,18 @@ import _probe
 from _layouts import ProbeLayout
 from _probe import Probe
 
+MANIFEST = {
+    "order": 300,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 180,
+    # From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
+    "needs": ["object-collectives"],
+    "torchrun": True,
+    "does": "LoRA under sequence parallelism, marked and unmarked, against the same without",
+    "on_cpu": "with megatron-core",
+}
+
 STEPS = 3
 LAYOUT = ProbeLayout(tp=2)
 

@@ -19,6 +19,18 @@ import _probe
 from _layouts import ProbeLayout
 from _probe import Probe
 
+MANIFEST = {
+    "order": 290,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 180,
+    # From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
+    "needs": ["object-collectives"],
+    "torchrun": True,
+    "does": "LoRA in a pipeline with tied embeddings against the same without a pipeline",
+    "on_cpu": "with megatron-core",
+}
+
 STEPS = 3
 PIPELINE = ProbeLayout(pp=2)
 

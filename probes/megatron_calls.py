@@ -18,6 +18,17 @@ import _probe
 from _members import pretend
 from _probe import Probe
 
+MANIFEST = {
+    "order": 60,
+    "level": 1,
+    "seconds": 120,
+    "seconds_cpu": 90,
+    "needs": ["mindspeed-patches"],
+    "forked": True,
+    "does": "plans of the scheduler, who holds the samples of a batch, peft's own layers",
+    "on_cpu": "with megatron-core",
+}
+
 # Steps of decay and of warm-up.
 PLANS = ((0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (10, 1))
 WORLD = 4

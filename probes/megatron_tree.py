@@ -21,6 +21,20 @@ from typing import Any
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 20,
+    "level": 1,
+    "seconds": 90,
+    "seconds_cpu": 90,
+    # It imports nothing, so it says what it sees where torch does not import, too.
+    "needs": [],
+    "does": (
+        "reads the Megatron that would be imported, and imports nothing: origin and copies, the "
+        "parameters of 13 functions, calls of frameworks, gated delta nets"
+    ),
+    "on_cpu": "the same",
+}
+
 PARTS = ("core", "training", "legacy")
 # Module, file below megatron/core, and what is defined there. The name before the dot is a class.
 API = (

@@ -21,6 +21,19 @@ from _members import pretend
 from _patches import ADAPTOR, name_of
 from _probe import Probe
 
+MANIFEST = {
+    "order": 80,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["device", "mindspeed-patches"],
+    "does": (
+        "with MindSpeed: what tensors call themselves, causal attention without a mask by value, "
+        "the ring of context parallelism"
+    ),
+    "on_cpu": "skipped: MindSpeed is for NPUs",
+}
+
 CASE_SECONDS = 180.0
 # Sequence, batch, heads, head size; what fits the fused operator and small tests.
 SEQUENCE, BATCH, HEADS, SIZE = 64, 2, 4, 16

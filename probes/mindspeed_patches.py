@@ -39,6 +39,20 @@ from _patches import (
 )
 from _probe import Probe
 
+MANIFEST = {
+    "order": 40,
+    "level": 1,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["inspect-env"],
+    "does": (
+        "imports MindSpeed as a training does, five times in processes of their own: alone, with "
+        "arguments before it, with arguments and repatch after it, with a repatch that changes "
+        "nothing, with a command line"
+    ),
+    "on_cpu": "skipped: MindSpeed is for NPUs",
+}
+
 CASE_SECONDS = 240.0
 # Fields that the command line of a probe or of a case would become.
 OWN = ("device", "records", "deadline", "run_cases")

@@ -26,6 +26,20 @@ import _probe
 import _spares
 from _probe import Probe
 
+MANIFEST = {
+    "order": 230,
+    "level": 3,
+    "seconds": 600,
+    "seconds_cpu": 120,
+    "needs": ["allreduce", "mindspeed-patches"],
+    "torchrun": True,
+    "does": (
+        "Python objects of unequal lengths over Gloo, over Megatron's Gloo group, and in child "
+        "processes over the group of the device, with and without set_device"
+    ),
+    "on_cpu": "over gloo",
+}
+
 PEER = "--peer"
 # For each step of a child but its imports. HCCL reports a failed link after 140 s at the earliest.
 STEP_SECONDS = _probe.patient(npu=150.0, cuda=60.0, cpu=8.0)

@@ -27,6 +27,21 @@ from _pair import LARGE_SECONDS, SMALL_SECONDS
 from _probe import Probe
 from _rounds import Pair, join, most_rounds, next_pairs, summary
 
+MANIFEST = {
+    # Before any launch over all nodes, which would only hang where one does not come.
+    "order": 180,
+    "level": 3,
+    "seconds": 900,
+    "seconds_cpu": 240,
+    "needs": ["device"],
+    "agents": True,
+    "does": (
+        "with several nodes: nodes in pairs, round after round, each with a group of its own: a "
+        "sum by value, loss and latency of small messages, bandwidth of large ones"
+    ),
+    "on_cpu": "over gloo",
+}
+
 # How long nodes wait for each other at most, for they come from checks of different length.
 MEET_SECONDS = _probe.patient(npu=180.0, cuda=180.0, cpu=60.0)
 # To make the group of a pair and its first sum. HCCL reports a failed link after 140 s, and the

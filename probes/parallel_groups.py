@@ -19,6 +19,21 @@ import _probe
 from _layouts import ProbeLayout, groups, layout_of, layouts
 from _probe import GROUP_SECONDS, Probe
 
+MANIFEST = {
+    "order": 240,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 120,
+    "needs": ["allreduce", "mindspeed-patches"],
+    "torchrun": True,
+    "does": (
+        "the real `initialize_model_parallel` for up to six layouts, or the one of `--tp --pp --cp "
+        "--ep --etp`: members of ten kinds of groups, a sum in each, the memory of further groups, "
+        "and a float64 sum"
+    ),
+    "on_cpu": "with megatron-core",
+}
+
 FURTHER_GROUPS = 4
 GETTERS = {
     "tp": "get_tensor_model_parallel_group",

@@ -15,6 +15,17 @@ import _probe
 from _layouts import ProbeLayout
 from _probe import Probe
 
+MANIFEST = {
+    "order": 270,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 180,
+    "needs": ["allreduce", "mindspeed-patches"],
+    "torchrun": True,
+    "does": "parts of a sequence gathered by Megatron's own function, and its gradient",
+    "on_cpu": "with megatron-core",
+}
+
 BATCH, LENGTH, WIDTH = 2, 3, 4
 
 

@@ -18,6 +18,17 @@ import _megatron
 import _probe
 from _probe import BACKENDS, Probe
 
+MANIFEST = {
+    "order": 170,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["device", "mindspeed-patches"],
+    "forked": True,
+    "does": "Megatron's groups without torchrun: two calls that fail and the one that works",
+    "on_cpu": "with megatron-core",
+}
+
 OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 

@@ -25,6 +25,25 @@ import _resumed
 from _layouts import ProbeLayout
 from _probe import Probe
 
+MANIFEST = {
+    "order": 330,
+    "level": 3,
+    "seconds": 900,
+    "seconds_cpu": 240,
+    # From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
+    "needs": ["object-collectives"],
+    "torchrun": True,
+    "does": (
+        "ten training steps of a tiny GPT of the real megatron.core, against the same in plain "
+        "torch: adapters on experts, all weights in a pipeline, all weights with data parallelism, "
+        "the layout of `--tp --pp --cp --ep --etp`, and three steps of all weights in bfloat16 "
+        "with flash attention and grouped matrix products, once with context parallelism; where a "
+        "number that is not finite began; checkpoints that fresh processes load, evaluate and go "
+        "on from"
+    ),
+    "on_cpu": "with megatron-core",
+}
+
 STEPS = 10
 AGAIN = 2
 # In bfloat16: a second one shows what the optimizer wrote, a third one its moments.

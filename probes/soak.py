@@ -16,6 +16,18 @@ from _probe import Probe
 from _rates import mean_seconds, teraflops
 from gemm import name_of
 
+MANIFEST = {
+    "order": 380,
+    "level": 4,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "soaks": True,
+    "does": "products and sums by value for the minutes of `--soak`, speed by tenths of the time",
+    "on_cpu": "the same",
+}
+
 # float16 holds all whole numbers up to 2048.
 SHAPES = {"npu": (8192, 2048), "cuda": (8192, 2048), "cpu": (128, 128)}
 PRODUCTS = 20

@@ -17,6 +17,16 @@ import _cases
 import _probe
 from _probe import Probe
 
+MANIFEST = {
+    "order": 140,
+    "level": 2,
+    "seconds": 300,
+    "seconds_cpu": 120,
+    "needs": ["device"],
+    "does": "compiles two kernels and compares what they compute",
+    "on_cpu": "by triton's interpreter, where triton is installed",
+}
+
 # A kernel is compiled at its first launch.
 CASE_SECONDS = 180.0
 COUNT, BLOCK, FACTOR = 1000, 256, 3

@@ -21,6 +21,20 @@ import _probe
 from _layouts import ProbeLayout
 from _probe import Probe
 
+MANIFEST = {
+    "order": 260,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 180,
+    "needs": ["allreduce", "mindspeed-patches"],
+    "torchrun": True,
+    "does": (
+        "log-probabilities and entropy over a sharded vocabulary by value, gradient and "
+        "collectives, in chunks, in both orders, and with backwards that write in place"
+    ),
+    "on_cpu": "over gloo; Megatron's cross entropy with megatron-core",
+}
+
 SEED = 7
 TOKENS = 6
 WORDS = 8

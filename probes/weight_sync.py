@@ -22,6 +22,21 @@ from typing import Any
 import _probe
 from _probe import GROUP_SECONDS, HCCL_LIMITS, Probe
 
+MANIFEST = {
+    "order": 250,
+    "level": 3,
+    "seconds": 300,
+    "seconds_cpu": 90,
+    "needs": ["allreduce"],
+    "torchrun": True,
+    "does": (
+        "weights from rank 0 to all others beside any process group, twice, other ones each time, "
+        "with either side first: vllm-ascend's group and communicator where it is installed on an "
+        "NPU, else torch's stores and backend"
+    ),
+    "on_cpu": "over gloo",
+}
+
 LATE_SECONDS = 0.5
 OBJECT = {"k": 1}
 WEIGHTS = {"bfloat16": 1 << 20, "uint8": 1 << 16}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.errors import DataError
 from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.probing import schedule
+from ascend_doctor.probing import manifest
+from ascend_doctor.probing.manifest import manifests
 from ascend_doctor.render import FORMATS
+from tests.probe_table import PAGE, with_table
 
 ROOT = Path(__file__).parent.parent
 CONTAINER = ROOT / ".devcontainer" / "devcontainer.json"
@@ -48,9 +52,6 @@ def test_hooks_call_tools_that_the_test_extra_brings() -> None:
     assert all(re.search(rf'"{program}\b', project) for program in programs)
 
 
-PROBES = sorted(
-    path.stem for path in (ROOT / "probes").glob("*.py") if not path.name.startswith("_")
-)
 FORMAT_MODULES = sorted(
     path.stem
     for path in (ROOT / "ascend_doctor/render").glob("*.py")
@@ -64,15 +65,41 @@ TESTS = "\n".join(
 WORDS = frozenset(re.findall(r"(?<=[\"'\[ ])[\w-]+(?=[\"'\],:( ])", TESTS))
 
 
-@pytest.mark.parametrize("name", PROBES)
-def test_a_probe_is_scheduled_and_judged(name: str) -> None:
-    probe = name.replace("_", "-")
-    scheduled = {row.probe for row in schedule._PROBES}
-    assert probe in scheduled, f"add a row for {probe} to _PROBES of probing/schedule.py"
+@pytest.mark.parametrize("probe", manifests())
+def test_a_probe_is_judged(probe: str) -> None:
     judged = {check.probe for check in all_checks()}
     assert probe in judged, f'no check reads it: @check(..., probe="{probe}") in checks/'
-    documented = (ROOT / "docs/probes.md").read_text("utf-8")
-    assert f"`{probe}`" in documented, f"add a row for {probe} to docs/probes.md"
+
+
+def test_the_table_of_probes_is_in_step() -> None:
+    page = PAGE.read_text("utf-8")
+    assert with_table(page) == page, "run `python -m tests.probe_table`"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("", "no MANIFEST, which says when the probe runs"),
+        ("MANIFEST = {\n    'order': soon,\n}\n", "MANIFEST: malformed node or string"),
+        ("MANIFEST = {\n    'order': 15,\n}\n", "Object missing required field `level`"),
+        (
+            (
+                "MANIFEST = {\n'order': 15, 'level': 1, 'seconds': 9, 'seconds_cpu': 9,\n"
+                "'needs': ['device'], 'does': 'a', 'on_cpu': 'b',\n}\n"
+            ),
+            "MANIFEST needs device, which does not run before it",
+        ),
+    ],
+)
+def test_a_probe_says_when_it_runs(
+    lines: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "probes"
+    shutil.copytree(ROOT / "probes", folder)
+    monkeypatch.setattr(manifest, "folder", lambda _name: folder)
+    (folder / "new_probe.py").write_text(f"import torch\n\n{lines}")
+    with pytest.raises(DataError, match=rf"new_probe\.py: .*{re.escape(words)}"):
+        manifests()
 
 
 @pytest.mark.parametrize("name", FORMAT_MODULES)

@@ -13,90 +13,13 @@ from ascend_doctor.machine.patience import patience
 from ascend_doctor.matrix.catalog import folder
 from ascend_doctor.probe_results import ProbeRun
 from ascend_doctor.probing.launching import LEAST_SECONDS, launch_together
+from ascend_doctor.probing.manifest import Manifest, manifests
 from ascend_doctor.probing.request import (
     LaunchNodes,
     ProbeRequest,
     ProbeWatch,
     Unwatched,
     not_started,
-)
-
-
-class _Entry(NamedTuple):
-    """A shipped probe: its first level, and its deadline on an accelerator and on the CPU.
-
-    ``needs`` are the probes without which it would fail for their reasons. What runs under torchrun
-    shares its processes with others, and ``forked`` what one process can fork that has torch, where
-    each ends for itself. ``soaks`` lasts as many minutes as are asked for, beyond its
-    deadline. ``agents``: it runs once on every node, and starts the ranks of this node itself.
-    """
-
-    probe: str
-    level: int
-    seconds: float
-    seconds_cpu: float
-    torchrun: bool = False
-    needs: tuple[str, ...] = ("inspect-env", "device")
-    soaks: bool = False
-    sized: bool = False
-    agents: bool = False
-    forked: bool = False
-
-
-# Without an import of MindSpeed nobody comes to megatron.core.
-_MEGATRON = ("inspect-env", "device", "mindspeed-patches")
-# What a launch over all nodes needs.
-_REACHED = ("inspect-env", "device", "pair-rounds")
-_LINKED = (*_REACHED, "allreduce")
-_GROUPS = (*_LINKED, "mindspeed-patches")
-# From 0.14.0 on Megatron's optimizer gathers objects over all ranks.
-_TRAINS = (*_GROUPS, "object-collectives")
-
-# In the order in which they run. The deadlines are those of the specifications: HCCL needs 140 s
-# to report a failed link, and operators compile at their first call.
-_PROBES = (
-    _Entry("inspect-env", 1, 300.0, 300.0, needs=()),
-    # It imports nothing, so it says what it sees where torch does not import, too.
-    _Entry("megatron-tree", 1, 90.0, 90.0, needs=()),
-    _Entry("port", 1, 30.0, 30.0, needs=()),
-    _Entry("mindspeed-patches", 1, 300.0, 90.0, needs=("inspect-env",)),
-    _Entry("entry-points", 1, 300.0, 300.0, needs=("inspect-env",)),
-    _Entry(
-        "megatron-calls", 1, 120.0, 90.0, needs=("inspect-env", "mindspeed-patches"), forked=True
-    ),
-    _Entry("device", 2, 300.0, 90.0, needs=("inspect-env",), forked=True),
-    _Entry("mindspeed-forward", 2, 300.0, 90.0, needs=_MEGATRON),
-    _Entry("bool-index", 2, 300.0, 90.0, forked=True),
-    _Entry("fused-softmax", 2, 300.0, 90.0, forked=True),
-    _Entry("dtype", 2, 300.0, 90.0, forked=True),
-    _Entry("flash-attention", 2, 600.0, 90.0, forked=True),
-    _Entry("fused-ops", 2, 600.0, 90.0, forked=True),
-    _Entry("triton-kernel", 2, 300.0, 120.0),
-    _Entry("attention-mask-rebuild", 2, 120.0, 90.0, forked=True),
-    _Entry("fp8", 2, 300.0, 90.0, needs=_MEGATRON, forked=True),
-    _Entry("single-process", 2, 300.0, 90.0, needs=_MEGATRON, forked=True),
-    # Before any launch over all nodes, which would only hang where one does not come.
-    _Entry("pair-rounds", 3, 900.0, 240.0, agents=True),
-    _Entry("device-per-rank", 3, 300.0, 90.0, torchrun=True, needs=_REACHED),
-    _Entry("allreduce", 3, 300.0, 90.0, torchrun=True, needs=_REACHED),
-    _Entry("collectives", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("bound-device-id", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("object-collectives", 3, 600.0, 120.0, torchrun=True, needs=_GROUPS),
-    _Entry("parallel-groups", 3, 300.0, 120.0, torchrun=True, needs=_GROUPS),
-    _Entry("weight-sync", 3, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("vocab-parallel-logprob", 3, 300.0, 180.0, torchrun=True, needs=_GROUPS),
-    _Entry("sequence-gather", 3, 300.0, 180.0, torchrun=True, needs=_GROUPS),
-    _Entry("expert-shapes", 3, 300.0, 180.0, torchrun=True, needs=_GROUPS),
-    _Entry("lora-tied-embeddings", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
-    _Entry("lora-sequence-parallel", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
-    _Entry("lora-experts", 3, 300.0, 180.0, torchrun=True, needs=_TRAINS),
-    _Entry("large-groups", 3, 300.0, 120.0, sized=True, needs=_MEGATRON, forked=True),
-    _Entry("smoke-train", 3, 900.0, 240.0, torchrun=True, needs=_TRAINS),
-    _Entry("bandwidth", 4, 600.0, 120.0, torchrun=True, needs=_LINKED),
-    _Entry("gemm", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("hbm", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("h2d", 4, 300.0, 90.0, torchrun=True, needs=_LINKED),
-    _Entry("soak", 4, 300.0, 90.0, torchrun=True, soaks=True, needs=_LINKED),
 )
 
 
@@ -132,32 +55,36 @@ def plan(
     """
     shared = ProbeRequest(probe="", device=device, python=python, script="", env=env)
     return tuple(
-        _request(probe, shared, nproc, extent) for probe in _PROBES if probe.level <= level
+        _request(probe, manifest, shared, nproc, extent)
+        for probe, manifest in manifests().items()
+        if manifest.level <= level
     )
 
 
-def _request(entry: _Entry, shared: ProbeRequest, nproc: int, extent: Extent) -> ProbeRequest:
-    minutes = extent.minutes if entry.soaks else 0.0
-    seconds = entry.seconds_cpu if shared.device == "cpu" else entry.seconds
+def _request(
+    probe: str, manifest: Manifest, shared: ProbeRequest, nproc: int, extent: Extent
+) -> ProbeRequest:
+    minutes = extent.minutes if manifest.soaks else 0.0
+    seconds = manifest.seconds_cpu if shared.device == "cpu" else manifest.seconds
     request = msgspec.structs.replace(
         shared,
-        probe=entry.probe,
-        script=str(folder("probes") / f"{entry.probe.replace('-', '_')}.py"),
-        level=entry.level,
+        probe=probe,
+        script=str(folder("probes") / f"{probe.replace('-', '_')}.py"),
+        level=manifest.level,
         minutes=minutes,
-        small=extent.small and entry.torchrun,
-        sizes=extent.sizes if entry.torchrun or entry.sized else (),
-        needs=entry.needs,
+        small=extent.small and manifest.torchrun,
+        sizes=extent.sizes if manifest.torchrun or manifest.sized else (),
+        needs=manifest.needs,
         deadline=seconds * patience().factor + 60 * minutes,
     )
-    if entry.agents:
+    if manifest.agents:
         return msgspec.structs.replace(
             request, agents=nproc, world_size=extent.nodes.count, nodes=extent.nodes
         )
     together = str(folder("probes") / "_together.py")
-    if not entry.torchrun:
+    if not manifest.torchrun:
         return msgspec.structs.replace(
-            request, forked=entry.forked, together=together if entry.forked else ""
+            request, forked=manifest.forked, together=together if manifest.forked else ""
         )
     return msgspec.structs.replace(
         request,
