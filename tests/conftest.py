@@ -46,8 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the doctor reads once and keeps: for each of its commands that is a second."""
+    return tmp_path_factory.mktemp("cache", numbered=False)
+
+
 @pytest.fixture(autouse=True)
-def no_real_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def no_real_home(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test has a home of its own, and no settings of the machine that runs it."""
     home = tmp_path / "home"
     home.mkdir()
@@ -57,6 +63,7 @@ def no_real_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             not name.startswith("ASCEND_DOCTOR_TEST_")
         ):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     return home
 
 

@@ -16,7 +16,6 @@ from ascend_doctor.machine.parsing import read_yaml
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probing import manifest
 from ascend_doctor.probing.manifest import manifests
-from ascend_doctor.render import FORMATS
 from tests.probe_table import PAGE, with_table
 
 ROOT = Path(__file__).parent.parent
@@ -52,11 +51,6 @@ def test_hooks_call_tools_that_the_test_extra_brings() -> None:
     assert all(re.search(rf'"{program}\b', project) for program in programs)
 
 
-FORMAT_MODULES = sorted(
-    path.stem
-    for path in (ROOT / "ascend_doctor/render").glob("*.py")
-    if re.search(r"^def render\(report: Report\b", path.read_text("utf-8"), re.MULTILINE)
-)
 TESTS = "\n".join(
     path.read_text("utf-8")
     for path in sorted((ROOT / "tests").rglob("*"))
@@ -100,11 +94,6 @@ def test_a_probe_says_when_it_runs(
     (folder / "new_probe.py").write_text(f"import torch\n\n{lines}")
     with pytest.raises(DataError, match=rf"new_probe\.py: .*{re.escape(words)}"):
         manifests()
-
-
-@pytest.mark.parametrize("name", FORMAT_MODULES)
-def test_a_format_can_be_asked_for(name: str) -> None:
-    assert name in {*FORMATS, "issue"}, f"add {name} to FORMATS of render/__init__.py"
 
 
 @pytest.mark.parametrize("identity", sorted(check.id for check in all_checks()))

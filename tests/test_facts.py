@@ -13,7 +13,7 @@ from ascend_doctor.facts import SCHEMA, SECTIONS, Snapshot, require_known
 from ascend_doctor.findings import Level
 from ascend_doctor.judging.judge import Case, judge
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.render import text as text_format
+from ascend_doctor.render.formats import text as text_format
 from ascend_doctor.report import assemble
 from tests.checks.machine import healthy
 

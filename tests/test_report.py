@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from ascend_doctor.facts import Host, Snapshot
 from ascend_doctor.findings import Finding, Level, Remedy
-from ascend_doctor.render import issue, markdown
-from ascend_doctor.render import json as json_format
-from ascend_doctor.render import text as text_format
+from ascend_doctor.render import issue
+from ascend_doctor.render.formats import json as json_format
+from ascend_doctor.render.formats import markdown
+from ascend_doctor.render.formats import text as text_format
 from ascend_doctor.report import LEVELS, LevelRun, Report, Verdict, verdict
 from tests.later import jsonschema
 

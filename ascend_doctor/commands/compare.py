@@ -21,7 +21,7 @@ from ascend_doctor.precision.parting import Parting, find_parting
 from ascend_doctor.precision.records import Dump, RankRecords
 from ascend_doctor.precision.tolerances import Tolerance, parse_tolerances
 from ascend_doctor.precision.wording import direction, explain, lines
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 

@@ -30,7 +30,7 @@ from ascend_doctor.findings import Finding
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.redact import Redactor, ours
 from ascend_doctor.render import diagnosis as page
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 
 _USUAL = "verdict exit_verdict history nodes now formats files redact verbose fail_on"
 

@@ -14,7 +14,7 @@ from ascend_doctor.commands.options.output import redact_option, redacts
 from ascend_doctor.comparison.differences import differences
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK
 from ascend_doctor.redact import Redactor, local_key, redactor
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 

@@ -22,7 +22,7 @@ from ascend_doctor.findings import Level, quantity
 from ascend_doctor.judging.repair import Action, RepairStep, change, steps
 from ascend_doctor.machine.live import LiveMachine, ProgramMissing
 from ascend_doctor.redact import Redactor
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 

@@ -19,7 +19,7 @@ from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.matrix.lint import lint as lint_matrix
 from ascend_doctor.matrix.queries import choose, is_version, staleness, why
 from ascend_doctor.matrix.schema import Component, Need, Release, Source, Stack
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.matrix.queries import is_version
 from ascend_doctor.provision.request_ranges import FRAMEWORKS
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from ascend_doctor.planning.ranking import (
     rank_budget,
 )
 from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from ascend_doctor.render.json import diagnosis_schema, schema
+from ascend_doctor.render.formats.json import diagnosis_schema, schema
 
 
 @click.command("schema")

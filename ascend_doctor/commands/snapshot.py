@@ -15,7 +15,7 @@ from ascend_doctor.commands.options.output import (
     show_redacted_option,
 )
 from ascend_doctor.commands.options.target import Examination, add_target_options
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 
 
 @click.command("snapshot")

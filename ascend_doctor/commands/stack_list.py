@@ -12,7 +12,7 @@ from ascend_doctor.commands.options.prefix import prefix_option
 from ascend_doctor.findings import show_bytes
 from ascend_doctor.provision.kept import KeptStack, KeptWheel, list_stacks, list_wheels
 from ascend_doctor.provision.lock import Prefix
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
 _DAY = 86400

@@ -14,7 +14,7 @@ from ascend_doctor.render.diagnosis import (
     say_outcome,
     say_verdict,
 )
-from ascend_doctor.render.html import page, parts
+from ascend_doctor.render.formats.html import page, parts
 from ascend_doctor.render.rank_rows import rank_rows
 from ascend_doctor.render.stall import stall_rows, stall_title
 

@@ -20,7 +20,7 @@ from ascend_doctor.render.diagnosis import (
     show,
     times,
 )
-from ascend_doctor.render.markdown import fence, plain, table
+from ascend_doctor.render.formats.markdown import fence, plain, table
 from ascend_doctor.render.rank_rows import RankRow, rank_rows
 from ascend_doctor.render.stall import stall_rows, stall_title
 

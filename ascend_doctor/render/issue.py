@@ -10,7 +10,7 @@ from ascend_doctor.comparison.comparable import Group, group_settings
 from ascend_doctor.findings import Level, quantity
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.probe_results import ProbeRun
-from ascend_doctor.render.markdown import about, fence, plain, table
+from ascend_doctor.render.formats.markdown import about, fence, plain, table
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
 

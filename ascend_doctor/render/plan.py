@@ -11,7 +11,7 @@ from ascend_doctor.planning.picture import coordinates, experts_of
 from ascend_doctor.planning.ranking import RankBudget, RankedLayout
 from ascend_doctor.planning.rules import RULES, LayoutQuery
 from ascend_doctor.planning.weights import stages
-from ascend_doctor.render.html import page, parts
+from ascend_doctor.render.formats.html import page, parts
 from ascend_doctor.render.layouts import MOST_RANKS, LayoutCell, LayoutRow, Picture, hue, picture
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from ascend_doctor.render.json import schema
+from ascend_doctor.render.formats.json import schema
 from tests.conftest import Command
 from tests.later import jsonschema
 

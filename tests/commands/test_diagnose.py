@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_doctor.render import FORMATS
+from ascend_doctor.render.formats import FORMATS
 from tests.conftest import Command
 from tests.later import jsonschema
 

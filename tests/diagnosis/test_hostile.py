@@ -14,9 +14,9 @@ from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.schema import KnownFailure
 from ascend_doctor.redact import Redactor
-from ascend_doctor.render import FORMATS
 from ascend_doctor.render import diagnosis as page
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats import FORMATS
+from ascend_doctor.render.formats.json import pretty
 from tests.diagnosis.logs import catalog, of_text, threads
 
 # Escape sequences, carriage returns, C1 controls, controls that reorder text.
@@ -65,7 +65,7 @@ def test_the_other_formats_show_no_control_sequences_either(name: str) -> None:
     found = of_text(
         ESCAPES + b"[rank3]: RuntimeError: NPU out of memory. Tried to allocate " + ESCAPES
     )
-    render = importlib.import_module(f"ascend_doctor.render.{name}").render
+    render = importlib.import_module(f"ascend_doctor.render.formats.{name}").render
     assert not CONTROL.search(render(page.as_report(found, Level.ERROR)))
 
 

@@ -16,7 +16,7 @@ from ascend_doctor.facts import (
 )
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from ascend_doctor.render.json import render
+from ascend_doctor.render.formats.json import render
 from ascend_doctor.report import Report, verdict
 
 FINE = Finding(check="host", level=Level.OK, title="all is well")

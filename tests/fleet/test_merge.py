@@ -13,8 +13,8 @@ from ascend_doctor.findings import Finding, Level
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
-from ascend_doctor.render import FORMATS
-from ascend_doctor.render.text import render
+from ascend_doctor.render.formats import FORMATS
+from ascend_doctor.render.formats.text import render
 from ascend_doctor.report import Fleet, Report
 from tests.fleet.nodes import node, write
 
@@ -181,7 +181,7 @@ def test_simulated_nodes_do_not_mix_with_real_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_shows_a_fleet(tmp_path: Path, name: str) -> None:
     write(tmp_path, node("evil\x1b[2J[red]", BAD), node("n1"), node("n2", torch="9"))
-    module = __import__(f"ascend_doctor.render.{name}", fromlist=["render"])
+    module = __import__(f"ascend_doctor.render.formats.{name}", fromlist=["render"])
     text = module.render(merged(tmp_path, "gone"))
     assert "\x1b[2J" not in text
     assert "fleet-missing" in text or name == "github"

@@ -22,8 +22,8 @@ from ascend_doctor.probe_records.common import read_record
 from ascend_doctor.probe_records.pairs import PairRow, PairTable
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
 from ascend_doctor.redact import redactor
-from ascend_doctor.render import FORMATS, html, markdown, text
-from ascend_doctor.render import json as json_format
+from ascend_doctor.render.formats import FORMATS, html, markdown, text
+from ascend_doctor.render.formats import json as json_format
 from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.report import Fleet, Report
 from tests.fleet.nodes import FINE, node, write
@@ -271,7 +271,7 @@ def test_hostile_names_and_reasons_reach_no_format_raw(name: str) -> None:
     bad = PairRow(pair=(0, 3), outcome="failed", why=HOSTILE)
     rows = (*CUT[:3], bad, failed(1, 3), failed(2, 3))
     report = report_of(0, table(*rows, hosts={0: HOSTILE, 1: "b", 3: HOSTILE}))
-    render = __import__(f"ascend_doctor.render.{name}", fromlist=["render"]).render
+    render = __import__(f"ascend_doctor.render.formats.{name}", fromlist=["render"]).render
     out = render(report)
     assert not {one for one in out if ord(one) < 32 and one != "\n"}
     assert "\u202e" not in out

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import yaml
 
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.render import FORMATS
+from ascend_doctor.render.formats import FORMATS
 from tests.hostile import seeds
 from tests.hostile.mutations import as_bytes, as_json, as_tree, as_yaml, by_hand, everywhere
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from ascend_doctor.provision import lock as locks
-from ascend_doctor.render.json import render
+from ascend_doctor.render.formats.json import render
 from tests.diagnosis.logs import catalog
 from tests.fleet.nodes import node
 from tests.machines.compose import build

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ascend_doctor.render import FORMATS
+from ascend_doctor.render.formats import FORMATS
 from tests.hostile import runner
 from tests.hostile.commands import WHOLE, Job, written
 

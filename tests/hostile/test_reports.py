@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ascend_doctor import cli
-from ascend_doctor.render import prometheus
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats import prometheus
+from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
 from tests.fleet.nodes import node

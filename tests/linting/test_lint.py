@@ -14,7 +14,7 @@ from ascend_doctor.linting.bash import commands
 from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
 from ascend_doctor.matrix.catalog import Catalog
-from ascend_doctor.render import FORMATS
+from ascend_doctor.render.formats import FORMATS
 from tests.conftest import Command
 
 CATALOG = Catalog()

@@ -19,8 +19,8 @@ from ascend_doctor.commands.options.target import Examination
 from ascend_doctor.findings import Level
 from ascend_doctor.machine.recorded import ReplayMachine
 from ascend_doctor.redact import Redactor, redactor
-from ascend_doctor.render import FORMATS
-from ascend_doctor.render.json import pretty
+from ascend_doctor.render.formats import FORMATS
+from ascend_doctor.render.formats.json import pretty
 from tests.redaction import planted
 from tests.redaction.corpus import HOME, LOGIN, Row, healthy, hidden, rows, shown, wrong
 

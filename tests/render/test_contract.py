@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ascend_doctor.findings import Finding, Level, Place, Remedy
-from ascend_doctor.render import github, html, jsonl, junit, markdown, prometheus, sarif
+from ascend_doctor.render.formats import github, html, jsonl, junit, markdown, prometheus, sarif
 from ascend_doctor.report import Report
 from tests.conftest import Command
 from tests.fleet.nodes import node

@@ -7,7 +7,7 @@ from ascend_doctor.facts import Snapshot
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render import issue
 from ascend_doctor.render.documented import Documented, nearest_rows
-from ascend_doctor.render.html import render
+from ascend_doctor.render.formats.html import render
 from tests.checks.machine import dist, healthy, install, packages, without
 from tests.fleet.nodes import node
 from tests.render.test_html import Page

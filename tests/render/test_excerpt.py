@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.findings import Excerpt, Finding, Level
 from ascend_doctor.render.excerpt import draw
-from ascend_doctor.render.sarif import web_address
+from ascend_doctor.render.formats.sarif import web_address
 
 
 def columns(text: str) -> int:

@@ -15,7 +15,7 @@ from ascend_doctor.findings import Finding, Level, Remedy
 from ascend_doctor.fleet.merge import merge, report_files
 from ascend_doctor.fleet.merged_report import judge
 from ascend_doctor.probe_results import ProbeResult, ProbeRun
-from ascend_doctor.render.html import render
+from ascend_doctor.render.formats.html import render
 from ascend_doctor.report import Report
 from tests.fleet.nodes import node, write
 

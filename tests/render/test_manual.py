@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ascend_doctor.findings import Finding, Level
-from ascend_doctor.render import html, sarif, text
+from ascend_doctor.render.formats import html, sarif, text
 from ascend_doctor.render.manual import BASE, link, page_of
 from tests.test_report import report
 

@@ -20,7 +20,7 @@ from ascend_doctor.facts import Python, Snapshot
 from ascend_doctor.findings import Excerpt, Level
 from ascend_doctor.machine.files import not_trusted, why_not_written, write_whole
 from ascend_doctor.redact import Redactor
-from ascend_doctor.render import FORMATS, SUFFIXES
+from ascend_doctor.render.formats import FORMATS, format_of
 from ascend_doctor.report import Report
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Output:
 
     def render(self, name: str, report: Report, *, to_file: bool) -> str:
         """The report in a format of this name."""
-        kind = "issue" if self.issue and name == "markdown" else name
+        kind = "issue" if self.issue and name == "markdown" else f"formats.{name}"
         module = importlib.import_module(f"ascend_doctor.render.{kind}")
         if name != "text":
             rendered: str = module.render(report)
@@ -334,7 +334,7 @@ def _targets(
     left = list(formats)
     waiting = []
     for file in files:
-        name = SUFFIXES.get(os.path.splitext(file)[1], "")
+        name = format_of(file)
         if name in left:
             left.remove(name)
             targets.append((name, file))

@@ -24,7 +24,7 @@ from ascend_doctor.render.pairs import matrix_of
 from ascend_doctor.render.plain import one_line, shorten
 from ascend_doctor.report import Report
 
-_PAGES = Path(__file__).parent / "pages"
+_PAGES = Path(__file__).parent.parent / "pages"
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
 _NODES = 48  # in the matrix of pairs
 _ENDED = {True: "passed", False: "failed", None: "no result"}
