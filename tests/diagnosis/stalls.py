@@ -36,7 +36,7 @@ PROGRAM = Path(__file__).with_name("programs") / "stall.py"
 FORKED = PROGRAM.with_name("forked.py")
 SOCKET = "STALLS_SOCKET"  # of the process that ranks are forked from
 DOCTOR = Path(sys.executable).with_name("ascend-doctor")
-QUIET = 12  # seconds without progress
+QUIET = 12  # seconds without progress; the default of `run` is 60
 PATIENCE = 120  # seconds, and as many again for each rank: they import one after another
 PER_RANK = 20
 TRIES = 3  # another process may take the port of a launch before it listens
@@ -109,12 +109,14 @@ class Case:
     # Whether py-spy is on PATH; without it nobody can read the stack of a stopped process.
     spy: bool = False
     place: str = "batch"
+    quiet: int = QUIET
 
     @property
     def name(self) -> str:
         ranks = ",".join(map(str, self.guilty))
         nodes = f"-nodes{self.nodes}" if self.nodes > 1 else ""
         name = f"{self.kind}-{ranks}-{self.step}-world{self.layout.world}-{self.layout}{nodes}"
+        name += f"-quiet{self.quiet}" * (self.quiet != QUIET)
         return name + "-spy" * self.spy + f"-{self.place}" * (self.place != "batch")
 
     @property
@@ -148,8 +150,14 @@ class Case:
         return rank * self.nodes // self.layout.world
 
 
-def draw(
-    seed: int, count: int, *, sizes: Sequence[int] = (4, 8), spies: bool, places: bool = False
+def draw(  # noqa: PLR0913 - what a draw is made of
+    seed: int,
+    count: int,
+    *,
+    sizes: Sequence[int] = (4, 8),
+    spies: bool,
+    places: bool = False,
+    quiet: int = QUIET,
 ) -> list[Case]:
     """Different ones, every kind about equally often."""
     chance = random.Random(seed)
@@ -173,6 +181,7 @@ def draw(
             nodes=nodes,
             spy=chance.random() < 0.5 and spies,
             place=chance.choice(PLACES) if places and kind in KINDS[:5] else "batch",
+            quiet=quiet,
         )
         if case not in cases:
             cases.append(case)
@@ -243,7 +252,7 @@ def _launch(
     case: Case, node: int, place: Path, python: Path, env: Mapping[str, str], port: int
 ) -> subprocess.Popen[bytes]:
     argv = [
-        str(DOCTOR), "run", "--anyway", "--only", "shared-memory", "--stall", str(QUIET),
+        str(DOCTOR), "run", "--anyway", "--only", "shared-memory", "--stall", str(case.quiet),
         "--log", str(place / f"run-{node}.log"), "--",
         str(python), "-m", "torch.distributed.run", f"--nnodes={case.nodes}",
         f"--node-rank={node}", "--master-addr=127.0.0.1", f"--master-port={port}",
@@ -311,6 +320,7 @@ def judge(case: Case, stall: Stall | None) -> dict[str, Mark]:
 @click.option("--first", default=0, help="Only from this one on.")
 @click.option("--size", "sizes", multiple=True, type=int, default=(4, 8), help="Ranks of a world.")
 @click.option("--places", is_flag=True, help="In any place of a step, not in its batch alone.")
+@click.option("--stall", "quiet", default=QUIET, help="Seconds without progress.")
 @click.option("--at-once", default=3, help="So many jobs at the same time.")
 @click.option("--py-spy", "spies", type=click.Path(path_type=Path), help="Folder with py-spy.")
 @click.option("--again", is_flag=True, help="Judge what was gathered before; run nothing.")
@@ -324,6 +334,7 @@ def main(  # noqa: PLR0913 - the options of the command
     first: int,
     sizes: tuple[int, ...],
     places: bool,
+    quiet: int,
     at_once: int,
     spies: Path | None,
     again: bool,
@@ -335,7 +346,8 @@ def main(  # noqa: PLR0913 - the options of the command
     stack = contextlib.ExitStack()
     if forked and not again:
         env = stack.enter_context(serve(python, folder, env))
-    cases = draw(seed, count, sizes=sizes, spies=spies is not None, places=places)[first:]
+    drawn = draw(seed, count, sizes=sizes, spies=spies is not None, places=places, quiet=quiet)
+    cases = drawn[first:]
 
     def run(case: Case) -> str:
         place = folder / case.name
