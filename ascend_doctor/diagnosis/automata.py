@@ -11,7 +11,7 @@ import contextlib
 import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ascend_doctor.diagnosis.searches import Searches
 from ascend_doctor.errors import DataError
@@ -21,6 +21,9 @@ try:
     import hyperscan
 except ImportError:
     hyperscan = None  # type: ignore[assignment]
+
+# Every match in a block of lines; which patterns match in a block; which do in a line alone.
+Mode = Literal["block", "kinds", "line"]
 
 SLOWER = (
     "hyperscan cannot be imported here: logs are read by Python's regular expressions, with the "
@@ -40,30 +43,26 @@ def has_hyperscan() -> bool:
 
 
 def compile_patterns(
-    texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool, keep: bool = True
+    texts: Sequence[str], names: Sequence[tuple[str, str]], *, mode: Mode
 ) -> Automaton:
-    """What searches for these patterns: in a ``block`` of lines, or in one line, once each.
+    """What searches for these patterns.
 
-    ``names`` are (kind, id) by pattern; ``keep`` it in the user's cache. Raises DataError for a
-    pattern that is none.
+    ``names`` are (kind, id) by pattern. Raises DataError for a pattern that is none.
     """
     if hyperscan is None:
-        return Searches(texts, names, block=block)
-    return HyperscanAutomaton(texts, names, block=block, keep=keep)
+        return Searches(texts, names, block=mode != "line")
+    return HyperscanAutomaton(texts, names, mode=mode)
 
 
 class HyperscanAutomaton:
     """The automaton, from the user's cache where it was made before: that takes a thousandth."""
 
     def __init__(
-        self, texts: Sequence[str], names: Sequence[tuple[str, str]], *, block: bool, keep: bool
+        self, texts: Sequence[str], names: Sequence[tuple[str, str]], *, mode: Mode
     ) -> None:
-        flags = hyperscan.HS_FLAG_MULTILINE if block else hyperscan.HS_FLAG_SINGLEMATCH
-        if keep:
-            self._database = _load_or_compile(texts, flags, names)
-        else:
-            self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            _compile(self._database, texts, flags)
+        flags = hyperscan.HS_FLAG_SINGLEMATCH if mode != "block" else 0
+        flags |= hyperscan.HS_FLAG_MULTILINE if mode != "line" else 0
+        self._database = _load_or_compile(texts, flags, names)
 
     def scan(self, text: bytes) -> Iterator[tuple[int, int]]:
         matches: list[tuple[int, int]] = []

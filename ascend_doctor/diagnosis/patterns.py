@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from ascend_doctor.diagnosis.automata import Automaton, compile_patterns
+from ascend_doctor.diagnosis.automata import Automaton, Mode, compile_patterns
 from ascend_doctor.diagnosis.signs import COMMON, SIGNS, Sign
 from ascend_doctor.matrix.schema import KnownFailure
 
-# Signs that are left out, and patterns that are passed over.
-NarrowKey = tuple[frozenset[Sign], frozenset[int]]
+# Once a pattern is familiar, pieces of this size in which nothing else is are not searched further.
+_PIECE = 1 << 16
 
-# Finding so many matches that are passed over costs as much as an automaton without their patterns.
-_NARROWS = 3_000_000
+
+@dataclass
+class Places:
+    """Offsets in lines that may show something, each with the pattern that ends there.
+
+    First those of something of its own, then those of a common sign; and where a familiar pattern
+    ends that explains its line.
+    """
+
+    own: dict[int, int] = field(default_factory=dict)
+    common: dict[int, int] = field(default_factory=dict)
+    explained: list[int] = field(default_factory=list)
 
 
 class Patterns:
@@ -37,10 +47,15 @@ class Patterns:
         # A carriage return ends a line as well, which Hyperscan's anchors do not know: in a block
         # they are left out, and the line alone decides.
         self._texts = [text.removeprefix("^") for text in texts]
-        self._common = {self._names.index(("sign", sign)) for sign in COMMON}
-        self._others: dict[frozenset[Sign], tuple[Sequence[int], Automaton]] = {}
-        self._narrowed: dict[NarrowKey, tuple[Sequence[int], Automaton]] = {}
-        self._passed: Counter[NarrowKey] = Counter()
+        self._common = self._of_signs(COMMON)
+        self._others: dict[tuple[frozenset[Sign], Mode], tuple[Sequence[int], Automaton]] = {}
+        with_exceptions = {failure.id for failure in failures if failure.unless}
+        # A line in which one of these is has its explanation.
+        self._settling = {
+            number
+            for number, (kind, name) in enumerate(self._names)
+            if kind == "match" and name not in with_exceptions
+        }
         self._line_texts = texts
         for failure in failures:
             if failure.unless:
@@ -49,58 +64,61 @@ class Patterns:
 
     @functools.cached_property
     def _line(self) -> Automaton:
-        return compile_patterns(self._line_texts, self._names, block=False)
+        return compile_patterns(self._line_texts, self._names, mode="line")
 
     def places(
         self, block: bytes, *, without: frozenset[Sign] = frozenset(), familiar: Collection[int]
-    ) -> tuple[dict[int, int], dict[int, int]]:
-        """Offsets in lines that may show something, each with the pattern that ends there.
+    ) -> Places:
+        """Where a block may show something.
 
-        First those of something of its own, then those of a common sign. Signs ``without`` which
-        a log that is full of them is read, and ``familiar`` patterns, are left out.
+        Signs ``without`` which a log that is full of them is read, and ``familiar`` patterns, are
+        left out.
         """
-        own: dict[int, int] = {}
-        common: dict[int, int] = {}
-        key = without, frozenset(familiar)
-        numbers, automaton = self._narrowed.get(key) or self._without(without)
-        passed = 0
-        for index, end in automaton.scan(block):
-            number = numbers[index]
-            if number in familiar:
-                passed += 1
-            else:
-                (common if number in self._common else own)[end] = number
-        self._passed[key] += passed
-        if self._passed[key] >= _NARROWS and key not in self._narrowed:
-            self._narrowed[key] = self._narrow(numbers, key[1])
-        return own, common
+        numbers, automaton = self._without(without, "block")
+        places = Places()
+        for start, piece in self._new_pieces(block, without, familiar):
+            for index, end in automaton.scan(piece):
+                number = numbers[index]
+                if number in self._common:
+                    places.common[start + end] = number
+                elif number not in familiar:
+                    places.own[start + end] = number
+                elif number in self._settling:
+                    places.explained.append(start + end)
+        return places
 
-    def _narrow(
-        self, numbers: Sequence[int], familiar: Collection[int]
-    ) -> tuple[Sequence[int], Automaton]:
-        """An automaton that does not find what is passed over."""
-        left = [number for number in numbers if number not in familiar]
-        texts = [self._texts[number] for number in left]
-        names = [self._names[number] for number in left]
-        return left, compile_patterns(texts, names, block=True, keep=False)
+    def _new_pieces(
+        self, block: bytes, without: frozenset[Sign], familiar: Collection[int]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Pieces of a block in which more than familiar patterns is, and where each starts."""
+        if not familiar:
+            yield 0, block
+            return
+        numbers, automaton = self._without(without, "kinds")
+        for start, piece in _pieces(block):
+            if any(numbers[index] not in familiar for index, _ in automaton.scan(piece)):
+                yield start, piece
+
+    def _of_signs(self, signs: Collection[Sign]) -> set[int]:
+        return {self._names.index(("sign", sign)) for sign in signs}
 
     def name(self, number: int) -> str:
         """The failure, or the sign, that a pattern is of."""
         return self._names[number][1]
 
-    def _without(self, signs: frozenset[Sign]) -> tuple[Sequence[int], Automaton]:
+    def _without(self, signs: frozenset[Sign], mode: Mode) -> tuple[Sequence[int], Automaton]:
         """The automaton of all patterns but these signs, with their numbers in the whole."""
-        if signs not in self._others:
+        if (signs, mode) not in self._others:
             out = {("sign", sign) for sign in signs}
             names = self._names[: len(self._texts)]
             numbers = [number for number, name in enumerate(names) if name not in out]
             automaton = compile_patterns(
                 [self._texts[number] for number in numbers],
                 [names[number] for number in numbers],
-                block=True,
+                mode=mode,
             )
-            self._others[signs] = numbers, automaton
-        return self._others[signs]
+            self._others[signs, mode] = numbers, automaton
+        return self._others[signs, mode]
 
     def judge(self, line: bytes) -> tuple[set[str], set[str]]:
         """Ids of the failures that a line shows, and its signs."""
@@ -109,3 +127,12 @@ class Patterns:
             kind, name = self._names[number]
             kinds[kind].add(name)
         return kinds["match"] - kinds["unless"], kinds["sign"]
+
+
+def _pieces(block: bytes) -> Iterator[tuple[int, bytes]]:
+    """Whole lines of a block, and where each piece starts."""
+    start = 0
+    while start < len(block):
+        stop = block.find(b"\n", start + _PIECE) + 1 or len(block)
+        yield start, block[start:stop]
+        start = stop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -115,11 +116,15 @@ class _Reader:
         counted, line = 0, self._line
         if self._line == 1:
             self._span(data[:_SAMPLE].split(b"\n", 1)[:1])
-        own, common = self.patterns.places(data, without=self._enough(), familiar=self._familiar)
-        for start, stop, offsets in _lines(data, sorted({*own, *common})):
+        places = self.patterns.places(data, without=self._enough(), familiar=self._familiar)
+        own, explained = places.own, sorted(places.explained)
+        for start, stop, offsets in _lines(data, sorted({*own, *places.common})):
             numbers = [own[offset] for offset in offsets if offset in own]
             numbers = [number for number in numbers if number not in self._familiar]
-            if not numbers and self._says_nothing_new(common, offsets):
+            if not numbers and self._says_nothing_new(places.common, offsets):
+                continue
+            if not numbers and _any_within(explained, start, stop):
+                self._looked += 1
                 continue
             line += data.count(b"\n", counted, start)
             counted = start
@@ -323,6 +328,11 @@ def _lines(data: bytes, offsets: Sequence[int]) -> Iterator[tuple[int, int, Sequ
             last += 1
         yield start, stop, offsets[first:last]
         first = last
+
+
+def _any_within(offsets: Sequence[int], start: int, stop: int) -> bool:
+    index = bisect_right(offsets, start)
+    return index < len(offsets) and offsets[index] <= stop
 
 
 def _bounds(data: bytes, offset: int) -> tuple[int, int]:

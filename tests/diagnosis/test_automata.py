@@ -70,7 +70,7 @@ def test_both_diagnose_public_threads_alike(
 
 
 def test_each_is_chosen_by_itself(engine: str) -> None:
-    chosen = compile_patterns(["one"], [("match", "own")], block=True)
+    chosen = compile_patterns(["one"], [("match", "own")], mode="block")
     assert isinstance(chosen, Searches) is (engine == "python")
 
 
@@ -88,14 +88,14 @@ def test_a_word_far_into_a_long_line() -> None:
 
 
 def _scan(texts: list[str], text: bytes) -> set[tuple[int, int]]:
-    return {*compile_patterns(texts, [("match", "own")] * len(texts), block=True).scan(text)}
+    return {*compile_patterns(texts, [("match", "own")] * len(texts), mode="block").scan(text)}
 
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("pattern", ["a*", "(?=x)y", r"(a)\1", "(a"])
 def test_both_refuse_the_same(pattern: str) -> None:
     with pytest.raises(DataError, match=r"failure own: the pattern .* cannot be used: "):
-        compile_patterns([pattern], [("match", "own")], block=False)
+        compile_patterns([pattern], [("match", "own")], mode="line")
 
 
 @pytest.mark.parametrize(
