@@ -154,7 +154,7 @@ def main() -> None:
     place = Path(tempfile.mkdtemp(dir=options.folder))
     try:
         log, patterns = place / "train.log", place / "patterns"
-        every = [text for one in Catalog().failures.values() for text in one.matches]
+        every = [text for one in Catalog().failures.values() for text in one.patterns]
         patterns.write_text("".join(f"{posix(text)}\n" for text in every))
         written(log, options.mib)
         ours = [doctor, "diagnose", str(log), "--format", "json"]

@@ -124,7 +124,7 @@ def _explain_failure(failure: KnownFailure) -> str:
     return _page(
         f"{failure.id}: {failure.title}",
         {
-            f"{failure.severity}, found in logs by": "\n".join(failure.matches),
+            f"{failure.severity}, found in logs by": "\n".join(failure.patterns),
             "For example": failure.example,
             "Why": failure.cause,
             "What to do": failure.fix,

@@ -38,7 +38,7 @@ class Patterns:
         self._names: list[tuple[str, str]] = []
         texts: list[str] = []
         for failure in failures:
-            for text in failure.matches:
+            for text in failure.patterns:
                 self._names.append(("match", failure.id))
                 texts.append(text)
         for sign, text in SIGNS.items():

@@ -59,7 +59,10 @@ _HANDLER = re.compile(rb", in \w*(?:signal|sig(?:term|int|usr\d)|terminat\w*)\w*
 # What torchrun does to the others when one has failed.
 _CLOSED = re.compile(r"SIGTERM|\bexitcode +: -15\b")
 _REPORTED = re.compile(r"\b(E[A-Z0-9]\d{4})(?=:|\)|\[PID)")
-_RESULT = re.compile(r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b")
+_RESULT = re.compile(
+    r"(?:error ?[cC]ode(?: is|:| =)|runtime result =|failed ?:) ?(\d{1,6})\b|"
+    r"(?:ErrCode|[Rr]et[Cc]ode|ret|result|status)(?: is|:| =|=|\[) ?([12]07\d{3}|50[07]\d{3})\b"
+)
 _HCCL = re.compile(r"Hccl|HCCL")
 _ABOUT_OTHERS = frozenset({"peers", "agent", "elastic", "waited", "world"})
 # In front of a line of torchrun's summary stands the host of the process.
@@ -310,7 +313,8 @@ class _Reader:
                 self.ledger.code("reported", code, row, known=known)
 
     def _result(self, text: str, row: LogLine, *, known: bool) -> None:
-        for code in _RESULT.findall(text):
+        for match in _RESULT.finditer(text):
+            code = match[1] or match[2]
             small = len(code) <= 2  # noqa: PLR2004 - HcclResult has two digits
             if not small:
                 self.ledger.code("acl", code, row, known=known)

@@ -31,7 +31,8 @@ Sign = Literal[
 _OWN: dict[Sign, str] = {
     "exception": r"(Error|Exception|Interrupt)(\(\w+\))?(: |:?$)",
     "code": r"\bE[A-Z0-9]\d{4}(:|\)|\[PID)",
-    "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d",
+    "result": r"(error ?[cC]ode( is|:| =)|runtime result =|failed ?:) ?\d|"
+    r"(ErrCode|[Rr]et[Cc]ode|ret|result|status)( is|:| =|=|\[) ?[125]0[07]\d{3}\b",
     # torch_npu's hook for exceptions that nobody caught prints it.
     "uncaught": r"ERR99999 UNKNOWN appli",
     "peers": r"Failed to connect agent|remoteUserrank|[Rr]emote ?[rR]ank|"

@@ -504,11 +504,21 @@ class KnownWarnings(Row, frozen=True, kw_only=True):
     warnings: tuple[KnownWarning, ...]
 
 
+# What programs print before a code of CANN's runtime: "error code is 507018", "ErrCode=507018",
+# "ret[507018]", "result = 507018", "failed: 507018", "status: 507018", "CANN failure 507018".
+_CODE_BEFORE = (
+    r"([Cc]ode|CODE|[Ee]rror|ERROR|[Ee]rr[Nn]o|\b[Ee]rr|[Rr]et|RET|\brc|[Rr]esult|[Ss]tatus|"
+    r"[Ff]ailed|FAILED|[Ff]ailure|[Ff]ault|[Rr]eturned|错误码|返回码|返回值)"
+    r"( is| no is|为|是)?[\]\"' ]{0,2}([:=\[(,]|：|（){0,2} {0,2}"
+)
+
+
 class KnownFailure(Row, frozen=True, kw_only=True):
     """A failure that a log shows, and what was behind it.
 
     ``matches`` are regular expressions, one of which finds a line; ``unless`` takes back lines
-    that it finds as well. They are Hyperscan's: without look-around and back references, so that
+    that it finds as well. ``codes`` are those of CANN's runtime that it has, as one expression, in
+    any of the forms in which programs print them. They are Hyperscan's: without look-around and back references, so that
     the time they take grows with the text alone. ``secondary``: mostly a wrapper or a consequence
     of another failure. ``victim``: told by a rank that waited, while another one is guilty.
     ``beats``: ids of failures that this one explains better where both are found.
@@ -523,7 +533,8 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     title: str
     severity: Literal["fatal", "degraded", "benign"]
-    matches: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    matches: tuple[str, ...] = ()
+    codes: str = ""
     unless: str = ""
     example: str
     basis: Literal["log", "doc", "source", "format"]
@@ -539,6 +550,15 @@ class KnownFailure(Row, frozen=True, kw_only=True):
     verdict: Literal["", "restart", "exclude", "stop", "unknown"] = ""
     node: str = ""
     sources: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if not self.patterns:
+            raise ValueError(f"failure {self.id} has neither matches nor codes")
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Expressions of which one finds a line."""
+        return (*self.matches, f"{_CODE_BEFORE}({self.codes})\\b") if self.codes else self.matches
 
 
 class Failures(Row, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from tests.diagnosis import logs
 
 FAILURES = logs.catalog().failures
 TEXTS = sorted(
-    {text for failure in FAILURES.values() for text in failure.matches}
+    {text for failure in FAILURES.values() for text in failure.patterns}
     | {failure.unless for failure in FAILURES.values() if failure.unless}
     | {*SIGNS.values()}
 )
