@@ -89,16 +89,16 @@ def test_a_pattern_that_cannot_be_used_is_named(pattern: str, words: str) -> Non
 def test_a_cache_that_is_damaged_is_made_again(no_real_home: Path) -> None:
     first = Patterns(HARMFUL)
     text = b"EI0006: x"
-    assert first.places(text, familiar=())[0]
+    assert first.places(text, familiar=()).own
     assert first.judge(text)[0]
     kept = list(no_real_home.rglob("patterns/*.msgpack"))
-    assert len(kept) == 2
+    assert len(kept) == 2, "one for blocks, one for lines"
     for one in kept:
         assert isinstance(msgspec.msgpack.decode(one.read_bytes()), bytes)
         one.write_bytes(msgspec.msgpack.encode(b"no automaton"))
     second = Patterns(HARMFUL)
     assert first.judge(text) == second.judge(text)
-    assert second.places(text, familiar=())[0]
+    assert second.places(text, familiar=()).own
 
 
 @pytest.mark.parametrize(
