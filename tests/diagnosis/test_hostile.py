@@ -118,7 +118,8 @@ def test_many_processes_and_many_errors_are_counted_in_bounded_memory() -> None:
         f"[rank{n}]: Error{chr(97 + n % 26) * (n % 40)}Error: EI0006: {n}" for n in range(20_000)
     ]
     found = of_text("\n".join(rows))
-    assert found.causes[0].count == 20_000
+    assert found.causes[0].count >= 5_000
+    assert found.causes[0].or_more
     assert len(found.ranks) <= 4096
     assert len(found.unexplained) <= 5
 
