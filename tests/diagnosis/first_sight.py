@@ -34,6 +34,7 @@ KINDS = (
     *("eleventh-failing", "eleventh-foreign", "eleventh-healthy"),
     *("twelfth-failing", "twelfth-foreign", "twelfth-healthy"),
     *("thirteenth-failing", "thirteenth-foreign", "thirteenth-healthy"),
+    *("fourteenth-failing", "fourteenth-foreign", "fourteenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]
