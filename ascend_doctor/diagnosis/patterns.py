@@ -15,7 +15,7 @@ _PIECE = 1 << 16
 
 
 @dataclass
-class Places:
+class BlockMatches:
     """Offsets in lines that may show something, each with the pattern that ends there.
 
     First those of something of its own, then those of a common sign; and where a familiar pattern
@@ -68,14 +68,14 @@ class Patterns:
 
     def places(
         self, block: bytes, *, without: frozenset[Sign] = frozenset(), familiar: Collection[int]
-    ) -> Places:
+    ) -> BlockMatches:
         """Where a block may show something.
 
         Signs ``without`` which a log that is full of them is read, and ``familiar`` patterns, are
         left out.
         """
         numbers, automaton = self._without(without, "block")
-        places = Places()
+        places = BlockMatches()
         for start, piece in self._new_pieces(block, without, familiar):
             for index, end in automaton.scan(piece):
                 number = numbers[index]

@@ -93,6 +93,8 @@ _PROGRAMS = (
     r"\b[a-z_]\w*\.[\w.]{1,99}\.([A-Z]\w*)?(Fail|Failed|Failure|Timeout|NotFound|Aborted): [^\s\d]",
     r"\bException (during|in|while) |\b([Uu]nhandled|[Uu]ncaught) exception",
     r"Traceback \(most recent call last\)|\[fail(ed)?\]|\bFAILED\b|ncclSystemError|Assertion `",
+    # pytest's frames: "lower.py:221: in lower".
+    r"^\S+\.py:\d+: in \w",
 )
 # CANN's error manager (metadef: error_manager), torch_npu's checks of return codes
 # (torch_npu/csrc/core/npu/NPUException.h), and NCCL, whose level for errors is called WARN

@@ -20,6 +20,7 @@ FAILED = [
     *("eleventh-failing", "eleventh-foreign"),
     *("twelfth-failing", "twelfth-foreign"),
     *("thirteenth-failing", "thirteenth-foreign"),
+    *("fourteenth-failing", "fourteenth-foreign"),
 ]
 COUNTS = (
     "second",
@@ -34,6 +35,7 @@ COUNTS = (
     "eleventh",
     "twelfth",
     "thirteenth",
+    "fourteenth",
 )
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "loss-scale-falling"}
@@ -82,6 +84,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("eleventh-failing", 0.96), ("eleventh-foreign", 1)],
         *[("twelfth-failing", 0.98), ("twelfth-foreign", 1)],
         *[("thirteenth-failing", 0.98), ("thirteenth-foreign", 1)],
+        *[("fourteenth-failing", 0.98), ("fourteenth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
