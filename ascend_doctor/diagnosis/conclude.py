@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, cast
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias, cast
 
 from ascend_doctor import __version__
 from ascend_doctor.diagnosis.guilt import describe_undecided, evidence, guilty
@@ -27,8 +28,15 @@ from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
 
+_Kind: TypeAlias = tuple[Literal["exception", "death", "code", "logged"], Occurrences]
+
 _LINES = 3
 _UNEXPLAINED = 5
+
+# A traceback's head, its frames, and the marks below their source lines.
+_HEAD = re.compile(r"\bTraceback \(most recent call last\):\s*$")
+_FRAME = re.compile(r"\bFile \"[^\"]+\", line \d|^\S+\.py:\d+: in \w")
+_MARKS = re.compile(r"(^|\s)[~^]{2,}\s*$")
 
 
 def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
@@ -239,7 +247,7 @@ def _top(name: str, explained: dict[str, str], roots: Collection[str]) -> str:
 
 def _gather_unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained, ...]:
     """Exceptions and deaths by time, the innermost exception of a chain first; else codes."""
-    kinds: list[tuple[Literal["exception", "death", "code", "logged"], Occurrences]] = []
+    kinds: list[_Kind] = []
     kinds += [("exception", seen) for seen in ledger.exceptions.values()]
     kinds += [("death", seen) for seen in ledger.deaths.values()]
     if not kinds:
@@ -254,6 +262,8 @@ def _gather_unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained,
         seen = Occurrences(count=1, by_origin={ended.sighting.origin: ended.sighting})
         kinds += [("death", seen)] if ended.first else []
     kinds.sort(key=lambda kind: kind[1].first.order)
+    if not (ledger.exceptions or ledger.deaths):
+        kinds = [*_innermost_first(kinds)]
     return tuple(
         Unexplained(
             kind=kind,
@@ -264,6 +274,30 @@ def _gather_unexplained(ledger: Ledger, codes: ErrorCodes) -> tuple[Unexplained,
         )
         for kind, seen in kinds[:_UNEXPLAINED]
     )
+
+
+def _innermost_first(kinds: Iterable[_Kind]) -> Iterator[_Kind]:
+    """Lines in words of their own, then frames without their exception, the innermost first."""
+    own: list[_Kind] = []
+    frames: list[list[_Kind]] = []
+    other: list[_Kind] = []
+    source = (0, 0)
+    for kind in kinds:
+        first = kind[1].first
+        if _FRAME.search(first.text):
+            frames.append([kind])
+            source = (first.order[0], first.order[1] + 1)
+        elif _HEAD.search(first.text) or _MARKS.search(first.text):
+            other.append(kind)
+        elif frames and first.order == source:
+            frames[-1].append(kind)
+        else:
+            own.append(kind)
+    yield from own
+    for frame in reversed(frames):
+        yield from frame
+    if not (own or frames):
+        yield from other
 
 
 def _first_error(ledger: Ledger, seen_by_name: dict[str, Occurrences]) -> Evidence | None:

@@ -509,7 +509,9 @@ class KnownWarnings(Row, frozen=True, kw_only=True):
 _CODE_BEFORE = (
     r"([Cc]ode|CODE|[Ee]rror|ERROR|[Ee]rr[Nn]o|\b[Ee]rr|[Rr]et|RET|\brc|[Rr]esult|[Ss]tatus|"
     r"[Ff]ailed|FAILED|[Ff]ailure|[Ff]ault|[Rr]eturned|AI ?C(ORE|PU)|错误码|返回码|返回值)"
-    r"( is| no is|为|是)?[\]\"' ]{0,2}([:=\[(,]|：|（){0,2} {0,2}"
+    r"( is| no is|为|是)?[\]\"' ]{0,2}([:=\[(,]|"
+    "\uff1a|\uff08"
+    r"){0,2} {0,2}"
 )
 
 
@@ -518,9 +520,10 @@ class KnownFailure(Row, frozen=True, kw_only=True):
 
     ``matches`` are regular expressions, one of which finds a line; ``unless`` takes back lines
     that it finds as well. ``codes`` are those of CANN's runtime that it has, as one expression, in
-    any of the forms in which programs print them. They are Hyperscan's: without look-around and back references, so that
-    the time they take grows with the text alone. ``secondary``: mostly a wrapper or a consequence
-    of another failure. ``victim``: told by a rank that waited, while another one is guilty.
+    any of the forms in which programs print them. All are Hyperscan's: without look-around and
+    back references, so that the time they take grows with the text alone. ``secondary``: mostly a
+    wrapper or a consequence of another failure. ``victim``: told by a rank that waited, while
+    another one is guilty.
     ``beats``: ids of failures that this one explains better where both are found.
     ``only_if_last``: a failure only where nothing follows the line. ``basis`` says where
     ``example`` is from: a public log, a document, the source that prints it, or the usual form of

@@ -150,7 +150,7 @@ class Case:
         return rank * self.nodes // self.layout.world
 
 
-def draw(  # noqa: PLR0913 - what a draw is made of
+def draw(
     seed: int,
     count: int,
     *,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_doctor.diagnosis.patterns import Patterns, BlockMatches
+from ascend_doctor.diagnosis.patterns import BlockMatches, Patterns
 from ascend_doctor.diagnosis.result import Diagnosis
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.schema import KnownFailure

@@ -77,7 +77,7 @@ ERRORS = [
     "启动deepspeed z3 offload任然OOM",
     "推理出错",
     "aclrtMalloc returned 0x7020016",
-    "rtMemcpy: ret=507899",
+    "rtMemcpy: ret=507777",
     "[175372.360079] ------------[ cut here ]------------",
     "| 0     910B3               | Alarm         | 93.6        40      |",
     "hydra.errors.Unsupported: it cannot be",
@@ -228,3 +228,17 @@ def test_what_is_rare_is_found_between_lines_of_a_familiar_failure(tmp_path: Pat
         assert shown == {"npu-oom-torch"} | waits
         (cause,) = [cause for cause in found.causes if cause.id == "npu-oom-torch"]
         assert cause.or_more == bool(waits)
+
+
+def test_frames_without_their_exception_are_told_from_where_it_was_raised() -> None:
+    frames = (
+        "EngineCore encountered a fatal error.\nTraceback (most recent call last):\n"
+        '  File "/w/core.py", line 508, in run\n    self.loop()\n    ^^^^^^^^^^^\n'
+        '  File "/w/moe.py", line 280, in forward\n'
+    )
+    told = [one.evidence.text.strip() for one in of_text(frames).unexplained]
+    assert told == [
+        "EngineCore encountered a fatal error.",
+        'File "/w/moe.py", line 280, in forward',
+        'File "/w/core.py", line 508, in run',
+    ]
