@@ -508,7 +508,7 @@ class KnownWarnings(Row, frozen=True, kw_only=True):
 # "ret[507018]", "result = 507018", "failed: 507018", "status: 507018", "CANN failure 507018".
 _CODE_BEFORE = (
     r"([Cc]ode|CODE|[Ee]rror|ERROR|[Ee]rr[Nn]o|\b[Ee]rr|[Rr]et|RET|\brc|[Rr]esult|[Ss]tatus|"
-    r"[Ff]ailed|FAILED|[Ff]ailure|[Ff]ault|[Rr]eturned|AI ?C(ORE|PU)|错误码|返回码|返回值)"
+    r"[Ff]ailed|FAILED|[Ff]ailure|[Ff]ault|[Rr]eturned|AI ?CORE|AI ?CPU|错误码|返回码|返回值)"
     r"( is| no is|为|是)?[\]\"' ]{0,2}([:=\[(,]|"
     "\uff1a|\uff08"
     r"){0,2} {0,2}"
