@@ -481,6 +481,9 @@ class _Walker:
         if name == "printf":
             words = words[1:2] if [each.text for each in words[:1]] == ["-v"] else []
         for each in words:
+            if UNTOLD in each.text and name != "let":
+                source = f"{name} {spelt(each)}"[:_MOST_SHOWN]
+                self._state.forget(Piece(UNTOLD, each.line, each.column, source, each.file))
             value = untold(each.line, each.column, f"{name} {each.text}"[:_MOST_SHOWN], each.file)
             changed = [match.group(1) or match.group(2) for match in _CHANGED.finditer(each.text)]
             for variable in changed if name == "let" else [each.text]:

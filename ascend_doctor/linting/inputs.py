@@ -58,6 +58,13 @@ _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_POR
 # What follows is the name of a file with options: Megatron-LM's, argparse's own way, ms-swift's
 # (modelscope/ms-swift@3602360a:swift/cli/main.py).
 _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
+# Hydra's own options for another configuration, and those that verl ships, whose sizes are known
+# (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
+_HYDRA_FILE = re.compile(r"(?:--config-(?:name|path|dir)|-c[npd])(?:=|$)")
+_OF_VERL = re.compile(
+    r"(?:\./)?config|(?:(?:fully_async_|one_step_off_)?ppo_(?:megatron_)?trainer|sft_trainer_engine)"
+    r"(?:\.yaml)?"
+)
 _SWIFT_FILE = re.compile(r"(?:\S*/)?(?:megatron|swift) [a-z]+ \S+\.(?:json|ya?ml)")
 _YAML = (".yaml", ".yml")
 # A task of SkyPilot has resources, and scripts that set up and run it.
@@ -317,7 +324,8 @@ def _subject(
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
     path = exported.get("PYTHONPATH")
-    read = _read_by_training(catalog) | (_BY_SWIFT if launch_.program.endswith("swift") else set())
+    swift = _BY_SWIFT if launch_.program.endswith("swift") else set()
+    read = _read_by_training(catalog) | swift
     lost = {name: word for name, word in command.own.items() if name in read}
     for name, value in lost.items():
         places.setdefault(name, locate(value))
@@ -328,7 +336,14 @@ def _subject(
         values=_override_values(texts)
         | (_option_values(texts, catalog) if launch_.program in {"megatron", ""} else {}),
         open_environment=bool(command.sourced),
-        unresolved=tuple(_unknown_spots(command, options, locate)),
+        unresolved=(
+            *_unknown_spots(command, options, locate),
+            *(
+                Spot(name=piece.source, argument=name, location=locate(piece))
+                for name in sorted(swift & {*exported})
+                for piece in exported[name].unresolved
+            ),
+        ),
         pythonpath=spelt(path) if path is not None else "",
         unexported=tuple(lost) if launch_.present else (),
     )
@@ -464,6 +479,10 @@ def _names_options(texts: Sequence[str], number: int) -> bool:
     """Whether a word names a file that has options of the launch."""
     if _FROM_FILE.match(texts[number]):
         return True
+    if _HYDRA_FILE.match(texts[number]) and any(map(_HYDRA.match, texts)):
+        _, given, name = texts[number].partition("=")
+        name = name if given else " ".join(texts[number + 1 : number + 2])
+        return _OF_VERL.fullmatch(name.strip("\"'")) is None
     return (
         number > 1 and _SWIFT_FILE.fullmatch(" ".join(texts[number - 2 : number + 1])) is not None
     )

@@ -68,7 +68,7 @@ def findings(
 
 def _collect_unjudged(finding: Finding, abstained: tuple[str, ...], *, allowed: bool) -> Finding:
     """The finding about values that are not known, with the checks that they kept from judging."""
-    if finding.level is not Level.UNKNOWN:
+    if finding.level is not Level.UNKNOWN and not abstained:
         return finding
     if not abstained:
         return msgspec.structs.replace(

@@ -59,6 +59,28 @@ def rank_parameters(model: Model, layout: Layout, stage: int) -> RankParameters:
     return total + RankParameters(dense=ends * rows + last * model.hidden)
 
 
+def largest_shard(model: Model, layout: Layout, stage: int) -> float:
+    """Elements of the largest part of one parameter that a rank's optimizer has, at most.
+
+    That is an embedding, or the gates and ups of a layer, or of all experts of a rank together;
+    the distributed optimizer cuts the row of all parameters into parts of one size.
+    """
+    whole = rank_parameters(model, layout, stage)
+    ends = stage in {0, layout.pp - 1}
+    dense = [vocabulary(model, layout) * model.hidden if ends else 0.0]
+    expert = [0.0]
+    for layer in stages(model, layout)[stage]:
+        if model.has_experts(layer):
+            wide = model.experts / layout.ep * model.expert_ffn / layout.expert_tensor
+            expert.append(2 * wide * model.hidden)
+        else:
+            dense.append(2 * model.hidden * model.ffn / layout.tp)
+    return max(
+        min(max(dense), whole.dense / (layout.dp * layout.cp)),
+        min(max(expert), whole.expert / layout.edp),
+    )
+
+
 def _layer(model: Model, layout: Layout, layer: int) -> RankParameters:
     norms = 2 * model.hidden
     mixing = _delta(model, layout) if model.is_delta(layer) else _attention(model, layout)
