@@ -23,7 +23,7 @@ CATALOG = Catalog()
 # Repository, the version of Megatron-LM that it names, files and launches that there are at least.
 REPOSITORIES = [
     ("modelscope/ms-swift", "0.16.1", 400, 400),
-    ("modelscope/twinkle", "0.16.1", 80, 15),
+    ("modelscope/twinkle", "0.16.1", 80, 10),
     ("verl-project/verl", "0.16.1", 250, 180),
     ("Ascend/MindSpeed", "0.12.1", 200, 80),
 ]

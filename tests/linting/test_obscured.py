@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from ascend_doctor.findings import Level
@@ -76,3 +78,38 @@ def test_what_is_not_judged_is_never_green(name: str) -> None:
     print(name, dict(count))  # noqa: T201
     assert count["lost"] >= LEAST
     assert green == []
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Text of a file, and what stands there instead."""
+
+    old: str
+    new: str
+
+
+class Unresolvable(Label, frozen=True, kw_only=True):
+    """A launch one of whose values is made to come from where no reader can see it."""
+
+    what: str
+    changes: tuple[Change, ...]
+
+
+class UnresolvableLaunches(msgspec.Struct, frozen=True):
+    files: tuple[Unresolvable, ...]
+
+
+UNRESOLVABLE = msgspec.yaml.decode(
+    Path(__file__).with_name("unresolvable.yaml").read_bytes(), type=UnresolvableLaunches
+).files
+
+
+@pytest.mark.parametrize("label", UNRESOLVABLE, ids=lambda label: label.what)
+def test_a_value_that_comes_from_elsewhere_is_told(label: Unresolvable) -> None:
+    text = before = content(label)
+    for change in label.changes:
+        assert change.old in text
+        text = text.replace(change.old, change.new, 1)
+    level, words = levels(label, text).get("launch-resolved", (Level.OK, ""))
+    assert level is Level.UNKNOWN
+    # Of a launch that has another such value, too, this one is named beside it.
+    assert words != levels(label, before).get("launch-resolved", (Level.OK, ""))[1]

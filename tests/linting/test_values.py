@@ -203,3 +203,25 @@ def test_a_task_of_skypilot_is_judged_at_its_lines() -> None:
 def test_a_misspelt_key_is_found_at_the_key() -> None:
     script = VERL.replace("train_batch_size", "trin_batch_size")
     assert ids("a.sh", script) == [("run-verl-keys", 3)]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "NNODES=2 NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B\n",
+        "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 8\n",
+        VERL.replace("trainer.nnodes=1", "trainer.nnodes=2"),
+    ],
+)
+def test_visible_devices_are_those_of_one_node(script: str) -> None:
+    def judged(devices: str) -> list[str]:
+        text = f"export ASCEND_RT_VISIBLE_DEVICES={devices}\n{script}"
+        return [
+            finding.check
+            for each in subjects("run.sh", text.encode(), CATALOG)
+            for finding in findings(each, machine("0.16.1", ""), CATALOG, CHECKS)
+            if finding.level is Level.ERROR
+        ]
+
+    assert judged("0,1,2,3,4,5,6,7") == []
+    assert judged("0,1,2,3") == ["run-visible-devices"]

@@ -73,24 +73,40 @@ def world(case: Case) -> int:
     """The number of ranks. Raises Unknown or NotApplicable where the command does not tell."""
     launch = case.need(Launch)
     if launch.program == "verl":
-        return number(case, "trainer.n_gpus_per_node") * number(case, "trainer.nnodes", 1)
+        return number(case, "trainer.n_gpus_per_node") * nodes(case)
     if "nproc_per_node" in launch.options:
-        return number(case, "nproc_per_node") * number(case, "nnodes", 1)
+        return number(case, "nproc_per_node") * nodes(case)
     if "worker_num" in launch.options:  # msrun's is that of all nodes
         return number(case, "worker_num")
     if "num_gpus" in launch.options:  # deepspeed's
-        return number(case, "num_gpus") * number(case, "num_nodes", 1)
+        return number(case, "num_gpus") * nodes(case)
     values = case.facts.environment.variables if case.facts.environment is not None else {}
-    ranks, nodes = values.get("NPROC_PER_NODE", ""), values.get("NNODES", "1")
+    ranks = values.get("NPROC_PER_NODE", "")
     if launch.partial or "NPROC_PER_NODE" in unseen(case):
         raise Unresolved("how many ranks there are")
     if not launch.program.endswith("swift") or not ranks:
         raise NotApplicable("the launch command does not give the number of ranks")
+    if not ranks.isdecimal() or not int(ranks[:6]):
+        raise Unknown("NPROC_PER_NODE is no number here")
+    return int(ranks[:6]) * nodes(case)
+
+
+def nodes(case: Case) -> int:
+    """The number of nodes, as torchrun, deepspeed, verl or ms-swift name it. Raises Unknown."""
+    launch = case.need(Launch)
+    if launch.program == "verl":
+        return number(case, "trainer.nnodes", 1)
+    if "num_gpus" in launch.options:
+        return number(case, "num_nodes", 1)
+    if not launch.program.endswith("swift") or "nproc_per_node" in launch.options:
+        return number(case, "nnodes", 1)
+    values = case.facts.environment.variables if case.facts.environment is not None else {}
     if "NNODES" in unseen(case):
         raise Unresolved("NNODES is known when the launch runs")
-    if not ranks.isdecimal() or not nodes.isdecimal() or not int(ranks[:6]) * int(nodes[:6]):
-        raise Unknown("NPROC_PER_NODE or NNODES is no number here")
-    return int(ranks[:6]) * int(nodes[:6])
+    count = values.get("NNODES", "1")
+    if not count.isdecimal() or not int(count[:6]):
+        raise Unknown("NNODES is no number here")
+    return int(count[:6])
 
 
 def unseen(case: Case) -> tuple[str, ...]:

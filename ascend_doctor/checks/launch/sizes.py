@@ -12,6 +12,7 @@ from ascend_doctor.checks.launch.options import (
     at,
     flag,
     is_given,
+    nodes,
     number,
     options,
     unseen,
@@ -239,8 +240,8 @@ def run_visible_devices(case: Case) -> Iterator[Finding]:
         raise Unresolved("ASCEND_RT_VISIBLE_DEVICES is known when the launch runs")
     if not re.fullmatch(r"[0-9]{1,4}(,[0-9]{1,4})*", listed):
         raise NotApplicable("the launch lists no visible devices")
-    count, nodes = len(set(listed.split(","))), number(case, "nnodes", 1)
-    each = number(case, "nproc_per_node", 0) or world(case) // nodes
+    count = len(set(listed.split(",")))
+    each = number(case, "nproc_per_node", 0) or world(case) // nodes(case)
     if each > count and count == len(listed.split(",")):
         yield error(
             f"{each} ranks on a node, and {count} visible devices",
