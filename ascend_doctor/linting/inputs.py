@@ -62,7 +62,7 @@ _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
 # (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
 _HYDRA_FILE = re.compile(r"(?:--config-(?:name|path|dir)|-c[npd])(?:=|$)")
 _OF_VERL = re.compile(
-    r"(?:\./)?config|(?:(?:fully_async_|one_step_off_)?ppo_(?:megatron_)?trainer|sft_trainer_engine)"
+    r"(?:\./)?config|(?:\S*/)?verl/trainer/config|(?:(?:fully_async_|one_step_off_)?ppo_(?:megatron_)?trainer|sft_trainer_engine)"
     r"(?:\.yaml)?"
 )
 _SWIFT_FILE = re.compile(r"(?:\S*/)?(?:megatron|swift) [a-z]+ \S+\.(?:json|ya?ml)")
@@ -470,7 +470,7 @@ def _unknown_spots(
     texts = [word.text for word in command.words]
     for number, word in enumerate(command.words):
         if _names_options(texts, number):
-            asked[Piece(UNTOLD, word.line, word.column, word.text[:80], word.file)] = ""
+            asked[Piece(UNTOLD, word.line, word.column, spelt(word)[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
 

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from ascend_doctor.facts import Distribution, Environment, Npu, Npus, Python, Snapshot
-from ascend_doctor.findings import Finding, Level, Place, quantity
+from ascend_doctor.findings import Finding, Level, Place, Remedy, quantity
+from ascend_doctor.judging.env_values import unset
 from ascend_doctor.judging.judge import Case, Check, judge
 from ascend_doctor.linting.inputs import LintInput
 from ascend_doctor.matrix.catalog import Catalog
@@ -113,9 +114,16 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
     if finding.level not in _SHOWN or finding.location is not None:
         return finding
     places = subject.launch.places if subject.launch is not None else {}
-    names = _names(finding)
-    where = next((places[name] for name in names if name in places), None)
-    return msgspec.structs.replace(finding, location=where or Place(file=subject.file, line=1))
+    names = list(dict.fromkeys(name for name in _names(finding) if name in places))
+    if not names:
+        return msgspec.structs.replace(finding, location=Place(file=subject.file, line=1))
+    remedy, where = finding.remedy, places[names[0]]
+    for count in range(1, len(names) + 1):
+        if remedy == unset(*names[:count]):
+            # A script sets it again, whatever the shell has.
+            sets = (f"{name} is set in line {places[name].line}" for name in names[:count])
+            remedy = Remedy(summary=f"{', '.join(sets)}: change that, or take it out")
+    return msgspec.structs.replace(finding, location=where, remedy=remedy)
 
 
 def _names(finding: Finding) -> Iterator[str]:

@@ -68,7 +68,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 def estimate(model: Model, layout: Layout, run: TrainingRun, *, recompute: bool) -> Memory:
     """The memory of the pipeline stage that needs the most."""
-    stages = (stage_memory(model, layout, run, stage, recompute=recompute) for stage in range(layout.pp))
+    stages = (
+        stage_memory(model, layout, run, stage, recompute=recompute) for stage in range(layout.pp)
+    )
     return max(stages, key=lambda memory: memory.total)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ascend_doctor.checks import all_checks
 from ascend_doctor.facts import UNTOLD
+from ascend_doctor.findings import Level
 from ascend_doctor.linting.bash import commands
 from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
@@ -198,3 +199,15 @@ def test_good_bad_and_nothing_have_their_codes(doctor: Command, tmp_path: Path) 
     assert doctor("lint", "nothing.sh", cwd=tmp_path).returncode == 3
     assert doctor("lint", "missing.sh", cwd=tmp_path).returncode == 2
     assert doctor("lint", cwd=tmp_path).returncode == 2
+
+
+def test_the_remedy_for_a_variable_of_a_script_is_its_line() -> None:
+    script = "IF=eth0\nexport HCCL_OP_EXPANSION_MODE=AIV\ntorchrun pretrain_gpt.py --bf16\n"
+    found = [
+        finding
+        for each in subjects("run.sh", script.encode(), CATALOG)
+        for finding in findings(each, machine("", ""), CATALOG, CHECKS)
+        if finding.check == "variables-harmful" and finding.level is Level.WARNING
+    ]
+    assert [each.remedy and each.remedy.commands for each in found] == [()]
+    assert "line 2" in (found[0].remedy.summary if found[0].remedy else "")

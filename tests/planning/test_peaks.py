@@ -48,7 +48,7 @@ PEAKS = msgspec.yaml.decode(Path(__file__).with_name("peaks.yaml").read_bytes(),
 
 
 def in_the_first_iteration(peak: Peak, memory: Memory) -> float:
-    """Its moments are made when it ends; FP16 keeps gradients in 2 bytes, and FP32 ones of a shard."""
+    """MiB. Its moments are made when it ends; FP16 keeps 2 bytes a gradient, and FP32 of a part."""
     states, before = memory.states, memory.states - memory.optimizer * 2 / 3
     if peak.fp16:
         parameters = memory.gradients / 4
