@@ -20,7 +20,7 @@ from ascend_doctor.matrix.versions import parse as parse_version
 from ascend_doctor.planning.flags import FRAMEWORKS, describe_sizes
 from ascend_doctor.planning.launches import launch, limits, setup_command
 from ascend_doctor.planning.layout import parse
-from ascend_doctor.planning.memory import GIB, Memory, TrainingRun
+from ascend_doctor.planning.memory import GIB, NEARNESS, Memory, TrainingRun
 from ascend_doctor.planning.picture import TITLES, groups, picture
 from ascend_doctor.planning.ranking import (
     MARGIN,
@@ -31,6 +31,7 @@ from ascend_doctor.planning.ranking import (
     rank_budget,
 )
 from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
+from ascend_doctor.planning.step_time import STEP_NEARNESS
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
@@ -51,6 +52,9 @@ _SHAPES = ("text", "json", "html")
 @click.option("--per-node", type=click.IntRange(1, 1024), help="NPUs of one machine.")
 @click.option("--seq", type=click.IntRange(1, 1 << 24), default=4096, show_default=True)
 @click.option("--micro-batch", type=click.IntRange(1, 4096), default=1, show_default=True)
+@click.option(
+    "--global-batch", type=click.IntRange(1, 1 << 20), default=256, help="Samples of a step."
+)
 @click.option("--lora", type=click.IntRange(1, 4096), metavar="R", help="LoRA of this rank.")
 @click.option("--full", is_flag=True, help="Train all weights.  [default]")
 @click.option("--framework", type=click.Choice(list(FRAMEWORKS)), help="Whose options to print.")
@@ -75,6 +79,7 @@ def command(  # noqa: PLR0913 - the options of the command
     per_node: int | None,
     seq: int,
     micro_batch: int,
+    global_batch: int,
     lora: int | None,
     full: bool,
     framework: str | None,
@@ -97,7 +102,9 @@ def command(  # noqa: PLR0913 - the options of the command
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
     rows = catalog(overlays)
-    run = TrainingRun(sequence=seq, micro_batch=micro_batch, lora=lora or 0)
+    run = TrainingRun(
+        sequence=seq, micro_batch=micro_batch, global_batch=global_batch, lora=lora or 0
+    )
     asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
     where = _budget(rows, soc, per_node or 0)
     if layout_name:
@@ -171,7 +178,10 @@ def _text(
         )
     yield ""
     experts = "  experts" if asked.model.experts else ""
-    yield f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<8}{'recompute':<10}{experts}  over nodes"
+    yield (
+        f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<8}{'recompute':<10}{'step':>6}{experts}  "
+        "over nodes"
+    )
     for number, layout in enumerate(layouts[:top], 1):
         fits = {True: "yes", False: "no", None: "close" if where.memory else "?"}[layout.fits]
         each = f"  {layout.experts:>7}" if asked.model.experts else ""
@@ -180,8 +190,10 @@ def _text(
         over = crosses or ("none" if where.per_node else "?")
         yield (
             f"{number:>3} {layout.layout.name:<22}{layout.memory.total / GIB:>10.1f}  {fits:<8}"
-            f"{again:<10}{each}  {over}"
+            f"{again:<10}{layout.step:>5.2f}x{each}  {over}"
         )
+    yield ""
+    yield from (NEARNESS, STEP_NEARNESS)
 
 
 def _detail(
@@ -220,14 +232,7 @@ def _detail(
 
 
 def _memory(memory: Memory) -> str:
-    parts = {
-        "weights": memory.weights,
-        "gradients": memory.gradients,
-        "optimizer": memory.optimizer,
-        "activations": memory.activations,
-        "HCCL buffers (at most)": memory.communication,
-    }
-    return ", ".join(f"{name} {size / GIB:.1f}" for name, size in parts.items()) + " GiB"
+    return ", ".join(f"{name} {size / GIB:.1f}" for name, size in memory.parts.items()) + " GiB"
 
 
 def _data(
@@ -255,6 +260,7 @@ def _data(
         "run": asked.run,
         "place": where,
         "margin": MARGIN,
+        "nearness": {"memory": NEARNESS, "step": STEP_NEARNESS},
         "layouts": layouts,
         "rules": [{"text": rule.text, "source": rule.source} for rule in RULES],
     }

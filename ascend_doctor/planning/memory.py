@@ -30,13 +30,22 @@ _LOGIT = _BF16 + _FP32
 # HCCL_BUFFSIZE defaults to 200 MB, and a communicator takes it twice
 # (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env).
 _COMMUNICATOR = 2 * 200 * 1000 * 1000
+# docs/plan.md has the launches, tests/planning/test_peaks.py the comparison.
+NEARNESS = (
+    "GiB: without HCCL buffers 5% below to 14% above what 12 published launches allocated on NPUs; "
+    "64k tokens under CP4 took twice as much"
+)
 
 
 class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is trained: ``sequence`` tokens by ``micro_batch`` samples; ``lora`` 0 is full."""
+    """What is trained: ``sequence`` tokens by ``micro_batch`` samples; ``lora`` 0 is full.
+
+    A step has ``global_batch`` samples.
+    """
 
     sequence: int = 4096
     micro_batch: int = 1
+    global_batch: int = 256
     lora: int = 0
 
 
@@ -54,6 +63,18 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     update: float
     communication: float
     recompute: bool
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What it is for, in words; of activations and the update the larger one."""
+        last = "activations" if self.activations >= self.update else "update of the weights"
+        return {
+            "weights": self.weights,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            last: max(self.activations, self.update),
+            "HCCL buffers, at most": self.communication,
+        }
 
     @property
     def states(self) -> float:

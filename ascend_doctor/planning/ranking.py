@@ -10,6 +10,7 @@ from ascend_doctor.matrix.schema import Family, Soc
 from ascend_doctor.planning.layout import Layout, crossing
 from ascend_doctor.planning.memory import GIB, Memory, estimate
 from ascend_doctor.planning.rules import LayoutQuery, broken
+from ascend_doctor.planning.step_time import relative_step_time
 
 # Tensor parallelism moves every activation several times a layer: a node has at most this many
 # devices (16 on Atlas A3), and more are never tried.
@@ -18,8 +19,9 @@ _MOST_TENSOR = 16
 # 8 of 13 in modelscope/ms-swift@3602360a:examples/ascend, all of modelscope/twinkle@1a1d8845.
 _USUAL_TENSOR = 2
 _MIB = 1 << 20
-# What a process may need above the estimate of what it allocates: published peaks were up to 4 %
-# above it, and what torch reserved of the device up to 8 % above what it allocated (docs/plan.md).
+# What a process may need above the estimate of what it allocates: published peaks were up to 4.5 %
+# above it, and what torch reserved of the device mostly 4 to 8 % above what it allocated
+# (docs/plan.md).
 MARGIN = 0.12
 
 
@@ -34,6 +36,7 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     """A legal layout. ``fits`` is None where that is not known.
 
     That is without the memory of the device, and where the estimate is nearer to it than MARGIN.
+    ``step`` is how many times its arithmetic alone a step takes.
     """
 
     layout: Layout
@@ -41,6 +44,7 @@ class RankedLayout(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool | None
     crosses: tuple[str, ...]
     experts: int
+    step: float
 
 
 def rank_budget(family: Family | None, soc: Soc | None, per_node: int) -> RankBudget:
@@ -70,6 +74,7 @@ def choice(asked: LayoutQuery, layout: Layout, where: RankBudget) -> RankedLayou
         fits=_fits(memory, where),
         crosses=crossing(layout, where.per_node) if where.per_node else (),
         experts=asked.model.experts // layout.ep,
+        step=relative_step_time(layout, asked.run, recompute=memory.recompute),
     )
 
 

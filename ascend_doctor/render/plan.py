@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ascend_doctor.planning.flags import FRAMEWORKS
-from ascend_doctor.planning.memory import GIB, Memory
+from ascend_doctor.planning.memory import GIB, NEARNESS
 from ascend_doctor.planning.picture import coordinates, experts_of
 from ascend_doctor.planning.ranking import RankBudget, RankedLayout
 from ascend_doctor.planning.rules import RULES, LayoutQuery
+from ascend_doctor.planning.step_time import STEP_NEARNESS
 from ascend_doctor.planning.weights import stages
 from ascend_doctor.render.formats.html import page, parts
 from ascend_doctor.render.layouts import MOST_RANKS, LayoutCell, LayoutRow, Picture, hue, picture
@@ -40,6 +41,7 @@ def render(
         room=where.memory / GIB,
         nodes=bool(where.per_node),
         legal=legal,
+        nearness=(NEARNESS, STEP_NEARNESS),
         shown=[_show_layout(asked, where, choice, largest, frameworks) for choice in choices],
         rules=RULES,
         **parts(),
@@ -57,23 +59,11 @@ def _show_layout(
         choice=choice,
         total=choice.memory.total / GIB,
         memory=[
-            (what, size / GIB, 100 * size / largest)
-            for what, size in _memory(choice.memory).items()
+            (what, size / GIB, 100 * size / largest) for what, size in choice.memory.parts.items()
         ],
         picture=picture(choice.layout, per_node=where.per_node, further=_rank_rows(asked, choice)),
         flags=[(name, tuple(FRAMEWORKS[name](asked, choice))) for name in frameworks],
     )
-
-
-def _memory(memory: Memory) -> dict[str, float]:
-    again = ", computed again in backward" if memory.recompute else ""
-    return {
-        "weights": memory.weights,
-        "gradients": memory.gradients,
-        "optimizer": memory.optimizer,
-        f"activations{again}": memory.activations,
-        "HCCL buffers, at most": memory.communication,
-    }
 
 
 def _rank_rows(asked: LayoutQuery, choice: RankedLayout) -> list[LayoutRow]:

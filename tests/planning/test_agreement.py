@@ -61,7 +61,7 @@ def random_layout(dice: random.Random, model: Model) -> Layout:
 def command(asked: LayoutQuery, layout: Layout) -> list[str]:
     model = asked.model
     memory = estimate(MODELS[0], Layout(npus=1), asked.run, recompute=False)
-    choice = RankedLayout(layout=layout, memory=memory, fits=None, crosses=(), experts=0)
+    choice = RankedLayout(layout=layout, memory=memory, fits=None, crosses=(), experts=0, step=1.0)
     groups = (
         f"--group-query-attention --num-query-groups {model.kv_heads}"
         if model.latent is None
