@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
@@ -117,13 +117,23 @@ def _place_finding(finding: Finding, subject: LintInput) -> Finding:
     names = list(dict.fromkeys(name for name in _names(finding) if name in places))
     if not names:
         return msgspec.structs.replace(finding, location=Place(file=subject.file, line=1))
-    remedy, where = finding.remedy, places[names[0]]
-    for count in range(1, len(names) + 1):
-        if remedy == unset(*names[:count]):
-            # A script sets it again, whatever the shell has.
-            sets = (f"{name} is set in line {places[name].line}" for name in names[:count])
-            remedy = Remedy(summary=f"{', '.join(sets)}: change that, or take it out")
+    where = places[names[0]]
+    remedy = _remedy_of_line(finding, names, places)
     return msgspec.structs.replace(finding, location=where, remedy=remedy)
+
+
+def _remedy_of_line(
+    finding: Finding, names: list[str], places: Mapping[str, Place]
+) -> Remedy | None:
+    """What to change in the script, which sets again what a shell was told to unset."""
+    if finding.check == "variables-misspelt":
+        line = places[names[0]].line
+        return Remedy(summary=f"If you meant {finding.required}, write that in line {line}")
+    for count in range(1, len(names) + 1):
+        if finding.remedy == unset(*names[:count]):
+            sets = (f"{name} is set in line {places[name].line}" for name in names[:count])
+            return Remedy(summary=f"{', '.join(sets)}: change that, or take it out")
+    return finding.remedy
 
 
 def _names(finding: Finding) -> Iterator[str]:

@@ -128,16 +128,23 @@ def activations(
     tokens = run.sequence * run.micro_batch / layout.cp
     layers = stages(model, layout)[stage]
     each = [_BF16 * tokens / layout.tp * per_token(model, layout, layer) for layer in layers]
+    # Of the layer that backward is at: gradients of its network, and what is computed again.
+    wide = max((3 * _network(model, layer) for layer in layers), default=0.0)
+    once = _BF16 * tokens / layout.tp * wide + (max(each, default=0.0) if recompute else 0.0)
+    held = _BF16 * tokens / layout.tp * model.hidden * len(layers) if recompute else sum(each)
     flight = layout.pp - stage
-    if recompute:
-        kept_bytes = len(layers) * _BF16 * tokens / layout.tp * model.hidden
-        peak = flight * kept_bytes + max(each, default=0.0)
-    else:
-        peak = flight * sum(each)
     if stage == layout.pp - 1:
+        # The loss is done with its logits before backward comes to a layer.
         final = 2 * _BF16 * tokens / layout.tp * model.hidden
-        peak += tokens * vocabulary(model, layout) * _LOGIT + final
-    return peak
+        once = max(once, tokens * vocabulary(model, layout) * _LOGIT + final)
+    return flight * held + once
+
+
+def _network(model: Model, layer: int) -> float:
+    """Elements between the two halves of a layer's network, for each token."""
+    if not model.has_experts(layer):
+        return model.ffn
+    return model.top_k * model.expert_ffn + model.shared_ffn
 
 
 def per_token(model: Model, layout: Layout, layer: int) -> float:
@@ -148,10 +155,10 @@ def per_token(model: Model, layout: Layout, layer: int) -> float:
     """
     mixing = _delta(model) if model.is_delta(layer) else _attention(model)
     if not model.has_experts(layer):
-        return 4 * model.hidden + mixing + 3 * model.ffn
+        return 4 * model.hidden + mixing + 3 * _network(model, layer)
     # Every expert tensor parallel rank has all tokens of its group, of which it computes a part.
     gathered = model.top_k * model.hidden * layout.expert_tensor
-    network = gathered + 3 * model.top_k * model.expert_ffn + 3 * model.shared_ffn
+    network = gathered + 3 * _network(model, layer)
     return 4 * model.hidden + mixing + network
 
 

@@ -138,7 +138,9 @@ def test_recomputation_and_pipelines_keep_what_they_should() -> None:
     model = find(CATALOG, "qwen3-8b")
     layout, one = Layout(npus=4, pp=4), TrainingRun(sequence=1024)
     kept = [activations(model, layout, one, stage, recompute=False) for stage in range(4)]
-    assert kept[0] == pytest.approx(4 / 3 * kept[1])
+    # Each stage has one micro-batch more in flight than the next.
+    assert kept[0] - kept[1] == pytest.approx(kept[1] - kept[2])
+    assert kept[0] > kept[1]
     again = estimate(model, layout, one, recompute=True)
     assert again.activations < estimate(model, layout, one, recompute=False).activations
     assert estimate(model, layout, one, recompute=True).weights == again.weights
