@@ -150,6 +150,8 @@ class _TextPage(Page):
             for finding in report.findings:
                 if finding.level is level and (verbose or (measured and finding.observed)):
                     tail = f": {finding.observed}" if finding.observed else ""
+                    if verbose and finding.because and level is Level.OK:
+                        tail += f". {finding.because}"
                     first, *more = self.wrap(f"{finding.title}{tail}  [{finding.check}]", 2)
                     rows += [f"{self.mark(level)} {first}", *more]
         self.rows += ["", *rows] if rows else []
