@@ -55,6 +55,7 @@ _SHAPES = ("text", "json", "html")
 @click.option(
     "--global-batch", type=click.IntRange(1, 1 << 20), default=256, help="Samples of a step."
 )
+@click.option("--swap-optimizer", is_flag=True, help="Its states on the host (MindSpeed).")
 @click.option("--lora", type=click.IntRange(1, 4096), metavar="R", help="LoRA of this rank.")
 @click.option("--full", is_flag=True, help="Train all weights.  [default]")
 @click.option("--framework", type=click.Choice(list(FRAMEWORKS)), help="Whose options to print.")
@@ -80,6 +81,7 @@ def command(  # noqa: PLR0913 - the options of the command
     seq: int,
     micro_batch: int,
     global_batch: int,
+    swap_optimizer: bool,
     lora: int | None,
     full: bool,
     framework: str | None,
@@ -99,11 +101,17 @@ def command(  # noqa: PLR0913 - the options of the command
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     ending = file.rpartition(".")[2] if file else ""
     shape = shape or (ending if ending in _SHAPES else "text")
+    if swap_optimizer and framework not in {None, "megatron"}:
+        raise click.UsageError("--swap-optimizer is an option of MindSpeed: --framework megatron")
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
     rows = catalog(overlays)
     run = TrainingRun(
-        sequence=seq, micro_batch=micro_batch, global_batch=global_batch, lora=lora or 0
+        sequence=seq,
+        micro_batch=micro_batch,
+        global_batch=global_batch,
+        swap=swap_optimizer,
+        lora=lora or 0,
     )
     asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
     where = _budget(rows, soc, per_node or 0)
@@ -115,6 +123,7 @@ def command(  # noqa: PLR0913 - the options of the command
         layouts: tuple[RankedLayout, ...] = (choice(asked, layout, where),)
     else:
         layouts = choices(asked, npus, where)
+    framework = "megatron" if swap_optimizer else framework
     frameworks = [framework] if framework else list(FRAMEWORKS)
     if shape == "html":
         from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone

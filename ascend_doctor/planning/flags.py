@@ -42,6 +42,7 @@ def megatron(asked: LayoutQuery, choice: RankedLayout) -> tuple[str, ...]:
     ]
     options += ["--sequence-parallel"] if choice.layout.tp > 1 else []
     options += ["--use-distributed-optimizer", "--bf16"]
+    options += ["--swap-optimizer"] if asked.run.swap else []
     if choice.memory.recompute:
         options += [f"--{name.replace('_', '-')} {value}" for name, value in _RECOMPUTE.items()]
     options += [f"--seq-length {asked.run.sequence}", f"--micro-batch-size {asked.run.micro_batch}"]

@@ -30,9 +30,12 @@ _LOGIT = _BF16 + _FP32
 # HCCL_BUFFSIZE defaults to 200 MB, and a communicator takes it twice
 # (hicann/hccl@09300b70:docs/zh/user_guide/hccl_env).
 _COMMUNICATOR = 2 * 200 * 1000 * 1000
+# In as many parts --swap-optimizer brings the states back, by default
+# (Ascend/MindSpeed@core_r0.15.3:mindspeed/features_manager/optimizer/swap_optimizer_feature.py).
+_SWAPPED = 16
 # docs/plan.md has the launches, tests/planning/test_peaks.py the comparison.
 NEARNESS = (
-    "GiB: without HCCL buffers 5% below to 14% above what 12 published launches allocated on NPUs; "
+    "GiB: without HCCL buffers 5% below to 14% above what 13 published launches allocated on NPUs; "
     "64k tokens under CP4 took twice as much"
 )
 
@@ -40,12 +43,13 @@ NEARNESS = (
 class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is trained: ``sequence`` tokens by ``micro_batch`` samples; ``lora`` 0 is full.
 
-    A step has ``global_batch`` samples.
+    A step has ``global_batch`` samples; with ``swap`` the optimizer's states are on the host.
     """
 
     sequence: int = 4096
     micro_batch: int = 1
     global_batch: int = 256
+    swap: bool = False
     lora: int = 0
 
 
@@ -106,11 +110,14 @@ def stage_memory(
     update = 0.0 if run.lora else largest_shard(model, layout, stage) * _FP32
     frozen = whole if run.lora else RankParameters()
     shared_out = trained.dense / (layout.dp * layout.cp) + trained.expert / layout.edp
+    optimizer = shared_out * _OPTIMIZER
+    if run.swap:
+        update, optimizer = max(update, optimizer / _SWAPPED), 0.0
     return Memory(
         stage=stage,
         weights=(frozen.total + trained.total) * _BF16,
         gradients=trained.total * _GRADIENT,
-        optimizer=shared_out * _OPTIMIZER,
+        optimizer=optimizer,
         activations=activations(model, layout, run, stage, recompute=recompute),
         update=update,
         communication=communicators(layout) * _COMMUNICATOR,
