@@ -101,8 +101,6 @@ def command(  # noqa: PLR0913 - the options of the command
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
     ending = file.rpartition(".")[2] if file else ""
     shape = shape or (ending if ending in _SHAPES else "text")
-    if swap_optimizer and framework not in {None, "megatron"}:
-        raise click.UsageError("--swap-optimizer is an option of MindSpeed: --framework megatron")
     if lora and full:
         raise click.UsageError("--lora and --full exclude each other")
     rows = catalog(overlays)
@@ -115,22 +113,18 @@ def command(  # noqa: PLR0913 - the options of the command
     )
     asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
     where = _budget(rows, soc, per_node or 0)
-    if layout_name:
-        layout = parse(layout_name, npus)
-        wrong = [text for _, text in broken(asked, layout)]
-        if wrong:
-            raise DataError(f"{layout.name} is not legal: {'; '.join(wrong)}")
-        layouts: tuple[RankedLayout, ...] = (choice(asked, layout, where),)
-    else:
-        layouts = choices(asked, npus, where)
-    framework = "megatron" if swap_optimizer else framework
-    frameworks = [framework] if framework else list(FRAMEWORKS)
+    layouts = (
+        (_named_layout(asked, layout_name, npus, where),)
+        if layout_name
+        else choices(asked, npus, where)
+    )
+    frameworks = _frameworks(framework, swap=swap_optimizer)
     if shape == "html":
         from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone
 
         text = render(asked, where, layouts[:top], legal=len(layouts), frameworks=frameworks)
     elif shape == "json":
-        text = _lines(pretty(_data(asked, where, layouts[:top], framework)).splitlines())
+        text = _lines(pretty(_data(asked, where, layouts[:top], frameworks)).splitlines())
     else:
         text = _lines(_text(asked, where, layouts, top, npus))
         if layouts:
@@ -139,6 +133,21 @@ def command(  # noqa: PLR0913 - the options of the command
     if not layouts or layouts[0].fits is False:
         return EXIT_FINDINGS
     return EXIT_UNKNOWN if where.memory and layouts[0].fits is None else 0
+
+
+def _named_layout(asked: LayoutQuery, name: str, npus: int, where: RankBudget) -> RankedLayout:
+    layout = parse(name, npus)
+    wrong = [text for _, text in broken(asked, layout)]
+    if wrong:
+        raise DataError(f"{layout.name} is not legal: {'; '.join(wrong)}")
+    return choice(asked, layout, where)
+
+
+def _frameworks(name: str | None, *, swap: bool) -> list[str]:
+    """Those whose options are printed."""
+    if swap and name not in {None, "megatron"}:
+        raise click.UsageError("--swap-optimizer is an option of MindSpeed: --framework megatron")
+    return ["megatron"] if swap else [name] if name else list(FRAMEWORKS)
 
 
 def _version(text: str) -> str:
@@ -248,9 +257,8 @@ def _data(
     asked: LayoutQuery,
     where: RankBudget,
     ranked_layouts: Sequence[RankedLayout],
-    framework: str | None,
+    frameworks: Sequence[str],
 ) -> dict[str, object]:
-    names = [framework] if framework else list(FRAMEWORKS)
     layouts = [
         {
             **msgspec.to_builtins(ranked),
@@ -259,7 +267,7 @@ def _data(
             "dp": ranked.layout.dp,
             "edp": ranked.layout.edp,
             "groups": {kind: ranked.layout.groups(kind) for kind in TITLES},
-            "flags": {name: FRAMEWORKS[name](asked, ranked) for name in names},
+            "flags": {name: FRAMEWORKS[name](asked, ranked) for name in frameworks},
         }
         for ranked in ranked_layouts
     ]

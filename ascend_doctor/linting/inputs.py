@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -297,7 +297,6 @@ def _subject(
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
     if not launch_.program and texts and texts[0] == "verl.config":
         launch_ = msgspec.structs.replace(launch_, program="verl")
-    places: dict[str, Place] = {}
 
     def locate(piece: Word | Piece) -> Place:
         if piece.file:
@@ -306,8 +305,9 @@ def _subject(
         return Place(file=file, line=line, column=column)
 
     options = read_options(texts)
-    for name, option in options.items():
-        places[name] = locate(_where_set(command.words, option.word))
+    places = {
+        name: locate(_where_set(command.words, option.word)) for name, option in options.items()
+    }
     places |= {
         name: locate(_value_of_key(word))
         for word in command.words
@@ -318,17 +318,14 @@ def _subject(
         value = _where_set(command.words, number) if word.text.startswith("--") else word
         if value is not word:
             places[f"{word.text}="] = locate(value)
-    for name, value in command.exported.items():
-        places[name] = locate(value)
+    places |= {name: locate(value) for name, value in command.exported.items()}
     exported = {**(outer or {}), **command.exported}
     for name, value in (outer or {}).items():
         places.setdefault(name, Place(file=file, line=value.line, column=value.column))
-    path = exported.get("PYTHONPATH")
     swift = _BY_SWIFT if launch_.program.endswith("swift") else set()
     read = _read_by_training(catalog) | swift
-    lost = {name: word for name, word in command.own.items() if name in read}
-    for name, value in lost.items():
-        places.setdefault(name, locate(value))
+    lost = {name: locate(word) for name, word in command.own.items() if name in read}
+    places = lost | places
     launch_ = msgspec.structs.replace(
         launch_,
         places=places,
@@ -338,18 +335,15 @@ def _subject(
         open_environment=bool(command.sourced),
         unresolved=(
             *_unknown_spots(command, options, locate),
-            *(
-                Spot(name=piece.source, argument=name, location=locate(piece))
-                for name in sorted(swift & {*exported})
-                for piece in exported[name].unresolved
-            ),
+            *_unknown_variables(exported, swift, locate),
         ),
-        pythonpath=spelt(path) if path is not None else "",
+        pythonpath=spelt(exported["PYTHONPATH"]) if "PYTHONPATH" in exported else "",
         unexported=tuple(lost) if launch_.present else (),
     )
-    launch_ = _with_model(launch_, catalog)
     return LintInput(
-        file=file, launch=launch_, environment=_environment(file, exported, command, catalog)
+        file=file,
+        launch=_with_model(launch_, catalog),
+        environment=_environment(file, exported, command, catalog),
     )
 
 
@@ -475,13 +469,22 @@ def _unknown_spots(
         yield Spot(name=piece.source, argument=name, location=locate(piece))
 
 
+def _unknown_variables(
+    exported: Mapping[str, Word], names: Collection[str], locate: Callable[[Piece], Place]
+) -> Iterator[Spot]:
+    """The expressions in the values of these variables that only the shell knows."""
+    for name in sorted({*names} & {*exported}):
+        for piece in exported[name].unresolved:
+            yield Spot(name=piece.source, argument=name, location=locate(piece))
+
+
 def _names_options(texts: Sequence[str], number: int) -> bool:
     """Whether a word names a file that has options of the launch."""
     if _FROM_FILE.match(texts[number]):
         return True
     if _HYDRA_FILE.match(texts[number]) and any(map(_HYDRA.match, texts)):
-        _, given, name = texts[number].partition("=")
-        name = name if given else " ".join(texts[number + 1 : number + 2])
+        _, equals, name = texts[number].partition("=")
+        name = name if equals else " ".join(texts[number + 1 : number + 2])
         return _OF_VERL.fullmatch(name.strip("\"'")) is None
     return (
         number > 1 and _SWIFT_FILE.fullmatch(" ".join(texts[number - 2 : number + 1])) is not None

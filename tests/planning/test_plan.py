@@ -25,8 +25,11 @@ ROW = find(CATALOG, "qwen3-30b-a3b")
 ANYWHERE = RankBudget()
 
 
-def asked(model: Model = ROW, *, megatron: str = "", **run: int) -> LayoutQuery:
-    return LayoutQuery(model=model, run=TrainingRun(**run), megatron=megatron)
+def asked(
+    model: Model = ROW, *, megatron: str = "", sequence: int = 4096, lora: int = 0
+) -> LayoutQuery:
+    run = TrainingRun(sequence=sequence, lora=lora)
+    return LayoutQuery(model=model, run=run, megatron=megatron)
 
 
 @pytest.mark.parametrize(("npus", "wanted", "experts"), [(8, "TP2·EP4", 32), (16, "TP2·EP8", 16)])
