@@ -130,6 +130,10 @@ def command(  # noqa: PLR0913 - the options of the command
         if layouts:
             text += _lines(_detail(asked, where, layouts[0], frameworks, every=all_groups))
     put(file, text)
+    return _exit_code(layouts, where)
+
+
+def _exit_code(layouts: Sequence[RankedLayout], where: RankBudget) -> int:
     if not layouts or layouts[0].fits is False:
         return EXIT_FINDINGS
     return EXIT_UNKNOWN if where.memory and layouts[0].fits is None else 0
