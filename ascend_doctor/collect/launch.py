@@ -28,7 +28,7 @@ OPTIONS = frozenset(
         *("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"),
         *("num_layers_per_virtual_pipeline_stage", "num_virtual_stages_per_pipeline_rank"),
         *("pipeline_num_transformer_layers", "group_query_attention", "multi_latent_attention"),
-        *("hybrid_layer_pattern", "hybrid_override_pattern"),
+        *("hybrid_layer_pattern", "hybrid_override_pattern", "mm_model"),
         *("encoder_tensor_model_parallel_size", "encoder_pipeline_model_parallel_size"),
         *("use_distributed_optimizer", "overlap_param_gather", "overlap_grad_reduce"),
         *("recompute_granularity", "recompute_method", "recompute_num_layers"),

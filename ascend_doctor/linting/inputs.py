@@ -58,6 +58,7 @@ _BY_SWIFT = {"NPROC_PER_NODE", "NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_POR
 # What follows is the name of a file with options: Megatron-LM's, argparse's own way, ms-swift's
 # (modelscope/ms-swift@3602360a:swift/cli/main.py).
 _FROM_FILE = re.compile(r"--yaml-cfg(?:=|$)|@[\w./~-]+$")
+_MODEL_FILE = re.compile(r"--mm-model(?:=|$)")
 # Hydra's own options for another configuration, and those that verl ships, whose sizes are known
 # (verl-project/verl@1dda039b:verl/trainer/config, verl/experimental/*/config).
 _HYDRA_FILE = re.compile(r"(?:--config-(?:name|path|dir)|-c[npd])(?:=|$)")
@@ -463,8 +464,10 @@ def _unknown_spots(
     asked |= {piece: "" for piece in command.sourced if piece not in asked}
     texts = [word.text for word in command.words]
     for number, word in enumerate(command.words):
-        if _names_options(texts, number):
-            asked[Piece(UNTOLD, word.line, word.column, spelt(word)[:80], word.file)] = ""
+        if _names_options(texts, number) or _MODEL_FILE.match(word.text):
+            value = command.words[number + 1 : number + 2] if word.text.startswith("-") else ()
+            shown = " ".join(map(spelt, (word, *(value if "=" not in word.text else ()))))
+            asked[Piece(UNTOLD, word.line, word.column, shown[:80], word.file)] = ""
     for piece, name in asked.items():
         yield Spot(name=piece.source, argument=name, location=locate(piece))
 

@@ -225,3 +225,21 @@ def test_arguments_of_a_function_are_those_of_its_call() -> None:
     )
     wrong = judged(script)["run-layers-divide"]
     assert wrong.level is Level.ERROR
+
+
+def test_sizes_of_a_model_file_are_not_judged() -> None:
+    script = (
+        "torchrun --nproc_per_node 8 pretrain_vlm.py --tensor-model-parallel-size 2 "
+        "--expert-model-parallel-size {} --mm-model model.json --bf16\n"
+    )
+    for experts in (1, 2):
+        found = [
+            finding
+            for each in subjects("run.sh", script.format(experts).encode(), CATALOG)
+            for finding in findings(each, machine("0.12.1", ""), CATALOG, CHECKS)
+        ]
+        assert not [each for each in found if each.level is Level.ERROR]
+        (told,) = [each for each in found if each.level is Level.UNKNOWN]
+        assert "--mm-model model.json" in told.observed
+        assert "run-heads-divide" in told.because
+        assert "run-world-size" not in told.because

@@ -17,6 +17,15 @@ from ascend_doctor.judging.source_trees import core_version
 _SHOWN_SPOTS = 6
 # Devices of a node that a launch may take; of other numbers the number itself is suspect.
 NODE_SIZES = frozenset({1, 2, 4, 8, 16})
+# What --mm-model's file has of MindSpeed-MM's launches, and not the command
+# (Ascend/MindSpeed-MM@57069cd5:examples/qwen2.5vl/model_7b.json).
+_OF_MODEL_FILE = frozenset(
+    (
+        *("num_layers", "num_attention_heads", "num_query_groups", "group_query_attention"),
+        *("hidden_size", "ffn_hidden_size", "kv_channels", "multi_latent_attention"),
+        *("num_experts", "moe_router_topk", "moe_ffn_hidden_size"),
+    )
+)
 _OFF = {"false", "0", "none", "no", "null"}
 
 
@@ -37,7 +46,8 @@ def at(case: Case, *names: str) -> Place | None:
 def is_given(case: Case, name: str) -> bool:
     """Whether an option is given. Raises Unresolved where not all options can be seen."""
     launch = case.need(Launch)
-    if name not in launch.options and launch.partial:
+    in_file = name in _OF_MODEL_FILE and "mm_model" in launch.options
+    if name not in launch.options and (launch.partial or in_file):
         raise Unresolved(f"whether {name} is given; the command takes options from elsewhere")
     return name in launch.options
 
