@@ -14,10 +14,10 @@ from typing import Any
 
 import mindspeed.megatron_adaptor  # type: ignore[import-not-found] # noqa: F401
 import torch
-from megatron.training import training  # type: ignore[import-not-found]
+from megatron.training import training
 
 _train_step = training.train_step
-_allocator = torch.npu  # type: ignore[attr-defined]
+_allocator = torch.npu
 
 
 def train_step(*arguments: Any, **options: Any) -> Any:
