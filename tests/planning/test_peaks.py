@@ -107,12 +107,12 @@ def test_published_peaks_are_as_near_as_documented(
     assert outside == {}
 
 
-def simulated() -> tuple[SimulatedPeak, ...]:
+def read_simulated() -> tuple[SimulatedPeak, ...]:
     content = Path(__file__).with_name("simulated_peaks.yaml").read_bytes()
     return msgspec.yaml.decode(content, type=SimulatedPeaks).simulated
 
 
-@pytest.mark.parametrize("peak", simulated(), ids=lambda peak: peak.id)
+@pytest.mark.parametrize("peak", read_simulated(), ids=lambda peak: peak.id)
 def test_simulated_peaks_are_as_near_as_documented(peak: SimulatedPeak) -> None:
     model = Model(schema=1, id=peak.id, title=peak.id, **peak.model)
     run = TrainingRun(sequence=1024)
