@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shlex
 import statistics
 import subprocess
@@ -46,12 +47,14 @@ TIME = re.compile(r"elapsed time per iteration \(ms\): ([0-9.]+)")
 class JobRun(NamedTuple):
     """What a run printed; ``step`` is the median of its steps but the first, in milliseconds.
 
-    ``first_line`` is after how many seconds a script that tells its start came to run.
+    ``cpu`` are the seconds that its processes and ours spent on processors; ``first_line`` is after
+    how many a script that tells its start came to run.
     """
 
     losses: list[float]
     step: float
     seconds: float
+    cpu: float
     first_line: float
     standard_error: str
 
@@ -129,14 +132,20 @@ def _torchrun(*script: str, arguments: str, steps: int) -> list[str]:
 
 
 def _run(command: list[str], stack: Path, folder: Path, env: dict[str, str]) -> JobRun:
-    start = time.time()
+    start, used = time.time(), _processor_seconds()
     done = run(command, stack, folder, env)
-    seconds = time.time() - start
+    seconds, cpu = time.time() - start, _processor_seconds() - used
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     times = [float(text) for text in TIME.findall(done.stdout)]
     losses = [float(text) for text in LOSS.findall(done.stdout)]
     started = min(map(float, STARTED.findall(done.stdout)), default=start)
-    return JobRun(losses, statistics.median(times[1:]), seconds, started - start, done.stderr)
+    step = statistics.median(times[1:])
+    return JobRun(losses, step, seconds, cpu, started - start, done.stderr)
+
+
+def _processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def run(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import runpy
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import _cuda_on_cpu  # type: ignore[import-not-found]
 def answer_training(torch: Any) -> None:
     """What megatron.training asks CUDA, beside what megatron.core does."""
     torch.cuda.device_count = lambda: 1
+    # An architecture that makes Megatron-LM ask for nothing of CUDA's own.
+    torch.cuda.get_device_properties = lambda *_: types.SimpleNamespace(major=10, minor=0)
     for name in ("memory_allocated", "max_memory_allocated", "memory_reserved"):
         setattr(torch.cuda, name, lambda *_: 0)
     torch.cuda.max_memory_reserved = torch.cuda.memory_allocated

@@ -26,20 +26,21 @@ PLAIN_EXPERTS = (
 )
 EXPERTS = f"{PLAIN_EXPERTS} --tensor-model-parallel-size 2 --sequence-parallel"
 DENSE = "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"
-OPTIMIZER = f"{DENSE} --use-distributed-optimizer"
+TENSOR = "--tensor-model-parallel-size 2"
+OPTIMIZER = f"{TENSOR} --use-distributed-optimizer"
 # Layout, and the options on simulated NPUs and on the CPU. Sequence parallelism, which experts
-# under TP want, needs another LayerNorm than torch's, and context parallelism Transformer Engine;
-# MindSpeed stands in for both. The CPU has data parallel ranks in their place: the same sequences.
+# under TP want, needs another LayerNorm than torch's, context parallelism and core_v0.12.1's
+# distributed optimizer Transformer Engine; MindSpeed stands in for these. The CPU has data parallel
+# ranks in the place of the first two, which see the same sequences, and each its whole optimizer.
 JOBS = {
     "dense": ("TP2, PP2", DENSE, DENSE),
-    "distributed optimizer": ("TP2, PP2", OPTIMIZER, OPTIMIZER),
+    "distributed optimizer": ("TP2, DP2", OPTIMIZER, TENSOR),
     "experts": ("TP2, EP2", EXPERTS, PLAIN_EXPERTS),
-    "context": (
-        "TP2, CP2",
-        "--tensor-model-parallel-size 2 --context-parallel-size 2",
-        "--tensor-model-parallel-size 2",
-    ),
+    "context": ("TP2, CP2", f"{TENSOR} --context-parallel-size 2", TENSOR),
 }
+# With core_r0.15.3 MindSpeed's distributed optimizer cannot be saved: docs/fidelity.md.
+RESHARDED = {"core_v0.12.1": "--use-distributed-optimizer", "core_v0.15.3": ""}
+SCRIPTS = {"ddp.py": "DistributedDataParallel", "lora_fsdp.py": "LoRA, accelerate's FSDP"}
 # Relative, of each of ten losses. bfloat16 has 8 bits, and MindSpeed's and Megatron's kernels round
 # after other operations; a loss of 8.5 is summed in single precision.
 TOLERANCES = {"fp32": 1e-4, "bf16": 2e-3}
@@ -68,44 +69,47 @@ def test_pretraining_has_the_losses_of_the_cpu(
     assert "simulated: 10 steps, lm loss " in seen.standard_error
 
 
-def test_a_checkpoint_of_the_cpu_goes_on_with_its_losses(stack: Path, tmp_path: Path) -> None:
-    """Saved by the CPU after five steps, weights and optimizer; both go on from it to the tenth."""
-    saved = tmp_path / "saved"
-    half = jobs.STEPS // 2
-    jobs.run_on_cpu(stack, tmp_path, f"{DENSE} --save {saved} --save-interval {half}", half)
-    expected = jobs.run_on_cpu(stack, tmp_path, f"{DENSE} --load {saved}")
+def test_a_saved_job_goes_on_with_the_losses_of_the_cpu(stack: Path, tmp_path: Path) -> None:
+    """Saved after five of ten steps, weights and optimizer, and gone on from in the same layout.
+
+    A checkpoint of the CPU would not do: torch's optimizer keeps the number of its steps beside
+    each weight, MindSpeed's beside their group, so that MindSpeed's would count from one again.
+    """
+    saved, half = tmp_path / "saved", jobs.STEPS // 2
+    unbroken = jobs.run_on_cpu(stack, tmp_path, DENSE)
+    expected = unbroken._replace(losses=unbroken.losses[half:])
+    stopped = f"{DENSE} --save {saved} --save-interval {half} --exit-interval {half}"
+    first = jobs.rehearse(stack, tmp_path, stopped)
+    assert len(first.losses) == half
     seen = jobs.rehearse(stack, tmp_path, f"{DENSE} --load {saved}")
-    jobs.record(_row(stack, "resumed from the CPU, fp32", "TP2, PP2", expected, seen))
-    assert len(seen.losses) == len(expected.losses) == jobs.STEPS - half
+    jobs.record(_row(stack, "saved and resumed, fp32", "TP2, PP2", expected, seen))
+    assert len(seen.losses) == jobs.STEPS - half
     assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES["fp32"])
 
 
-def test_a_checkpoint_goes_on_in_another_layout(stack: Path, tmp_path: Path) -> None:
-    """Saved under TP2, PP2 on simulated NPUs, gone on from under TP2, DP2, as without a stop."""
+def test_a_saved_job_goes_on_in_another_layout(stack: Path, tmp_path: Path) -> None:
+    """Saved under TP2, PP2 on simulated NPUs, gone on from under TP2, DP2, as without a stop.
+
+    The generators of a rank have no part in another layout: Megatron-LM refuses to load them.
+    """
     saved, half = tmp_path / "saved", jobs.STEPS // 2
-    options = "--use-distributed-optimizer --ckpt-format torch_dist"
-    expected = jobs.rehearse(
-        stack, tmp_path, f"{DENSE} {options} --save {saved} --save-interval {half}"
-    )
-    (saved / "latest_checkpointed_iteration.txt").write_text(str(half))
-    other = f"--tensor-model-parallel-size 2 {options} --load {saved}"
-    seen = jobs.rehearse(stack, tmp_path, other)
-    unbroken = expected._replace(losses=expected.losses[half:])
-    jobs.record(_row(stack, "resharded, fp32", "TP2, PP2 to TP2, DP2", unbroken, seen))
+    options = f"{RESHARDED[stack.name]} --ckpt-format torch_dist"
+    unbroken = jobs.run_on_cpu(stack, tmp_path, DENSE)
+    expected = unbroken._replace(losses=unbroken.losses[half:])
+    stopped = f"{options} --save {saved} --save-interval {half} --exit-interval {half}"
+    jobs.rehearse(stack, tmp_path, f"{DENSE} {stopped}")
+    seen = jobs.rehearse(stack, tmp_path, f"{TENSOR} {options} --load {saved} --no-load-rng")
+    jobs.record(_row(stack, "resharded, fp32", "TP2, PP2 to TP2, DP2", expected, seen))
     assert len(seen.losses) == jobs.STEPS - half
-    assert seen.losses == pytest.approx(unbroken.losses, rel=TOLERANCES["fp32"])
+    assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES["fp32"])
 
 
-def test_a_plain_script_has_the_losses_of_the_cpu(tmp_path: Path) -> None:
-    script = str(Path(__file__).parent / "programs" / "ddp.py")
-    expected = jobs.run_script_on_cpu(script, tmp_path, 2)
-    seen = jobs.rehearse_script(script, tmp_path, 2)
-    jobs.record(
-        {
-            **_row(Path("torch 2.7.1"), "DistributedDataParallel, fp32", "DP2", expected, seen),
-            "first_line": [seen.first_line, expected.first_line],
-        }
-    )
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_has_the_losses_of_the_cpu(tmp_path: Path, script: str) -> None:
+    path = str(Path(__file__).parent / "programs" / script)
+    expected = jobs.run_script_on_cpu(path, tmp_path, 2)
+    seen = jobs.rehearse_script(path, tmp_path, 2)
+    jobs.record(_row(Path("torch 2.7.1"), f"{SCRIPTS[script]}, fp32", "DP2", expected, seen))
     assert len(seen.losses) == len(expected.losses) == jobs.STEPS
     assert seen.losses == pytest.approx(expected.losses, rel=TOLERANCES["fp32"])
     assert 0 < expected.first_line < seen.first_line
@@ -127,4 +131,6 @@ def _row(
         "apart": apart,
         "step": [seen.step, expected.step],
         "seconds": [seen.seconds, expected.seconds],
+        "cpu": [seen.cpu, expected.cpu],
+        "first_line": [seen.first_line, expected.first_line],
     }
