@@ -19,6 +19,16 @@ sys.path.append(str(Path(__file__).parents[2] / "probes"))
 import _cuda_on_cpu  # type: ignore[import-not-found]
 
 
+def average(all_reduce: Any, tensor: Any, op: Any = None, group: Any = None, **more: Any) -> Any:
+    """As torch.distributed.all_reduce, with averages, which gloo does not have."""
+    import torch.distributed as dist
+
+    if op != dist.ReduceOp.AVG:
+        return all_reduce(tensor, dist.ReduceOp.SUM if op is None else op, group, **more)
+    tensor /= dist.get_world_size(group)
+    return all_reduce(tensor, dist.ReduceOp.SUM, group, **more)
+
+
 def answer_training(torch: Any) -> None:
     """What megatron.training asks CUDA, beside what megatron.core does."""
     torch.cuda.device_count = lambda: 1
@@ -29,9 +39,13 @@ def answer_training(torch: Any) -> None:
     torch.cuda.max_memory_reserved = torch.cuda.memory_allocated
     torch.cuda.FloatTensor, torch.cuda.LongTensor = torch.FloatTensor, torch.LongTensor
 
+    from megatron.core.transformer.moe import moe_utils
     from megatron.legacy import fused_kernels
     from megatron.training import training
 
+    # core_v0.15.3's router asks for this name, which is there with Transformer Engine alone.
+    moe_utils.te_general_gemm = None
+    torch.distributed.all_reduce = functools.partial(average, torch.distributed.all_reduce)
     fused_kernels.load = lambda _: None
     # It draws numbers on the device, which here would be those that weights are made of.
     training.set_jit_fusion_options = lambda: None
