@@ -69,15 +69,29 @@ def lift(result: Any, device: torch.device) -> Any:
     return result
 
 
-def functional(compute: Kernel) -> Kernel:
+def functional(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
     """A kernel whose results are all new tensors."""
+    returns = len(schema.returns)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         lowered = Arguments(args, kwargs)
         result = compute(*lowered.positional, **lowered.named)
+        if returns > 1:
+            result = _declared(result, returns, schema.name)
         return lift(result, lowered.device or torch.device(DEVICE))
 
     return kernel
+
+
+def _declared(results: Sequence[Any], returns: int, name: str) -> Sequence[Any]:
+    """As many results as this release of torch_npu declares; torch would read on past them.
+
+    torch_npu 2.7.1 has no gradient of `sink`, which is empty there.
+    """
+    dropped = any(not isinstance(r, Tensor) or r.numel() for r in results[returns:])
+    if dropped or len(results) < returns:
+        raise RuntimeError(f"{name}: {len(results)} results are computed, {returns} are declared")
+    return results[:returns]
 
 
 def creating(compute: Kernel) -> Kernel:
@@ -179,4 +193,4 @@ def kernel_for(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
         return in_place(compute, schema)
     if any(a.name == "device" and str(a.type) == "Optional[Device]" for a in schema.arguments):
         return creating(compute)
-    return functional(compute)
+    return functional(compute, schema)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 from _compare import NPU, case, cases, close, leaf, main, same
+from ascend_simulator.kernels import kernel_for
 
 
 @case
@@ -30,6 +31,18 @@ def copies_between_host_and_device() -> None:
 @case
 def operators_are_not_compiled_at_their_first_call() -> None:
     assert torch.npu.is_jit_compile_false()
+
+
+@case
+def results_that_a_release_does_not_declare_are_left_out() -> None:
+    schema = torch._C.parse_schema("probe::gradients(Tensor a) -> (Tensor, Tensor)")
+    x = torch.randn(3).npu()
+    first, second = kernel_for(lambda a: (a, 2 * a, a.new_empty(0)), schema)(x)
+    assert torch.equal(second, 2 * first)
+    for wrong in (lambda a: (a, a, a), lambda a: (a,)):
+        with contextlib.suppress(RuntimeError):
+            kernel_for(wrong, schema)(x)
+            raise AssertionError("results that are not declared were returned")
 
 
 @case
