@@ -183,9 +183,9 @@ def job_rows(jobs: list[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def step_ratio(jobs: list[dict[str, Any]]) -> str:
-    """The median of how many times as long a step takes as on the CPU."""
-    return f"{statistics.median(job['step'][0] / job['step'][1] for job in jobs):.1f}"
+def median_ratio(jobs: list[dict[str, Any]], key: str) -> str:
+    """How many times as much of something a job takes as on the CPU."""
+    return f"{statistics.median(job[key][0] / job[key][1] for job in jobs):.1f}"
 
 
 # ------------------------------------------------------------ the page
@@ -213,7 +213,8 @@ def page() -> str:
         lines="\n".join(lines),
         stacks="\n".join(stacks),
         jobs="\n".join(job_rows(seen["jobs"])),
-        ratio=step_ratio(seen["jobs"]),
+        ratio=median_ratio(seen["jobs"], "step"),
+        processor_ratio=median_ratio(seen["jobs"], "cpu"),
         operators="\n".join(operator_rows(seen["called"])),
         refused="\n".join(refused),
     )
