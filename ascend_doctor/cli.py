@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import os
 import sys
 
 import click
 
-from ascend_doctor import __version__
+from ascend_doctor import __version__, language
+from ascend_doctor.commands.help_pages import speak
 from ascend_doctor.commands.lazy import LazyGroup
 from ascend_doctor.errors import DoctorError
 from ascend_doctor.exits import EXIT_BUG, EXIT_INTERRUPTED, EXIT_UNKNOWN, EXIT_USAGE
@@ -74,6 +76,7 @@ def doctor() -> None:
     """  # noqa: D301 - \b is click's mark for a block that is not to be rewrapped
 
 
+speak(doctor)
 doctor.help = doctor.callback.__doc__ if doctor.callback else None
 
 
@@ -102,6 +105,7 @@ def _run_watched() -> int:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and give its exit code; nothing is raised."""
+    language.choose(language.of_locale(os.environ))
     try:
         code = doctor.main(arguments, prog_name="ascend-doctor", standalone_mode=False)
     except click.ClickException as error:
@@ -144,7 +148,7 @@ def _usage(error: click.ClickException) -> str:
 def _say(message: str, *, hint: str = "") -> None:
     from ascend_doctor.redact import Redactor  # noqa: PLC0415 - only where something is wrong
 
-    text = Redactor().secrets(message)  # a URL with a password, as it was typed
+    text = Redactor().secrets(language.say(message))  # a URL with a password, as it was typed
     click.echo(f"ascend-doctor: {one_line(text)}{hint}", err=True)
 
 

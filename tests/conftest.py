@@ -64,6 +64,9 @@ def no_real_home(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyP
         ):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):  # what is expected is English
+        if os.environ.get(name, "").startswith("zh"):
+            monkeypatch.setenv(name, "C.UTF-8")
     return home
 
 

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "ascend_doctor"
 
 # Imports go down only, or to siblings in the same sub-folder.
 LAYERS = [
-    {"errors", "exits", "findings", "__init__"},
+    {"errors", "exits", "findings", "language", "__init__"},
     {"probe_records"},
     {"probe_results"},
     {"facts"},

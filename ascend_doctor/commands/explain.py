@@ -13,12 +13,15 @@ from ascend_doctor.checks import all_checks
 from ascend_doctor.commands.options.matrix import catalog, matrix_option
 from ascend_doctor.fleet.explain import TOPICS
 from ascend_doctor.judging.judge import Check
+from ascend_doctor.language import current, say
 from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.matrix.schema import KnownFailure, Variable
+from ascend_doctor.render.columns import wrap
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import LEVELS
 
 _MOST_FAILURES = 5
+_WIDTH = 98
 _CODE = re.compile(r"(?:ERR|E)?[0-9A-Z]{0,2}\d{1,6}", re.IGNORECASE)
 _SHORTEST_IN_A_LINE = 5
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -60,13 +63,13 @@ def pages_by_name(text: str, rows: Catalog) -> Iterator[str]:
     if failure := rows.failures.get(text):
         yield _explain_failure(failure)
     elif topic := TOPICS.get(text):
-        yield f"{text}: {topic.title}\nin merged reports\n\n{topic.explain}"
+        yield f"{text}: {say(topic.title)}\n{say('in merged reports')}\n\n{say(topic.explain)}"
     elif check := next((check for check in all_checks() if check.id == text), None):
         yield _explain_check(check)
     elif variable := rows.variables.find(text):
         yield _explain_variable(variable)
     elif near := next((row for row in rows.variables.near_misses if row.wrong == text), None):
-        yield f"{text}: no such variable; it is {near.right}"
+        yield say(f"{text}: no such variable; it is {near.right}")
     elif _CODE.fullmatch(text):
         yield from _pages_of_code(text.upper(), rows)
 
@@ -81,22 +84,20 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
     }
     for owner, meaning in meanings.items():
         if meaning:
-            yield f"{code}: {meaning}\nan error code of {_OWNERS[owner]}"
+            yield f"{code}: {say(meaning)}\n" + say(f"an error code of {_OWNERS[owner]}")
     if guide := rows.error_guides.get(code):
         yield _page(
-            f"{code}: cause and remedy (原因与处理方法)",
+            say(f"{code}: cause and remedy"),
             {
-                "Cause": guide.cause,
-                "Remedy": guide.remedy,
-                "可能原因": guide.cause_zh,
-                "解决方法": guide.remedy_zh,
+                "Cause": guide.cause if current() == "en" else guide.cause_zh,
+                "Remedy": guide.remedy if current() == "en" else guide.remedy_zh,
             },
         )
     as_word = re.compile(rf"\b{re.escape(code)}\b")
     failures = [row for row in rows.failures.values() if as_word.search(row.example)]
     if failures:
-        yield "Known failures with this code:\n" + "\n".join(
-            f"  {failure.id}: {failure.title}" for failure in failures
+        yield say("Known failures with this code:") + "".join(
+            f"\n  {failure.id}: {say(failure.title)}" for failure in failures
         )
 
 
@@ -116,13 +117,20 @@ def _pages_of_line(text: str, rows: Catalog) -> Iterator[str]:
 
 
 def _explain_check(check: Check) -> str:
-    head = f"{check.id}: {check.title}\nlevel {check.level}: {LEVELS[check.level]}"
-    return f"{head}\n\n{inspect.cleandoc(check.explain)}"
+    head = f"{check.id}: {say(check.title)}\n" + say(f"level {check.level}: {LEVELS[check.level]}")
+    return "\n\n".join((head, *map(_say_paragraph, inspect.cleandoc(check.explain).split("\n\n"))))
+
+
+def _say_paragraph(text: str) -> str:
+    """A paragraph in the chosen language, where it has one; lines are broken as in the source."""
+    whole = " ".join(text.split())
+    translation = say(whole)
+    return text if translation == whole else "\n".join(wrap(translation, _WIDTH))
 
 
 def _explain_failure(failure: KnownFailure) -> str:
     return _page(
-        f"{failure.id}: {failure.title}",
+        f"{failure.id}: {say(failure.title)}",
         {
             f"{failure.severity}, found in logs by": "\n".join(failure.patterns),
             "For example": failure.example,
@@ -150,7 +158,11 @@ def _explain_variable(variable: Variable) -> str:
 
 
 def _page(head: str, parts: dict[str, str]) -> str:
-    blocks = (f"\n\n{title}:\n{inspect.cleandoc(text)}" for title, text in parts.items() if text)
+    blocks = (
+        f"\n\n{say(title)}:\n{_say_paragraph(inspect.cleandoc(text))}"
+        for title, text in parts.items()
+        if text
+    )
     return head + "".join(blocks)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from ascend_doctor.commands.help_pages import speak
+
 Table = Mapping[str, str]
 
 
@@ -25,6 +27,10 @@ class SuggestingGroup(click.Group):
             hint = f"; did you mean {close[0]}?" if close else ""
             ctx.fail(f"no such command: {name!r}{hint}")
         return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        command = super().get_command(ctx, name)
+        return speak(command) if command else None
 
 
 class LazyGroup(SuggestingGroup):
@@ -45,7 +51,7 @@ class LazyGroup(SuggestingGroup):
         if name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"{self.modules}{name}").command
-        return command
+        return speak(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, self.list_commands(ctx)))

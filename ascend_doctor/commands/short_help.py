@@ -16,6 +16,11 @@ def _show_whole(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
+def _is_short(parameter: click.Parameter) -> bool:
+    """Whether every help shows it; the language stands in that of the program."""
+    return parameter.is_eager and parameter.name != "lang"
+
+
 class ShortHelpCommand(click.Command):
     """``usual`` names the parameters that ``--help`` shows, split by blanks."""
 
@@ -37,7 +42,7 @@ class ShortHelpCommand(click.Command):
         shown = [
             record
             for parameter in self.get_params(ctx)
-            if ctx.meta.get(_WHOLE) or parameter.is_eager or parameter.name in self.usual
+            if ctx.meta.get(_WHOLE) or _is_short(parameter) or parameter.name in self.usual
             if (record := parameter.get_help_record(ctx)) is not None
         ]
         with formatter.section("Options"):

@@ -59,12 +59,12 @@ def render(
 
 class _DiagnosisPage(Page):
     def _title(self, kind: str, text: str) -> None:
-        first, *more = self.wrap(text, 2)
+        first, *more = self.wrap(self.say(text), 2)
         self.rows += ["", f"{self.mark(_LEVELS[kind])} {self.styled(first, bold=True)}", *more]
 
     def head(self, diagnosis: Diagnosis) -> None:
         parts = (f"ascend-doctor {diagnosis.tool_version}", *_run_parts(diagnosis))
-        text = self.separator.join(map(one_line, parts))
+        text = self.separator.join(one_line(self.say(part)) for part in parts)
         self.rows.append(self.styled(self.wrap(text, 0)[0], bold=True))
 
     def verdict(self, diagnosis: Diagnosis) -> None:
@@ -72,7 +72,7 @@ class _DiagnosisPage(Page):
         verdict = diagnosis.verdict
         if verdict is None or diagnosis.outcome in NO_VERDICT:
             return
-        first, *more = self.wrap(f"Verdict: {say_verdict(verdict)}", 2)
+        first, *more = self.wrap(self.say(f"Verdict: {say_verdict(verdict)}"), 2)
         self.rows += [self.styled(first, bold=True), *more]
         for number, attempt in enumerate(verdict.attempts[-_ATTEMPTS:]):
             self.field("" if number else "Runs", describe_attempt(attempt))
@@ -90,11 +90,11 @@ class _DiagnosisPage(Page):
     def cause(self, cause: Cause, diagnosis: Diagnosis | None) -> None:
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
         word = cause.severity if diagnosis else f"also {cause.severity}"
-        self._title(cause.severity, f"{word}: {cause.title}  [{cause.id}]")
+        self._title(cause.severity, f"{self.say(word)}: {self.say(cause.title)}  [{cause.id}]")
         if diagnosis:
             self._guilty(diagnosis)
         for number, evidence in enumerate(cause.evidence):
-            self.field("" if number else "Found", show(evidence))
+            self.quote("" if number else "Found", show(evidence))
         self.field("Why", cause.cause)
         self.field("Fix", cause.fix)
         if cause.caught_by:
@@ -103,10 +103,10 @@ class _DiagnosisPage(Page):
         elif cause.before:
             self.field("Prevent", cause.before)
         for number, what in enumerate(cause.consequences):
-            text = f"{what.title}  [{what.id}], {lines_of(what)}"
-            self.field("" if number else "Leads to", text)
+            text = f"{self.say(what.title)}  [{what.id}], {self.say(lines_of(what))}"
+            self.quote("" if number else "Leads to", text)
         for number, source in enumerate(cause.sources):
-            self.field("" if number else "Source", source)
+            self.quote("" if number else "Source", source)
 
     def _guilty(self, diagnosis: Diagnosis) -> None:
         if text := describe_guilty(diagnosis):
@@ -115,7 +115,7 @@ class _DiagnosisPage(Page):
         evidences = [unexplained.evidence for unexplained in diagnosis.unexplained]
         evidences += [line for cause in diagnosis.causes[:1] for line in cause.evidence]
         if guilty and guilty.evidence and guilty.evidence not in evidences:
-            self.field("", show(guilty.evidence))
+            self.quote("", show(guilty.evidence))
 
     def unexplained(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.unexplained:
@@ -126,25 +126,26 @@ class _DiagnosisPage(Page):
             self._guilty(diagnosis)
         for number, unexplained in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(unexplained.ranks)}" if unexplained.ranks else ""
-            often = f" ({lines_of(unexplained)}{ranks})" if unexplained.count > 1 else ""
-            self.field("" if number else "Error", show(unexplained.evidence) + often)
+            often = self.say(lines_of(unexplained)) + self.say(ranks)
+            often = f" ({often})" if unexplained.count > 1 else ""
+            self.quote("" if number else "Error", show(unexplained.evidence) + often)
         if diagnosis.paste and not diagnosis.causes:
-            self.rows += ["", self.styled("For a bug report:", dim=True)]
+            self.rows += ["", self.styled(self.say("For a bug report:"), dim=True)]
             self.rows += [f"    {one_line(row)}" for row in diagnosis.paste.split("\n")]
 
     def codes(self, diagnosis: Diagnosis, *, verbose: bool) -> None:
         if not diagnosis.codes or (diagnosis.causes and not verbose):
             return
-        self.rows += ["", self.styled("Codes", bold=True)]
+        self.rows += ["", self.styled(self.say("Codes"), bold=True)]
         for code in diagnosis.codes[:_CODES]:
-            self.field(code.code, meaning(code))
+            self.quote(code.code, meaning(code))
 
     def now(self, diagnosis: Diagnosis) -> None:
         if not diagnosis.now:
             return
-        self.rows += ["", self.styled("This machine now", bold=True)]
+        self.rows += ["", self.styled(self.say("This machine now"), bold=True)]
         for finding in diagnosis.now:
-            self.field(finding.level.value, f"{finding.title}  [{finding.check}]")
+            self.quote(finding.level.value, f"{self.say(finding.title)}  [{finding.check}]")
             if finding.observed and finding.level is not Level.OK:
                 self.field("", finding.observed)
 
@@ -154,21 +155,25 @@ class _DiagnosisPage(Page):
             count = sum(sighting.count for sighting in diagnosis.benign)
             kinds = quantity(len(diagnosis.benign), "kind")
             more = any(sighting.or_more for sighting in diagnosis.benign)
-            self.rows.append(f"{quantity(count, 'harmless message', or_more=more)} of {kinds}")
+            harmless = quantity(count, "harmless message", or_more=more)
+            self.rows.append(self.say(f"{harmless} of {kinds}"))
         for benign in diagnosis.benign if verbose else ():
-            self.rows += self.wrap(f"    {times(benign)} x {benign.title}  [{benign.id}]", 4)
+            self.rows += self.wrap(
+                f"    {self.say(times(benign))} x {self.say(benign.title)}  [{benign.id}]", 4
+            )
         if diagnosis.not_read:
-            self.rows.append(f"{quantity(len(diagnosis.not_read), 'file')} not read")
+            self.rows.append(self.say(f"{quantity(len(diagnosis.not_read), 'file')} not read"))
         for file in diagnosis.not_read if verbose else ():
-            self.rows += self.wrap(f"    {file.name}: {file.reason}", 4)
+            self.rows += self.wrap(f"    {file.name}: {self.say(file.reason)}", 4)
         if diagnosis.without_log:
             ranks = spans(diagnosis.without_log)
-            self.rows += self.wrap(f"no log of rank {ranks}, which the run had", 4)
+            self.rows += self.wrap(self.say(f"no log of rank {ranks}, which the run had"), 4)
         if work := describe_work(diagnosis):
-            self.rows += self.wrap(work, 4)
+            self.rows += self.wrap(self.say(work), 4)
         level, _ = say_outcome(diagnosis)
-        outcome = self.styled(diagnosis.outcome, bold=True)
-        self.rows.append(f"{self.mark(level)} {outcome} in {diagnosis.seconds:.1f} s")
+        outcome = self.styled(self.say(diagnosis.outcome), bold=True)
+        seconds = self.say(f"in {diagnosis.seconds:.1f} s")
+        self.rows.append(f"{self.mark(level)} {outcome} {seconds}")
         if diagnosis.redacted:
             self.pseudonyms()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ascend_doctor.findings import Finding
 from ascend_doctor.render.plain import lines, shorten
@@ -29,9 +29,9 @@ def fields(finding: Finding, consequences: Iterable[Finding] = ()) -> Iterator[t
     return ((label, text) for label, text in pairs if text)
 
 
-def describe_consequence(finding: Finding) -> str:
-    """What follows from another finding, in a line."""
-    return f"{finding.title}  [{finding.check}]"
+def describe_consequence(finding: Finding, say: Callable[[str], str] = str) -> str:
+    """What follows from another finding, in a line; ``say`` puts it into another language."""
+    return f"{say(finding.title)}  [{finding.check}]"
 
 
 def details(finding: Finding) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ascend_doctor.findings import Finding, quantity
 from ascend_doctor.fleet.hostlist import compress
+from ascend_doctor.render.columns import width
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.report import Report
@@ -46,16 +47,17 @@ def add_groups(page: Page, report: Report) -> None:
     for nodes, findings in group_by_nodes(report.complaints):
         page.rows.append("")
         if nodes:
-            count = f"{quantity(len(nodes), 'node')}  "
-            names = _cut(one_line(compress(nodes)), page.width - len(count))
+            count = page.say(quantity(len(nodes), "node")) + "  "
+            names = _cut(one_line(compress(nodes)), page.width - width(count))
             page.rows.append(page.styled(count, bold=True) + names)
         for finding in findings:
             page.title(finding.level, finding.title, finding.check, indent=2 if nodes else 0)
             if finding.check == _MISSING and finding.observed:
-                page.dim("    " + one_line(finding.observed), 4)
+                page.dim("    " + one_line(page.say(finding.observed)), 4)
     fleet = report.fleet
     if fleet and fleet.passing and (out := {*fleet.failing, *fleet.missing}):
-        page.rows += ["", *page.wrap(_LEAVE_OUT + one_line(compress(sorted(out))), len(_LEAVE_OUT))]
+        head = page.say(_LEAVE_OUT)
+        page.rows += ["", *page.wrap(head + one_line(compress(sorted(out))), width(head))]
 
 
 def _cut(names: str, room: int) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 from click import style
 
+from ascend_doctor import language
 from ascend_doctor.findings import Level
+from ascend_doctor.render import columns
 from ascend_doctor.render.manual import link, page_of
 from ascend_doctor.render.plain import lines, one_line, without_command
 
@@ -47,6 +48,14 @@ class Page:
         """The text in colour, where colours are wanted."""
         return style(text, **how) if self._color else text
 
+    def say(self, text: str) -> str:
+        """The text in the chosen language, where there are letters for it."""
+        return text if self.ascii_only else language.say(text)
+
+    def say_items(self, text: str) -> str:
+        """A list in the chosen language; items that it lacks stay."""
+        return ", ".join(map(self.say, text.split(", ")))
+
     def mark(self, level: Level) -> str:
         """The symbol of a level."""
         fancy, simple, _ = _MARKS[level]
@@ -59,20 +68,17 @@ class Page:
     def wrap(self, text: str, indent: int) -> list[str]:
         """The lines of a text in what is left of the width; the first is not indented."""
         room = max(self.width - indent, _ROOM)
-        parts = [
-            part
-            for line in lines(text)
-            for part in textwrap.wrap(line, room, break_on_hyphens=False) or [""]
-        ]
+        parts = [part for line in lines(text) for part in columns.wrap(line, room) or [""]]
         return [parts[0], *(" " * indent + part for part in parts[1:])]
 
     def title(self, level: Level, text: str, check: str, *, indent: int = 0) -> None:
         """What is so, and at the right edge, or below where there is no room, the check's id."""
         blank = " " * indent
-        first, *more = self.wrap(one_line(text), indent + 2)
+        first, *more = self.wrap(one_line(self.say(text)), indent + 2)
         weight = self.styled(first, bold=True) if indent == 0 else first
         self.rows += [f"{blank}{self.mark(level)} {weight}", *more]
-        room = self.width - len((more or [f"{blank}  {first}"])[-1]) - len(check)
+        last = (more or [f"{blank}  {first}"])[-1]
+        room = self.width - columns.width(last) - columns.width(check)
         if room > 1:
             address = page_of(check) if self._color else ""
             self.rows[-1] += " " * room + link(self.styled(check, dim=True), address)
@@ -81,8 +87,12 @@ class Page:
 
     def field(self, label: str, text: str) -> None:
         """A name and a text beside it."""
-        name = f"  {label:<{self._label}}"
-        first, *rest = self.wrap(text, len(name))
+        self.quote(label, self.say(text))
+
+    def quote(self, label: str, text: str) -> None:
+        """A name and, as it is, a text that others wrote."""
+        name = f"  {columns.pad(self.say(label), self._label)}"
+        first, *rest = self.wrap(text, columns.width(name))
         self.rows += [self.styled(name, dim=True) + first, *rest]
 
     def dim(self, text: str, indent: int = 0) -> None:
@@ -91,4 +101,4 @@ class Page:
 
     def pseudonyms(self, what: str = "Names and addresses") -> None:
         """What stands below a page that is redacted."""
-        self.dim(f"{what} are pseudonyms; --no-redact shows them.")
+        self.dim(self.say(f"{what} are pseudonyms; --no-redact shows them."))

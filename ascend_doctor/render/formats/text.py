@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.judging.repair import classify
+from ascend_doctor.render.columns import pad, width
 from ascend_doctor.render.excerpt import draw
 from ascend_doctor.render.fields import describe_consequence, fields
 from ascend_doctor.render.fleet_text import add_groups
@@ -55,24 +56,25 @@ class _TextPage(Page):
         host, python = report.snapshot.host, report.snapshot.python
         parts = [f"ascend-doctor {report.tool_version}"]
         if report.notices:  # on the first line, however long
-            first = self.separator.join(map(one_line, (*parts, *report.notices)))
+            first = self.separator.join(map(one_line, (*parts, *map(self.say, report.notices))))
             self.rows.append(self.styled(first, fg="yellow", bold=True))
             parts = []
         if report.host or report.levels:
-            parts.append(report.host or "this machine")
+            parts.append(report.host or self.say("this machine"))
         if host is not None:
             parts.append(f"{host.os_id} {host.os_version} {host.arch}")
         if python is not None and python.executable:
-            parts.append(f"Python {python.version} at {python.executable}")
+            parts.append(self.say(f"Python {python.version} at {python.executable}"))
         for row in self.wrap(self.separator.join(map(one_line, parts)), 0):
             self.rows.append(self.styled(row, bold=True))
         if report.simulated:
-            text = "SIMULATED: no NPU was touched; this says nothing about hardware."
+            text = self.say("SIMULATED: no NPU was touched; this says nothing about hardware.")
             self.rows.append(self.styled(text, fg="yellow", bold=True))
         if report.patience > 1:
-            text = f"Every deadline times {report.patience:g}: {one_line(report.patience_because)}"
+            because = one_line(report.patience_because)
+            text = self.say(f"Every deadline times {report.patience:g}: {because}")
             self.rows.append(self.styled(text, dim=True))
-        if scope := _scope(report, self.separator):
+        if scope := self.separator.join(map(self.say, _scope(report))):
             self.dim(scope, 0)
 
     def subjects(self, report: Report) -> None:
@@ -80,11 +82,12 @@ class _TextPage(Page):
         if len(report.subjects) > 1:
             self.rows.append("")
             for subject in report.subjects:
-                first, *more = self.wrap(one_line(subject.text), _SUBJECT)
+                first, *more = self.wrap(one_line(self.say_items(subject.text)), _SUBJECT)
                 level = subject.level
                 if report.bare and level is Level.OK:
                     level = Level.SKIPPED
-                head = f"{self.mark(level)} {subject.name:<{_SUBJECT - 2}}{first}"
+                name = pad(self.say(subject.name), _SUBJECT - 2)
+                head = f"{self.mark(level)} {name}{first}"
                 self.rows += [head, *more]
 
     def findings(self, report: Report, *, verbose: bool) -> None:
@@ -109,8 +112,8 @@ class _TextPage(Page):
                 prompt = "> " if number else "$ "
                 self.rows.append(" " * _PROMPT + self.styled(prompt + line, fg="cyan"))
         label = "Leads to"
-        for text in map(describe_consequence, consequences):
-            self.field(label, text)
+        for consequence in consequences:
+            self.quote(label, describe_consequence(consequence, self.say))
             label = ""
 
     def _fields(self, finding: Finding, hidden: Collection[str]) -> None:
@@ -149,10 +152,11 @@ class _TextPage(Page):
         for level in (Level.OK, Level.SKIPPED) if verbose else (Level.OK,):
             for finding in report.findings:
                 if finding.level is level and (verbose or (measured and finding.observed)):
-                    tail = f": {finding.observed}" if finding.observed else ""
+                    tail = f": {self.say(finding.observed)}" if finding.observed else ""
                     if verbose and finding.because and level is Level.OK:
-                        tail += f". {finding.because}"
-                    first, *more = self.wrap(f"{finding.title}{tail}  [{finding.check}]", 2)
+                        tail += f". {self.say(finding.because)}"
+                    title = f"{self.say(finding.title)}{tail}  [{finding.check}]"
+                    first, *more = self.wrap(title, 2)
                     rows += [f"{self.mark(level)} {first}", *more]
         self.rows += ["", *rows] if rows else []
 
@@ -170,36 +174,41 @@ class _TextPage(Page):
         text = " && ".join(action.text for action in own or actions[:1]) or remedy.summary
         if len(lines(text)) > 1:
             text = f"the command of {worst.check} above"
-        first, *more = self.wrap(one_line(text), len(_START))
-        self.rows += ["", self.styled(_START, bold=True) + first, *more]
+        start = self.say(_START)
+        first, *more = self.wrap(one_line(self.say(text)), width(start))
+        self.rows += ["", self.styled(start, bold=True) + first, *more]
 
     def foot(self, report: Report) -> None:
         self.start(report)
         self.rows.append("")
         for level in report.levels:
             if level.asked and not level.ran:
-                self.dim(f"Level {level.level} did not run: {level.reason}", 8)
-        more = [f"-l {level.level} adds {level.adds}" for level in report.levels if not level.asked]
+                self.dim(self.say(f"Level {level.level} did not run: {level.reason}"), 8)
+        more = [
+            self.say(f"-l {level.level} adds {level.adds}")
+            for level in report.levels
+            if not level.asked
+        ]
         if more and report.verdict.worst < Level.UNKNOWN:
             self.dim("; ".join(more))
         worst = report.verdict.worst
         if worst <= Level.SKIPPED:
             worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED
         mark = self.mark(worst)
-        verdict = self.styled(report.verdict.text(), bold=True)
+        verdict = self.styled(self.say(report.verdict.text()), bold=True)
         tail = "".join(
-            self.styled(f" ({word})", fg="yellow", bold=True)
+            self.styled(f" ({self.say(word)})", fg="yellow", bold=True)
             for word, true in (("simulated", report.simulated), ("interrupted", report.interrupted))
             if true
         )
         self.rows.append(f"{mark} {verdict}{self.separator}{report.seconds:.1f} s{tail}")
         if report.fleet and worst > Level.SKIPPED:
-            self.dim("-v shows what was found on which node, and what to do about it.")
+            self.dim(self.say("-v shows what was found on which node, and what to do about it."))
         if report.redacted:
             self.pseudonyms(*(("Addresses",) if report.fleet else ()))
 
 
-def _scope(report: Report, separator: str) -> str:
+def _scope(report: Report) -> list[str]:
     if (fleet := report.fleet) is not None:
         counts = {
             "passed": fleet.passing,
@@ -207,12 +216,12 @@ def _scope(report: Report, separator: str) -> str:
             "without a verdict": fleet.untold,
             "missing": fleet.missing,
         }
-        return ", ".join(f"{len(nodes)} {word}" for word, nodes in counts.items())
+        return [", ".join(f"{len(nodes)} {word}" for word, nodes in counts.items())]
     if not report.levels:
-        return ""
+        return []
     ran = [str(level.level) for level in report.levels if level.ran]
-    levels = f"level {ran[0]}" if len(ran) == 1 else f"levels {', '.join(ran)}"
+    levels = f"Ran level {ran[0]}" if len(ran) == 1 else f"Ran levels {', '.join(ran)}"
     device = "no NPU found" if report.bare else f"device {one_line(report.device)}"
     programs = sorted({os.path.basename(path) for path in report.snapshot.started})
     started = f"started {one_line(', '.join(programs))}" if programs else ""
-    return separator.join(filter(None, (f"Ran {levels}", device, started)))
+    return [part for part in (levels, device, started) if part]

@@ -1,0 +1,120 @@
+"""Help and usage in the chosen language, and the option that chooses it.
+
+click reads the texts of commands once, in English; here they are put into the language while a page
+is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from ascend_doctor import language
+from ascend_doctor.language import say
+from ascend_doctor.render import columns
+
+# What click says by itself.
+CLICK = (
+    "Usage",
+    "Options",
+    "Commands",
+    "Show this message and exit.",
+    "Show the version and exit.",
+    "Language of what people read.  [default: that of the locale]",
+    "No such option '{0}'.",
+    "No such option '{0}'. Did you mean '{1}'?",
+    "No such option '{0}'. (Did you mean one of: {1}?)",
+    "Missing argument '{0}'.",
+    "Invalid value for {0}: {1}",
+    "Option '{0}' requires an argument.",
+    "Got unexpected extra argument ({0})",
+    "no such command: {0}; did you mean {1}?",
+    "no such command: {0}",
+)
+_DEFAULT = "  ["
+_GAP = 2
+_TERM_LONGEST = 30
+
+
+class _HelpPage(click.HelpFormatter):
+    """A page of help; where it is Chinese, its lines are broken by columns."""
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(say(heading))
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, prefix or f"{say('Usage')}: ")
+
+    def write_text(self, text: str) -> None:
+        for number, paragraph in enumerate(text.split("\n\n")):
+            if number:
+                self.write_paragraph()
+            verbatim = paragraph.startswith("\b")
+            verbatim_text = paragraph.removeprefix("\b\n")
+            translation = say(verbatim_text if verbatim else " ".join(paragraph.split()))
+            if language.current() == "en":
+                super().write_text(paragraph)
+                continue
+            for row in (
+                translation.split("\n")
+                if verbatim
+                else columns.wrap(translation, self.width - self.current_indent)
+            ):
+                self.write(" " * self.current_indent + row + "\n")
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = _TERM_LONGEST, col_spacing: int = _GAP
+    ) -> None:
+        rows = list(rows)
+        if language.current() == "en":
+            super().write_dl(rows, col_max, col_spacing)
+            return
+        first = min(max((columns.width(term) for term, _ in rows), default=0), col_max) + _GAP
+        for term, text in rows:
+            head = " " * self.current_indent + term
+            lines = columns.wrap(_say_option(text), self.width - first - self.current_indent)
+            if columns.width(term) > first - _GAP:
+                self.write(head + "\n")
+                head = ""
+            for line in lines or [""]:
+                self.write(columns.pad(head, first + self.current_indent) + line + "\n")
+                head = ""
+
+
+def _say_option(text: str) -> str:
+    """The help of an option; what click adds about its default stays."""
+    whole = say(text)
+    if whole != text:
+        return whole
+    words, bracket, rest = text.rpartition(_DEFAULT)
+    return f"{say(words)}{bracket}{rest}" if bracket else text
+
+
+class _SpeakingContext(click.Context):
+    formatter_class = _HelpPage
+
+
+def _choose(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    if value:
+        language.choose(value)
+
+
+def speak(command: click.Command) -> click.Command:
+    """The command with the option of the language, and help in it."""
+    command.context_class = _SpeakingContext
+    if not any(parameter.name == "lang" for parameter in command.params):
+        command.params.append(_option())
+    return command
+
+
+def _option() -> Any:
+    return click.Option(
+        ["--lang"],
+        type=click.Choice(language.LANGUAGES),
+        expose_value=False,
+        is_eager=True,
+        callback=_choose,
+        help="Language of what people read.  [default: that of the locale]",
+    )

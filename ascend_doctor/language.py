@@ -1,0 +1,163 @@
+"""The language of what people read.
+
+Code says everything in English; what is read by programs stays so. ``say`` gives a text for people
+in the chosen language. The catalogue, one .po file a language, has what the code may say, with
+``{0}``, ``{1}`` for what stands in an f-string, so a report of another machine or an older day is
+read in either language. A text that the catalogue lacks stays English.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+LANGUAGES = ("en", "zh")
+_CATALOGUES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "locale")
+_SLOT = re.compile(r"\{(\d+)\}")
+# What stands between statements and items, and what does in Chinese.
+_SEPARATORS = (("\n", "\n"), ("; ", "\uff1b"), (", ", "\uff0c"))
+# A number and what is counted.
+_COUNT = re.compile(
+    r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|did|does|do|has|have|may|not)\b)[a-z -]+"
+)
+_WORDS = re.compile(r"[A-Za-z]{2}")
+# Texts from outside are longer than anything the catalogue has.
+_LONGEST = 2_000
+
+
+class Template(NamedTuple):
+    """A text with slots, the longest part between them, and the translation."""
+
+    text: str
+    part: str
+    translation: str
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """What stands in the slots, where the text is of this form."""
+        return _pattern(self.text).fullmatch(text) if self.part in text else None
+
+
+class Dictionary(NamedTuple):
+    """A catalogue in use; of the templates that fit a text the first is the most exact."""
+
+    exact: Mapping[str, str]
+    templates: tuple[Template, ...]
+
+    def say(self, text: str) -> str:
+        """The text in this language, or as it is."""
+        if text in self.exact:
+            return self.exact[text]
+        if len(text) > _LONGEST or not _WORDS.search(text):
+            return text
+        for template in self.templates:
+            if match := template.match(text):
+                values = {name: self._value(value) for name, value in match.groupdict().items()}
+                return _SLOT.sub(lambda slot: values[f"_{slot[1]}"], template.translation)  # noqa: B023 - used at once
+        return self._parts(text)
+
+    def _parts(self, text: str) -> str:
+        """A title and what follows it, several lines or statements, or items that are known."""
+        head, colon, rest = text.partition(": ")
+        if colon and head in self.exact:
+            return f"{self.exact[head]}\uff1a{self.say(rest)}"
+        for separator, join in _SEPARATORS:
+            parts = text.split(separator)
+            if len(parts) > 1:
+                translation = [self.say(part) for part in parts]
+                changed = [new != old for new, old in zip(translation, parts, strict=True)]
+                enough = all(changed) if separator == ", " else any(changed)
+                return join.join(translation) if enough else text
+        return text
+
+    def _value(self, text: str) -> str:
+        """What stands in a slot; a title inside of a sentence has lost its capital."""
+        translation = self.say(text)
+        return (
+            translation
+            if translation != text
+            else self.exact.get(text[:1].upper() + text[1:], text)
+        )
+
+
+_chosen: list[str] = ["en"]
+
+
+def choose(language: str) -> None:
+    """Say everything in this language from now on."""
+    _chosen[0] = language if language in LANGUAGES else "en"
+
+
+def current() -> str:
+    """The language in use."""
+    return _chosen[0]
+
+
+def of_locale(env: Mapping[str, str]) -> str:
+    """The language that the first variable of a locale asks for."""
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    locale = next((env[name] for name in names if env.get(name)), "")
+    return "zh" if locale.lower().startswith("zh") else "en"
+
+
+def say(text: str) -> str:
+    """A text of the catalogue in the chosen language."""
+    return text if _chosen[0] == "en" else dictionary(_chosen[0]).say(text)
+
+
+@functools.cache
+def dictionary(language: str) -> Dictionary:
+    """The catalogue of a language."""
+    with open(os.path.join(_CATALOGUES, f"{language}.po"), encoding="utf-8") as file:
+        return make_dictionary(dict(read_catalogue(file.read())))
+
+
+def make_dictionary(messages: Mapping[str, str]) -> Dictionary:
+    """What texts with and without slots are looked up in."""
+    exact = {
+        text: translation
+        for text, translation in messages.items()
+        if translation and not _SLOT.search(text)
+    }
+    slotted = [
+        row for row in messages.items() if row[1] not in {"", row[0]} and _SLOT.search(row[0])
+    ]
+    slotted.sort(key=lambda row: -len(_SLOT.sub("", row[0])))
+    templates = (
+        Template(text, max(_SLOT.split(text)[::2], key=len), translation)
+        for text, translation in slotted
+    )
+    return Dictionary(exact, tuple(templates))
+
+
+@functools.cache
+def _pattern(text: str) -> re.Pattern[str]:
+    literals = _SLOT.split(text)[::2]
+    parts, seen = [re.escape(literals[0])], set()
+    for number, literal in zip(_SLOT.findall(text), literals[1:], strict=True):
+        kind = r"\d[\d,]*(?: or more)?" if _COUNT.fullmatch(text) else ".*?"
+        slot = f"(?P=_{number})" if number in seen else f"(?P<_{number}>{kind})"
+        seen.add(number)
+        parts += [slot, re.escape(literal)]
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def read_catalogue(text: str) -> Iterator[tuple[str, str]]:
+    """The messages of a .po file with their translations; fuzzy ones are left out."""
+    for block in text.split("\n\n"):
+        if "\n#, fuzzy" in f"\n{block}":
+            continue
+        parts: dict[str, list[str]] = {}
+        rows: list[str] = []
+        for line in block.split("\n"):
+            keyword, quote, rest = line.partition('"')
+            if not quote or line.startswith("#"):
+                continue
+            if keyword:
+                rows = parts.setdefault(keyword.strip(), [])
+            rows.append(json.loads(quote + rest))
+        if message := "".join(parts.get("msgid", ())):
+            yield message, "".join(parts.get("msgstr", ()))

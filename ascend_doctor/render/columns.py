@@ -1,0 +1,53 @@
+"""Room on a terminal: Chinese letters take two columns, and lines break between them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+
+_WIDE = re.compile(
+    "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]"
+)
+# What does not begin a line, stands with what is before it.
+_PIECE = re.compile(r"\s+|[^\s\u2e80-\ua4cf\uff00-\uff60]+|[\u2e80-\ua4cf\uff00-\uff60]")
+_NOT_FIRST = frozenset("，。；：！？）】》”、,.;:!?)")  # noqa: RUF001 - Chinese punctuation
+_NOT_LAST = frozenset("（【《“(")  # noqa: RUF001 - as above
+
+
+def width(text: str) -> int:
+    """The columns that a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
+
+
+def pad(text: str, room: int) -> str:
+    """The text, and blanks up to so many columns."""
+    return text + " " * (room - width(text))
+
+
+def wrap(text: str, room: int) -> list[str]:
+    """The lines of a text, each of at most so many columns where a word is not longer."""
+    if not _WIDE.search(text):
+        return textwrap.wrap(text, room, break_on_hyphens=False)
+    rows = [""]
+    for piece in _pieces(text):
+        if rows[-1] and width(rows[-1]) + width(piece.rstrip()) > room:
+            rows.append("")
+        rows[-1] += piece if rows[-1] else piece.lstrip()
+        while width(rows[-1]) > room and len(rows[-1].rstrip()) > room:
+            rows[-1:] = [rows[-1][:room], rows[-1][room:]]
+    return [row.rstrip() for row in rows]
+
+
+def _pieces(text: str) -> list[str]:
+    """Words and single Chinese letters, with the punctuation that belongs to them."""
+    pieces: list[str] = []
+    for piece in _PIECE.findall(text):
+        joined = pieces and (piece[0] in _NOT_FIRST or pieces[-1][-1] in _NOT_LAST)
+        if joined:
+            pieces[-1] += piece
+        else:
+            pieces.append(piece)
+    return pieces

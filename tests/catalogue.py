@@ -1,0 +1,284 @@
+"""What the code says to people, taken out of it, and the catalogues that translate it.
+
+usage: python -m tests.catalogue [--missing]
+
+Without an option it brings ascend_doctor/locale/*.po in step with the code; --missing lists what
+has no translation yet. A text is what finding constructors, exceptions of checks, ``say``,
+options, commands and a few tables have. ``{0}``, ``{1}`` stand for what f-strings fill in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import io
+import itertools
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po, write_po
+
+from ascend_doctor.cli import doctor
+from ascend_doctor.matrix.catalog import Catalog as Matrix
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "ascend_doctor"
+LOCALE = PACKAGE / "locale"
+_SLOT = re.compile(r"\{\d+\}")
+_FINDINGS = frozenset({"error", "warning", "note", "unknown", "Finding", "Remedy"})
+_FIELDS = frozenset({"title", "observed", "required", "because", "summary", "reason"})
+_FIRST = frozenset(
+    {"NotApplicable", "Unknown", "NeedsRoot", "Unresolved", "UsageError", "BadParameter", "say"}
+)
+# What helpers of these return is part of findings.
+_HELPERS: tuple[str, ...] = ("checks", "judging", "fleet/compared_findings.py", "fleet/outliers.py")
+_HELPERS += ("diagnosis/guilt.py", "diagnosis/verdict.py", "diagnosis/attempts.py")
+_HELPERS += ("diagnosis/peers.py", "diagnosis/plog_runs.py", "diagnosis/stall_judge.py")
+_HELPERS += ("render/stall.py", "render/text.py", "render/diagnosis.py", "report.py")
+# Of these every text is for people.
+_WHOLE = frozenset(
+    {"report.py", "judging/subjects.py", "commands/fix.py", "commands/explain.py"}
+    | {f"render/{name}.py" for name in ("text", "page", "fields", "fleet_text", "diagnosis")}
+    | {"render/stall.py", "commands/help_pages.py"}
+)
+# Tables whose texts are shown, by module.
+_TABLES = {
+    "cli.py": ("SECTIONS",),
+    "commands/fleet.py": ("COMMANDS",),
+    "commands/stack.py": ("COMMANDS",),
+}
+_COUNT = re.compile(r"\{0\} (?:of \{1\} )?[a-z]+[a-z ]*")
+_COMMAND = re.compile(
+    r"-(?!l \{0\} adds|v shows)|[$|\"]|/(?!\S+ (?:has|is) )|export [A-Z]|for \w in |npu-smi info|"
+    r"ascend-doctor check|cat <<|docker |sudo |\(\?i\)|torch/|hiascend"
+)
+_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-8\\n"\n\n'
+_MOST = 16  # forms of one text
+_LONGEST_HELP = 500
+_FEWEST = 6  # letters that tell a text with slots from others
+
+
+class Text(NamedTuple):
+    """A text, and where it stands."""
+
+    text: str
+    where: str
+
+
+class _Module:
+    """A module whose texts are gathered; names are followed to what is assigned to them."""
+
+    def __init__(self, path: Path) -> None:
+        self.where = path.relative_to(ROOT).as_posix()
+        self.inside = path.relative_to(PACKAGE).as_posix()
+        self.tree = ast.parse(path.read_text("utf-8"))
+        self.values: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self.values.setdefault(name, []).append(value)
+
+    def texts(self) -> Iterator[Text]:
+        if self.inside in _WHOLE:
+            yield from self._of_whole(self.tree)
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Call():
+                    yield from self._of_call(node)
+                case ast.FunctionDef():
+                    yield from self._of_function(node)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    if name in _TABLES.get(self.inside, ()):
+                        yield from self._of_table(value)
+                    elif self.inside.startswith(("checks", "judging")) and _is_text(value):
+                        yield from self.said(value, prose=True)
+
+    def _of_whole(self, node: ast.AST) -> Iterator[Text]:
+        """Every string that is for people, and not one inside of another's f-string."""
+        match node:
+            case ast.Expr(value=ast.Constant()) | ast.Subscript() | ast.Raise():
+                return
+            case ast.Constant(value=str()) | ast.JoinedStr():
+                yield from self.said(node, prose=True)
+                inner = [part for part in ast.walk(node) if isinstance(part, ast.IfExp)]
+                for part in inner:
+                    yield from self.said(part, prose=True)
+                return
+        for child in ast.iter_child_nodes(node):
+            yield from self._of_whole(child)
+
+    def _of_table(self, value: ast.expr) -> Iterator[Text]:
+        match value:
+            case ast.Dict(keys=keys, values=values):
+                for key in keys if any(isinstance(inner, ast.Dict) for inner in values) else ():
+                    yield from self.said(key) if key else ()
+                for inner in values:
+                    yield from self._of_table(inner)
+            case ast.Tuple(elts=values) | ast.List(elts=values):
+                for inner in values:
+                    yield from self._of_table(inner)
+            case _:
+                yield from self.said(value)
+
+    def _of_call(self, call: ast.Call) -> Iterator[Text]:
+        names = {part.id for part in ast.walk(call.func) if isinstance(part, ast.Name)}
+        if isinstance(call.func, ast.Attribute):
+            names = {call.func.attr}
+        if names & (_FINDINGS | _FIRST):
+            for argument in call.args[:1]:
+                yield from self.said(argument, prose="say" not in names)
+        if names & {"check"} and len(call.args) > 1:
+            yield from self.said(call.args[1])
+        if names & {"quantity"} and len(call.args) > 1:
+            for noun in self.forms(call.args[1]):
+                yield from (Text(f"{{0}} {noun}{end}", self.where) for end in ("", "s"))
+        keywords = {word.arg: word.value for word in call.keywords}
+        if names & _FINDINGS or self.inside.startswith(_HELPERS):
+            for name in sorted(_FIELDS & set(keywords)):
+                yield from self.said(keywords[name], prose=True)
+
+    def _of_function(self, function: ast.FunctionDef) -> Iterator[Text]:
+        marks = [ast.unparse(mark) for mark in function.decorator_list]
+        if self.inside.startswith(_HELPERS) and not any("check(" in mark for mark in marks):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+                    yield from self.said(node.value, prose=True)
+
+    def said(self, value: ast.expr, *, prose: bool = False) -> Iterator[Text]:
+        """The texts of an expression; ``prose``: only those that are more than a value."""
+        for form in self.forms(value):
+            text = _number(form)
+            letters = re.sub(r"[^A-Za-z]", "", _SLOT.sub("", text))
+            fewest = _FEWEST if "{0}" in text and not _COUNT.fullmatch(text) else 2
+            if len(letters) >= fewest and (not prose or _is_prose(text)):
+                yield Text(text, self.where)
+
+    def forms(  # noqa: PLR0911 - a case a kind of expression
+        self, value: ast.expr, depth: int = 0
+    ) -> list[str]:
+        """The texts that an expression may have, "{}" where it is not known."""
+        match value:
+            case ast.Constant(value=str(text)):
+                return [text.replace("{", "\0")]
+            case ast.JoinedStr(values=parts):
+                return _joined([self.forms(part, depth) for part in parts])
+            case ast.FormattedValue(value=inner):
+                known = self.forms(inner, depth + 1)
+                return known if isinstance(inner, ast.IfExp) else ["{}"]
+            case ast.IfExp(body=first, orelse=second):
+                return [*self.forms(first, depth), *self.forms(second, depth)]
+            case ast.BinOp(left=first, op=ast.Add(), right=second):
+                return _joined([self.forms(first, depth), self.forms(second, depth)])
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return [text for each in values for text in self.forms(each, depth)]
+            case ast.Name(id=name) if depth == 0 and name in self.values:
+                return [text for each in self.values[name] for text in self.forms(each, 1)]
+            case ast.Call(func=ast.Name(id="say"), args=[inner, *_]):
+                return self.forms(inner, depth)
+        return ["{}"]
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _joined(parts: list[list[str]]) -> list[str]:
+    while len(list(itertools.product(*parts))) > _MOST:
+        widest = max(range(len(parts)), key=lambda at: len(parts[at]))
+        parts[widest] = ["{}"]
+    return ["".join(choice) for choice in itertools.product(*parts)]
+
+
+def _number(text: str) -> str:
+    count = itertools.count()
+    return re.sub(r"\{\}", lambda _: f"{{{next(count)}}}", text).replace("\0", "{")
+
+
+def _is_prose(text: str) -> bool:
+    bare = _SLOT.sub("xx", text)
+    words = (
+        re.search(r"[A-Za-z]{2,},? [A-Za-z(`]", bare)
+        or _COUNT.fullmatch(text)
+        or re.search(r"^[A-Z][a-z]+$", bare)
+    )
+    return bool(words) and not _COMMAND.match(text)
+
+
+def paragraphs(docstring: str) -> list[str]:
+    """The paragraphs of a help text, each on one line, but for blocks that are kept as they are."""
+    return [
+        text.removeprefix("\b\n") if text.startswith("\b") else " ".join(text.split())
+        for text in inspect.cleandoc(docstring).split("\n\n")
+    ]
+
+
+def _help_texts(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    """What a command, its options and its commands say of themselves."""
+    yield from paragraphs(command.help or "")
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.help:
+            yield parameter.help
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            inner = command.get_command(ctx, name)
+            assert inner is not None
+            yield inner.get_short_help_str(limit=_LONGEST_HELP)
+            yield from _help_texts(inner, ctx)
+
+
+def texts() -> dict[str, list[str]]:
+    """Every text for people, with the places where it stands."""
+    known: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for text, where in _Module(path).texts():
+            known.setdefault(text, []).append(where)
+    for text in _help_texts(doctor, click.Context(doctor)):
+        known.setdefault(text, []).append("ascend_doctor/commands")
+    for failure in Matrix().failures.values():
+        known.setdefault(failure.title, []).append("matrices/failures")
+    return known
+
+
+def translations(language: str) -> Mapping[str, str]:
+    path = LOCALE / f"{language}.po"
+    if not path.exists():
+        return {}
+    with path.open("rb") as file:
+        return {str(row.id): str(row.string) for row in read_po(file) if row.id}
+
+
+def written(language: str, said: Mapping[str, str]) -> str:
+    """The catalogue as its file has it, of the texts of the code."""
+    catalogue = Catalog(locale=language, fuzzy=False, charset="utf-8")
+    for text, places in sorted(texts().items()):
+        locations = [(place, 1) for place in sorted(set(places))]
+        catalogue.add(text, said.get(text, ""), locations=locations)
+    out = io.BytesIO()
+    write_po(out, catalogue, width=100, omit_header=True, sort_output=True, include_lineno=False)
+    return _HEADER + out.getvalue().decode()
+
+
+def missing(language: str) -> list[str]:
+    said = translations(language)
+    return [text for text in texts() if not said.get(text)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--missing", action="store_true")
+    if parser.parse_args().missing:
+        sys.stdout.write("\n".join((*missing("zh"), "")))
+        return
+    path = LOCALE / "zh.po"
+    path.write_text(written("zh", translations("zh")), "utf-8")
+    sys.stdout.write(f"{len(texts())} texts, {len(missing('zh'))} without a translation\n")
+
+
+if __name__ == "__main__":
+    main()

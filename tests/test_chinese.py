@@ -1,0 +1,195 @@
+"""The Chinese catalogue is whole, says what the glossary says, and changes nothing for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor import language
+from ascend_doctor.cli import run
+from ascend_doctor.findings import Finding, Level
+from ascend_doctor.language import make_dictionary, of_locale, read_catalogue
+from ascend_doctor.render.columns import pad, width, wrap
+from tests.catalogue import LOCALE, missing, texts, translations, written
+from tests.glossary import TERMS
+from tests.test_machines import NAMES, folder_of
+
+_SLOT = re.compile(r"\{\d+\}")
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+
+
+@pytest.fixture(autouse=True)
+def english_afterwards(monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setenv("COLUMNS", "100")
+    yield
+    language.choose("en")
+
+
+def output(*arguments: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        run(list(arguments))
+    return out.getvalue()
+
+
+def replay(name: str, *more: str) -> str:
+    return output("check", "-l", "0", "-q", "--redact", "--replay", str(folder_of(name)), *more)
+
+
+@pytest.mark.slow
+def test_every_text_has_a_translation() -> None:
+    assert list(missing("zh")) == []
+
+
+@pytest.mark.slow
+def test_the_catalogue_is_as_the_code_has_it() -> None:
+    known = (LOCALE / "zh.po").read_text("utf-8")
+    assert known == written("zh", translations("zh")), "python -m tests.catalogue"
+
+
+def test_nothing_is_fuzzy_and_every_slot_is_filled() -> None:
+    assert "#, fuzzy" not in (LOCALE / "zh.po").read_text("utf-8")
+    for text, said in translations("zh").items():
+        assert sorted({*_SLOT.findall(text)}) == sorted({*_SLOT.findall(said)}), text
+        assert _CHINESE.search(said) or said == text, text
+        assert set(re.findall(r"`[^`]*`", said)) == set(re.findall(r"`[^`]*`", text)), text
+
+
+def test_what_is_read_at_run_time_is_what_babel_reads() -> None:
+    read = dict(read_catalogue((LOCALE / "zh.po").read_text("utf-8")))
+    assert read == dict(translations("zh"))
+
+
+@pytest.mark.parametrize("english", TERMS)
+def test_a_term_is_said_as_the_glossary_has_it(english: str) -> None:
+    term = TERMS[english]
+    used = 0
+    for text, said in translations("zh").items():
+        if re.search(rf"\b{english}", text, re.IGNORECASE):
+            used += any(word in said for word in term.words)
+        assert not any(word in said for word in term.avoid), (english, said)
+    assert used, f"nobody says {english}"
+
+
+def test_what_is_read_of_a_catalogue() -> None:
+    text = (
+        'msgid ""\nmsgstr ""\n"Content-Type: text/plain\\n"\n\n'
+        '#: a.py\nmsgid "one"\nmsgstr "\u4e00"\n\n'
+        '#, fuzzy\nmsgid "two"\nmsgstr "\u4e8c"\n\n'
+        'msgid ""\n"a\\n"\n"b"\nmsgstr ""\n"c"\n'
+    )
+    assert dict(read_catalogue(text)) == {"one": "\u4e00", "a\nb": "c"}
+
+
+def test_texts_with_slots() -> None:
+    say = make_dictionary(
+        {
+            "{0} is here": "{0}\u5728\u8fd9\u91cc",
+            "{0} of {1} is here": "{1}\u7684{0}\u5728\u8fd9\u91cc",
+            "{0} files": "{0}\u4e2a\u6587\u4ef6",
+            "Could not tell whether {0}": "\u4e0d\u77e5{0}",
+            "It rains": "\u4e0b\u96e8",
+            "same {0} {0}": "\u540c{0}",
+        }
+    ).say
+    assert say("the cat is here") == "the cat\u5728\u8fd9\u91cc"
+    assert say("tail of cat is here") == "cat\u7684tail\u5728\u8fd9\u91cc"
+    assert say("3 files is here") == "3\u4e2a\u6587\u4ef6\u5728\u8fd9\u91cc"
+    assert say("no such files") == "no such files"
+    assert say("Could not tell whether it rains") == "\u4e0d\u77e5\u4e0b\u96e8"
+    assert say("same a a") == "\u540ca"
+    assert say("same a b") == "same a b"
+    assert say("It rains; unknown") == "\u4e0b\u96e8\uff1bunknown"
+    assert say("It rains, unknown") == "It rains, unknown"
+    assert say("It rains, 2 files") == "\u4e0b\u96e8\uff0c2\u4e2a\u6587\u4ef6"
+    assert say("It rains\n---") == "\u4e0b\u96e8\n---"
+
+
+@pytest.mark.parametrize(
+    ("env", "chosen"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, "en"),
+        ({"LANG": "C", "LC_MESSAGES": "zh_CN"}, "zh"),
+        ({"LANG": "zh_CN", "LC_ALL": ""}, "zh"),
+    ],
+)
+def test_the_locale_chooses(env: dict[str, str], chosen: str) -> None:
+    assert of_locale(env) == chosen
+
+
+def test_the_option_is_stronger_than_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert "\u7528\u6cd5: ascend-doctor" in output("--help")
+    assert "Usage: ascend-doctor" in output("--lang", "en", "--help")
+    assert "Usage: ascend-doctor check" in output("check", "--lang", "en", "--help")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert "\u7528\u6cd5: ascend-doctor fleet check" in output(
+        "fleet", "check", "--lang", "zh", "--help"
+    )
+    assert "Usage: ascend-doctor" in output("--help")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_is_chinese(name: str, tmp_path: Path) -> None:
+    """Titles and remedies of all recorded machines, and what stands around them."""
+    findings = json.loads(replay(name, "--format", "json"))["findings"]
+    language.choose("zh")
+    for row in findings:
+        finding = Finding(level=Level(row["level"]), title=row["title"])
+        said = [finding.title, (row["remedy"] or {}).get("summary", "")]
+        if finding.level in {Level.OK, Level.SKIPPED}:
+            said = said[:1]
+        for text in filter(None, said):
+            assert _CHINESE.search(language.say(text)), text
+    replay(name, "--lang", "zh", "-o", str(tmp_path / "report.txt"))
+    report = (tmp_path / "report.txt").read_text("utf-8")
+    assert _CHINESE.search(report)
+    assert not re.search(r"^  (Found|Expected|Why|Fix|Leads to) ", report, re.MULTILINE)
+
+
+def test_programs_read_the_same_in_both_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for shape in ("json", "sarif", "junit", "prometheus", "jsonl", "github"):
+        english = replay("cann-not-sourced", "--format", shape, "--lang", "en")
+        monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+        chinese = replay("cann-not-sourced", "--format", shape)
+        monkeypatch.delenv("LC_ALL")
+        number = r"[\d.]+"
+        assert re.sub(number, "", chinese) == re.sub(number, "", english)
+
+
+def test_a_terminal_without_chinese_letters_is_told_in_english() -> None:
+    from ascend_doctor.render.page import Page  # noqa: PLC0415 - beside what it is about
+
+    language.choose("zh")
+    page = Page(color=False, width=80, ascii_only=True, label=10)
+    page.field("Found", "CANN is not installed")
+    assert page.text == "  Found     CANN is not installed\n"
+
+
+def test_chinese_takes_two_columns() -> None:
+    assert width("CANN\u5305") == 6
+    assert pad("\u5305", 4) == "\u5305  "
+    text = "\u6ca1\u6709CANN\u7684\u5e93\uff0ctorch_npu\u65e0\u6cd5\u5bfc\u5165\u3002" * 4
+    for room in (20, 30, 41):
+        rows = wrap(text, room)
+        assert "".join(rows) == text
+        assert all(width(row) <= room for row in rows)
+        assert not any(row[0] in "\uff0c\u3002" for row in rows)
+    assert wrap("\u5305 a" + "b" * 50, 20)[0] == "\u5305"
+
+
+def test_there_is_much_to_say() -> None:
+    assert len(texts()) > 2500
+
+
+def test_few_texts_are_the_same_in_both_languages() -> None:
+    """They are names, values and commands."""
+    same = [text for text, said in translations("zh").items() if said == text]
+    assert len(same) < len(translations("zh")) / 40
