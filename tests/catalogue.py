@@ -40,11 +40,14 @@ _FIRST = frozenset(
 _HELPERS: tuple[str, ...] = ("checks", "judging", "fleet/compared_findings.py", "fleet/outliers.py")
 _HELPERS += ("diagnosis/guilt.py", "diagnosis/verdict.py", "diagnosis/attempts.py")
 _HELPERS += ("diagnosis/peers.py", "diagnosis/plog_runs.py", "diagnosis/stall_judge.py")
-_HELPERS += ("render/stall.py", "render/text.py", "render/diagnosis.py", "report.py")
+_HELPERS += ("render/stall.py", "render/formats/text.py", "render/diagnosis.py", "report.py")
 # Of these every text is for people.
 _WHOLE = frozenset(
     {"report.py", "judging/subjects.py", "commands/fix.py", "commands/explain.py"}
-    | {f"render/{name}.py" for name in ("text", "page", "fields", "fleet_text", "diagnosis")}
+    | {
+        f"render/{name}.py"
+        for name in ("formats/text", "page", "fields", "fleet_text", "diagnosis")
+    }
     | {"render/stall.py", "commands/help_pages.py"}
 )
 # Tables whose texts are shown, by module.

@@ -55,7 +55,8 @@ def test_nothing_is_fuzzy_and_every_slot_is_filled() -> None:
     assert "#, fuzzy" not in (LOCALE / "zh.po").read_text("utf-8")
     for text, said in translations("zh").items():
         assert sorted({*_SLOT.findall(text)}) == sorted({*_SLOT.findall(said)}), text
-        assert _CHINESE.search(said) or said == text, text
+        names = re.sub(r"\W", "", said) == re.sub(r"\W", "", text)
+        assert _CHINESE.search(said) or names, text
         assert set(re.findall(r"`[^`]*`", said)) == set(re.findall(r"`[^`]*`", text)), text
 
 
@@ -185,6 +186,7 @@ def test_chinese_takes_two_columns() -> None:
     assert wrap("\u5305 a" + "b" * 50, 20)[0] == "\u5305"
 
 
+@pytest.mark.slow
 def test_there_is_much_to_say() -> None:
     assert len(texts()) > 2500
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ascend_doctor.checks import all_checks
+from tests.catalogue import translations
+
 ROOT = Path(__file__).parent.parent
+# Written by programs, of messages and names that are read elsewhere.
+_TABLES = {"level0-mutations", "remedies", "fidelity", "matrix-coverage"}
 _PRINTED: tuple[str, ...] = ("ascend_doctor", "probes", "docs", "README.md", "CHANGELOG.md")
+_PAGES = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in _TABLES]
+_PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
+_CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_APART = "\n\n* * *\n\n"
+# Quotes and dots are those of terminals and code; the adaptor of MindSpeed is called so.
+_VENDORS = re.compile(r"typography\.|'adapter' is the preferred spelling")
 _PRINTED += ("CONTRIBUTING.md", "SECURITY.md")
 
 
@@ -22,6 +36,35 @@ def misspelt(*paths: str) -> str:
 @pytest.mark.slow
 def test_no_word_is_misspelt() -> None:
     assert misspelt(*_PRINTED) == ""
+
+
+def blamed(text: str, folder: Path) -> list[str]:
+    """What proselint says of a text, but for what is meant to be so on terminals."""
+    (folder / "text.md").write_text(text)
+    command = [sys.executable, "-m", "proselint", "check", "-o", "compact", "text.md"]
+    done = subprocess.run(
+        command, cwd=folder, check=False, capture_output=True, text=True, timeout=300
+    )
+    rows = (done.stdout + done.stderr).splitlines()
+    return [row for row in rows if row.startswith("text.md:") and not _VENDORS.search(row)]
+
+
+@pytest.mark.slow
+def test_no_message_is_bad_english(tmp_path: Path) -> None:
+    messages = [*translations("zh"), *(inspect.cleandoc(check.explain) for check in all_checks())]
+    assert blamed(_APART.join(messages), tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+def test_no_page_is_bad_english(page: Path, tmp_path: Path) -> None:
+    number = itertools.count()
+    text = _CODE.sub(lambda _: f"C{next(number)}", page.read_text("utf-8"))
+    assert blamed(text, tmp_path) == []
+
+
+def test_bad_english_is_seen(tmp_path: Path) -> None:
+    assert "redundan" in " ".join(blamed("This is ATM machine, very unique.\n", tmp_path))
 
 
 def test_a_misspelt_word_is_seen(tmp_path: Path) -> None:

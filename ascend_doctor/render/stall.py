@@ -53,9 +53,9 @@ def _absent(rank: AbsentRank) -> Iterator[tuple[str, str]]:
 def _waiting(waits: WaitingRanks) -> str:
     group = f"{waits.group} ({_ranks(waits.group_ranks)})" if waits.group_ranks else waits.group
     line = f", called at {waits.line}" if waits.line else ""
-    verb = "waits" if len(waits.ranks) == 1 else "wait"
     return (
-        f"{_ranks(waits.ranks)} {verb} in {waits.operation} number {waits.number} of {group}{line}"
+        f"{_ranks(waits.ranks)} {'waits' if len(waits.ranks) == 1 else 'wait'} in "
+        f"{waits.operation} number {waits.number} of {group}{line}"
     )
 
 

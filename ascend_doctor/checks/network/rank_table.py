@@ -39,7 +39,7 @@ def rank_table(case: Case) -> Iterator[Finding]:
             required="unset for jobs that torchrun starts",
             because="HCCL takes ranks and addresses from that file and not from the launcher.",
             remedy=Remedy(
-                summary="Unset it, unless this job is described by that very file",
+                summary="Unset it, unless this job is described by that file",
                 commands=(f"unset {_NAME}",),
             ),
             refs=(_VARIABLE,),

@@ -31,7 +31,7 @@ def weight_sync(case: Case) -> Iterator[Finding]:
     true: that a rollout that comes before the actor fails; a client of the store waits until its
     time-out, 300 s. Not true: that stripping brackets breaks addresses; they are those of IPv6.
     What does hang is an actor whose futures nobody awaits: its error is lost, and the rollouts
-    wait. verl had this code from 2026-01-27 to 2026-02-26; its checkpoint engines replace it.
+    wait. verl had this code between 2026-01-27 and 2026-02-26; its checkpoint engines replace it.
     """
     run = ran(case, "weight-sync")
     findings = [*failures(run)]
