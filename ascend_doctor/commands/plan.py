@@ -114,7 +114,7 @@ def command(  # noqa: PLR0913 - the options of the command
     asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
     where = _budget(rows, soc, per_node or 0)
     layouts = (
-        (_named_layout(asked, layout_name, npus, where),)
+        (_layout_by_name(asked, layout_name, npus, where),)
         if layout_name
         else choices(asked, npus, where)
     )
@@ -139,7 +139,7 @@ def _exit_code(layouts: Sequence[RankedLayout], where: RankBudget) -> int:
     return EXIT_UNKNOWN if where.memory and layouts[0].fits is None else 0
 
 
-def _named_layout(asked: LayoutQuery, name: str, npus: int, where: RankBudget) -> RankedLayout:
+def _layout_by_name(asked: LayoutQuery, name: str, npus: int, where: RankBudget) -> RankedLayout:
     layout = parse(name, npus)
     wrong = [text for _, text in broken(asked, layout)]
     if wrong:
