@@ -30,6 +30,8 @@ pytestmark = pytest.mark.skipif(
 MINDSPEED = {
     "Ascend/MindSpeed-LLM": (("NVIDIA/Megatron-LM", "core_v0.12.1", "megatron"), "674226a1"),
     "NVIDIA/Megatron-LM": (None, "d0d5809d"),
+    "swiss-ai/Megatron-LM": (None, "d0d5809d"),
+    "Ascend/MindSpeed": (("NVIDIA/Megatron-LM", "core_v0.15.3", "."), "d0d5809d"),
 }
 
 
@@ -47,7 +49,8 @@ def test_a_small_launch_ends_as_on_record(label: dict[str, Any], tmp_path: Path)
             script.write_text(f"import mindspeed.megatron_adaptor\n{script.read_text('utf-8')}")
         jobs.compile_helpers(tmp_path)
     (tmp_path / "logs").mkdir(exist_ok=True)
-    words = [label["path"], *(f"given-{number}" for number in range(1, 6))]
+    given = [f"given-{number}" for number in range(1, 6)]
+    words = [label["path"], *label.get("words", given)]
     options = ["--python", jobs.PYTHON, "--npus", "8", "--shrink"]
     done = jobs.run([jobs.DOCTOR, "rehearse", *options, "--", "bash", *words], tmp_path, tmp_path)
     if label["seen"] == "steps":

@@ -65,11 +65,28 @@ def npus_option(text: str, *, default: int | None = None) -> Option:
     )
 
 
+class MemorySize(click.FloatRange):
+    """GiB; what a chip would need at the sizes of a real job is not among them."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """As a number. Whether a job fits into a chip's memory is not told: docs/rehearse.md."""
+        if value == "full":
+            self.fail(
+                "whether a job fits into a chip's memory cannot be told from a rehearsal; "
+                "ascend-doctor plan estimates",
+                param,
+                ctx,
+            )
+        return float(super().convert(value, param, ctx))
+
+
 def memory_option() -> Option:
     """GiB of each simulated NPU."""
     return click.option(
         "--memory",
-        type=click.FloatRange(min=0.25, max=1024),
+        type=MemorySize(min=0.25, max=1024),
         default=4,
         show_default=True,
         metavar="GIB",

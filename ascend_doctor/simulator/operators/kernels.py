@@ -77,13 +77,13 @@ def functional(compute: Kernel, schema: torch.FunctionSchema) -> Kernel:
         lowered = Arguments(args, kwargs)
         result = compute(*lowered.positional, **lowered.named)
         if returns > 1:
-            result = _declared(result, returns, schema.name)
+            result = _match_returns(result, returns, schema.name)
         return lift(result, lowered.device or torch.device(DEVICE))
 
     return kernel
 
 
-def _declared(results: Sequence[Any], returns: int, name: str) -> Sequence[Any]:
+def _match_returns(results: Sequence[Any], returns: int, name: str) -> Sequence[Any]:
     """As many results as this release of torch_npu declares; torch would read on past them.
 
     torch_npu 2.7.1 has no gradient of `sink`, which is empty there.

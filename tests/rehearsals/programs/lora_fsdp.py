@@ -3,6 +3,9 @@
 Its first line is the time at which it came to run.
 """
 
+# mypy: ignore-errors
+# accelerate, peft and transformers are in the interpreter that runs this, not in the one that checks.
+
 import os
 import sys
 import time
@@ -10,7 +13,7 @@ import time
 print(f"started {time.time():.3f}", flush=True)
 ON_CPU = os.environ.get("ASCEND_DOCTOR_DEVICE", "npu") == "cpu"
 if ON_CPU:  # transformers imports torch_npu wherever it finds it
-    sys.modules["torch_npu"] = None  # type: ignore[assignment]
+    sys.modules["torch_npu"] = None
 
 import torch
 from accelerate import Accelerator, FullyShardedDataParallelPlugin
