@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,14 +49,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the doctor reads once and keeps: for each of its commands that is a second."""
-    return tmp_path_factory.mktemp("cache", numbered=False)
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+
+
+@pytest.fixture(scope="session")
+def empty_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home for each test; one that a test left empty is the next one's, too."""
+
+    def homes() -> Iterator[Path]:
+        while True:
+            home = tmp_path_factory.mktemp("home")
+            while not any(home.iterdir()):
+                yield home
+
+    return homes()
 
 
 @pytest.fixture(autouse=True)
-def no_real_home(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def no_real_home(
+    empty_homes: Iterator[Path], shared_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Every test has a home of its own, and no settings of the machine that runs it."""
-    home = tmp_path / "home"
-    home.mkdir()
+    home = next(empty_homes)
     monkeypatch.setenv("HOME", str(home))
     for name in list(os.environ):
         if name.startswith(("XDG_", "GIT_", "ASCEND_", "HCCL_", "NO_COLOR", "FORCE_COLOR")) and (

@@ -65,6 +65,7 @@ def test_what_is_read_at_run_time_is_what_babel_reads() -> None:
     assert read == dict(translations("zh"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("english", TERMS)
 def test_a_term_is_said_as_the_glossary_has_it(english: str) -> None:
     term = TERMS[english]
@@ -137,6 +138,7 @@ def test_the_option_is_stronger_than_the_locale(monkeypatch: pytest.MonkeyPatch)
     assert "Usage: ascend-doctor" in output("--help")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_report_is_chinese(name: str, tmp_path: Path) -> None:
     """Titles and remedies of all recorded machines, and what stands around them."""
@@ -155,6 +157,7 @@ def test_a_report_is_chinese(name: str, tmp_path: Path) -> None:
     assert not re.search(r"^  (Found|Expected|Why|Fix|Leads to) ", report, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_programs_read_the_same_in_both_languages(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape in ("json", "sarif", "junit", "prometheus", "jsonl", "github"):
         english = replay("cann-not-sourced", "--format", shape, "--lang", "en")

@@ -48,7 +48,10 @@ def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
 
 
 @root
-def test_what_another_user_owns_is_not_read(no_real_home: Path) -> None:
+def test_what_another_user_owns_is_not_read(
+    no_real_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
     kept = CacheEntry.of("matrix", b"x")
     kept.put({"a": 1})
     assert kept.get() == {"a": 1}
