@@ -61,9 +61,9 @@ class Dictionary(NamedTuple):
 
     def _parts(self, text: str) -> str:
         """A title and what follows it, several lines or statements, or items that are known."""
-        head, colon, rest = text.partition(": ")
-        if colon and head in self.exact:
-            return f"{self.exact[head]}\uff1a{self.say(rest)}"
+        for colon in reversed([match.start() for match in re.finditer(": ", text)]):
+            if (head := text[:colon]) in self.exact:
+                return f"{self.exact[head]}\uff1a{self.say(text[colon + 2 :])}"
         for separator, join in _SEPARATORS:
             parts = text.split(separator)
             if len(parts) > 1:

@@ -59,11 +59,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """One line for people."""
-        follow = f" ({self.consequences} of them consequences)" if self.consequences else ""
         parts = [
             quantity(self.error, "error"),
             quantity(self.warning, "warning"),
-            f"{self.unknown} unknown{follow}",
+            f"{self.unknown} unknown ({self.consequences} of them consequences)"
+            if self.consequences
+            else f"{self.unknown} unknown",
             f"{self.ok} ok",
             f"{self.skipped} skipped",
         ]

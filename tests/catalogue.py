@@ -55,6 +55,7 @@ _TABLES = {
     "cli.py": ("SECTIONS",),
     "commands/fleet.py": ("COMMANDS",),
     "commands/stack.py": ("COMMANDS",),
+    "diagnosis/verdict.py": ("_REASONS",),
 }
 _COUNT = re.compile(r"\{0\} (?:of \{1\} )?[a-z]+[a-z ]*")
 _COMMAND = re.compile(

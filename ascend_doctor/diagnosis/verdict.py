@@ -97,6 +97,14 @@ def _say_unknown(ledger: Ledger) -> JobVerdict:
     return JobVerdict(action="unknown", reason=reason)
 
 
+_REASONS = {
+    "restart": "nothing in the job itself has to change",
+    "wait": "a wait for other ranks, which may not happen again",
+    "stop": "code, data or configuration: the same would fail again",
+    "unknown": "the card, its driver, or the code may be at fault",
+}
+
+
 def _by_cause(
     ledger: Ledger, root: KnownFailure, guilty: Guilt | None, nodes: Sequence[str]
 ) -> JobVerdict:
@@ -107,16 +115,10 @@ def _by_cause(
     fault: Fault = "software" if action == "stop" else "unknown"
     if action == "restart":
         fault = "communication" if root.victim else "scheduler"
-    reasons = {
-        "restart": "a wait for other ranks, which may not happen again"
-        if root.victim
-        else "nothing in the job itself has to change",
-        "stop": "code, data or configuration: the same would fail again",
-        "unknown": "the card, its driver, or the code may be at fault",
-    }
+    reason = _REASONS["wait" if root.victim and action == "restart" else action]
     if root.secondary and action == "unknown":
         return JobVerdict(action=action, reason=f"{root.title}; its cause is not in the logs")
-    return JobVerdict(action=action, fault=fault, reason=f"{root.title}: {reasons[action]}")
+    return JobVerdict(action=action, fault=fault, reason=f"{root.title}: {reason}")
 
 
 def _action_of(failure: KnownFailure) -> Action:
