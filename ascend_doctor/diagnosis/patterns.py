@@ -102,6 +102,10 @@ class Patterns:
     def _of_signs(self, signs: Collection[Sign]) -> set[int]:
         return {self._names.index(("sign", sign)) for sign in signs}
 
+    def explain(self, numbers: Iterable[int]) -> bool:
+        """Whether a line in which these patterns are has its explanation."""
+        return not self._settling.isdisjoint(numbers)
+
     def name(self, number: int) -> str:
         """The failure, or the sign, that a pattern is of."""
         return self._names[number][1]

@@ -122,11 +122,13 @@ class _Reader:
         places = self.patterns.places(data, without=self._enough(), familiar=self._familiar)
         own, explained = places.own, sorted(places.explained)
         for start, stop, offsets in _lines(data, sorted({*own, *places.common})):
-            numbers = [own[offset] for offset in offsets if offset in own]
-            numbers = [number for number in numbers if number not in self._familiar]
+            shown = [own[offset] for offset in offsets if offset in own]
+            numbers = [number for number in shown if number not in self._familiar]
             if not numbers and self._says_nothing_new(places.common, offsets):
                 continue
-            if not numbers and _any_within(explained, start, stop):
+            if not numbers and (
+                self.patterns.explain(shown) or _any_within(explained, start, stop)
+            ):
                 self._looked += 1
                 continue
             line += data.count(b"\n", counted, start)
@@ -342,7 +344,8 @@ def _any_within(offsets: Sequence[int], start: int, stop: int) -> bool:
 def _bounds(data: bytes, offset: int) -> tuple[int, int]:
     """Start and end of the line around a place; a carriage return ends a line as well."""
     low, high = max(offset - _LONG, 0), min(offset + _LONG, len(data))
-    start = max(data.rfind(b"\n", low, offset), data.rfind(b"\r", low, offset), low - 1) + 1
+    newline = max(data.rfind(b"\n", low, offset), low - 1) + 1
+    start = max(data.rfind(b"\r", newline, offset) + 1, newline)
     stop = data.find(b"\n", offset, high)
     stop = high if stop < 0 else stop
     back = data.find(b"\r", offset, stop)
