@@ -40,11 +40,12 @@ STRUCTS = sorted({*structs()} - {msgspec.Struct}, key=lambda struct: struct.__na
 RECORDS = [struct for struct in STRUCTS if issubclass(struct, ProbeRecord)]
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)
-def test_probes_write_every_field_that_is_read(struct: type[msgspec.Struct]) -> None:
-    names = {field.encode_name for field in msgspec.structs.fields(struct)} - ARRANGED
-    absent = [name for name in sorted(names) if not re.search(rf"\b{name}\b", WRITTEN)]
-    assert not absent, f"no probe writes {', '.join(absent)} of {struct.__name__}"
+def test_probes_write_every_field_that_is_read() -> None:
+    words = {*re.findall(r"\w+", WRITTEN)}
+    for struct in STRUCTS:
+        names = {field.encode_name for field in msgspec.structs.fields(struct)} - ARRANGED
+        absent = sorted(names - words)
+        assert not absent, f"no probe writes {', '.join(absent)} of {struct.__name__}"
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda struct: struct.__name__)
@@ -70,19 +71,20 @@ CHECKS = sorted((check for check in all_checks() if check.probe), key=lambda che
 BY_END = {"collectives", "sequence-gather"}
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.id))
 @pytest.mark.parametrize("values", ["empty", "damaged"])
-def test_no_check_passes_on_a_record_that_says_nothing(check: object, values: str) -> None:
+def test_no_check_passes_on_a_record_that_says_nothing(values: str) -> None:
     """An old record without fields, and one whose fields are of other types, crash nothing."""
     fields = {field.encode_name for struct in RECORDS for field in msgspec.structs.fields(struct)}
     written: dict[str, object] = dict.fromkeys(fields, -1j) if values == "damaged" else {}
-    (only,) = [entry for entry in CHECKS if entry is check]
     result = ProbeResult(ok=True, values=written)
-    run = ProbeRun(probe=only.probe, device="npu", exit_code=0, ranks=(result,))
-    findings = judge(Case(facts=Snapshot(probes=(run,)), catalog=Catalog(), device="npu"), [only])
-    assert not any("the check itself failed" in finding.title for finding in findings)
-    if values == "damaged" and only.id not in BY_END:
-        assert {finding.level for finding in findings} <= {Level.UNKNOWN, Level.SKIPPED}
+    catalog = Catalog()
+    for check in CHECKS:
+        run = ProbeRun(probe=check.probe, device="npu", exit_code=0, ranks=(result,))
+        case = Case(facts=Snapshot(probes=(run,)), catalog=catalog, device="npu")
+        findings = judge(case, [check])
+        assert not any("the check itself failed" in finding.title for finding in findings)
+        if values == "damaged" and check.id not in BY_END:
+            assert {finding.level for finding in findings} <= {Level.UNKNOWN, Level.SKIPPED}
 
 
 def test_fields_that_no_record_has_are_passed_over() -> None:
