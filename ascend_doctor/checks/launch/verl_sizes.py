@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ascend_doctor.checks.launch.options import NODE_SIZES, options
 from ascend_doctor.errors import NotApplicable, Unresolved
@@ -49,6 +50,25 @@ def _count(launch: Launch, *endings: str) -> tuple[str, int]:
     return "", 0
 
 
+class _Devices(NamedTuple):
+    """Devices of a node, nodes, and the key whose number itself is suspect, "" where it is not."""
+
+    each: int
+    nodes: int
+    suspect: str
+
+    @property
+    def whole(self) -> int:
+        """Devices of all nodes, 0 where it is not said."""
+        return self.each * self.nodes
+
+
+def _devices(launch: Launch) -> _Devices:
+    key, each = _count(launch, "trainer.n_gpus_per_node")
+    _, nodes = _count(launch, "trainer.nnodes")
+    return _Devices(each, nodes or 1, "" if each in NODE_SIZES else key)
+
+
 def is_colocated(module: str) -> bool:
     """Whether trainer and rollout share their devices: verl's trainer, and what wraps it."""
     if module in _TRAINERS:
@@ -84,8 +104,7 @@ def run_verl_sizes(case: Case) -> Iterator[Finding]:
 
 
 def _rollout_divides(launch: Launch) -> Iterator[Finding]:
-    each_key, each = _count(launch, "trainer.n_gpus_per_node")
-    _, nodes = _count(launch, "trainer.nnodes")
+    devices = _devices(launch)
     rollout = "actor_rollout_ref.rollout"
     key, size = _count(
         launch,
@@ -95,36 +114,31 @@ def _rollout_divides(launch: Launch) -> Iterator[Finding]:
     )
     _, replicas = _count(launch, f"{rollout}.data_parallel_size")
     _, stages = _count(launch, f"{rollout}.pipeline_model_parallel_size")
-    whole, part = each * (nodes or 1), size * (replicas or 1) * (stages or 1)
-    if whole and part and whole % part:
-        odd = each not in NODE_SIZES
+    part = size * (replicas or 1) * (stages or 1)
+    if devices.whole and part and devices.whole % part:
         yield error(
-            f"A rollout over {part} devices does not divide {whole}",
-            observed=f"{key.lstrip('+')}={size}, trainer.n_gpus_per_node={each}, "
-            f"trainer.nnodes={nodes or 1}",
+            f"A rollout over {part} devices does not divide {devices.whole}",
+            observed=f"{key.lstrip('+')}={size}, trainer.n_gpus_per_node={devices.each}, "
+            f"trainer.nnodes={devices.nodes}",
             required="tensor times data and pipeline parallelism that divides the devices",
             because="The workers assert it when they build the rollout's mesh.",
             refs=(_WORKERS,),
-            location=launch.places.get(each_key if odd else key),
+            location=launch.places.get(devices.suspect or key),
         )
 
 
 def _sequence_parallel_divides(launch: Launch) -> Iterator[Finding]:
-    _, each = _count(launch, "trainer.n_gpus_per_node")
-    _, nodes = _count(launch, "trainer.nnodes")
-    whole = each * (nodes or 1)
+    devices = _devices(launch)
     for role in ("actor", "ref"):
         key, size = _count(launch, f"actor_rollout_ref.{role}.ulysses_sequence_parallel_size")
-        if whole and size and whole % size:
+        if devices.whole and size and devices.whole % size:
             yield error(
-                f"Sequence parallelism of {size} does not divide {whole} devices",
-                observed=f"{key.lstrip('+')}={size}, devices {whole}",
+                f"Sequence parallelism of {size} does not divide {devices.whole} devices",
+                observed=f"{key.lstrip('+')}={size}, devices {devices.whole}",
                 required="a size that divides the devices",
                 because="The mesh of data and sequence parallelism has to cover them.",
                 refs=(_MESH,),
-                location=launch.places.get(
-                    key if each in NODE_SIZES else "trainer.n_gpus_per_node"
-                ),
+                location=launch.places.get(devices.suspect or key),
             )
 
 
@@ -157,19 +171,17 @@ def _mini_batch_fits(launch: Launch) -> Iterator[Finding]:
 
 def _batch_divides(launch: Launch) -> Iterator[Finding]:
     batch_key, batch = _count(launch, "data.train_batch_size")
-    each, devices, samples = _devices_and_samples(launch)
-    if batch and devices and _is_sharded(launch) and not _is_dynamic(launch):
-        if not batch * samples % devices:
+    devices, samples = _devices(launch), _samples(launch)
+    if batch and devices.whole and _is_sharded(launch) and not _is_dynamic(launch):
+        if not batch * samples % devices.whole:
             return
         yield error(
-            f"{batch} x {samples} samples do not divide over {devices} devices",
-            observed=f"data.train_batch_size={batch}, rollout.n={samples}, devices {devices}",
-            required=f"a product that is a multiple of {devices}",
+            f"{batch} x {samples} samples do not divide over {devices.whole} devices",
+            observed=f"data.train_batch_size={batch}, rollout.n={samples}, devices {devices.whole}",
+            required=f"a product that is a multiple of {devices.whole}",
             because="verl asserts it before it trains.",
             refs=(_VALIDATE,),
-            location=launch.places.get(
-                batch_key if each in NODE_SIZES else "trainer.n_gpus_per_node"
-            ),
+            location=launch.places.get(devices.suspect or batch_key),
         )
 
 
@@ -177,7 +189,7 @@ def _micro_batches_divide(launch: Launch) -> Iterator[Finding]:
     _, mini = _count(launch, _MINI)
     micro_key, micro = _count(launch, f"{_ACTOR_KEY}.ppo_micro_batch_size_per_gpu")
     _, sequence = _count(launch, f"{_ACTOR_KEY}.ulysses_sequence_parallel_size")
-    _, devices, samples = _devices_and_samples(launch)
+    devices, samples = _devices(launch).whole, _samples(launch)
     if not (mini and micro and devices and _is_sharded(launch)) or _is_dynamic(launch):
         return
     share = mini * samples // max(devices // (sequence or 1), 1)
@@ -194,9 +206,6 @@ def _micro_batches_divide(launch: Launch) -> Iterator[Finding]:
         )
 
 
-def _devices_and_samples(launch: Launch) -> tuple[int, int, int]:
-    """Devices of a node and of all nodes, 0 where it is not said, and samples of a prompt."""
-    _, each = _count(launch, "trainer.n_gpus_per_node")
-    _, nodes = _count(launch, "trainer.nnodes")
-    _, samples = _count(launch, "actor_rollout_ref.rollout.n")
-    return each, each * (nodes or 1), samples or 1
+def _samples(launch: Launch) -> int:
+    """Samples of a prompt."""
+    return _count(launch, "actor_rollout_ref.rollout.n")[1] or 1
