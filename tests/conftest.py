@@ -78,6 +78,8 @@ def no_real_home(
             not name.startswith("ASCEND_DOCTOR_TEST_")
         ):
             monkeypatch.delenv(name)
+    # With it, as in many images, lines that ranks print at once are written in parts.
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     for name in ("LC_ALL", "LC_MESSAGES", "LANG"):  # what is expected is English
         if os.environ.get(name, "").startswith("zh"):
