@@ -13,15 +13,11 @@ from pathlib import Path
 import pytest
 
 from ascend_doctor.precision import RECORDER
-from ascend_doctor.precision.dumps import read_dump
-from ascend_doctor.precision.parting import Parting, find_parting
-from ascend_doctor.precision.tolerances import DEFAULTS
-from ascend_doctor.precision.wording import direction, explain
-from tests.precision.programs.cases import JOBS, Fault, faults, variants
+from tests.precision.judging import RANKS, first_parting, judge
+from tests.precision.programs.cases import JOBS, faults, variants
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).parent / "programs" / "faulty_job.py"
-RANKS = 2
 LEAST = 0.95
 # 27 of 30 at first sight.
 EXPERTS = "experts"
@@ -58,28 +54,6 @@ def record(job: str, python: Path, folder: Path) -> Path:
         done = subprocess.run(command, check=False, capture_output=True, timeout=1200, env=env)
         assert done.returncode == 0, done.stderr.decode()[-3000:]
     return folder
-
-
-def first_parting(reference: Path, other: Path) -> Parting | None:
-    """What comes first on any rank."""
-    left, right = read_dump(str(reference)), read_dump(str(other))
-    assert list(left.ranks) == list(right.ranks) == [f"rank {rank}" for rank in range(RANKS)]
-    partings = [
-        find_parting(left.ranks[rank].records, right.ranks[rank].records, DEFAULTS)
-        for rank in left.ranks
-    ]
-    return min(filter(None, partings), key=lambda parting: parting.agreed, default=None)
-
-
-def judge(folder: Path, fault: Fault) -> str:
-    """What is wrong with what is said of a fault; "" for nothing."""
-    parting = first_parting(folder / "cpu" / fault.variant.name, folder / "npu" / fault.name)
-    if parting is None:
-        return f"{fault}: not seen"
-    if parting.module == fault.module and direction(parting) in fault.directions:
-        return ""
-    said = f"{parting.module} {direction(parting)} {parting.record.key}"
-    return f"{fault}: {said}, {explain(parting, ('CPU', 'NPU'))}"
 
 
 def test_the_first_module_is_named(job: str, dumps: Path) -> None:

@@ -159,7 +159,7 @@ def run(
         check=False,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=3600,
         cwd=folder,
         env={
             **os.environ,

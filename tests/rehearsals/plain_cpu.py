@@ -54,12 +54,17 @@ def answer_training(torch: Any) -> None:
     )
 
 
-def main() -> None:
+def prepare() -> None:
+    """Let megatron.training run on the CPU."""
     import torch
 
     _cuda_on_cpu.install("cpu", torch)
     _cuda_on_cpu.after_import(torch)
     answer_training(torch)
+
+
+def main() -> None:
+    prepare()
     sys.argv.pop(0)
     runpy.run_path(sys.argv[0], run_name="__main__")
 

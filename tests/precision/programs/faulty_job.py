@@ -20,6 +20,7 @@ import ascend_recorder
 import torch
 import torch.distributed as dist
 from cases import Fault, Variant, faults, variants
+from damage import damage, disturb
 
 STEPS = 3
 EXPERTS = {"num_moe_experts": 4, "moe_token_dispatcher_type": "alltoall"}
@@ -175,19 +176,6 @@ class MegatronJob:
         return model(inputs, positions, mask, labels=labels).float().mean()
 
 
-class Scaled(torch.autograd.Function):
-    """The same forward, another gradient."""
-
-    @staticmethod
-    def forward(context: Any, x: Any, factor: float) -> Any:
-        context.factor = factor
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(context: Any, gradient: Any) -> Any:
-        return gradient * context.factor, None
-
-
 def round_otherwise() -> None:
     """Make matrix products the sum of two, each rounded to the format of the product."""
     matmul = torch.matmul
@@ -206,126 +194,10 @@ def round_otherwise() -> None:
     torch.matmul, torch.nn.functional.linear = split_product, linear
 
 
-def first(value: Any, change: Any) -> Any:
-    """Change the first tensor of what a module gives."""
-    return (change(value[0]), *value[1:]) if isinstance(value, tuple) else change(value)
-
-
-def around(module: Any, before: Any = None, after: Any = None) -> None:
-    """Change what goes into or comes out of a module's own computation."""
-    original = module.forward
-
-    def forward(x: Any, *arguments: Any, **keywords: Any) -> Any:
-        result = original(before(x) if before else x, *arguments, **keywords)
-        return first(result, after) if after else result
-
-    module.forward = forward
-
-
-def scale_row(amount: float) -> Any:
-    def change(x: Any) -> Any:
-        factor = torch.ones(x.shape[-1], device=x.device, dtype=x.dtype)
-        factor[3] = 1 + 4 * amount
-        return x * factor
-
-    return change
-
-
-def swap_halves(module: Any) -> None:
-    top, bottom = module.weight.data.chunk(2)
-    module.weight.data = torch.cat([bottom, top])
-
-
-def transpose_product(module: Any) -> None:
-    original = module.forward
-
-    def forward(*arguments: Any, **keywords: Any) -> Any:
-        kept = module.weight.data
-        module.weight.data = kept.t().contiguous()
-        result = original(*arguments, **keywords)
-        module.weight.data = kept
-        return result
-
-    module.forward = forward
-
-
-def swap_gate(module: Any) -> None:
-    """In Megatron-LM's MLP the halves come out of linear_fc1, and the MLP itself multiplies."""
-    if isinstance(module, Block):
-        module.swapped = True
-        return
-    original, forward = torch.chunk, module.forward
-
-    def swapped(*arguments: Any, **keywords: Any) -> Any:
-        torch.chunk = lambda *a, **k: tuple(reversed(original(*a, **k)))
-        try:
-            return forward(*arguments, **keywords)
-        finally:
-            torch.chunk = original
-
-    module.forward = swapped
-
-
-def move_mask(module: Any) -> None:
-    if isinstance(module, Attention):
-        module.ahead = 1
-        return
-    original = module.forward
-
-    def forward(query: Any, key: Any, value: Any, mask: Any, *rest: Any, **keywords: Any) -> Any:
-        return original(query, key, value, mask.triu(2), *rest, **keywords)
-
-    module.forward = forward
-
-
-def damage(fault: Fault, model: Any) -> None:  # noqa: C901 - a case a kind
-    """Break a model before its first step."""
-    module = dict(model.named_modules())[fault.target.partition(".")[2]]
-    amount = fault.amount
-    match fault.kind:
-        case "operator-value":
-            around(module, after=lambda x: x * (1 + amount))
-        case "operator-row":
-            around(module, after=scale_row(amount))
-        case "transposed-weight":
-            module.weight.data = module.weight.data.t().contiguous()
-        case "transposed-product":
-            transpose_product(module)
-        case "lost-gradient":
-            around(module, after=lambda x: x.detach())
-        case "scaled-backward":
-            around(module, after=lambda x: Scaled.apply(x, 1 + amount))
-        case "mask":
-            move_mask(module)
-        case "half-precision":
-            around(module, after=lambda x: x.to(torch.float16))
-        case "gate-up-order":
-            swap_gate(module)
-        case "gate-up-weight":
-            swap_halves(module)
-        case "stale-buffer":
-            module.stale = True
-
-
-def disturb(fault: Fault, model: Any, optimizer: Any, step: int) -> None:
-    """Break what is between a backward pass and the optimizer."""
-    module = dict(model.named_modules())[fault.target.partition(".")[2]]
-    for weight in module.parameters():
-        match fault.kind:
-            case "zero-gradient":
-                weight.grad.zero_()
-            case "wrong-group":
-                # As if another group's gradient had been added up: every rank has its own.
-                weight.grad.mul_(1 + (dist.get_rank() + 1) * fault.amount)
-            case "dropped-state" if step == 1:
-                optimizer.state.pop(weight, None)
-
-
 def train(job: Any, variant: Variant, device: Any, fault: Fault | None) -> None:
     torch.manual_seed(variant.seed)
     bare, wrap = job.build(variant, device)
-    if fault:
-        damage(fault, bare)
+    broken = damage(fault, bare) if fault else None
     model = wrap()
     optimizer = torch.optim.AdamW(bare.parameters(), lr=1e-3)
     draw = torch.Generator().manual_seed(variant.seed + dist.get_rank() * job.own_data)
@@ -334,7 +206,7 @@ def train(job: Any, variant: Variant, device: Any, fault: Fault | None) -> None:
         optimizer.zero_grad()
         job.loss(model, tokens).backward()
         if fault:
-            disturb(fault, bare, optimizer, step)
+            disturb(fault, broken, optimizer, step)
         optimizer.step()
 
 

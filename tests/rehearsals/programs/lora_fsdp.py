@@ -23,14 +23,17 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 STEPS = 10
+SEED = 1234
+WIDTH = 64
+make_optimizer = torch.optim.AdamW
 
 
 def make_model() -> torch.nn.Module:
-    torch.manual_seed(1234)
+    torch.manual_seed(SEED)
     config = LlamaConfig(
         vocab_size=1000,
-        hidden_size=64,
-        intermediate_size=128,
+        hidden_size=WIDTH,
+        intermediate_size=2 * WIDTH,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
@@ -51,7 +54,7 @@ def main() -> None:
     rows = torch.randint(0, 1000, (STEPS * 4, 64))
     loader = DataLoader(TensorDataset(rows), batch_size=2)
     model = accelerator.prepare(model)
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+    optimizer = make_optimizer([p for p in model.parameters() if p.requires_grad], lr=1e-3)
     optimizer, loader = accelerator.prepare(optimizer, loader)
     for number, (tokens,) in enumerate(loader, 1):
         start = time.monotonic()

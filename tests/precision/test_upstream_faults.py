@@ -1,0 +1,81 @@
+"""Seeded faults in jobs that others wrote: Megatron-LM with MindSpeed, and LoRA under FSDP.
+
+What is named is held to the labels in programs/cases.py. Variables as for tests/rehearsals. The
+folder that ASCEND_DOCTOR_TEST_DUMPS names keeps what was recorded, and is read where it is there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor.precision import RECORDER
+from tests.precision.judging import RANKS, first_parting, judge
+from tests.precision.programs.cases import LORA, UPSTREAM, faults, variants
+from tests.rehearsals import megatron_jobs as jobs
+
+pytestmark = pytest.mark.skipif(
+    not (jobs.MINDSPEED and jobs.MEGATRON and jobs.PYTHON),
+    reason="ASCEND_DOCTOR_TEST_MINDSPEED, _MEGATRON_LM and _JOBS_PYTHON name no stack",
+)
+TESTS = Path(__file__).parents[1]
+PROGRAM = str(Path(__file__).parent / "programs" / "upstream_job.py")
+STACKS = {
+    "pretrain": ("core_v0.15.3", "core_r0.15.3"),
+    "pretrain-experts": ("core_v0.12.1", "2.3.0_core_r0.12.1"),
+}
+LEAST = 0.95
+
+
+@pytest.fixture(scope="module", params=UPSTREAM)
+def job(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def dumps(job: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with dumps of the job on the CPU and on simulated NPUs."""
+    kept = os.environ.get("ASCEND_DOCTOR_TEST_DUMPS")
+    folder = Path(kept, job) if kept else tmp_path_factory.mktemp(job)
+    stack = tmp_path_factory.mktemp("stack")
+    script = TESTS / "rehearsals" / "programs" / "lora_fsdp.py"
+    if job != LORA:
+        jobs.unpack(stack, *STACKS[job])
+        script = stack / "pretrain_gpt.py"
+    for device in ("cpu", "npu"):
+        if not (folder / device).exists():
+            (folder / device).mkdir(parents=True)
+            _record(job, device, folder / device, stack, script)
+    return folder
+
+
+def _record(job: str, device: str, folder: Path, stack: Path, script: Path) -> None:
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS))
+    program = (*launch, PROGRAM, job, device, str(folder), str(script))
+    env = {"PYTHONPATH": f"{stack}:{RECORDER}:{TESTS.parent}", "ASCEND_DOCTOR_RECORD_SEED": "1"}
+    if device == "cpu":
+        env |= {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "TORCHDYNAMO_DISABLE": "1"}
+        command = [jobs.PYTHON, *program]
+    else:
+        doctor = (jobs.DOCTOR, "rehearse", "--python", jobs.PYTHON, "--npus", str(RANKS))
+        command = [*doctor, "--log", str(folder / "log"), "--", "python", *program]
+    done = jobs.run(command, stack, stack, env)
+    (folder / "stderr").write_text(done.stderr)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_first_module_is_named(job: str, dumps: Path) -> None:
+    rows = faults(job)
+    wrong = [text for fault in rows if (text := judge(dumps, fault))]
+    assert 1 - len(wrong) / len(rows) >= LEAST, "\n".join(wrong)
+
+
+def test_healthy_runs_are_silent(job: str, dumps: Path) -> None:
+    partings = {
+        variant: parting
+        for variant in variants(job)
+        if (parting := first_parting(dumps / "cpu" / variant.name, dumps / "npu" / variant.name))
+    }
+    assert not partings
