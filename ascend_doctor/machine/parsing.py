@@ -37,7 +37,17 @@ def yaml_of(data: bytes | str, name: str) -> Any:
     try:
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DataError(f"{name}: {error}") from error
+        raise DataError(f"{name}: {_in_one_line(error)}") from error
+
+
+def _in_one_line(error: Exception) -> str:
+    """What the YAML reader says over several lines, which quote the text."""
+    import yaml  # noqa: PLC0415 - as above
+
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem:
+        mark = error.problem_mark or error.context_mark
+        return f"line {mark.line + 1}: {error.problem}" if mark else error.problem
+    return " ".join(str(error).split())
 
 
 def _text(data: bytes | str, name: str) -> str:
@@ -62,7 +72,7 @@ def check_yaml(text: str, name: str) -> None:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             count.add(event)
     except (yaml.YAMLError, ValueError) as error:
-        raise DataError(f"{name}: {error}") from error
+        raise DataError(f"{name}: {_in_one_line(error)}") from error
 
 
 class _Count:

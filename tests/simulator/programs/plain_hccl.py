@@ -144,5 +144,5 @@ if __name__ == "__main__":
     for process in ranks:
         process.join()
     bad = [process.exitcode for process in ranks if process.exitcode]
-    print("ok" if not bad else f"exit codes {bad}")
+    print("ok" if not bad else f"exit codes {bad}", flush=True)
     os._exit(bool(bad))
