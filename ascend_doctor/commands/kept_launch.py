@@ -36,16 +36,19 @@ _DIAGNOSED = {EXIT_FINDINGS, EXIT_UNKNOWN, EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP
 _WAIT = 0.2
 
 
-def diagnose_kept(log: str, code: int, options: Sequence[str] = ()) -> int:
+def diagnose_kept(
+    log: str, code: int, options: Sequence[str] = (), gathered: str | None = None
+) -> int:
     """What is known about the failure, on standard error, by a process of its own.
 
-    ``options`` are more options of `diagnose`. Gives its exit code.
+    ``options`` are more options of `diagnose`, ``gathered`` is the folder of the stall that the
+    launch ended in. Gives its exit code.
     """
     ended = f"ended with {code}"
     if code > SIGNALLED and code - SIGNALLED in set(signal.Signals):
         ended += f" ({signal.Signals(code - SIGNALLED).name})"
     done = subprocess.run(  # noqa: S603 - our own command line
-        [*DOCTOR, "diagnose", *options, "--", log],
+        [*DOCTOR, "diagnose", *options, "--", log, *([gathered] if gathered else [])],
         capture_output=True,
         timeout=600,
         check=False,

@@ -114,7 +114,9 @@ def command(  # noqa: PLR0913 - the options of the command
     watch = _arm(log, stall, env)
     code = run_kept(launch, log, env, watch=watch)
     if code:
-        diagnosed = diagnose_kept(log, code, asked.diagnose_options(launch, os.environ))
+        gathered = str(watch.folder.parent) if watch and watch.is_stalled else None
+        options = asked.diagnose_options(launch, os.environ)
+        diagnosed = diagnose_kept(log, code, options, gathered)
         return asked.exit_code(code, diagnosed)
     return code
 

@@ -56,6 +56,7 @@ class StallWatch:
     def __init__(self, folder: Path, seconds: float, report: Callable[[Stall], None]) -> None:
         self.folder = folder
         self.stalls = 0
+        self._stalled: bytes | None = None
         self._seconds = seconds
         self._report = report
         self._latest = time.monotonic()
@@ -99,6 +100,11 @@ class StallWatch:
                 self.folder.rmdir()
                 self.folder.parent.rmdir()
 
+    @property
+    def is_stalled(self) -> bool:
+        """Whether no rank has called anything since the last stall, whatever it printed."""
+        return self._stalled is not None and self._stalled == self._statuses()
+
     def _watch(self) -> None:
         before, reported = b"", 0.0
         while not self._ended.wait(_POLL):
@@ -111,6 +117,7 @@ class StallWatch:
                 continue
             reported = latest
             self.stalls += 1
+            self._stalled = now
             # A thread that dies here would leave the launch without its watch.
             with contextlib.suppress(OSError, DataError):
                 gather(self.folder, self.stalls)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
 from ascend_doctor import __version__
-from ascend_doctor.diagnosis.guilt import describe_undecided, evidence, guilty
+from ascend_doctor.diagnosis.guilt import describe_undecided, evidence, guilty, guilty_of_hang
 from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
 from ascend_doctor.diagnosis.logs import Skipped
 from ascend_doctor.diagnosis.result import (
@@ -23,7 +23,7 @@ from ascend_doctor.diagnosis.result import (
 )
 from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.diagnosis.timeline import rank_events
-from ascend_doctor.diagnosis.verdict import judge_run
+from ascend_doctor.diagnosis.verdict import is_of_hang, judge_run
 from ascend_doctor.exits import EXIT_FINDINGS, EXIT_OK, EXIT_UNKNOWN
 from ascend_doctor.findings import Level
 from ascend_doctor.matrix.schema import ErrorCodes, KnownFailure
@@ -70,6 +70,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     )
     ordered = ledger.in_order(own.by_origin.values())
     blamed = guilty(ledger, root, stands, waits) if ordered else None
+    if stall and is_of_hang(ledger, root, waits, stall):
+        blamed = guilty_of_hang(ledger, stall) if stall.absent else None
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained, stall, works=ledger.work is not None),

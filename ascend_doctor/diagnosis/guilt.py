@@ -19,6 +19,7 @@ from ascend_doctor.diagnosis.ledger import (
 )
 from ascend_doctor.diagnosis.processes import HcclPeer
 from ascend_doctor.diagnosis.result import Evidence, Guilt
+from ascend_doctor.diagnosis.stall_result import Stall
 from ascend_doctor.diagnosis.waiting import Party
 from ascend_doctor.matrix.schema import KnownFailure
 
@@ -59,7 +60,18 @@ def guilty(
 
     ``seen`` is where the root cause stands, ``waits`` where any failure does that names a victim.
     """
-    culprit = _guilty(ledger, root, seen, waits)
+    return _complete(ledger, _guilty(ledger, root, seen, waits))
+
+
+def guilty_of_hang(ledger: Ledger, stall: Stall) -> Guilt | None:
+    """Who did not come where others wait."""
+    ranks = tuple(rank.rank for rank in stall.absent)
+    reason = stall.absent[0].reason if len(ranks) == 1 else "did not come where others wait"
+    return _complete(ledger, Guilt(ranks=ranks, reason=reason))
+
+
+def _complete(ledger: Ledger, culprit: Guilt | None) -> Guilt | None:
+    """With where it is, and the serial numbers of its devices."""
     if culprit is None:
         return None
     culprit = _locate(ledger, culprit) if culprit.ranks else culprit

@@ -51,10 +51,13 @@ def judge_run(
 
     ``root`` is its root cause, ``waits`` where failures of victims stand, ``nodes`` the names of
     its nodes in the order of their ranks, where the user gives them, ``stall`` what was gathered
-    of a hang, which counts where the logs decide nothing.
+    of a hang, which counts where the logs decide nothing, or only say that the run was ended.
     """
     verdict = _judge(ledger, root, guilty, waits, nodes)
-    if verdict.action == "unknown" and stall is not None and stall.absent:
+    if stall is not None and (
+        (stall.absent and verdict.action == "unknown")
+        or (verdict.action != "unknown" and is_of_hang(ledger, root, waits, stall))
+    ):
         verdict = _by_stall(stall)
     suspects = nodes_of_guilty(ledger, guilty, nodes)
     if verdict.fault != "communication" or len(suspects) >= len(set(ledger.nodes) | set(nodes)):
@@ -81,9 +84,26 @@ def _judge(
     return by_end or by_cause or _by_death(ledger) or _say_unknown(ledger)
 
 
+def is_of_hang(
+    ledger: Ledger, root: KnownFailure | None, waits: Occurrences, stall: Stall | None
+) -> bool:
+    """Whether a run that hung failed of nothing else: it was ended, or ranks waited too long."""
+    if stall is None:
+        return False
+    if root is not None and not (root.victim or root.secondary):
+        return False
+    if _by_signal(_own_ends(ledger, waits), _CRASHES, "stop", "crashed"):
+        return False
+    raised = _by_exception(ledger, waits)
+    return raised is None or raised.action == "restart"
+
+
 def _by_stall(stall: Stall) -> JobVerdict:
     """Another order of collectives is code; a rank that does not come may come the next time."""
     ranks = ", ".join(str(rank.rank) for rank in stall.absent)
+    if not ranks:
+        reason = f"it hung and was ended, which may not happen again: {stall.undecided}"
+        return JobVerdict(action="restart", fault="communication", reason=reason)
     if any(rank.kind == "other call" for rank in stall.absent):
         reason = f"rank {ranks} calls another collective than those that wait for it"
         return JobVerdict(action="stop", fault="software", reason=reason)

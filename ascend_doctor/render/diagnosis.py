@@ -123,7 +123,8 @@ class _DiagnosisPage(Page):
         if not diagnosis.causes:
             lines = error_lines(diagnosis)
             self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
-            self._guilty(diagnosis)
+            if diagnosis.stall is None:
+                self._guilty(diagnosis)
         for number, unexplained in enumerate(diagnosis.unexplained):
             ranks = f" on ranks {spans(unexplained.ranks)}" if unexplained.ranks else ""
             often = self.say(lines_of(unexplained)) + self.say(ranks)

@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascend_doctor.diagnosis.job import JobOptions
+from ascend_doctor.diagnosis.logs import find
 from ascend_doctor.diagnosis.recorder import RankTrace, TracedCall, TracedGroup, parse_dump
 from ascend_doctor.diagnosis.stacks import (
     Frame,
@@ -27,9 +29,10 @@ from ascend_doctor.diagnosis.stacks import (
 )
 from ascend_doctor.diagnosis.stall_files import read_stall_files
 from ascend_doctor.diagnosis.stall_judge import judge_stall
-from ascend_doctor.diagnosis.stall_result import Standing
+from ascend_doctor.diagnosis.stall_result import AbsentRank, Stall, Standing
 from ascend_doctor.errors import DataError
 from tests.diagnosis import stalls
+from tests.diagnosis.logs import reader
 from tests.diagnosis.stall_layouts import (
     STEPS,
     Pipeline,
@@ -507,6 +510,50 @@ def test_a_host_folder_of_an_earlier_run_is_named_and_not_mixed(tmp_path: Path) 
     for path in (tmp_path / "run-stall" / "a").glob("rank-*.json"):
         path.write_text(path.read_text().replace('"world_size": 4', '"world_size": 2'))
     assert "b" not in {Path(name).name for name, _ in read_stall_files([str(tmp_path)]).unreadable}
+
+
+TORCHRUN = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-25_06:12:02
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : {code} (pid: 6331)
+  error_file: <N/A>
+============================================================
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "action", "ranks"),
+    [
+        (TORCHRUN.format(code=-9), "restart", (1,)),  # by whoever saw that it hung
+        (TORCHRUN.format(code=-15), "restart", (1,)),
+        ("[rank0]: KeyboardInterrupt\n", "restart", (1,)),
+        ("", "restart", (1,)),
+        ("[rank2]: ValueError: no such sample\n" + TORCHRUN.format(code=1), "stop", (0,)),
+        (TORCHRUN.format(code=-11), "stop", (0,)),
+    ],
+    ids=["SIGKILL", "SIGTERM", "interrupt", "nothing", "exception", "crash"],
+)
+def test_a_hang_that_was_ended_is_judged_by_the_hang(
+    log: str, action: str, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    stall = Stall(
+        ranks=(0, 1, 2),
+        world_size=3,
+        absent=(AbsentRank(rank=1, kind="stopped", reason="its process is stopped"),),
+    )
+    path = tmp_path / "train.log"
+    path.write_text(f"step 7\n{log}", "utf-8")
+    diagnosis = reader(JobOptions(stall=stall)).diagnose(*find([str(path)]))
+    assert diagnosis.verdict
+    assert diagnosis.verdict.action == action
+    assert diagnosis.guilty
+    assert diagnosis.guilty.ranks == ranks
 
 
 @pytest.mark.slow

@@ -2,7 +2,8 @@
 
 ASCEND_DOCTOR_TEST_LAUNCHES names a folder with clones as OWNER+NAME/repo, those of Megatron-LM and
 MindSpeed too; ASCEND_DOCTOR_TEST_JOBS_PYTHON an interpreter as for test_jobs.py, with what
-MindSpeed-LLM imports. One to five minutes each.
+MindSpeed-LLM imports. One to five minutes each. Launches that step are run once more with a seeded
+mistake that `lint --fix` has mended, and without which they start something else.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.linting import test_mended as fixes
+from tests.linting.seeding import mistakes, prepared
+from tests.linting.started import can_be_alone
+from tests.linting.test_labelled import Label
 from tests.rehearsals import megatron_jobs as jobs
 
+SEED = 20261125
 CLONES = os.environ.get("ASCEND_DOCTOR_TEST_LAUNCHES", "")
 LABELS = [
     label
@@ -37,6 +43,53 @@ MINDSPEED = {
 
 @pytest.mark.parametrize("label", LABELS, ids=lambda label: Path(label["path"]).stem)
 def test_a_small_launch_ends_as_on_record(label: dict[str, Any], tmp_path: Path) -> None:
+    _put_together(label, tmp_path)
+    done = _rehearse(label, tmp_path)
+    if label["seen"] == "steps":
+        assert "simulated: 5 steps, lm loss " in done.stderr, done.stderr[-4000:]
+    else:
+        assert label["seen"] in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not can_be_alone(), reason="no mounts of its own on this machine")
+@pytest.mark.parametrize(
+    "label",
+    [label for label in LABELS if label["seen"] == "steps"],
+    ids=lambda label: Path(label["path"]).stem,
+)
+def test_a_mended_launch_steps(label: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "launch"
+    folder.mkdir()
+    _put_together(label, folder)
+    script = folder / label["path"]
+    text = prepared(script.read_text("utf-8"))
+    mended = _mended(Label(label["repository"], label["commit"], label["path"], ""), text, tmp_path)
+    script.write_text(mended, "utf-8")
+    done = _rehearse(label, folder)
+    assert "simulated: 5 steps, lm loss " in done.stderr, done.stderr[-4000:]
+
+
+def _mended(label: Label, text: str, folder: Path) -> str:
+    """The launch after the first seeded mistake that changes what starts and that is mended."""
+    for _, mistake in mistakes([text], SEED, 100):
+        mended = fixes.fixed(label, mistake.script)
+        if fixes.outcome(label, text, mistake, mended) not in {"restored", "mended"}:
+            continue
+        if fixes.start(label, text, mistake, mended, folder / "start") == "differed":
+            line = mistake.script.split("\n")[mistake.line - 1].strip()
+            print(mistake.kind, "|", mistake.line, line)  # noqa: T201
+            return mended
+    pytest.fail("none of 100 mistakes is mended")
+
+
+def _rehearse(label: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+    given = [f"given-{number}" for number in range(1, 6)]
+    words = [label["path"], *label.get("words", given)]
+    options = ["--python", jobs.PYTHON, "--npus", "8", "--shrink"]
+    return jobs.run([jobs.DOCTOR, "rehearse", *options, "--", "bash", *words], folder, folder)
+
+
+def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
     repository = label["repository"]
     _unpack(tmp_path, repository, label["commit"])
     if repository in MINDSPEED:
@@ -49,14 +102,6 @@ def test_a_small_launch_ends_as_on_record(label: dict[str, Any], tmp_path: Path)
             script.write_text(f"import mindspeed.megatron_adaptor\n{script.read_text('utf-8')}")
         jobs.compile_helpers(tmp_path)
     (tmp_path / "logs").mkdir(exist_ok=True)
-    given = [f"given-{number}" for number in range(1, 6)]
-    words = [label["path"], *label.get("words", given)]
-    options = ["--python", jobs.PYTHON, "--npus", "8", "--shrink"]
-    done = jobs.run([jobs.DOCTOR, "rehearse", *options, "--", "bash", *words], tmp_path, tmp_path)
-    if label["seen"] == "steps":
-        assert "simulated: 5 steps, lm loss " in done.stderr, done.stderr[-4000:]
-    else:
-        assert label["seen"] in done.stdout + done.stderr
 
 
 def _unpack(folder: Path, repository: str, ref: str, *below: str) -> None:
