@@ -549,7 +549,7 @@ def test_a_hang_that_was_ended_is_judged_by_the_hang(
     )
     path = tmp_path / "train.log"
     path.write_text(f"step 7\n{log}", "utf-8")
-    diagnosis = reader(JobOptions(stall=stall)).diagnose(*find([str(path)]))
+    diagnosis = reader(JobOptions(stall=stall)).diagnose(*find((str(path),)))
     assert diagnosis.verdict
     assert diagnosis.verdict.action == action
     assert diagnosis.guilty

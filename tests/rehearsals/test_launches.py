@@ -9,6 +9,7 @@ mistake that `lint --fix` has mended, and without which they start something els
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 import yaml
 
 from tests.linting import test_mended as fixes
-from tests.linting.seeding import mistakes, prepared
+from tests.linting.seeding import KINDS, mistakes, prepared
 from tests.linting.started import can_be_alone
 from tests.linting.test_labelled import Label
 from tests.rehearsals import megatron_jobs as jobs
@@ -71,7 +72,8 @@ def test_a_mended_launch_steps(label: dict[str, Any], tmp_path: Path) -> None:
 
 def _mended(label: Label, text: str, folder: Path) -> str:
     """The launch after the first seeded mistake that changes what starts and that is mended."""
-    for _, mistake in mistakes([text], SEED, 100):
+    kinds = random.Random(f"{SEED} {label.path}").sample(list(KINDS.items()), len(KINDS))
+    for _, mistake in mistakes([text], SEED, 100, dict(kinds)):
         mended = fixes.fixed(label, mistake.script)
         if fixes.outcome(label, text, mistake, mended) not in {"restored", "mended"}:
             continue
@@ -97,7 +99,7 @@ def _put_together(label: dict[str, Any], tmp_path: Path) -> None:
         _unpack(tmp_path, "Ascend/MindSpeed", mindspeed, "mindspeed")
         if below:
             _unpack(tmp_path, *below)
-        else:
+        if repository != "Ascend/MindSpeed-LLM":  # whose scripts import it
             script = tmp_path / "pretrain_gpt.py"
             script.write_text(f"import mindspeed.megatron_adaptor\n{script.read_text('utf-8')}")
         jobs.compile_helpers(tmp_path)
