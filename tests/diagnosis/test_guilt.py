@@ -421,6 +421,28 @@ def test_nodes_are_numbered_by_their_names_where_these_leave_no_doubt(
     assert found.guilty.nodes == (names[-1],)
 
 
+@pytest.mark.parametrize(
+    ("told", "ranks"),
+    [
+        ("[rank1]: x", (3,)),  # worker-0 has rank 0: no master stands before it
+        ("[rank3]: x", ()),  # another order than that of the names
+    ],
+)
+def test_a_node_that_told_its_ranks_numbers_those_beside_it(
+    told: str, ranks: tuple[int, ...]
+) -> None:
+    files = {
+        f"worker-{node}/job/attempt_0/{local}/stderr.log": f"{STEP}\n"
+        for node in (0, 1)
+        for local in (0, 1)
+    }
+    files["worker-0/job/attempt_0/1/stderr.log"] = f"{STEP}\n{told}\n"
+    files["worker-1/job/attempt_0/1/stderr.log"] = f"{OOM}\n"
+    found = of_files(files)
+    assert found.guilty
+    assert (found.guilty.ranks, found.guilty.local_ranks) == (ranks, (1,))
+
+
 def test_a_task_of_srun_is_a_rank_or_a_launcher() -> None:
     rows = "\n".join(f"{task}: {OOM if task == 1 else STEP}" for task in range(3))
     found = of_text(rows)
