@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
+from msgspec.structs import replace
+
 from ascend_doctor import __version__
 from ascend_doctor.diagnosis.guilt import describe_undecided, evidence, guilty
 from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
@@ -32,6 +34,7 @@ _Kind: TypeAlias = tuple[Literal["exception", "death", "code", "logged"], Occurr
 
 _LINES = 3
 _UNEXPLAINED = 5
+_CLOCKS = 8
 _EARLY = 60.0  # seconds; those who wait for the same one give up at the same time
 
 # A traceback's head, its frames, and the marks below their source lines.
@@ -71,6 +74,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     )
     ordered = ledger.in_order(own.by_origin.values())
     blamed = guilty(ledger, root, stands, waits) if ordered else None
+    if blamed and ledger.clocks.offsets:
+        blamed = replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained, stall, works=ledger.work is not None),
@@ -98,6 +103,16 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
+
+
+def _describe_clocks(ledger: Ledger) -> str:
+    offsets = sorted(ledger.clocks.offsets.items())
+    which = ", ".join(
+        f"{node} is {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
+        for node, seconds in offsets[:_CLOCKS]
+    )
+    more = f" and {len(offsets) - _CLOCKS} more" if len(offsets) > _CLOCKS else ""
+    return f"clocks differ and were put right: {which}{more}"
 
 
 def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
