@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias, cast
 
+from msgspec.structs import replace
+
 from ascend_doctor import __version__
 from ascend_doctor.diagnosis.guilt import describe_undecided, evidence, guilty, guilty_of_hang
 from ascend_doctor.diagnosis.ledger import Ledger, Occurrences, Sighting, earliest
@@ -32,6 +34,8 @@ _Kind: TypeAlias = tuple[Literal["exception", "death", "code", "logged"], Occurr
 
 _LINES = 3
 _UNEXPLAINED = 5
+_CLOCKS = 8
+_EARLY = 60.0  # seconds; those who wait for the same one give up at the same time
 
 # A traceback's head, its frames, and the marks below their source lines.
 _HEAD = re.compile(r"\bTraceback \(most recent call last\):\s*$")
@@ -55,7 +59,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     seen_by_name.update(
         (name, seen) for name, seen in ledger.endings.items() if failures[name].only_if_last
     )
-    causes = _causes(seen_by_name, failures)
+    causes = _causes(ledger, seen_by_name, failures)
     root = failures[causes[0].id] if causes else None
     settled = root and root.severity == "fatal" and not _weak(root)
     unexplained = () if settled else _gather_unexplained(ledger, codes)
@@ -70,6 +74,8 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     )
     ordered = ledger.in_order(own.by_origin.values())
     blamed = guilty(ledger, root, stands, waits) if ordered else None
+    if blamed and ledger.clocks.offsets:
+        blamed = replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
     if stall and is_of_hang(ledger, root, waits, stall):
         blamed = guilty_of_hang(ledger, stall) if stall.absent else None
     return Diagnosis(
@@ -99,6 +105,16 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
         benign=_benign(ledger, failures),
         not_read=tuple(NotRead(name=log.name, reason=log.reason) for log in skipped),
     )
+
+
+def _describe_clocks(ledger: Ledger) -> str:
+    offsets = sorted(ledger.clocks.offsets.items())
+    which = ", ".join(
+        f"{node} is {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
+        for node, seconds in offsets[:_CLOCKS]
+    )
+    more = f" and {len(offsets) - _CLOCKS} more" if len(offsets) > _CLOCKS else ""
+    return f"clocks differ and were put right: {which}{more}"
 
 
 def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
@@ -135,7 +151,7 @@ def _harms(failure: KnownFailure) -> bool:
 
 
 def _causes(
-    seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
+    ledger: Ledger, seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
 ) -> tuple[Cause, ...]:
     """Root causes, the most likely first; every other failure stands under the one it follows.
 
@@ -149,7 +165,7 @@ def _causes(
                 explained.setdefault(weaker, name)
     # Failures that beat each other in a ring explain nothing.
     left = [name for name in by_time if name not in explained] or by_time
-    root = _root(left, seen_by_name, failures)
+    root = _root(ledger, left, seen_by_name, failures)
     if root is None:
         return ()
     roots = [root]
@@ -170,12 +186,15 @@ def _weak(failure: KnownFailure) -> bool:
 
 
 def _root(
-    names: Sequence[str], seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]
+    ledger: Ledger,
+    names: Sequence[str],
+    seen_by_name: dict[str, Occurrences],
+    failures: dict[str, KnownFailure],
 ) -> str | None:
     """What began it, of names in the order of the log.
 
     A failure of its own before a time-out, unless the same process timed out before; a time-out
-    before a wrapper; what is fatal before what is not.
+    before a wrapper that does not stand long before it; what is fatal before what is not.
     """
     fatal = [name for name in names if failures[name].severity == "fatal"]
     for_itself = [name for name in fatal if not _weak(failures[name])]
@@ -185,7 +204,32 @@ def _root(
         own = next(name for name in for_itself if seen_by_name[name].first == first)
         return next((name for name in waited if _follows(own, name, seen_by_name)), own)
     wrappers = sorted(fatal, key=lambda name: not failures[name].victim)
-    return next(iter((*waited, *wrappers, *names)), None)
+    early = _long_before(ledger, waited, wrappers, seen_by_name)
+    return next(iter((*early, *waited, *wrappers, *names)), None)
+
+
+def _long_before(
+    ledger: Ledger,
+    waited: Sequence[str],
+    wrappers: Sequence[str],
+    seen_by_name: dict[str, Occurrences],
+) -> list[str]:
+    """Wrappers in processes that never waited, a minute before anybody else had lost patience."""
+    waits = _together(seen_by_name[name] for name in waited)
+    began = earliest(waits.by_origin.values())
+    if began is None or began.moment is None:
+        return []
+    latest = began.moment.seconds - _EARLY
+    early: dict[str, Sighting] = {}
+    for name in wrappers:
+        by_origin = seen_by_name[name].by_origin
+        first = earliest(sighting for sighting in by_origin.values() if sighting.origin.named)
+        # What those who waited print as well says nothing of the others.
+        if first and first.moment and not waits.by_origin.keys() & by_origin.keys():
+            early.update({name: first} if first.moment.seconds <= latest else {})
+    first = earliest(early.values())
+    ordered = ledger.in_order((*early.values(), *waits.by_origin.values()))
+    return [name for name in early if early[name] == first] if ordered else []
 
 
 def _follows(name: str, root: str, seen_by_name: dict[str, Occurrences]) -> bool:

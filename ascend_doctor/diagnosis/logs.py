@@ -25,9 +25,11 @@ _FEW = 4
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 # Files of a folder that are logs by their names: log, txt, out, err and their rotations, CANN's
-# plog-1_2.log, torchrun's stdout.log and error.json, Slurm's slurm-1.out, files without an ending.
+# plog-1_2.log, torchrun's stdout.log and error.json, Slurm's slurm-1.out, files without an ending,
+# what is kept of journalctl -o json.
 _LOG = re.compile(
-    r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)|^error\.json$)"
+    r"(?:^(?!.*\.[A-Za-z]\w*$)|\.(?:log|txt|out|err)(?:[.-][\w-]+)*$|^std(?:out|err)"
+    r"|^(?:error|journal[\w.-]*)\.json$)"
 )
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst)$")
 

@@ -93,12 +93,13 @@ class Places:
             if len(offsets) == 1
         }
         left = [launcher for launcher in self._members if not self._offsets[launcher]]
+        numbered = [launcher for launcher in self._members if launcher not in left]
         for launcher in left:
             if len(above := self._logs_of(launcher)) == 1:
                 self._settled[launcher] = self._settled[above[0]]
         left = [launcher for launcher in left if launcher not in self._settled]
-        if left and len(left) == len(self._members):
-            self._settled.update(self._number_nodes(left, world_size))
+        if left:
+            self._settled.update(self._number_nodes([*numbered, *left], world_size))
         for launcher, offset in self._settled.items():
             for local in self._members[launcher]:
                 node = self._hosts.get(launcher, "")
@@ -117,7 +118,13 @@ class Places:
         ]
 
     def _number_nodes(self, launchers: list[str], world_size: int) -> dict[str, int]:
-        """The first rank of each, where all are numbered by the same rule."""
+        """The first rank of each, where one rule numbers all, those that are known as well."""
+        numbered = {launcher: self._settled.get(launcher) for launcher in launchers
+                if self._offsets[launcher]}  # fmt: skip
+        numbers = self._by_name(launchers, world_size, sure=bool(numbered))
+        return numbers if numbered.items() <= numbers.items() else {}
+
+    def _by_name(self, launchers: list[str], world_size: int, *, sure: bool) -> dict[str, int]:
         each = max(max(self._members[launcher]) for launcher in launchers) + 1
         whole = all(self._members[launcher] == set(range(each)) for launcher in launchers)
         if all(launcher.startswith(NODE_RANK) for launcher in launchers):
@@ -132,7 +139,7 @@ class Places:
         if whole and world_size in {0, each * len(launchers)}:
             return {
                 launcher: number * each
-                for launcher, number in _in_order(launchers, world_size).items()
+                for launcher, number in _in_order(launchers, sure=sure or world_size > 0).items()
             }
         return {}
 
@@ -173,11 +180,11 @@ def pid_of(origin: Origin) -> tuple[str, str] | None:
     return (origin.node, match[0]) if match else None
 
 
-def _in_order(nodes: list[str], world_size: int) -> dict[str, int]:
-    """Nodes that are numbered from 0 and differ in nothing else."""
+def _in_order(nodes: list[str], *, sure: bool) -> dict[str, int]:
+    """Nodes that are numbered from 0 and differ in nothing else; ``sure`` that all are here."""
     parts = {launcher: _NUMBERED.fullmatch(launcher) for launcher in nodes}
     stems = {(match["stem"], match["rest"]) for match in parts.values() if match}
     numbers = {launcher: int(match["number"]) for launcher, match in parts.items() if match}
     if len(stems) != 1 or sorted(numbers.values()) != list(range(len(nodes))):
         return {}
-    return numbers if world_size or _AFTER_A_MASTER not in "".join(stems.pop()).lower() else {}
+    return numbers if sure or _AFTER_A_MASTER not in "".join(stems.pop()).lower() else {}

@@ -10,7 +10,11 @@ _TREE = re.compile(r"(?P<tree>.*)/(?:debug|run|security)/(?:plog|device-\d{1,4})
 
 
 def nodes_of(names: Iterable[str]) -> dict[str, str]:
-    """By file, what tells its tree from the others; nothing where there is one."""
+    """By file, what tells its tree from the others; nothing where there is one.
+
+    What lies beside a tree, below the folder that tells it from the others, is of the same node.
+    """
+    names = list(names)
     trees = {name: match["tree"].split("/") for name in names if (match := _TREE.match(name))}
     different = sorted({tuple(parts) for parts in trees.values()})
     if len(different) < 2:  # noqa: PLR2004 - one tree needs no name
@@ -20,4 +24,7 @@ def nodes_of(names: Iterable[str]) -> dict[str, str]:
         (at for at, (left, right) in enumerate(zip(first, last, strict=False)) if left != right),
         min(len(first), len(last)),
     )
-    return {name: parts[shared] if shared < len(parts) else "" for name, parts in trees.items()}
+    nodes = {parts: parts[shared] if shared < len(parts) else "" for parts in different}
+    folders = {parts[: shared + 1]: node for parts, node in nodes.items() if node}
+    beside = {name: folders.get(tuple(name.split("/")[:-1][: shared + 1]), "") for name in names}
+    return beside | {name: nodes[tuple(parts)] for name, parts in trees.items()}

@@ -22,6 +22,7 @@ from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import spans, stall_rows, stall_title
 from ascend_doctor.report import Report, verdict
 
+OWN_ERROR = "An error that the catalogue does not know, and the other ranks waited"
 _NO_WORK = "Nothing shows that the run got on: no step, no result, no good end"
 # Outcomes of logs that show no failure.
 NO_VERDICT = ("nothing known found", "could not tell")
@@ -48,8 +49,11 @@ def render(
     page.head(diagnosis)
     page.verdict(diagnosis)
     page.stall(diagnosis, verbose=verbose)
+    own = own_error(diagnosis)
+    if own:
+        page.own_error(own, diagnosis)
     for number, cause in enumerate(diagnosis.causes):
-        page.cause(cause, diagnosis if number == 0 else None)
+        page.cause(cause, diagnosis if number == 0 else None, follows=own is not None)
     page.unexplained(diagnosis)
     page.codes(diagnosis, verbose=verbose)
     page.now(diagnosis)
@@ -87,11 +91,22 @@ class _DiagnosisPage(Page):
         for label, text in stall_rows(diagnosis.stall, every=verbose):
             self.field(label, text)
 
-    def cause(self, cause: Cause, diagnosis: Diagnosis | None) -> None:
+    def own_error(self, error: Unexplained, diagnosis: Diagnosis) -> None:
+        """The root cause, where it is nothing that the catalogue knows."""
+        self._title("fatal", f"{self.say('fatal')}: {self.say(OWN_ERROR)}")
+        self._guilty(diagnosis)
+        self.quote("Error", show(error.evidence))
+
+    def cause(self, cause: Cause, diagnosis: Diagnosis | None, *, follows: bool = False) -> None:
         """One cause; with ``diagnosis`` where it is the root cause, and says who is guilty."""
-        word = cause.severity if diagnosis else f"also {cause.severity}"
-        self._title(cause.severity, f"{self.say(word)}: {self.say(cause.title)}  [{cause.id}]")
-        if diagnosis:
+        fatal = cause.severity == "fatal"
+        word = self.say("fatal") if fatal else self.say("degraded")
+        if diagnosis is None:
+            word = self.say("also fatal") if fatal else self.say("also degraded")
+        elif follows:
+            word = self.say("what followed")
+        self._title(cause.severity, f"{word}: {self.say(cause.title)}  [{cause.id}]")
+        if diagnosis and not follows:
             self._guilty(diagnosis)
         for number, evidence in enumerate(cause.evidence):
             self.quote("" if number else "Found", show(evidence))
@@ -125,7 +140,7 @@ class _DiagnosisPage(Page):
             self._title("unknown", f"unknown: {lines} that the catalogue does not explain")
             if diagnosis.stall is None:
                 self._guilty(diagnosis)
-        for number, unexplained in enumerate(diagnosis.unexplained):
+        for number, unexplained in enumerate(not_told(diagnosis)):
             ranks = f" on ranks {spans(unexplained.ranks)}" if unexplained.ranks else ""
             often = self.say(lines_of(unexplained)) + self.say(ranks)
             often = f" ({often})" if unexplained.count > 1 else ""
@@ -199,11 +214,28 @@ def describe_run(diagnosis: Diagnosis) -> str:
     return " · ".join(_run_parts(diagnosis))
 
 
+def own_error(diagnosis: Diagnosis) -> Unexplained | None:
+    """What the guilty failed with, where the catalogue knows only what followed from it."""
+    guilty = diagnosis.guilty
+    if not diagnosis.causes or guilty is None or not guilty.sure or guilty.evidence is None:
+        return None
+    return next(
+        (error for error in diagnosis.unexplained if error.evidence == guilty.evidence), None
+    )
+
+
+def not_told(diagnosis: Diagnosis) -> list[Unexplained]:
+    """Errors that the catalogue does not know, without the one that is the root cause."""
+    own = own_error(diagnosis)
+    return [error for error in diagnosis.unexplained if error is not own]
+
+
 def say_outcome(diagnosis: Diagnosis) -> tuple[Level, str]:
     """How bad it is, and the root cause, or what stands in its place, in a sentence."""
     if diagnosis.causes:
         root = diagnosis.causes[0]
-        return Level.ERROR if root.severity == "fatal" else Level.WARNING, root.title
+        level = Level.ERROR if root.severity == "fatal" else Level.WARNING
+        return (Level.ERROR, OWN_ERROR) if own_error(diagnosis) else (level, root.title)
     if diagnosis.stall:
         level = Level.ERROR if diagnosis.stall.absent else Level.UNKNOWN
         return level, f"Stalled: {stall_title(diagnosis.stall)}"

@@ -11,6 +11,8 @@ from ascend_doctor.render.diagnosis import (
     describe_run,
     describe_work,
     meaning,
+    not_told,
+    own_error,
     say_outcome,
     say_verdict,
 )
@@ -36,6 +38,8 @@ def render(diagnosis: Diagnosis) -> str:
         if diagnosis.verdict
         else [],
         guilty=describe_guilty(diagnosis),
+        own=own_error(diagnosis),
+        errors=not_told(diagnosis),
         stall_title=stall_title(stall) if stall else "",
         accused=accused,
         standing=rows[len(accused) :],

@@ -8,6 +8,7 @@ from ascend_doctor.diagnosis.result import Cause, Diagnosis
 from ascend_doctor.findings import quantity
 from ascend_doctor.render.diagnosis import (
     NO_VERDICT,
+    OWN_ERROR,
     describe_attempt,
     describe_guilty,
     describe_run,
@@ -15,6 +16,8 @@ from ascend_doctor.render.diagnosis import (
     error_lines,
     lines_of,
     meaning,
+    not_told,
+    own_error,
     say_outcome,
     say_verdict,
     show,
@@ -39,24 +42,29 @@ def _rows(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.verdict and diagnosis.outcome not in NO_VERDICT:
         yield from (f"**Verdict: {plain(say_verdict(diagnosis.verdict))}**", "")
     yield from (plain(f"ascend-doctor {diagnosis.tool_version} · {describe_run(diagnosis)}"), "")
+    own = own_error(diagnosis)
+    if own:
+        yield from (
+            *(f"### Root cause: {OWN_ERROR}", ""),
+            f"- Guilty: {plain(describe_guilty(diagnosis))}",
+            *(f"- Found: {plain(show(own.evidence))}", ""),
+        )
     for number, cause in enumerate(diagnosis.causes):
-        yield from _cause(cause, diagnosis if number == 0 else None)
+        yield from _cause(cause, None if number or own else diagnosis, follows=not number)
     if diagnosis.stall:
         yield from (f"### Stalled: {plain(stall_title(diagnosis.stall))}", "")
         pairs = stall_rows(diagnosis.stall)
         yield from (f"- {label}: {plain(text)}" if label else f"  - {plain(text)}"
                     for label, text in pairs)  # fmt: skip
         yield ""
-    if diagnosis.unexplained:
+    if errors := not_told(diagnosis):
         yield from (
             f"### Not explained: {error_lines(diagnosis)} that the catalogue does not know",
             "",
         )
         if not diagnosis.causes and (guilty := describe_guilty(diagnosis)):
             yield f"- Guilty: {plain(guilty)}"
-        yield from (
-            f"- {times(error)} x {plain(show(error.evidence))}" for error in diagnosis.unexplained
-        )
+        yield from (f"- {times(error)} x {plain(show(error.evidence))}" for error in errors)
         yield ""
     if work := describe_work(diagnosis):
         yield from (plain(work), "")
@@ -64,8 +72,10 @@ def _rows(diagnosis: Diagnosis) -> Iterator[str]:
     yield from _rest(diagnosis)
 
 
-def _cause(cause: Cause, diagnosis: Diagnosis | None) -> Iterator[str]:
-    word = "Root cause" if diagnosis else f"Also {cause.severity}"
+def _cause(cause: Cause, diagnosis: Diagnosis | None, *, follows: bool) -> Iterator[str]:
+    word = f"Also {cause.severity}"
+    if follows:
+        word = "Root cause" if diagnosis else "What followed"
     yield from (f"### {word}: {plain(cause.title)}", "")
     if diagnosis and (guilty := describe_guilty(diagnosis)):
         yield f"- Guilty: {plain(guilty)}"

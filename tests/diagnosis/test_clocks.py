@@ -80,6 +80,7 @@ def test_the_first_failure_is_the_first_by_clocks_that_are_put_right() -> None:
         found = of_files(failures(ahead, shared=True))
         assert found.guilty
         assert (found.causes[0].id, found.guilty.ranks) == ("npu-oom-torch", (0,)), ahead
+        assert ("clocks differ" in found.guilty.reason) is (ahead != 0)
 
 
 def test_nodes_of_another_time_accuse_nobody() -> None:

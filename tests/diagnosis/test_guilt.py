@@ -421,6 +421,56 @@ def test_nodes_are_numbered_by_their_names_where_these_leave_no_doubt(
     assert found.guilty.nodes == (names[-1],)
 
 
+@pytest.mark.parametrize(
+    ("told", "ranks"),
+    [
+        ("[rank1]: x", (3,)),  # worker-0 has rank 0: no master stands before it
+        ("[rank3]: x", ()),  # another order than that of the names
+    ],
+)
+def test_a_node_that_told_its_ranks_numbers_those_beside_it(
+    told: str, ranks: tuple[int, ...]
+) -> None:
+    files = {
+        f"worker-{node}/job/attempt_0/{local}/stderr.log": f"{STEP}\n"
+        for node in (0, 1)
+        for local in (0, 1)
+    }
+    files["worker-0/job/attempt_0/1/stderr.log"] = f"{STEP}\n{told}\n"
+    files["worker-1/job/attempt_0/1/stderr.log"] = f"{OOM}\n"
+    found = of_files(files)
+    assert found.guilty
+    assert (found.guilty.ranks, found.guilty.local_ranks) == (ranks, (1,))
+
+
+DRIVER = "RuntimeError: NPU function error: aclrtSynchronizeDevice, error code is 507899"
+
+
+@pytest.mark.parametrize(
+    ("waiter", "minute", "root"),
+    [
+        ("", 0, "runtime-driver-internal-507899"),
+        # At the time of the time-outs, or where those who waited print it too, it is a consequence.
+        ("", 30, "hccl-watchdog-timeout"),
+        (DRIVER, 0, "hccl-watchdog-timeout"),
+    ],
+)
+def test_a_wrapper_long_before_the_time_outs_of_others_is_no_consequence(
+    waiter: str, minute: int, root: str
+) -> None:
+    timeout = (
+        "Watchdog caught collective operation timeout: WorkHCCL(SeqNum=33, OpType=ALLREDUCE,"
+        " Timeout(ms)=1800000) ran for 1800112 milliseconds before timing out."
+    )
+    rows = [f"[rank2]: 2026-11-20 10:{minute:02}:01 {DRIVER}"]
+    rows += [f"[rank0]: 2026-11-20 10:00:01 {waiter}"] if waiter else []
+    rows += [f"[rank{rank}]: 2026-11-20 10:30:0{rank} {timeout}" for rank in (0, 1)]
+    found = of_text("\n".join(rows))
+    assert found.causes[0].id == root
+    assert found.guilty
+    assert found.guilty.ranks == (2,)
+
+
 def test_a_task_of_srun_is_a_rank_or_a_launcher() -> None:
     rows = "\n".join(f"{task}: {OOM if task == 1 else STEP}" for task in range(3))
     found = of_text(rows)

@@ -168,6 +168,7 @@ def test_folders_of_torchrun_and_cann_name_ranks_and_processes() -> None:
         ("stderr.log", True),
         ("plog-12_2026.log", True),
         ("error.json", True),
+        ("journal-node1.json", True),
         ("train", True),
         ("config.json", False),
         ("pretrain.py", False),

@@ -71,7 +71,8 @@ def test_no_node_is_excluded_that_the_cause_does_not_name(seed: int) -> None:
             others=others,  # type: ignore[arg-type]
             ends=1,
         )
-        named = {f"node-{rank // 4}", *(failure.example.split() if failure.node else ())}
+        # A line of syslog or of Slurm names its node itself.
+        named = {f"node-{rank // 4}", *failure.example.split()}
         assert set(judge(fault).nodes) <= named, failure.id
 
 
@@ -222,6 +223,12 @@ def test_the_serial_number_of_the_card_is_told(chips: int, serials: tuple[str, .
     guilty = of_files(files).guilty
     assert guilty
     assert (guilty.devices, guilty.serials) == ((1,), serials)
+    # What lies beside a tree of CANN's logs is of its node, whatever that is called.
+    tree = "log/debug/plog/plog-3284_20261123114100.log"
+    trees = {f"lion/{tree}": line, f"owl/{tree}": "", "lion/npu-smi.txt": cards}
+    beside = of_files(trees).guilty
+    assert beside
+    assert (beside.nodes, beside.serials) == (("lion",), serials)
     # Those of another node's cards say nothing.
     del files["node-1/npu-smi.txt"]
     alone = of_files(files).guilty

@@ -35,6 +35,21 @@ def test_the_root_cause_stands_first_then_the_ranks_the_guilty_on_top() -> None:
     assert "What followed from it (1)" in page
 
 
+def of_unknown_error() -> Diagnosis:
+    logs = {f"rank{rank}.log": WAITS.format(rank=rank) for rank in (0, 2, 3)}
+    error = "Traceback (most recent call last):\n[rank1]: FrobError: no frob"
+    return of_files({**logs, "rank1.log": f"2026-11-20 10:02:03 [rank1]: {error}\n"})
+
+
+def test_an_error_of_its_own_stands_before_what_followed() -> None:
+    page = render(of_unknown_error())
+    assert "<h1" in page
+    assert "An error that the catalogue does not know" in page[page.index("<h1") :][:200]
+    root, followed = page.index("Root cause:"), page.index("What followed:")
+    assert root < page.index("FrobError: no frob", root) < followed
+    assert "Not explained:" not in page
+
+
 def test_nothing_of_a_log_is_markup() -> None:
     page = render(of_text(f"[rank0]: Traceback (most recent call last):\nValueError: {HOSTILE}\n"))
     assert "<script>alert" not in page

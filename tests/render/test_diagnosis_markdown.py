@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ascend_doctor.render.diagnosis_markdown import render
 from tests.diagnosis.logs import of_text
-from tests.render.test_diagnosis_html import HOSTILE, of_job
+from tests.render.test_diagnosis_html import HOSTILE, of_job, of_unknown_error
 
 
 def test_the_root_cause_stands_first_then_the_ranks() -> None:
@@ -14,6 +14,14 @@ def test_the_root_cause_stands_first_then_the_ranks() -> None:
     assert "| rank 1 | guilty |" in text
     assert "waits for 1" in text
     assert "<details><summary>What followed from it</summary>" in text
+
+
+def test_an_error_of_its_own_stands_before_what_followed() -> None:
+    text = render(of_unknown_error())
+    assert text.startswith("## error: An error that the catalogue does not know")
+    root, followed = text.index("### Root cause: An error"), text.index("### What followed: ")
+    assert root < text.index("FrobError: no frob", root) < followed
+    assert "Not explained" not in text
 
 
 def test_nothing_of_a_log_is_markup() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,13 @@ from ascend_doctor.commands.arming import is_of_one_node
 from ascend_doctor.errors import DataError
 from ascend_doctor.exits import EXIT_EXCLUDE, EXIT_RESTART, EXIT_STOP
 from ascend_doctor.machine.files import reason
+from ascend_doctor.probing.keeper import SIGNALLED
 
+# As of a rank that torchrun saw end: a crash or, mostly, a want of host memory; ended from outside.
+_BY_SIGNAL: dict[int, int] = {
+    **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGKILL), EXIT_STOP),
+    **dict.fromkeys((signal.SIGTERM, signal.SIGHUP), EXIT_RESTART),
+}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -49,9 +56,13 @@ class RunVerdict:
         return (*options, "--history", self.history, *written)
 
     def exit_code(self, code: int, diagnosed: int) -> int:
-        """What `run` ends with, of the launch's exit code and that of its diagnosis."""
-        verdicts = {EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}
-        return diagnosed if self.exit_verdict and diagnosed in verdicts else code
+        """What `run` ends with, of the launch's exit code and that of its diagnosis.
+
+        A launch whose output says nothing is judged by the signal that ended it.
+        """
+        if not self.exit_verdict or diagnosed in {EXIT_RESTART, EXIT_EXCLUDE, EXIT_STOP}:
+            return diagnosed if self.exit_verdict else code
+        return _BY_SIGNAL.get(code - SIGNALLED, code)
 
 
 def run_verdict_options(command: F) -> F:
