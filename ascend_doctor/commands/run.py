@@ -103,6 +103,11 @@ def command(  # noqa: PLR0913 - the options of the command
     if _is_kept_back(report) and not anyway:
         click.echo("ascend-doctor: not started; --anyway starts it in spite of this", err=True)
         return report.verdict.exit_code
+    return _launch(launch, log, stall, asked)
+
+
+def _launch(launch: tuple[str, ...], log: str, stall: float, asked: RunVerdict) -> int:
+    """Run it, and say why where it fails. Gives the exit code of `run`."""
     variables = watchdog_variables(launch, os.environ)
     for name, value in variables.items():
         click.echo(
@@ -113,12 +118,11 @@ def command(  # noqa: PLR0913 - the options of the command
     env = {**os.environ, **variables}
     watch = _arm(log, stall, env)
     code = run_kept(launch, log, env, watch=watch)
-    if code:
-        gathered = str(watch.folder.parent) if watch and watch.is_stalled else None
-        options = asked.diagnose_options(launch, os.environ)
-        diagnosed = diagnose_kept(log, code, options, gathered)
-        return asked.exit_code(code, diagnosed)
-    return code
+    if not code:
+        return code
+    gathered = str(watch.folder.parent) if watch and watch.is_stalled else None
+    options = asked.diagnose_options(launch, os.environ)
+    return asked.exit_code(code, diagnose_kept(log, code, options, gathered))
 
 
 def _arm(log: str, seconds: float, env: dict[str, str]) -> StallWatch | None:

@@ -19,6 +19,7 @@ from ascend_doctor.diagnosis.result import (
     Counted,
     Diagnosis,
     Evidence,
+    Guilt,
     NotRead,
     Outcome,
     Unexplained,
@@ -67,17 +68,10 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     unseen = bool(unexplained or missing) or _is_sign_only(root) or ledger.work is None
     stands = seen_by_name.get(root.id) if root else None
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
-    own = _together(
-        seen
-        for name, seen in seen_by_name.items()
-        if failures[name].severity == "fatal" and not _weak(failures[name])
-    )
-    ordered = ledger.in_order(own.by_origin.values())
-    blamed = guilty(ledger, root, stands, waits) if ordered else None
-    if blamed and ledger.clocks.offsets:
-        blamed = replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
     if stall and is_of_hang(ledger, root, waits, stall):
         blamed = guilty_of_hang(ledger, stall) if stall.absent else None
+    else:
+        blamed = _blame(ledger, root, stands, waits, _own(seen_by_name, failures))
     return Diagnosis(
         tool_version=__version__,
         outcome=_outcome(causes, unexplained, stall, works=ledger.work is not None),
@@ -115,6 +109,31 @@ def _describe_clocks(ledger: Ledger) -> str:
     )
     more = f" and {len(offsets) - _CLOCKS} more" if len(offsets) > _CLOCKS else ""
     return f"clocks differ and were put right: {which}{more}"
+
+
+def _own(seen_by_name: dict[str, Occurrences], failures: dict[str, KnownFailure]) -> Occurrences:
+    """Where what is fatal by itself stands."""
+    return _together(
+        seen
+        for name, seen in seen_by_name.items()
+        if failures[name].severity == "fatal" and not _weak(failures[name])
+    )
+
+
+def _blame(
+    ledger: Ledger,
+    root: KnownFailure | None,
+    stands: Occurrences | None,
+    waits: Occurrences,
+    own: Occurrences,
+) -> Guilt | None:
+    """Whom the logs accuse, and the clocks that were put right; nobody where the order is open."""
+    if not ledger.in_order(own.by_origin.values()):
+        return None
+    blamed = guilty(ledger, root, stands, waits)
+    if blamed and ledger.clocks.offsets:
+        return replace(blamed, reason=f"{blamed.reason}; {_describe_clocks(ledger)}")
+    return blamed
 
 
 def _benign(ledger: Ledger, failures: dict[str, KnownFailure]) -> tuple[Counted, ...]:
