@@ -94,7 +94,11 @@ def _pages_of_code(code: str, rows: Catalog) -> Iterator[str]:
             },
         )
     as_word = re.compile(rf"\b{re.escape(code)}\b")
-    failures = [row for row in rows.failures.values() if as_word.search(row.example)]
+    failures = [
+        row
+        for row in rows.failures.values()
+        if any(as_word.search(text) for text in (row.title, row.example, *row.matches))
+    ]
     if failures:
         yield say("Known failures with this code:") + "".join(
             f"\n  {failure.id}: {say(failure.title)}" for failure in failures
