@@ -96,6 +96,7 @@ _CHANGES: Mapping[str, Change] = {
     "SC2128": _whole_array,
     "lost-line": _continue,
     "lost-equals": lambda line, mark: line.replace(f"{mark.near} ", f"{mark.near}=", 1),
+    "misspelt-export": lambda line, mark: _once(line, mark.text, mark.near),
     "lost-dollar": lambda line, mark: _once(line, mark.text, f"${mark.near}"),
     "parentheses": lambda line, mark: _once(line, mark.text, f"${{{mark.near}}}"),
     "not-expanded": lambda line, mark: _once(line, f"'{mark.text}'", f'"{mark.text}"'),

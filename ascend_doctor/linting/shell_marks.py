@@ -11,7 +11,7 @@ from typing import Any
 
 from ascend_doctor.facts import ShellMark
 from ascend_doctor.findings import Place
-from ascend_doctor.judging.spelling import slip_of
+from ascend_doctor.judging.spelling import edit_distance, slip_of
 from ascend_doctor.linting.bash import ShellCommand, syntax_tree
 
 _LEAST = 4
@@ -37,12 +37,14 @@ _OPEN_BRACE = re.compile(r"\$\{\w+(?=[\s\\\"]|$)")
 _OPEN_TEST = re.compile(
     r"\s*(?:(?:el)?if|while|until) (?:! )?(\[\[?) [^\]#]*;\s*(?:then|do)\s*(?:#.*)?"
 )
-# "your data path", path/to/data, YOUR_KEY: words in place of a value.
+# "your data path", path/to/data, YOUR_KEY, xxxx: words in place of a value.
 _UNFILLED = re.compile(
     r"[\"']?(?:(?:please|your|path[ _-]to)[ _-].*|[./]*(?:path/to|your)/.*)[\"']?|"
-    r"(?-i:.*\bYOUR_[A-Z_]{3,}\b.*)",
+    r"(?-i:.*\bYOUR_[A-Z_]{3,}\b.*|x{3,})",
     re.IGNORECASE,
 )
+_SETTING = re.compile(r"[A-Za-z_]\w*=\S*")
+_EXPORT = "export"
 _OPEN_QUOTE = re.compile(r"\s*(?:export )?\w+=\"[^\"\\$]*[^\"\\\s]")
 _QUOTED = re.compile(r"\s*(?:export )?\w+=\"")
 # What launchers and schedulers set.
@@ -179,6 +181,7 @@ def own_marks(
         *_find_odd_words(names, commands, file),
         *_parentheses(names, file),
         *_find_lost_equals(names, file),
+        *_find_misspelt_exports(names, file),
         *_find_unfilled(names, file),
         *(() if outside is None else _unset(names, outside, file)),
     )
@@ -284,6 +287,21 @@ def _find_lost_equals(names: _Names, file: str) -> Iterator[ShellMark]:
         if is_used and len(values) == 1 and _CAPITALS.fullmatch(name):
             where = _position(node, file)
             yield ShellMark(rule="lost-equals", text=_text(node)[:80], near=name, location=where)
+
+
+def _find_misspelt_exports(names: _Names, file: str) -> Iterator[ShellMark]:
+    """`exprot NAME=VALUE`, which runs a program of that name."""
+    for node in names.commands:
+        first = node.child_by_field_name("name")
+        settings = [_text(child) for child in node.named_children if child != first]
+        if first is None or not settings or not all(map(_SETTING.fullmatch, settings)):
+            continue
+        name = _text(first)
+        if name != _EXPORT and (
+            sorted(name) == sorted(_EXPORT) or edit_distance(name[:_LONGEST], _EXPORT) == 1
+        ):
+            where = _position(node, file)
+            yield ShellMark(rule="misspelt-export", text=name, near=_EXPORT, location=where)
 
 
 def _find_unfilled(names: _Names, file: str) -> Iterator[ShellMark]:

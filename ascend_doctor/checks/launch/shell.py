@@ -100,6 +100,7 @@ ASSIGNMENTS = {
             for code in ("SC1066", "SC2281")
         ),
         ("lost-equals", "An assignment has no =", "Write {near}=..."),
+        ("misspelt-export", "{text} is run as a program; export is meant", "Write {near}"),
         ("SC1097", "An assignment has two =", "Delete one of them"),
         ("SC2282", "The name of a variable begins with a digit", "Give it another name"),
     )
