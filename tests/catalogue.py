@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Formatter
 from typing import NamedTuple
 
 import click
@@ -93,6 +94,10 @@ class _Module:
             yield from self._of_whole(self.tree)
         for node in ast.walk(self.tree):
             match node:
+                case ast.Call(func=ast.Name(id="ShellRule"), args=arguments):
+                    yield from self._of_rule(arguments)
+                case ast.Call(func=ast.Name(id="_findings"), args=[_, _, because]):
+                    yield from self.said(because)
                 case ast.Call():
                     yield from self._of_call(node)
                 case ast.FunctionDef():
@@ -146,6 +151,16 @@ class _Module:
         if names & _FINDINGS or self.inside.startswith(_HELPERS):
             for name in sorted(_FIELDS & set(keywords)):
                 yield from self.said(keywords[name], prose=True)
+
+    def _of_rule(self, arguments: list[ast.expr]) -> Iterator[Text]:
+        """The texts of a rule of shell scripts, whose slots have names."""
+        for argument in arguments:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                fields = [name for _, name, _, _ in Formatter().parse(argument.value) if name]
+                slots = {name: f"{{{number}}}" for number, name in enumerate(fields)}
+                text = argument.value.format_map(slots)
+                if _is_prose(text):
+                    yield Text(text, self.where)
 
     def _of_function(self, function: ast.FunctionDef) -> Iterator[Text]:
         marks = [ast.unparse(mark) for mark in function.decorator_list]

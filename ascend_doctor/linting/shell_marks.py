@@ -290,7 +290,7 @@ def _find_lost_equals(names: _Names, file: str) -> Iterator[ShellMark]:
 
 
 def _find_misspelt_exports(names: _Names, file: str) -> Iterator[ShellMark]:
-    """`exprot NAME=VALUE`, which runs a program of that name."""
+    """`epoxrt NAME=VALUE`, which runs a program of that name."""
     for node in names.commands:
         first = node.child_by_field_name("name")
         settings = [_text(child) for child in node.named_children if child != first]

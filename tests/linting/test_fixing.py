@@ -53,6 +53,7 @@ def test_carriage_returns_go(doctor: Command, tmp_path: Path) -> None:
         ("torchrun pretrain_gpt.py \u2013bf16 --num-layers 8", " --bf16"),
         ("TP=8\ntorchrun pretrain_gpt.py --lr '$TP' --num-layers 8", '"$TP"'),
         ("TP 8\ntorchrun pretrain_gpt.py --num-layers $TP", "TP=8"),
+        ("epoxrt A=1\ntorchrun pretrain_gpt.py --num-layers $A", "export A=1"),
         ("A=(--bf16)\ntorchrun pretrain_gpt.py $A --num-layers 8", '"${A[@]}"'),
         ("torchrun pretrain_gpt.py --bf16\n  --num-layers 8", "--bf16 \\"),
         ("torchrun pretrain_gpt.py --bf16 true --num-layers 8", "--bf16 --num"),

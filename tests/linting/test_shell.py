@@ -61,6 +61,8 @@ def complaints(script: str) -> dict[tuple[str, int], Finding]:
         ("if true; then\n" + LAUNCH, "shell-syntax", 1),
         ("A=“x”\n" + LAUNCH, "shell-syntax", 1),
         ("A=1\nB=<path to data>\n" + LAUNCH, "shell-syntax", 2),
+        ("A=1\nexprot HCCL_EXEC_TIMEOUT=3600\n" + LAUNCH, "shell-assignments", 2),
+        ("A=1\nB=xxxx # set it\n" + LAUNCH, "shell-placeholders", 2),
         ("A=\"--data-path '/x y'\"\ntorchrun x.py $A\n", "shell-quotes", 1),
         ("A=(--lr 1 --bf16)\ntorchrun x.py $A\n", "shell-arrays", 2),
         ("TP=8\ntorchrun x.py --tensor-model-parallel-size TP\n", "shell-names", 2),

@@ -89,21 +89,22 @@ def shell_continuation(case: Case) -> Iterator[Finding]:
 
 
 ASSIGNMENTS = {
-    code: ShellRule(title, "NAME=value", remedy)
-    for code, title, remedy in (
-        *(
-            (code, "An assignment has blanks around its =", "Delete the blanks")
-            for code in ("SC1007", "SC1068", "SC2283", "SC2284", "SC2285", "SC2290")
-        ),
-        *(
-            (code, "An assignment begins with $", "Delete the $ before the name")
-            for code in ("SC1066", "SC2281")
-        ),
-        ("lost-equals", "An assignment has no =", "Write {near}=..."),
-        ("misspelt-export", "{text} is run as a program; export is meant", "Write {near}"),
-        ("SC1097", "An assignment has two =", "Delete one of them"),
-        ("SC2282", "The name of a variable begins with a digit", "Give it another name"),
-    )
+    **dict.fromkeys(
+        ("SC1007", "SC1068", "SC2283", "SC2284", "SC2285", "SC2290"),
+        ShellRule("An assignment has blanks around its =", "NAME=value", "Delete the blanks"),
+    ),
+    **dict.fromkeys(
+        ("SC1066", "SC2281"),
+        ShellRule("An assignment begins with $", "NAME=value", "Delete the $ before the name"),
+    ),
+    "lost-equals": ShellRule("An assignment has no =", "NAME=value", "Write {near}=..."),
+    "misspelt-export": ShellRule(
+        "{text} is run as a program; export is meant", "export NAME=value", "Correct the spelling"
+    ),
+    "SC1097": ShellRule("An assignment has two =", "NAME=value", "Delete one of them"),
+    "SC2282": ShellRule(
+        "The name of a variable begins with a digit", "NAME=value", "Give it another name"
+    ),
 }
 
 
@@ -220,7 +221,9 @@ def shell_arrays(case: Case) -> Iterator[Finding]:
 
 NAMES = {
     "lost-dollar": ShellRule(
-        "{text} stands here as a word, and is a variable of this script", "${near}", "Write ${near}"
+        "{text} stands here as a word, and is a variable of this script",
+        "${near}",
+        "Put a $ before the name",
     ),
     "not-expanded": ShellRule(
         "{text} is not replaced by its value: it is quoted", '"{text}"', "Use double quotes"
