@@ -35,6 +35,7 @@ KINDS = (
     *("twelfth-failing", "twelfth-foreign", "twelfth-healthy"),
     *("thirteenth-failing", "thirteenth-foreign", "thirteenth-healthy"),
     *("fourteenth-failing", "fourteenth-foreign", "fourteenth-healthy"),
+    *("fifteenth-failing", "fifteenth-foreign", "fifteenth-healthy"),
 )
 
 Guilt = Literal["right", "could not tell", "wrong"]

@@ -21,6 +21,7 @@ FAILED = [
     *("twelfth-failing", "twelfth-foreign"),
     *("thirteenth-failing", "thirteenth-foreign"),
     *("fourteenth-failing", "fourteenth-foreign"),
+    *("fifteenth-failing", "fifteenth-foreign"),
 ]
 COUNTS = (
     "second",
@@ -36,6 +37,7 @@ COUNTS = (
     "twelfth",
     "thirteenth",
     "fourteenth",
+    "fifteenth",
 )
 # Their one cause is of those that need not end a run.
 DEGRADED = {"npu-loss-zero-gradnorm-nan", "loss-scale-falling"}
@@ -85,6 +87,7 @@ def test_no_healthy_log_is_accused(kind: str) -> None:
         *[("twelfth-failing", 0.98), ("twelfth-foreign", 1)],
         *[("thirteenth-failing", 0.98), ("thirteenth-foreign", 1)],
         *[("fourteenth-failing", 0.98), ("fourteenth-foreign", 1)],
+        *[("fifteenth-failing", 0.97), ("fifteenth-foreign", 1)],
     ],
 )
 def test_what_was_learnt_stays_known(kind: str, share: float) -> None:
