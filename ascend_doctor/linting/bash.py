@@ -622,6 +622,11 @@ class _Walker:
         name = match.group(1)
         if name in self._state.arrays:
             return self._state.arrays[name]
+        value = self._state.values.get(name, ())
+        quoted = node.type == "string"
+        # A text is an array of one; `mapfile NAME` makes one of many items that are not known.
+        if value and text(value) != UNTOLD and not (quoted and UNTOLD in text(value)):
+            return (word(value, *self._position(node)),) if quoted else tuple(words(value))
         return (self._many(inner),)
 
     def _many(self, node: Any) -> Word:

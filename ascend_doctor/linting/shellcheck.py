@@ -19,6 +19,7 @@ from ascend_doctor.machine.scratch import temporary
 DEADLINE = 20.0
 _EMPTIED = re.compile(r"\w+= +(?:cd|read|command|env)\b")
 _OF_BASH = re.compile(r"\$\{?(?:BASH_SOURCE|FUNCNAME)\b")
+_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _INNER = re.compile(r"'|\\\"")
 _MOST_BYTES = 1 << 19
 _MOST_MARKS = 500
@@ -56,12 +57,23 @@ def _is_meant(mark: ShellMark, lines: list[str]) -> bool:
     """Whether it is an idiom.
 
     `CDPATH= cd` and `IFS= read` empty a variable for one command, and the first item of
-    BASH_SOURCE is the script itself.
+    BASH_SOURCE is the script itself. What was an array may be given a text: its first item.
     """
     line = lines[mark.location.line - 1] if mark.location.line <= len(lines) else ""
     if mark.rule == "SC2128":
-        return _OF_BASH.match(line, mark.location.column - 1) is not None
+        before = "\n".join(lines[: mark.location.line - 1])
+        here = line[mark.location.column - 1 :]
+        return _OF_BASH.match(here) is not None or _is_text_by_then(here, before)
     return mark.rule == "SC1007" and _EMPTIED.search(line) is not None
+
+
+def _is_text_by_then(use: str, before: str) -> bool:
+    """Whether an array was given a text before it is used here: that is its first element."""
+    name = _NAME.match(use)
+    if name is None:
+        return False
+    given = re.findall(rf"^[ \t]*{name.group(1)}=(.?)", before, re.MULTILINE)
+    return bool(given) and given[-1] != "("
 
 
 def _answer(copy: str) -> str:

@@ -84,6 +84,7 @@ def test_a_mistake_of_the_shell_is_found_at_its_line(script: str, check: str, li
         "sort <in >out\nA=${B:-x}\ntorchrun x.py --load <(echo 1) --bf16 2>&1 | tee log\n",
         "torchrun x.py --num-layers $LAYERS --lr ${LR:-1}\nN=1; echo $N $RANK\nRANKS=8\n",
         "CDPATH= cd /x\n" + LAUNCH,
+        'A=($(hosts))\necho "${A[@]}"\nA=$(IFS=,; echo "${A[*]}")\necho $A\n' + LAUNCH,
         "# DATA=<path>\necho 'give <path>'\n" + LAUNCH,
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ascend_doctor.checks import all_checks
+from ascend_doctor.collect.launch import program
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.linting.inputs import subjects
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
@@ -143,6 +144,19 @@ def test_an_asynchronous_trainer_takes_no_batch() -> None:
         "verl.trainer.main_ppo", "verl.experimental.fully_async_policy.fully_async_main"
     )
     assert reports("a.sh", script) == []
+
+
+def test_what_extends_main_ppo_is_judged_as_it() -> None:
+    script = VERL.replace("parallel_size=2", "parallel_size=3")
+    told = [each.check for each in reports("a.sh", script.replace("main_ppo", "main_ppo_format"))]
+    assert told == ["run-verl-sizes"]
+    assert reports("a.sh", script.replace("main_ppo", "main_ppo_split")) == []
+
+
+def test_the_value_of_an_option_is_no_program() -> None:
+    words = ["python", "tools/embed.py", "--bert-embedder-type", "megatron", "--bf16"]
+    assert program(words) == ""
+    assert program(["uv", "run", "--active", "megatron", "sft", "--lr", "1"]) == "megatron-swift"
 
 
 def ids(path: str, content: str) -> list[tuple[str, int]]:

@@ -23,7 +23,8 @@ _MINI = f"{_ACTOR_KEY}.ppo_mini_batch_size"
 _INT = re.compile(r"[-+]?\d[\d_]*")
 # verl's own trainers. Asynchronous ones and recipes have batches and devices of their own.
 _TRAINERS = frozenset({"verl.trainer.main_ppo", "verl.trainer.main"})
-_APART = re.compile(r"async|recipe|experimental|off_policy")
+_LIKE_VERLS = re.compile(r"(?:^|\.)main_ppo(?:_\w+)?$")
+_APART = re.compile(r"async|recipe|experimental|off_policy|split")
 
 
 def overriding_launch(case: Case) -> Launch:
@@ -73,7 +74,7 @@ def is_colocated(module: str) -> bool:
     """Whether trainer and rollout share their devices: verl's trainer, and what wraps it."""
     if module in _TRAINERS:
         return True
-    return module.endswith("main_ppo") and not _APART.search(module)
+    return _LIKE_VERLS.search(module) is not None and not _APART.search(module)
 
 
 @check("run-verl-sizes", "verl's batches and rollout fit its devices", scope="launch")
