@@ -94,7 +94,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 def program(command: Sequence[str]) -> str:
     """Which framework's options the command has; empty where that is not known."""
     for before, word, after in zip(("", *command), command, (*command[1:], ""), strict=False):
-        # `--bert-embedder-type megatron`: the value of an option, and no program. A file or a module
+        # `--bert-embedder-type megatron`: the value of an option, no program. A file or a module
         # behind a switch, as in `--standalone pretrain_gpt.py`, is one.
         ends = not after or after.startswith("-")
         if before.startswith("--") and ends and "." not in word:

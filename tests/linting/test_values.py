@@ -157,6 +157,7 @@ def test_the_value_of_an_option_is_no_program() -> None:
     words = ["python", "tools/embed.py", "--bert-embedder-type", "megatron", "--bf16"]
     assert program(words) == ""
     assert program(["uv", "run", "--active", "megatron", "sft", "--lr", "1"]) == "megatron-swift"
+    assert program(["torchrun", "--standalone", "pretrain_gpt.py", "--bf16"]) == "megatron"
 
 
 def ids(path: str, content: str) -> list[tuple[str, int]]:
