@@ -72,8 +72,8 @@ def _is_text_by_then(use: str, before: str) -> bool:
     name = _NAME.match(use)
     if name is None:
         return False
-    given = re.findall(rf"^[ \t]*{name.group(1)}=(.?)", before, re.MULTILINE)
-    return bool(given) and given[-1] != "("
+    assigned = re.findall(rf"^[ \t]*{name.group(1)}=(.?)", before, re.MULTILINE)
+    return bool(assigned) and assigned[-1] != "("
 
 
 def _answer(copy: str) -> str:
