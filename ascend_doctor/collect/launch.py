@@ -60,6 +60,7 @@ _SWITCHES = frozenset(
 )
 # Of a command these may be the launcher and its options.
 _MOST_BEFORE = 40
+_FILE = re.compile(r"[\w./-]+\.py")
 _ONE_DASH = re.compile(r"-([a-zA-Z][\w-]{3,})")
 _ASSIGNED = re.compile(r"(?:--)?\+{0,2}((?:[\w-]+\.)*)([\w-]+)=(.*)", re.DOTALL)
 # Of verl's roles the actor is trained; the others have sizes of their own.
@@ -106,9 +107,11 @@ def program(command: Sequence[str]) -> str:
 
 
 def _module(command: Sequence[str]) -> str:
-    """What python runs by -m; empty where it runs a file, or where that is not known."""
-    pairs = pairwise(word for word in command[:_MOST_BEFORE])
-    return next((name for dash, name in pairs if dash == "-m" and "." in name), "")
+    """What python runs, by -m or as a file, as a module's name; empty where that is not known."""
+    start = command[:_MOST_BEFORE]
+    named = (name for dash, name in pairwise(start) if dash == "-m" and "." in name)
+    files = (word for word in start if _FILE.fullmatch(word))
+    return next(named, "") or next(files, "").removesuffix(".py").replace("/", ".").lstrip(".")
 
 
 def read_options(command: Sequence[str]) -> dict[str, Said]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -113,6 +115,7 @@ def command(  # noqa: PLR0913 - the options of the command
             for finding in findings(each, base, rows, chosen, allow_unresolved=allow_unresolved)
         )
     )
+    _add_sourced(shown, contents)
     shown = _with_lines(shown, contents)
     report = _report(shown, base, output, time.monotonic() - start)
     output.write(report, Redactor(key=local_key()))
@@ -176,8 +179,17 @@ def _of_files(
         yield from subjects(path, content, rows, run_shellcheck)
 
 
+def _add_sourced(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> None:
+    """Read the files that scripts source, where something is said of them."""
+    for finding in findings:
+        where = finding.location
+        if where is not None and where.file not in contents and os.path.isfile(where.file):
+            with contextlib.suppress(DataError):
+                contents[where.file] = read(where.file)
+
+
 def _with_lines(findings: tuple[Finding, ...], contents: dict[str, bytes]) -> tuple[Finding, ...]:
-    """The findings with the lines that they are about, of the files that were given."""
+    """The findings with the lines that they are about, as far as they were read."""
     lines = {
         path: content.decode("utf-8", "replace").split("\n") for path, content in contents.items()
     }

@@ -121,6 +121,11 @@ def _mend_finding(line: str, finding: Finding) -> str:
     """The line without what a finding says of it; as it is where that takes a decision."""
     if finding.check in _OPTIONS and finding.required.startswith("--"):
         return _once(line, finding.observed, finding.required)
+    if finding.check == "run-verl-keys":
+        # A word of a key, with what stands between words of keys on both sides.
+        key = rf"(?<=\.){re.escape(finding.observed)}(?=[.=])"
+        once = len(re.findall(key, line)) == 1
+        return re.sub(key, lambda _: finding.required, line) if once else line
     if finding.check == "variables-exported":
         return _ASSIGNED.sub(r"\1export ", line)
     if finding.check == "variables-valid":

@@ -87,21 +87,16 @@ class Model(Row, frozen=True, kw_only=True):
 
 
 def find(catalog: Catalog, name: str) -> Model:
-    """A row by id or by a name of a hub, or a config.json (or its folder).
+    """A row by id or by a name of a hub, or as the last part of a path, or a config.json.
 
     Raises DataError where there is neither, or where the file lacks a size.
     """
-    path = Path(name)
-    if path.is_dir() and (path / "config.json").is_file():
-        path /= "config.json"
-    if path.is_file():
-        return _read(path)
-    rows = every(catalog)
-    lower = name.lower()
-    for row in rows:
-        if lower in {row.id, *(known.lower() for known in row.names)}:
-            return row
-    known = ", ".join(row.id for row in rows)
+    if Path(name).is_file():
+        return _read(Path(name))
+    named = find_named(catalog, name)
+    if named is not None:
+        return named
+    known = ", ".join(row.id for row in every(catalog))
     raise DataError(f"no model is called {name}, and it is no config.json; known: {known}")
 
 

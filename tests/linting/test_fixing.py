@@ -63,6 +63,10 @@ def test_carriage_returns_go(doctor: Command, tmp_path: Path) -> None:
         ("while [[ -d x ;do # y\n  echo\ndone\ntorchrun pretrain_gpt.py", "[[ -d x ]];do # y"),
         ("X=8\nA=\"--bf16\n --num-layers '$X'\"\ntorchrun pretrain_gpt.py $A", "layers $X"),
         ('A=\u201cyour data path"\ntorchrun pretrain_gpt.py $A', 'A="your data path"'),
+        (
+            "python -m verl.trainer.main_ppo actor_rollout_ref.rollout.gpu_memory_utilisation=0.9",
+            "rollout.gpu_memory_utilization=0.9",
+        ),
     ],
 )
 def test_what_is_meant(doctor: Command, tmp_path: Path, line: str, better: str) -> None:

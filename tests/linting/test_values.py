@@ -153,6 +153,27 @@ def test_what_extends_main_ppo_is_judged_as_it() -> None:
     assert reports("a.sh", script.replace("main_ppo", "main_ppo_split")) == []
 
 
+@pytest.mark.parametrize(
+    ("trainer", "worst"),
+    [
+        ("python3 verl/trainer/main_ppo.py", Level.ERROR),
+        ("python3 -m mine.train_agent", Level.UNKNOWN),
+        ("python3 train_agent.py", Level.UNKNOWN),
+        ("python3 -m recipe.fully_async_policy.fully_async_main", Level.SKIPPED),
+    ],
+)
+def test_a_trainer_that_is_not_known_is_not_judged(trainer: str, worst: Level) -> None:
+    script = VERL.replace("parallel_size=2", "parallel_size=3")
+    script = script.replace("python3 -m verl.trainer.main_ppo", trainer)
+    inputs = subjects("a.sh", script.encode(), CATALOG)
+    found = [
+        each for one in inputs for each in findings(one, machine("0.15.3", ""), CATALOG, CHECKS)
+    ]
+    assert max(each.level for each in found) == worst
+    told = [each for each in found if each.check == "launch-resolved"]
+    assert ("run-verl-sizes" in told[0].because) == (worst is Level.UNKNOWN)
+
+
 def test_the_value_of_an_option_is_no_program() -> None:
     words = ["python", "tools/embed.py", "--bert-embedder-type", "megatron", "--bf16"]
     assert program(words) == ""

@@ -18,6 +18,7 @@ _WORKERS = "verl-project/verl@1dda039b:verl/workers/engine_workers.py:658"
 _MESH = "verl-project/verl@1dda039b:verl/workers/engine/fsdp/transformer_impl.py:228"
 _MICRO = "verl-project/verl@1dda039b:verl/workers/engine/utils.py:125"
 _FSDP = "verl-project/verl@v0.7.0:verl/workers/fsdp_workers.py:256"
+_ROLES = ("actor_rollout_ref.actor.", "actor_rollout_ref.rollout.")
 _ACTOR_KEY = "actor_rollout_ref.actor"
 _MINI = f"{_ACTOR_KEY}.ppo_mini_batch_size"
 _INT = re.compile(r"[-+]?\d[\d_]*")
@@ -89,6 +90,9 @@ def run_verl_sizes(case: Case) -> Iterator[Finding]:
     if launch.program != "verl":
         raise NotApplicable("the launch command does not start verl")
     if not is_colocated(launch.module):
+        sized = any(key.startswith(_ROLES) for key in launch.values)
+        if sized and not _APART.search(launch.module) and not launch.module.startswith("verl."):
+            raise Unresolved("whether trainer and rollout share their devices")
         raise NotApplicable("trainer and rollout may have devices of their own")
     findings = (
         *_rollout_divides(launch),
