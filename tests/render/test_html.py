@@ -3,9 +3,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from ascend_doctor.report import Report
 from tests.fleet.nodes import node, write
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-VOID = {"meta", "link", "br", "input"}
+VOID = {"meta", "link", "br", "input", "wbr"}
 RANKS = (
     ProbeResult(rank=0, ok=True, stages={"import torch": 2.0, "sum": 1.0}),
     ProbeResult(rank=1, ok=None, stage="sum", stages={"import torch": 2.0, "sum": 2.0}),
@@ -139,6 +141,28 @@ def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Pat
     assert 'id="filter"' not in render(single(BROKEN))
 
 
+def test_a_stage_has_the_colour_of_its_end() -> None:
+    ranks = (
+        *RANKS,
+        ProbeResult(rank=2, ok=False, stage="sum", stages={"import torch": 2.0, "sum": 1.0}),
+    )
+    text = render(single(probes=(ProbeRun(probe="allreduce", ranks=ranks, seconds=4.0),)))
+    rows = re.findall(r"<tr>.*?</tr>", text[text.index('id="time"') :], re.DOTALL)
+    stages = [re.findall(r'<i class="(\w+)', row) for row in rows[:3]]
+    assert stages == [["ok", "ok"], ["ok", "unknown"], ["ok", "error"]]
+    assert [re.findall(r'class="ended (\w+)', row) for row in rows[:3]] == [
+        ["ok"],
+        ["unknown"],
+        ["error"],
+    ]
+
+
+def test_long_words_are_broken_where_they_divide() -> None:
+    one = msgspec.structs.replace(BROKEN, observed="a/b and /usr/local/Ascend/cann-9.0.0")
+    text = render(single(one))
+    assert "a/b and /usr/<wbr>local/<wbr>Ascend/<wbr>cann-9.0.0" in text
+
+
 def test_the_policy_allows_this_script_alone() -> None:
     text = render(single(BROKEN))
     assert "default-src 'none'" in text
@@ -181,14 +205,11 @@ def test_no_text_of_a_report_becomes_markup(hostile: str) -> None:
     assert Page(text).fetched == ["data:,"]
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
-def test_a_browser_shows_it(tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    page.write_text(render(single(BROKEN, probes=RUNS)))
+def shown(page: Path, profile: Path) -> str:
+    """The page as Chromium has it once its scripts have run, and nothing on its console."""
     command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
     command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
-    command += ["--disable-sync", f"--user-data-dir={tmp_path}/profile", "--enable-logging=stderr"]
+    command += ["--disable-sync", f"--user-data-dir={profile}", "--enable-logging=stderr"]
     done = subprocess.run(
         [*command, "--dump-dom", f"file://{page}"],
         check=True,
@@ -196,5 +217,41 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
         text=True,
         timeout=120,
     )
-    assert "mend --now" in done.stdout
     assert "CONSOLE" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(render(single(BROKEN, probes=RUNS)))
+    assert "mend --now" in shown(page, tmp_path / "profile")
+
+
+# A page in a frame as wide as a phone: what sticks out, a filter in use, a node that is pressed.
+PHONE = """<!doctype html><iframe width="390" height="800" srcdoc="{page}"></iframe><pre></pre>
+<script>onload = () => {{
+  const page = document.querySelector("iframe").contentDocument;
+  const said = [page.documentElement.scrollWidth <= 390];
+  const field = page.getElementById("filter");
+  field.value = "failed";
+  field.dispatchEvent(new Event("input"));
+  said.push(page.getElementById("chosen").textContent);
+  page.querySelector(".nodes .error").click();
+  said.push(page.getElementById("chosen").textContent);
+  document.querySelector("pre").textContent = said.join("|");
+}};</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_a_phone_filters_nodes_and_names_the_one_that_is_pressed(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    page = tmp_path / "phone.html"
+    page.write_text(PHONE.format(page=escape(render(fleet(reports)))))
+    said = shown(page, tmp_path / "profile")
+    assert "<pre>true|2 of 5 nodes: n0: failed, n2: failed|n0: failed; Broken [a-check]</pre>" in (
+        said
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
+import markupsafe
 
 from ascend_doctor.comparison.comparable import group_settings
 from ascend_doctor.findings import Level
@@ -27,7 +29,15 @@ from ascend_doctor.report import Report
 _PAGES = Path(__file__).parent.parent / "pages"
 _SHOWN = (Level.ERROR, Level.UNKNOWN, Level.WARNING)
 _NODES = 48  # in the matrix of pairs
-_ENDED = {True: "passed", False: "failed", None: "no result"}
+# Where words are broken that are too long for a line: behind what divides paths, names and lists.
+_LONG_WORD = re.compile(r"\S{16,}")
+_DIVIDER = re.compile(r"(?<=\S[,/_.=:;)\]])(?=[^\s,/_.=:;)\]])(?!(?<=\.)\d)")
+_ENDED = {
+    True: ("passed", Level.OK),
+    False: ("failed", Level.ERROR),
+    None: ("no result", Level.UNKNOWN),
+}
+_MARKS = {Level.OK: "✓", Level.ERROR: "✗", Level.UNKNOWN: "?", Level.SKIPPED: "·"}
 
 
 def render(report: Report) -> str:
@@ -77,7 +87,7 @@ def page(name: str) -> jinja2.Template:
         finalize=_harmless,
     )
     pages.globals.update(page_of=page_of)
-    pages.filters.update(shortened=shorten, fields=fields)
+    pages.filters.update(shortened=shorten, fields=fields, breakable=_breakable)
     return pages.get_template(name)
 
 
@@ -86,9 +96,13 @@ def _harmless(value: Any) -> Any:
     return one_line(value) if type(value) is str else value
 
 
-def _text(name: str) -> Any:
-    import markupsafe  # noqa: PLC0415 - comes with jinja2
+def _breakable(text: str) -> Any:
+    """The text with places where a narrow screen may break its long words."""
+    marked = _LONG_WORD.sub(lambda word: _DIVIDER.sub("\0", word[0]), one_line(text))
+    return markupsafe.Markup("<wbr>").join(marked.split("\0"))
 
+
+def _text(name: str) -> Any:
     return markupsafe.Markup(_PAGES.joinpath(name).read_text("utf-8"))  # noqa: S704 - our own file
 
 
@@ -99,35 +113,54 @@ def _facts(report: Report, catalog: Catalog) -> list[tuple[str, list[tuple[str, 
 
 
 class Span(NamedTuple):
-    """A stage of a rank: where it starts and how long it is, in per cent of the longest rank."""
+    """A stage of a rank: where it starts and how long it is, in per cent of the longest rank.
+
+    ``level`` is how it ended; every other stage is ``pale``, so that neighbours can be told apart.
+    """
 
     stage: str
     seconds: float
     start: float
     width: float
-    hue: int
+    level: Level
+    pale: bool
+
+
+class RankStages(NamedTuple):
+    """``stage`` is the last one that was begun."""
+
+    rank: int
+    mark: str
+    ended: str
+    level: Level
+    stage: str
+    spans: list[Span]
 
 
 class Timeline(NamedTuple):
-    """``ranks`` are (rank, ended as, last stage, spans)."""
+    """``stages`` are in the order in which ranks came to them."""
 
     probe: str
     seconds: float
     simulated: bool
-    ranks: list[tuple[int, str, str, list[Span]]]
+    stages: list[str]
+    ranks: list[RankStages]
 
 
 def _timeline(run: ProbeRun) -> Timeline:
     longest = max((sum(rank.stages.values()) for rank in run.ranks), default=0.0) or 1.0
     names = list(dict.fromkeys(stage for rank in run.ranks for stage in rank.stages))
     ranks = []
-    for rank in sorted(run.ranks, key=lambda result: result.rank):
+    for result in sorted(run.ranks, key=lambda result: result.rank):
+        ended, level = _ENDED[result.ok and not result.wrong]
+        if result.skipped:
+            ended, level = "skipped", Level.SKIPPED
         at, spans = 0.0, []
-        for stage, seconds in rank.stages.items():
-            hue = names.index(stage) * 47 % 360
+        for stage, seconds in result.stages.items():
             width = max(100 * seconds / longest, 0.2)
-            spans.append(Span(stage, seconds, 100 * at / longest, width, hue))
+            of = level if stage == result.stage else Level.OK
+            pale = bool(names.index(stage) % 2)
+            spans.append(Span(stage, seconds, 100 * at / longest, width, of, pale))
             at += seconds
-        ended = "skipped" if rank.skipped else _ENDED[rank.ok and not rank.wrong]
-        ranks.append((rank.rank, ended, rank.stage, spans))
-    return Timeline(run.probe, run.seconds, run.simulated, ranks)
+        ranks.append(RankStages(result.rank, _MARKS[level], ended, level, result.stage, spans))
+    return Timeline(run.probe, run.seconds, run.simulated, names, ranks)
