@@ -68,7 +68,7 @@ def conclude(  # noqa: PLR0913 - all that a diagnosis is made of
     unseen = bool(unexplained or missing) or _is_sign_only(root) or ledger.work is None
     stands = seen_by_name.get(root.id) if root else None
     waits = _together(seen for name, seen in seen_by_name.items() if failures[name].victim)
-    if stall and is_of_hang(ledger, root, waits, stall):
+    if stall and is_of_hang(ledger, root, waits):
         blamed = guilty_of_hang(ledger, stall) if stall.absent else None
     else:
         blamed = _blame(ledger, root, stands, waits, _own(seen_by_name, failures))

@@ -56,7 +56,7 @@ def judge_run(
     verdict = _judge(ledger, root, guilty, waits, nodes)
     if stall is not None and (
         (stall.absent and verdict.action == "unknown")
-        or (verdict.action != "unknown" and is_of_hang(ledger, root, waits, stall))
+        or (verdict.action != "unknown" and is_of_hang(ledger, root, waits))
     ):
         verdict = _by_stall(stall)
     suspects = nodes_of_guilty(ledger, guilty, nodes)
@@ -84,12 +84,8 @@ def _judge(
     return by_end or by_cause or _by_death(ledger) or _say_unknown(ledger)
 
 
-def is_of_hang(
-    ledger: Ledger, root: KnownFailure | None, waits: Occurrences, stall: Stall | None
-) -> bool:
+def is_of_hang(ledger: Ledger, root: KnownFailure | None, waits: Occurrences) -> bool:
     """Whether a run that hung failed of nothing else: it was ended, or ranks waited too long."""
-    if stall is None:
-        return False
     if root is not None and not (root.victim or root.secondary):
         return False
     if _by_signal(_own_ends(ledger, waits), _CRASHES, "stop", "crashed"):
