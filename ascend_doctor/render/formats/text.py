@@ -177,9 +177,10 @@ class _TextPage(Page):
         if len(lines(text)) > 1:
             text = f"the command of {worst.check} above"
         start = self.say(_START)
-        first, *more = (
-            [text] if text == command else self.wrap(one_line(self.say(text)), width(start))
-        )
+        rows = [one_line(text)]  # a command stays on one line, to be pasted
+        if text != command:
+            rows = self.wrap(one_line(self.say(text)), width(start))
+        first, *more = rows
         self.rows += ["", self.styled(start, bold=True) + first, *more]
 
     def foot(self, report: Report) -> None:
