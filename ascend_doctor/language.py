@@ -22,8 +22,11 @@ _SLOT = re.compile(r"\{(\d+)\}")
 _SEPARATORS = (("\n", "\n"), ("; ", "\uff1b"), (", ", "\uff0c"))
 # A number and what is counted.
 _COUNT = re.compile(
-    r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|did|does|do|has|have|may|not)\b)[a-z -]+"
+    r"\{0\} (?:of \{1\} )?(?!.*\b(?:is|are|was|were|came|did|does|do|has|have|may|not)\b)"
+    r"(?:[a-z -]+|[A-Z]{2,}s)"
 )
+# What has numbers, and not only names.
+_NUMBERED = re.compile(r"devices? \{0\}")
 _WORDS = re.compile(r"[A-Za-z]{2}")
 # Texts from outside are longer than anything the catalogue has.
 _LONGEST = 2_000
@@ -139,6 +142,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     parts, seen = [re.escape(literals[0])], set()
     for number, literal in zip(_SLOT.findall(text), literals[1:], strict=True):
         kind = r"\d[\d,]*(?: or more)?" if _COUNT.fullmatch(text) else ".*?"
+        kind = r"\d.*?" if _NUMBERED.fullmatch(text) else kind
         slot = f"(?P=_{number})" if number in seen else f"(?P<_{number}>{kind})"
         seen.add(number)
         parts += [slot, re.escape(literal)]

@@ -6,6 +6,7 @@ is written.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,10 +37,21 @@ CLICK = (
 _DEFAULT = "  ["
 _GAP = 2
 _TERM_LONGEST = 30
+_TERM_SHORTEST = 13
+_WIDEST, _NARROWEST = 80, 30
+_CODES = "Exit codes"
 
 
 class _HelpPage(click.HelpFormatter):
-    """A page of help; where it is Chinese, its lines are broken by columns."""
+    """A page of help as wide as the terminal; where it is Chinese, lines are broken by columns."""
+
+    def __init__(
+        self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
+    ) -> None:
+        room = shutil.get_terminal_size().columns
+        if width is None and room < _WIDEST:  # click takes more room than a narrow one has
+            width = max(room - _GAP, _NARROWEST)
+        super().__init__(indent_increment, width, max_width)
 
     def write_heading(self, heading: str) -> None:
         super().write_heading(say(heading))
@@ -51,11 +63,15 @@ class _HelpPage(click.HelpFormatter):
         for number, paragraph in enumerate(text.split("\n\n")):
             if number:
                 self.write_paragraph()
-            verbatim = paragraph.startswith("\b")
+            codes = paragraph.removeprefix("\b\n").startswith(_CODES)
+            verbatim = paragraph.startswith("\b") and not codes
             verbatim_text = paragraph.removeprefix("\b\n")
             translation = say(verbatim_text if verbatim else " ".join(paragraph.split()))
+            if codes:
+                blank = " " if language.current() == "en" else ""
+                translation = say(verbatim_text).replace("\n", blank)
             if language.current() == "en":
-                super().write_text(paragraph)
+                super().write_text(translation if codes else paragraph)
                 continue
             for row in (
                 translation.split("\n")
@@ -68,6 +84,7 @@ class _HelpPage(click.HelpFormatter):
         self, rows: Iterable[tuple[str, str]], col_max: int = _TERM_LONGEST, col_spacing: int = _GAP
     ) -> None:
         rows = list(rows)
+        col_max = min(col_max, max(self.width // 3, _TERM_SHORTEST))
         if language.current() == "en":
             super().write_dl(rows, col_max, col_spacing)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from ascend_doctor.planning.ranking import (
 )
 from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
 from ascend_doctor.planning.step_time import STEP_NEARNESS
+from ascend_doctor.render import columns
 from ascend_doctor.render.formats.json import pretty
 from ascend_doctor.render.plain import one_line
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _MOST_NPUS = 4096
 _SCHEMA = 1
+_HANGING, _ROOM = 2, 20
+_PAGE, _WIDEST = 100, 120
 _SHAPES = ("text", "json", "html")
 
 
@@ -126,9 +130,10 @@ def command(  # noqa: PLR0913 - the options of the command
     elif shape == "json":
         text = _lines(pretty(_data(asked, where, layouts[:top], frameworks)).splitlines())
     else:
-        text = _lines(_text(asked, where, layouts, top, npus))
+        text = _lines(_text(asked, where, layouts, top, npus), width := _width(file))
         if layouts:
-            text += _lines(_detail(asked, where, layouts[0], frameworks, every=all_groups))
+            page = _detail(asked, where, layouts[0], frameworks, every=all_groups, width=width)
+            text += _lines(page, width)
     put(file, text)
     return _exit_code(layouts, where)
 
@@ -174,8 +179,29 @@ def _budget(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
     return where
 
 
-def _lines(rows: Iterable[str]) -> str:
-    return "".join(f"{one_line(row)}\n" for row in rows)
+def _width(file: str | None) -> int:
+    """The columns of the terminal; a file has those of a page."""
+    room = shutil.get_terminal_size((_PAGE, 24)).columns if file in {None, "-"} else _PAGE
+    return min(room, _WIDEST)
+
+
+class _Prose(str):
+    """A line that may be broken between its words; commands and tables may not."""
+
+    __slots__ = ()
+
+
+def _lines(rows: Iterable[str], width: int = 0) -> str:
+    return "".join(f"{line}\n" for row in rows for line in _broken(row, width))
+
+
+def _broken(row: str, width: int) -> list[str]:
+    line = one_line(row)
+    if not isinstance(row, _Prose) or not width:
+        return [line]
+    indent = len(line) - len(line.lstrip())
+    first, *more = columns.wrap(line.lstrip(), max(width - indent - _HANGING, _ROOM)) or [""]
+    return [" " * indent + first, *(" " * (indent + _HANGING) + part for part in more)]
 
 
 def _text(
@@ -183,26 +209,26 @@ def _text(
 ) -> Iterator[str]:
     run = asked.run
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
-    yield (
+    yield _Prose(
         f"{asked.model.title} on {npus} NPUs: {how}, {run.micro_batch} x {run.sequence} tokens, "
         f"{quantity(len(layouts), 'legal layout')}"
     )
     if asked.model.note:
-        yield asked.model.note
+        yield _Prose(asked.model.note)
     if not layouts:
         yield "no layout satisfies every rule:"
-        yield from (f"  {rule.text} ({rule.source})" for rule in RULES)
+        yield from (_Prose(f"  {rule.text} ({rule.source})") for rule in RULES)
         return
     if where.memory:
-        yield (
+        yield _Prose(
             f"{where.memory / GIB:.1f} GiB a NPU, less what is taken at idle; a layout fits with "
             f"{MARGIN:.0%} to spare, and is close with less: the estimate is not nearer"
         )
     yield ""
     experts = "  experts" if asked.model.experts else ""
     yield (
-        f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<8}{'recompute':<10}{'step':>6}{experts}  "
-        "over nodes"
+        f"    {'layout':<22}{'GiB a NPU':>10}  {'fits':<6}{'recompute':<10}{'step':>5}{experts}  "
+        "crosses"
     )
     for number, layout in enumerate(layouts[:top], 1):
         fits = {True: "yes", False: "no", None: "close" if where.memory else "?"}[layout.fits]
@@ -211,11 +237,11 @@ def _text(
         crosses = ", ".join(kind.upper() for kind in layout.crosses)
         over = crosses or ("none" if where.per_node else "?")
         yield (
-            f"{number:>3} {layout.layout.name:<22}{layout.memory.total / GIB:>10.1f}  {fits:<8}"
-            f"{again:<10}{layout.step:>5.2f}x{each}  {over}"
+            f"{number:>3} {layout.layout.name:<22}{layout.memory.total / GIB:>10.1f}  {fits:<6}"
+            f"{again:<10}{layout.step:>4.2f}x{each}  {over}"
         )
     yield ""
-    yield from (NEARNESS, STEP_NEARNESS)
+    yield from map(_Prose, (NEARNESS, STEP_NEARNESS))
 
 
 def _detail(
@@ -225,15 +251,17 @@ def _detail(
     frameworks: Sequence[str],
     *,
     every: bool,
+    width: int,
 ) -> Iterator[str]:
     yield ""
     yield f"{ranked.layout.name}: {describe_sizes(ranked.layout)}"
-    yield f"  memory of a rank of stage {ranked.memory.stage}: {_memory(ranked.memory)}"
+    memory = _memory(ranked.memory)
+    yield _Prose(f"  memory of a rank of stage {ranked.memory.stage}: {memory}")
     yield ""
-    yield from picture(asked, ranked, where.per_node)
+    yield from picture(asked, ranked, where.per_node, width)
     yield ""
     yield "groups"
-    yield from groups(ranked.layout, experts=bool(asked.model.experts), every=every)
+    yield from map(_Prose, groups(ranked.layout, experts=bool(asked.model.experts), every=every))
     for name in frameworks:
         yield ""
         yield name
@@ -250,7 +278,7 @@ def _detail(
         yield from launch(asked, ranked, where.per_node)
     yield ""
     yield "rules"
-    yield from (f"  {rule.text} ({rule.source})" for rule in RULES)
+    yield from (_Prose(f"  {rule.text} ({rule.source})") for rule in RULES)
 
 
 def _memory(memory: Memory) -> str:

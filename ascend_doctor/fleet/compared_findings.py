@@ -65,13 +65,17 @@ def _difference(drifts: Sequence[Drift], few: tuple[str, ...]) -> Finding:
     in_stack = drifts[0].group == Group.STACK.value
     names = [drift.setting for drift in drifts]
     if len(names) > _SETTINGS + 1:
-        names[_SETTINGS:] = [f"{len(names) - _SETTINGS} more settings"]
-    title = ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+        first, more = names[:_SETTINGS], len(names) - _SETTINGS
+        title = f"Nodes differ in {', '.join(first)} and {more} more settings"
+    elif len(names) > 1:
+        title = f"Nodes differ in {', '.join(names[:-1])} and {names[-1]}"
+    else:
+        title = f"Nodes differ in {names[0]}"
     majority = drifts[0].majority
     return Finding(
         check="fleet-drift",
         level=Level.ERROR if in_stack else Level.WARNING,
-        title=f"Nodes differ in {title}",
+        title=title,
         observed=some([_values(drift, named=len(drifts) > 1) for drift in drifts], separator="\n"),
         required=(f"{majority} as on most nodes" if majority is not None else "one value")
         if len(drifts) == 1

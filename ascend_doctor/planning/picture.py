@@ -11,6 +11,7 @@ from ascend_doctor.planning.weights import stages
 
 # A terminal holds this many ranks in a row, and a reader this many rows.
 _ROW = 8
+_NAME, _CELL = 11, 9
 _MOST_RANKS = 64
 _MOST_GROUPS = 8
 TITLES = {
@@ -24,16 +25,19 @@ TITLES = {
 }
 
 
-def picture(asked: LayoutQuery, choice: RankedLayout, per_node: int) -> Iterator[str]:
+def picture(
+    asked: LayoutQuery, choice: RankedLayout, per_node: int, width: int = 100
+) -> Iterator[str]:
     """Every rank with its coordinates: TP, CP, DP and, with experts, EP and which experts."""
+    in_row = next(size for size in (_ROW, 4, 2, 1) if _NAME + size * _CELL <= width or size == 1)
     layout = choice.layout
     dense, expert = coordinates(layout, expert=False), coordinates(layout, expert=True)
     for stage, layers in enumerate(stages(asked.model, layout)):
         ranks = [rank for rank in range(layout.npus) if dense[rank]["pp"] == stage]
         yield f"stage {stage}: layers {layers[0]} to {layers[-1]}"
         shown = ranks[:_MOST_RANKS]
-        for start in range(0, len(shown), _ROW):
-            row = shown[start : start + _ROW]
+        for start in range(0, len(shown), in_row):
+            row = shown[start : start + in_row]
             if per_node and row[0] % per_node == 0:
                 yield f"  node {row[0] // per_node}"
             yield _line("rank", [str(rank) for rank in row])

@@ -41,6 +41,16 @@ def wrap(text: str, room: int) -> list[str]:
     return [row.rstrip() for row in rows]
 
 
+def wrap_list(text: str, room: int) -> list[str]:
+    """The lines of a list without blanks, which breaks behind its commas."""
+    rows = [""]
+    for item in re.findall(r"[^,]*,|[^,]+", text):
+        if rows[-1] and width(rows[-1]) + width(item) > room:
+            rows.append("")
+        rows[-1] += item
+    return rows
+
+
 def _pieces(text: str) -> list[str]:
     """Words and single Chinese letters, with the punctuation that belongs to them."""
     pieces: list[str] = []

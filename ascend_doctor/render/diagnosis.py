@@ -16,7 +16,7 @@ from ascend_doctor.diagnosis.result import (
     Unexplained,
 )
 from ascend_doctor.facts import Snapshot
-from ascend_doctor.findings import Finding, Level, Remedy, quantity
+from ascend_doctor.findings import Finding, Level, Remedy, quantity, show_bytes
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
 from ascend_doctor.render.stall import spans, stall_rows, stall_title
@@ -69,14 +69,17 @@ class _DiagnosisPage(Page):
     def head(self, diagnosis: Diagnosis) -> None:
         parts = (f"ascend-doctor {diagnosis.tool_version}", *_run_parts(diagnosis))
         text = self.separator.join(one_line(self.say(part)) for part in parts)
-        self.rows.append(self.styled(self.wrap(text, 0)[0], bold=True))
+        self.rows += [self.styled(row, bold=True) for row in self.wrap(text, 0)]
 
     def verdict(self, diagnosis: Diagnosis) -> None:
         """What to do, before why; then the other attempts that are known."""
         verdict = diagnosis.verdict
         if verdict is None or diagnosis.outcome in NO_VERDICT:
             return
-        first, *more = self.wrap(self.say(f"Verdict: {say_verdict(verdict)}"), 2)
+        parts = say_verdict(verdict).split(": ")
+        words = [self.say(part) for part in parts]
+        text = (": " if words == parts else "\uff1a").join(words)
+        first, *more = self.wrap(self.say(f"Verdict: {text}"), 2)
         self.rows += [self.styled(first, bold=True), *more]
         for number, attempt in enumerate(verdict.attempts[-_ATTEMPTS:]):
             self.field("" if number else "Runs", describe_attempt(attempt))
@@ -187,7 +190,13 @@ class _DiagnosisPage(Page):
         if work := describe_work(diagnosis):
             self.rows += self.wrap(self.say(work), 4)
         level, _ = say_outcome(diagnosis)
-        outcome = self.styled(self.say(diagnosis.outcome), bold=True)
+        words = {
+            "known failure": self.say("known failure"),
+            "unknown error": self.say("unknown error"),
+            "stalled": self.say("stalled"),
+        }
+        outcome = words.get(diagnosis.outcome) or self.say(diagnosis.outcome)
+        outcome = self.styled(outcome, bold=True)
         seconds = self.say(f"in {diagnosis.seconds:.1f} s")
         self.rows.append(f"{self.mark(level)} {outcome} {seconds}")
         if diagnosis.redacted:
@@ -202,9 +211,12 @@ def shows_no_work(diagnosis: Diagnosis) -> bool:
 
 def _run_parts(diagnosis: Diagnosis) -> Iterator[str]:
     yield quantity(diagnosis.logs, "log")
-    yield f"{diagnosis.lines:,} lines, {diagnosis.bytes / (1 << 20):.1f} MiB"
+    yield f"{diagnosis.lines:,} line{'' if diagnosis.lines == 1 else 's'}"
+    yield show_bytes(diagnosis.bytes)
     if diagnosis.ranks:
-        yield f"ranks {spans(diagnosis.ranks)} seen"
+        many = len(diagnosis.ranks) > 1
+        numbers = spans(diagnosis.ranks)
+        yield f"ranks {numbers} seen" if many else f"rank {numbers} seen"
     if diagnosis.world_size:
         yield f"world size {diagnosis.world_size}"
 

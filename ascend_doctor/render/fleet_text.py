@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ascend_doctor.findings import Finding, quantity
 from ascend_doctor.fleet.hostlist import compress
+from ascend_doctor.render import columns
 from ascend_doctor.render.columns import width
 from ascend_doctor.render.page import Page
 from ascend_doctor.render.plain import one_line
@@ -57,7 +58,9 @@ def add_groups(page: Page, report: Report) -> None:
     fleet = report.fleet
     if fleet and fleet.passing and (out := {*fleet.failing, *fleet.missing}):
         head = page.say(_LEAVE_OUT)
-        page.rows += ["", *page.wrap(head + one_line(compress(sorted(out))), width(head))]
+        room = page.width - width(head)
+        first, *more = columns.wrap_list(one_line(compress(sorted(out))), room)
+        page.rows += ["", head + first, *(" " * width(head) + row for row in more)]
 
 
 def _cut(names: str, room: int) -> str:

@@ -141,6 +141,14 @@ def test_a_fleet_has_a_cell_for_every_node_and_a_list_to_leave_out(tmp_path: Pat
     assert 'id="filter"' not in render(single(BROKEN))
 
 
+def test_many_names_of_nodes_are_folded(tmp_path: Path) -> None:
+    write(tmp_path, node("bad", BROKEN), *(node(f"n{number}") for number in range(9)))
+    files = merge(report_files([str(tmp_path)]), frozenset())
+    text = render(judge(files, expected=(), fail_on=Level.ERROR, seconds=0))
+    assert "<td>9</td><td><details><summary>names</summary>n[0-8]</details></td>" in text
+    assert "<td>1</td><td>bad</td>" in text
+
+
 def test_a_stage_has_the_colour_of_its_end() -> None:
     ranks = (
         *RANKS,

@@ -60,7 +60,8 @@ class _TextPage(Page):
             self.rows.append(self.styled(first, fg="yellow", bold=True))
             parts = []
         if report.host or report.levels:
-            parts.append(report.host or self.say("this machine"))
+            host_text = self.say(report.host) if report.fleet else report.host
+            parts.append(host_text or self.say("this machine"))
         if host is not None:
             parts.append(f"{host.os_id} {host.os_version} {host.arch}")
         if python is not None and python.executable:
@@ -171,11 +172,15 @@ class _TextPage(Page):
             return
         actions = [classify(command, python="") for command in remedy.commands]
         own = list(itertools.takewhile(lambda action: action.kind == "shell", actions))
-        text = " && ".join(action.text for action in own or actions[:1]) or remedy.summary
+        command = " && ".join(action.text for action in own or actions[:1])
+        text = command or remedy.summary
         if len(lines(text)) > 1:
             text = f"the command of {worst.check} above"
         start = self.say(_START)
-        first, *more = self.wrap(one_line(self.say(text)), width(start))
+        rows = [one_line(text)]  # a command stays on one line, to be pasted
+        if text != command:
+            rows = self.wrap(one_line(self.say(text)), width(start))
+        first, *more = rows
         self.rows += ["", self.styled(start, bold=True) + first, *more]
 
     def foot(self, report: Report) -> None:
@@ -195,13 +200,16 @@ class _TextPage(Page):
         if worst <= Level.SKIPPED:
             worst = Level.OK if report.verdict.judged and not report.bare else Level.SKIPPED
         mark = self.mark(worst)
-        verdict = self.styled(self.say(report.verdict.text()), bold=True)
+        verdict = self.say(report.verdict.text())
+        rows = self.wrap(f"{verdict}{self.separator}{report.seconds:.1f} s", 2)
+        first, *more = (self.styled(row, bold=True) for row in rows)
         tail = "".join(
             self.styled(f" ({self.say(word)})", fg="yellow", bold=True)
             for word, true in (("simulated", report.simulated), ("interrupted", report.interrupted))
             if true
         )
-        self.rows.append(f"{mark} {verdict}{self.separator}{report.seconds:.1f} s{tail}")
+        self.rows += [f"{mark} {first}", *more]
+        self.rows[-1] += tail
         if report.fleet and worst > Level.SKIPPED:
             self.dim(self.say("-v shows what was found on which node, and what to do about it."))
         if report.redacted:
@@ -210,13 +218,11 @@ class _TextPage(Page):
 
 def _scope(report: Report) -> list[str]:
     if (fleet := report.fleet) is not None:
-        counts = {
-            "passed": fleet.passing,
-            "failed": fleet.failing,
-            "without a verdict": fleet.untold,
-            "missing": fleet.missing,
-        }
-        return [", ".join(f"{len(nodes)} {word}" for word, nodes in counts.items())]
+        counts = (
+            f"{len(fleet.passing)} passed, {len(fleet.failing)} failed, "
+            f"{len(fleet.untold)} without a verdict, {len(fleet.missing)} missing"
+        )
+        return [counts]
     if not report.levels:
         return []
     ran = [str(level.level) for level in report.levels if level.ran]

@@ -1,0 +1,96 @@
+"""Terminals of 40 and 80 columns: words stay whole, and what is to be pasted is on one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from ascend_doctor import language
+from ascend_doctor.cli import run
+from ascend_doctor.render.columns import width, wrap_list
+from tests.diagnosis import faults
+from tests.fleet.nodes import node, write
+from tests.test_machines import folder_of
+
+# Commands and their lists, and the notices that stand on the first line however long they are.
+_PASTED = re.compile(
+    r"^ascend-doctor .*(?:NPU)|^ +[$>] |^(Start here|从这里开始)|^ +--|=|^ +\d \w+P\d"
+    r"|^ +layout |^ +ascend-doctor setup"
+)
+
+
+@pytest.fixture(autouse=True)
+def english_afterwards() -> object:
+    yield
+    language.choose("en")
+
+
+def output(monkeypatch: pytest.MonkeyPatch, columns: int, *arguments: str) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    written = io.BytesIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(written, "utf-8", write_through=True)):
+        run(list(arguments))
+        return written.getvalue().decode().splitlines()
+
+
+@pytest.mark.parametrize("lang", language.LANGUAGES)
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_line_is_wider_than_the_terminal(
+    columns: int, lang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fault,) = (one for one in faults.load().pool if one.id == "gpu-sleep-15-of-4")
+    for name, text in faults.compose(fault).items():
+        place = tmp_path / "logs" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    machine = str(folder_of("torch-npu-without-cann"))
+    plan = ("plan", "--model", "qwen3-30b-a3b", "--npus", "16", "--framework", "megatron")
+    for arguments in (
+        ("check", "-l", "0", "-q", "--replay", machine),
+        ("diagnose", str(tmp_path / "logs")),
+        ("check", "--help"),
+        plan,
+    ):
+        rows = output(monkeypatch, columns, "--lang", lang, *arguments)
+        wide = [row for row in rows if width(row) > columns and not _PASTED.search(row)]
+        assert wide == [], arguments
+
+
+def test_what_to_type_first_is_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = str(folder_of("torch-npu-without-cann"))
+    rows = output(monkeypatch, 40, "check", "-l", "0", "-q", "--replay", machine)
+    assert "Start here: export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in rows
+
+
+def test_all_of_the_first_line_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("[rank3]: RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB\n")
+    head = " ".join(output(monkeypatch, 40, "diagnose", str(log))[:2])
+    assert "1 log · 1 line" in head
+    assert "rank 3 seen" in head
+
+
+def test_a_list_of_nodes_breaks_behind_commas(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert wrap_list("a[1,3],b", 5) == ["a[1,", "3],b"]
+    assert wrap_list("long-name,b", 4) == ["long-name,", "b"]
+    write(tmp_path, *(node(f"n{number}") for number in range(3)))
+    rows = output(monkeypatch, 40, "merge", "--lang", "zh", str(tmp_path))
+    assert "3个节点" in rows[0]
+    assert rows[1].startswith("3个节点通过")
+
+
+def test_names_of_settings_are_no_counts() -> None:
+    language.choose("zh")
+    assert language.say("Nodes differ in NPUs, ranks and CPUs") == "各节点的NPUs, ranks和CPUs不同"
+    assert language.say("Nodes differ in a, b and 6 more settings") == (
+        "各节点的a, b以及另外6项设置不同"
+    )
+    assert language.say("3 nodes came to no verdict") == "3个节点没有结论"
+    assert language.say("device files") == "device files"
+    assert language.say("devices 0-7") == "设备0-7"
