@@ -68,7 +68,7 @@ def _is_meant(mark: ShellMark, lines: list[str]) -> bool:
 
 
 def _is_text_by_then(use: str, before: str) -> bool:
-    """Whether an array was values a text before it is used here: that is its first element."""
+    """Whether an array was given a text before it is used here: that is its first element."""
     name = _NAME.match(use)
     if name is None:
         return False
