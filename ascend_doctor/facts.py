@@ -801,8 +801,9 @@ class ContainerSpec(Part, frozen=True, kw_only=True):
     """A container of a Kubernetes workload, as its file describes it.
 
     ``requests`` and ``limits`` are quantities by resource, as they are written; ``mounts`` the
-    paths of its volumes. ``ranks`` are those that its command starts, 0 where that is not told.
-    ``places`` are those of the container, ``image``, and each resource as requests/NAME.
+    paths of its volumes, ``lost_mounts`` the names that no volume of the pod has. ``ranks`` are
+    those that its command starts, 0 where that is not told. ``places`` are those of the container,
+    ``image``, each resource as requests/NAME, and lost mounts as volumeMounts/NAME.
     """
 
     name: str = ""
@@ -810,6 +811,7 @@ class ContainerSpec(Part, frozen=True, kw_only=True):
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     mounts: tuple[str, ...] = ()
+    lost_mounts: tuple[str, ...] = ()
     host_ipc: bool = False
     ranks: int = 0
     places: dict[str, Place] = {}

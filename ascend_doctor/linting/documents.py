@@ -92,7 +92,8 @@ def hydra(document: tuple[Leaf, ...]) -> tuple[Word, ...]:
 class PodContainer(msgspec.Struct, frozen=True):
     """A container of a pod: its variables, and its command as words or as a script.
 
-    ``leaves`` are its scalars, with paths that begin in it; ``host_ipc`` is that of its pod.
+    ``leaves`` are its scalars, with paths that begin in it; ``host_ipc`` and ``volumes`` are those
+    of its pod.
     """
 
     variables: dict[str, Word]
@@ -100,6 +101,7 @@ class PodContainer(msgspec.Struct, frozen=True):
     scripts: tuple[Leaf, ...]
     leaves: tuple[Leaf, ...] = ()
     host_ipc: bool = False
+    volumes: frozenset[str] = frozenset()
 
 
 def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
@@ -118,11 +120,30 @@ def containers(document: tuple[Leaf, ...]) -> tuple[PodContainer, ...]:
         if leaf.path[-1:] == ("hostIPC",) and leaf.text.lower() == "true"
     }
     return tuple(
-        _container(path, group, host_ipc=path[:-2] in shared) for path, group in groups.items()
+        msgspec.structs.replace(
+            _container(path, group),
+            host_ipc=path[:-2] in shared,
+            volumes=frozenset(_volumes(document, path[:-2])),
+        )
+        for path, group in groups.items()
     )
 
 
-def _container(path: tuple[str, ...], leafs: list[Leaf], *, host_ipc: bool) -> PodContainer:
+def _volumes(document: tuple[Leaf, ...], pod: tuple[str, ...]) -> Iterator[str]:
+    """The names of a pod's volumes, and of those that a StatefulSet makes for each."""
+    for leaf in document:
+        of_pod = leaf.path[: len(pod)] == pod and leaf.path[len(pod) : -2] == ("volumes",)
+        claimed = "volumeClaimTemplates" in leaf.path and leaf.path[-2] == "metadata"
+        if leaf.path[-1:] == ("name",) and (of_pod or claimed):
+            yield leaf.text
+
+
+def _is_lost(name: str, volumes: frozenset[str]) -> bool:
+    """A part of a pod, which lists no volumes, may be merged with one that does."""
+    return bool(volumes) and name not in volumes
+
+
+def _container(path: tuple[str, ...], leafs: list[Leaf]) -> PodContainer:
     names: dict[str, Leaf] = {}
     values: dict[str, Leaf] = {}
     words: list[Word] = []
@@ -147,7 +168,7 @@ def _container(path: tuple[str, ...], leafs: list[Leaf], *, host_ipc: bool) -> P
         for position, name in names.items()
     }
     own = tuple(msgspec.structs.replace(leaf, path=leaf.path[len(path) :]) for leaf in leafs)
-    return PodContainer(variables, tuple(words), tuple(scripts), own, host_ipc)
+    return PodContainer(variables, tuple(words), tuple(scripts), own)
 
 
 def describe_container(container: PodContainer, file: str, ranks: int) -> facts.ContainerSpec:
@@ -155,6 +176,7 @@ def describe_container(container: PodContainer, file: str, ranks: int) -> facts.
     quantities: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     names = {"name": "", "image": ""}
     mounts: list[str] = []
+    lost: list[str] = []
     places: dict[str, Place] = {}
     for leaf in container.leaves:
         where = Place(file=file, line=leaf.line, column=leaf.column)
@@ -167,6 +189,9 @@ def describe_container(container: PodContainer, file: str, ranks: int) -> facts.
                 places[f"{kind}/{resource}"] = where
             case ("volumeMounts", _, "mountPath"):
                 mounts.append(leaf.text)
+            case ("volumeMounts", _, "name") if _is_lost(leaf.text, container.volumes):
+                lost.append(leaf.text)
+                places[f"volumeMounts/{leaf.text}"] = where
             case _:
                 pass
     return facts.ContainerSpec(
@@ -175,6 +200,7 @@ def describe_container(container: PodContainer, file: str, ranks: int) -> facts.
         requests=quantities["requests"],
         limits=quantities["limits"],
         mounts=tuple(mounts),
+        lost_mounts=tuple(lost),
         host_ipc=container.host_ipc,
         ranks=ranks,
         places=places,

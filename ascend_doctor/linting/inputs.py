@@ -286,6 +286,15 @@ def _block(
     )
 
 
+def _trainer(keys: list[str]) -> str:
+    """The module that a configuration of verl is for.
+
+    Where trainer and rollout have devices of their own, the rollout has keys of its own, too.
+    """
+    apart = any(key.startswith(("rollout.", "async_training.")) for key in keys)
+    return "" if apart else "verl.trainer.main_ppo"
+
+
 def _subject(
     file: str,
     command: ShellCommand,
@@ -296,8 +305,8 @@ def _subject(
     texts = [word.text for word in command.words]
     partial = command.open or any(_names_options(texts, number) for number in range(len(texts)))
     launch_ = launch(texts, partial=partial) if texts else Launch(present=False)
-    if not launch_.program and texts and texts[0] == "verl.config":
-        launch_ = msgspec.structs.replace(launch_, program="verl")
+    if texts and texts[0] == "verl.config":
+        launch_ = msgspec.structs.replace(launch_, program="verl", module=_trainer(texts))
 
     def locate(piece: Word | Piece) -> Place:
         if piece.file:

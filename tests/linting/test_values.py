@@ -52,6 +52,9 @@ spec:
           volumeMounts:
             - name: dshm
               mountPath: /dev/shm
+      volumes:
+        - name: dshm
+          emptyDir: {medium: Memory}
 """
 MEGATRON = """\
 MASTER_PORT=6000
@@ -103,6 +106,13 @@ def test_correct_files_have_no_findings(path: str, text: str) -> None:
         ("b.sh", OTHER, "utilization=0.8", "utilization=1.5", "run-override-values"),
         ("b.sh", OTHER, "lr=1.0e-6", "lr=1.0e-6o", "run-override-values"),
         ("b.sh", OTHER, "per_gpu=1", "per_gpu=0", "run-override-values"),
+        (
+            "pod.yaml",
+            POD,
+            "- name: dshm\n              mount",
+            "- name: shm\n              mount",
+            "pod-volumes",
+        ),
         ("pod.yaml", POD, "image: ascend-pytorch:", "image: ascend-pytorch\uff1a", "pod-image"),
         ("pod.yaml", POD, "910: 8\n          vol", "910: 4\n          vol", "pod-devices"),
         ("c.sh", MEGATRON, "PORT=6000", "PORT=66000", "run-master-port"),
@@ -172,6 +182,27 @@ def test_a_trainer_that_is_not_known_is_not_judged(trainer: str, worst: Level) -
     assert max(each.level for each in found) == worst
     told = [each for each in found if each.check == "launch-resolved"]
     assert ("run-verl-sizes" in told[0].because) == (worst is Level.UNKNOWN)
+
+
+def test_a_configuration_of_verl_is_judged_by_its_sizes() -> None:
+    config = """\
+data: {train_batch_size: 256}
+actor_rollout_ref:
+  actor: {ppo_mini_batch_size: 64}
+  rollout: {tensor_model_parallel_size: 3}
+trainer: {n_gpus_per_node: 8, nnodes: 1}
+"""
+    assert ids("ppo.yaml", config) == [("run-verl-sizes", 4)]
+    assert ids("ppo.yaml", f"{config}rollout: {{nnodes: 1, n_gpus_per_node: 3}}\n") == []
+
+
+def test_a_stateful_set_makes_volumes() -> None:
+    claims = "  volumeClaimTemplates:\n    - metadata:\n        name: dshm\n"
+    pod = POD.replace(
+        "      volumes:\n        - name: dshm\n          emptyDir: {medium: Memory}\n", ""
+    )
+    assert ids("pod.yaml", pod) == [("pod-volumes", 16)]
+    assert ids("pod.yaml", pod + claims) == []
 
 
 def test_the_value_of_an_option_is_no_program() -> None:

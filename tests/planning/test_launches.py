@@ -56,3 +56,8 @@ def test_what_a_node_has_is_asked_for_where_it_is_not_known() -> None:
     asked = LayoutQuery(model=find(CATALOG, "qwen3-8b"), run=RUN)
     ranked = choices(asked, 16, rank_budget(None, None, 0))[0]
     assert "export NPROC_PER_NODE=${NPROC_PER_NODE:?}" in launch(asked, ranked, 0)
+
+
+@pytest.mark.parametrize("name", ["Qwen3-8B", "Qwen/Qwen3-8B", "/data/models/qwen3-8b/"])
+def test_a_model_is_found_by_the_last_part_of_its_name(name: str) -> None:
+    assert find(CATALOG, name).id == "qwen3-8b"

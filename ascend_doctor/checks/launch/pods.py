@@ -18,6 +18,7 @@ _EXAMPLES = (
     "Ascend/mind-cluster@22bb3d98:tests/st/testcases/basic_schedule/training_910b/"
     "resources_0001/job_llama-1x8.yaml"
 )
+_VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
 _IMAGE = "https://pkg.go.dev/github.com/distribution/reference"
 _NPU = re.compile(r"huawei\.com/(?:Ascend\w*|npu)", re.IGNORECASE)
 _GPU = re.compile(r"(?:nvidia|amd)\.com/\w+")
@@ -132,4 +133,24 @@ def pod_ranks(case: Case) -> Iterator[Finding]:
                 required="as many NPUs as ranks",
                 because="A rank without a device stops at set_device (107001).",
                 location=_at(container, f"limits/{name}", f"requests/{name}"),
+            )
+
+
+@check("pod-volumes", "Every mount of a pod has its volume", scope="pod")
+def pod_volumes(case: Case) -> Iterator[Finding]:
+    """A container mounts volumes by the names that its pod gives them.
+
+    The API server refuses a pod with a mount of another name, as of the driver's folder or of
+    /dev/shm: "volumeMounts[0].name: Not found".
+    """
+    for container in _containers(case):
+        for name in container.lost_mounts:
+            yield error(
+                f"No volume of the pod is called {name}",
+                observed=f"volumeMounts: {name}",
+                required="a volume of this name below `volumes` of the pod",
+                because="Kubernetes refuses the pod.",
+                remedy=Remedy(summary="Use one name for the volume and its mount"),
+                refs=(_VOLUMES,),
+                location=_at(container, f"volumeMounts/{name}"),
             )
