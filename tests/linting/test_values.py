@@ -199,10 +199,17 @@ trainer: {n_gpus_per_node: 8, nnodes: 1}
 def test_a_stateful_set_makes_volumes() -> None:
     claims = "  volumeClaimTemplates:\n    - metadata:\n        name: dshm\n"
     pod = POD.replace(
-        "      volumes:\n        - name: dshm\n          emptyDir: {medium: Memory}\n", ""
+        "        - name: dshm\n          emptyDir", "        - name: cache\n          emptyDir"
     )
     assert ids("pod.yaml", pod) == [("pod-volumes", 16)]
     assert ids("pod.yaml", pod + claims) == []
+
+
+def test_a_part_of_a_pod_lists_no_volumes() -> None:
+    pod = POD.replace(
+        "      volumes:\n        - name: dshm\n          emptyDir: {medium: Memory}\n", ""
+    )
+    assert ids("pod.yaml", pod) == []
 
 
 def test_the_value_of_an_option_is_no_program() -> None:
