@@ -29,6 +29,7 @@ from ascend_doctor.planning.ranking import (
     RankedLayout,
     choice,
     choices,
+    fewest,
     rank_budget,
 )
 from ascend_doctor.planning.rules import RULES, LayoutQuery, broken
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ascend_doctor.matrix.catalog import Catalog
 
 _MOST_NPUS = 4096
+_USUAL_SOC = "Ascend910B3"  # assumed where neither the chip nor the number of NPUs is asked for
 _SCHEMA = 1
 _HANGING, _ROOM = 2, 20
 _PAGE, _WIDEST = 100, 120
@@ -51,7 +53,12 @@ _SHAPES = ("text", "json", "html")
 @click.option(
     "--model", "name", required=True, metavar="M", help="A config.json, its folder, or a row."
 )
-@click.option("--npus", required=True, type=click.IntRange(1, _MOST_NPUS), metavar="N")
+@click.option(
+    "--npus",
+    type=click.IntRange(1, _MOST_NPUS),
+    metavar="N",
+    help="[default: the fewest that fit, of 1, 2, 4 and so on]",
+)
 @click.option("--soc", metavar="S", help="Chip, as torch_npu or npu-smi names it: its memory.")
 @click.option("--per-node", type=click.IntRange(1, 1024), help="NPUs of one machine.")
 @click.option("--seq", type=click.IntRange(1, 1 << 24), default=4096, show_default=True)
@@ -79,7 +86,7 @@ _SHAPES = ("text", "json", "html")
 def command(  # noqa: PLR0913 - the options of the command
     *,
     name: str,
-    npus: int,
+    npus: int | None,
     soc: str | None,
     per_node: int | None,
     seq: int,
@@ -116,12 +123,11 @@ def command(  # noqa: PLR0913 - the options of the command
         lora=lora or 0,
     )
     asked = LayoutQuery(model=find(rows, name), run=run, megatron=_version(megatron))
-    where = _budget(rows, soc, per_node or 0)
-    layouts = (
-        (_layout_by_name(asked, layout_name, npus, where),)
-        if layout_name
-        else choices(asked, npus, where)
-    )
+    if layout_name and not npus:
+        raise click.UsageError("--layout needs --npus")
+    where = _budget(rows, soc, per_node or 0) if npus or soc else _usual(rows, per_node or 0)
+    npus = npus or _fewest(asked, where)
+    layouts = _layouts(asked, layout_name, npus, where)
     frameworks = _frameworks(framework, swap=swap_optimizer)
     if shape == "html":
         from ascend_doctor.render.plan import render  # noqa: PLC0415 - jinja2, for this alone
@@ -144,12 +150,17 @@ def _exit_code(layouts: Sequence[RankedLayout], where: RankBudget) -> int:
     return EXIT_UNKNOWN if where.memory and layouts[0].fits is None else 0
 
 
-def _layout_by_name(asked: LayoutQuery, name: str, npus: int, where: RankBudget) -> RankedLayout:
+def _layouts(
+    asked: LayoutQuery, name: str | None, npus: int, where: RankBudget
+) -> tuple[RankedLayout, ...]:
+    """All that are legal, or the one of this name."""
+    if not name:
+        return choices(asked, npus, where)
     layout = parse(name, npus)
     wrong = [text for _, text in broken(asked, layout)]
     if wrong:
         raise DataError(f"{layout.name} is not legal: {'; '.join(wrong)}")
-    return choice(asked, layout, where)
+    return (choice(asked, layout, where),)
 
 
 def _frameworks(name: str | None, *, swap: bool) -> list[str]:
@@ -177,6 +188,17 @@ def _budget(rows: Catalog, name: str | None, per_node: int) -> RankBudget:
     if not where.memory:
         click.echo(f"no row says how much memory {name} has; nothing is said of fit", err=True)
     return where
+
+
+def _usual(rows: Catalog, per_node: int) -> RankBudget:
+    click.echo(f"assuming {_USUAL_SOC}: --soc or --npus says otherwise", err=True)
+    return _budget(rows, _USUAL_SOC, per_node)
+
+
+def _fewest(asked: LayoutQuery, where: RankBudget) -> int:
+    if not where.memory:
+        raise click.UsageError("without the memory of the chip --npus is needed")
+    return fewest(asked, where, _MOST_NPUS)
 
 
 def _width(file: str | None) -> int:
@@ -210,8 +232,8 @@ def _text(
     run = asked.run
     how = f"LoRA of rank {run.lora}" if run.lora else "all weights"
     yield _Prose(
-        f"{asked.model.title} on {npus} NPUs: {how}, {run.micro_batch} x {run.sequence} tokens, "
-        f"{quantity(len(layouts), 'legal layout')}"
+        f"{asked.model.title} on {quantity(npus, 'NPU')}: {how}, "
+        f"{run.micro_batch} x {run.sequence} tokens, {quantity(len(layouts), 'legal layout')}"
     )
     if asked.model.note:
         yield _Prose(asked.model.note)

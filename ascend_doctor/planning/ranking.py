@@ -62,6 +62,27 @@ def choices(asked: LayoutQuery, npus: int, where: RankBudget) -> tuple[RankedLay
     return tuple(sorted((choice(asked, layout, where) for layout in legal), key=_key))
 
 
+def fewest(asked: LayoutQuery, where: RankBudget, most: int) -> int:
+    """The smallest power of two of NPUs on which a layout fits; ``most`` where none does."""
+    npus = 1
+    while npus < most and not _fits_on(asked, npus, where):
+        npus *= 2
+    return npus
+
+
+def _fits_on(asked: LayoutQuery, npus: int, where: RankBudget) -> bool:
+    alone = estimate(asked.model, Layout(npus=1), asked.run, recompute=True)
+    # Whatever the layout, a rank has its share of what stays from step to step.
+    if alone.states / npus > where.memory:
+        return False
+    return any(
+        _fits(estimate(asked.model, layout, asked.run, recompute=again), where)
+        for layout in _all(asked, npus)
+        if not any(broken(asked, layout))
+        for again in (False, True)
+    )
+
+
 def choice(asked: LayoutQuery, layout: Layout, where: RankBudget) -> RankedLayout:
     """A layout with its memory: all activations are kept where that fits, else computed again."""
     whole = estimate(asked.model, layout, asked.run, recompute=False)

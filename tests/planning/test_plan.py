@@ -16,7 +16,7 @@ from ascend_doctor.planning.flags import FRAMEWORKS
 from ascend_doctor.planning.layout import Layout
 from ascend_doctor.planning.memory import GIB, TrainingRun
 from ascend_doctor.planning.picture import groups, picture
-from ascend_doctor.planning.ranking import RankBudget, choice, choices
+from ascend_doctor.planning.ranking import RankBudget, choice, choices, fewest
 from ascend_doctor.planning.rules import LayoutQuery, broken
 from tests.conftest import Command
 
@@ -93,6 +93,17 @@ def test_what_is_too_near_to_the_memory_is_not_said_to_fit() -> None:
         ranked = choice(asked(), layout, RankBudget(memory=again * room))
         assert ranked.fits is fits, room
         assert ranked.memory.recompute
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-0.5b", "qwen3-8b", "qwen3-30b-a3b"])
+@pytest.mark.parametrize("lora", [0, 8])
+def test_the_fewest_that_fit_are_counted(name: str, lora: int) -> None:
+    query, room = asked(find(CATALOG, name), lora=lora), RankBudget(memory=60 * GIB)
+    least = next(
+        n for n in (1, 2, 4, 8, 16, 32) if any(one.fits for one in choices(query, n, room))
+    )
+    assert fewest(query, room, 4096) == least
+    assert fewest(query, RankBudget(memory=GIB), 64) == 64
 
 
 def test_nodes_are_not_crossed_where_there_is_another_way() -> None:
@@ -185,6 +196,15 @@ def test_the_command_ranks_and_explains(doctor: Command) -> None:
     assert re.search(r"^ +1 TP2·EP4 +.* 32 ", done.stdout, re.MULTILINE)
     for words in ("--expert-model-parallel-size 4", "DeviceMesh.from_sizes", "rules", "[0 2 4 6]"):
         assert words in done.stdout
+
+
+def test_a_model_alone_is_planned(doctor: Command) -> None:
+    done = doctor("plan", "--model", "Qwen3-30B-A3B")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Qwen3-30B-A3B on 16 NPUs: all weights, ")
+    assert "Ascend910B3" in done.stderr
+    for more in (("--soc", "Ascend910A"), ("--layout", "TP2")):
+        assert doctor("plan", "--model", "Qwen3-30B-A3B", *more).returncode == 2
 
 
 def test_the_command_says_where_nothing_fits(doctor: Command) -> None:
