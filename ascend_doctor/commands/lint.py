@@ -19,17 +19,18 @@ from ascend_doctor.commands.options.output import Output, output_options
 from ascend_doctor.errors import DataError
 from ascend_doctor.facts import Snapshot
 from ascend_doctor.findings import Excerpt, Finding, Level, quantity
+from ascend_doctor.language import say
 from ascend_doctor.linting.fixing import Judgement, mend, show_changes
 from ascend_doctor.linting.inputs import (
     MOST_BYTES,
     LintInput,
-    is_shell,
     of_command,
     read,
     subjects,
     walk,
 )
 from ascend_doctor.linting.launch_checks import findings, machine, suits, unique
+from ascend_doctor.linting.proposing import propose
 from ascend_doctor.linting.shellcheck import run_shellcheck
 from ascend_doctor.machine.files import write_whole
 from ascend_doctor.redact import Redactor, local_key
@@ -55,7 +56,7 @@ _MOST_LINE = 1000
 @click.option(
     "--fix",
     is_flag=True,
-    help="Mend slips of which one thing can be meant, and show what was changed.",
+    help="Mend slips of which one thing can be meant; show these, and other changes, as a diff.",
 )
 @click.option(
     "--stdin-filename", default="-", metavar="F", help="Name of what - reads, as editors give it."
@@ -131,7 +132,7 @@ def _split(arguments: Sequence[str], argv: Sequence[str]) -> tuple[list[str], li
 
 
 def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Check, ...]) -> None:
-    """Write shell scripts without slips, and show the changes. Raises DataError."""
+    """Write files without slips, and show the changes, and those to decide. Raises DataError."""
     for path in files:
 
         def judge(content: bytes, path: str = path) -> Judgement:
@@ -151,16 +152,21 @@ def _mend(files: Sequence[str], rows: Catalog, base: Snapshot, chosen: tuple[Che
             )
 
         content = read(path)
-        if not is_shell(path, content):
-            continue
         better = mend(content, path, judge)
         if better != content:
             write_whole(path, better)
             pairs = zip(content.split(b"\n"), better.split(b"\n"), strict=True)
             count = sum(before != after for before, after in pairs)
-            click.echo(f"{one_line(path)}: {quantity(count, 'line')} mended", err=True)
-            for line in show_changes(content, better, path):
-                click.echo(one_line(line), err=True)
+            _show(say(f"{path}: {quantity(count, 'line')} mended"), content, better, path)
+        proposal, count = propose(better, path, judge)
+        if count:
+            what = say(f"{path}: {quantity(count, 'change')} for you to decide, not made")
+            _show(what, better, proposal, path)
+
+
+def _show(what: str, before: bytes, after: bytes, path: str) -> None:
+    for line in (what, *show_changes(before, after, path)):
+        click.echo(one_line(line), err=True)
 
 
 def _of_files(

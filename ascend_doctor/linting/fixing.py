@@ -40,7 +40,6 @@ _TEST_END = re.compile(r"\s*;\s*(?:then|do)\s*(?:#.*)?$")
 _SECONDS = re.compile(
     r"\b((?:HCCL_(?:CONNECT|EXEC|EVENT)|ACL_DEVICE_SYNC)_TIMEOUT=[\"']?\d+) ?(?:s|sec|seconds)\b"
 )
-_OPTIONS = frozenset({"run-flags-known", "run-swift-options", "run-option-values"})
 # While one of these stands, the lines behind it are read otherwise than they are meant.
 _UNREAD = frozenset(SYNTAX) - {"placeholder", "typographic-dash"}
 # Where one of these is new, the script is read otherwise than before.
@@ -117,24 +116,45 @@ def _mend_mark(line: str, mark: ShellMark) -> str:
     return _CHANGES[mark.rule](line, mark)
 
 
+def _mend_option(line: str, finding: Finding) -> str:
+    better = finding.required
+    return _once(line, finding.observed, better) if better.startswith("--") else line
+
+
+def _mend_truth(line: str, finding: Finding) -> str:
+    if finding.required not in {"True", "False"}:
+        return line
+    value = re.escape(finding.observed.rpartition("=")[2])
+    return re.sub(rf"(?<=[=: \"']){value}(?![\w.])", finding.required, line, count=1)
+
+
+def _mend_key(line: str, finding: Finding) -> str:
+    """The line with another word of a key, with what stands beside words of keys."""
+    key = rf"(?<![\w-]){re.escape(finding.observed)}(?=[.=:])"
+    once = len(re.findall(key, line)) == 1
+    return re.sub(key, lambda _: finding.required, line) if once else line
+
+
+def _mend_name(line: str, finding: Finding) -> str:
+    names = re.findall(r"\b[A-Z][A-Z0-9_]+\b", line)
+    slips = [name for name in names if slip_of(name, [finding.required])]
+    return _once(line, slips[0], finding.required) if len(slips) == 1 else line
+
+
+_MENDS: Mapping[str, Callable[[str, Finding], str]] = {
+    **dict.fromkeys(("run-flags-known", "run-swift-options", "run-option-values"), _mend_option),
+    "run-override-values": _mend_truth,
+    "run-verl-keys": _mend_key,
+    "variables-exported": lambda line, _: _ASSIGNED.sub(r"\1export ", line),
+    "variables-valid": lambda line, _: _SECONDS.sub(r"\1", line),
+    "variables-misspelt": _mend_name,
+}
+
+
 def _mend_finding(line: str, finding: Finding) -> str:
     """The line without what a finding says of it; as it is where that takes a decision."""
-    if finding.check in _OPTIONS and finding.required.startswith("--"):
-        return _once(line, finding.observed, finding.required)
-    if finding.check == "run-verl-keys":
-        # A word of a key, with what stands between words of keys on both sides.
-        key = rf"(?<=\.){re.escape(finding.observed)}(?=[.=])"
-        once = len(re.findall(key, line)) == 1
-        return re.sub(key, lambda _: finding.required, line) if once else line
-    if finding.check == "variables-exported":
-        return _ASSIGNED.sub(r"\1export ", line)
-    if finding.check == "variables-valid":
-        return _SECONDS.sub(r"\1", line)
-    if finding.check == "variables-misspelt" and finding.location is not None:
-        names = re.findall(r"\b([A-Z][A-Z0-9_]+)=", line)
-        slips = [name for name in names if slip_of(name, [finding.required])]
-        return _once(line, slips[0], finding.required) if len(slips) == 1 else line
-    return line
+    change = _MENDS.get(finding.check)
+    return change(line, finding) if change is not None else line
 
 
 def _edits(lines: list[str], judgement: Judgement, file: str) -> dict[int, str]:

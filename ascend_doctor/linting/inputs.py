@@ -250,7 +250,7 @@ def _documents(file: str, text: str, catalog: Catalog) -> Iterator[LintInput]:
                 catalog,
                 lambda line, column: (line, column),
             )
-            if subject.launch is not None and subject.launch.options:
+            if subject.launch is not None and subject.launch.keys:
                 yield subject
     if described:
         yield LintInput(file=file, pods=Pods(source=file, containers=tuple(described)))

@@ -131,8 +131,11 @@ def _remedy_of_line(
         return Remedy(summary=f"If you meant {finding.required}, write that in line {line}")
     for count in range(1, len(names) + 1):
         if finding.remedy == unset(*names[:count]):
-            sets = (f"{name} is set in line {places[name].line}" for name in names[:count])
-            return Remedy(summary=f"{', '.join(sets)}: change that, or take it out")
+            sets = names[:count]
+            lines = ", ".join(str(places[name].line) for name in sets)
+            if count == 1:
+                return Remedy(summary=f"Change or take out {sets[0]} in line {lines}")
+            return Remedy(summary=f"Change or take out {', '.join(sets)} in lines {lines}")
     return finding.remedy
 
 

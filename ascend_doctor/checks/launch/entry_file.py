@@ -167,7 +167,9 @@ def entry_adaptor(case: Case) -> Iterator[Finding]:
     script = _script(case)
     every = (*script.imports, *script.late_imports)
     megatrons = _imports(script.imports, ("megatron.core", "megatron.training"))
-    on_npu, patched = _imports(every, ("torch_npu",)), _imports(every, (*_PATCHING, "swift"))
+    calls = tuple(call for call in script.calls if call.name.startswith("torch.npu."))
+    on_npu = (*_imports(every, ("torch_npu",)), *calls)
+    patched = _imports(every, (*_PATCHING, "swift"))
     if script.entry and megatrons and on_npu and not patched:
         yield warning(
             "Megatron is imported for NPUs without MindSpeed's adaptor",
