@@ -150,21 +150,28 @@ def variables_misspelt(case: Case) -> Iterator[Finding]:
         known = case.catalog.variables.find(miss.wrong) is not None
         if miss.wrong in environment.misspelt and not known:
             rights = miss.right.split(" and ")
-            yield _misspelt(miss, [right for right in rights if right not in present])
+            absent = [right for right in rights if right not in present]
+            yield _misspelt(miss, absent, _sources(case, rights))
     listed = {near_miss.wrong for near_miss in case.catalog.variables.near_misses}
     names = {*COMMON, *(variable.name for variable in case.catalog.variables.variables)}
     for name in sorted(present - listed - names):
         close = slip_of(name, names)
         if close and close not in present and "NCCL" not in name:
-            yield _misspelt(NearMiss(wrong=name, right=close), [close])
+            yield _misspelt(NearMiss(wrong=name, right=close), [close], _sources(case, [close]))
 
 
-def _misspelt(miss: NearMiss, absent: list[str]) -> Finding:
+def _sources(case: Case, names: list[str]) -> tuple[str, ...]:
+    rows = map(case.catalog.variables.find, names)
+    return tuple(url for row in rows if row is not None for url in _refs(row)[:1])
+
+
+def _misspelt(miss: NearMiss, absent: list[str], refs: tuple[str, ...]) -> Finding:
     if not absent:
         return note(
             f"{miss.wrong} does nothing; {miss.right} is set and counts",
             observed=f"{miss.wrong} is set",
             because=miss.note,
+            refs=refs,
         )
     return warning(
         f"{miss.wrong} is set, which nothing on an NPU reads",
@@ -178,4 +185,5 @@ def _misspelt(miss: NearMiss, absent: list[str]) -> Finding:
                 *(() if miss.note else (f"unset {miss.wrong}",)),
             ),
         ),
+        refs=refs,
     )
