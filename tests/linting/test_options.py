@@ -53,7 +53,18 @@ def complaints(script: str, megatron: str = "0.15.3") -> list[Finding]:
         ("swift sft --model x --learning_rat 1e-4", Level.ERROR, "--learning_rate"),
         ("swift sft --model x --my_thing 1e-4", Level.UNKNOWN, ""),
         (VERL + "actor_rollout_ref.rollout.gpu_memory_utilisation=0.5", Level.ERROR, "gpu_memory_"),
-        (VERL + "+actor_rollout_ref.rollout.gpu_memory_utilisation=0.5", Level.OK, ""),
+        (
+            VERL + "+actor_rollout_ref.rollout.gpu_memory_utilisation=0.5",
+            Level.WARNING,
+            "gpu_memory_",
+        ),
+        (VERL + "+actor_rollout_ref.rollout.my_own=0.5", Level.OK, ""),
+        (
+            "python -m own.train rllm.trainer.tesst_freq=2 trainer.nodes=1",
+            Level.WARNING,
+            "test_freq",
+        ),
+        ("python -m own.train trainer.nodes=1 trainer.total_epoch=2", Level.OK, ""),
         (VERL + "actor_rollout_ref.rollout.gpu_memory_utilization=0.5", Level.OK, ""),
     ],
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ascend_doctor.checks.launch.options import options, version
 from ascend_doctor.errors import NotApplicable, Unknown
 from ascend_doctor.facts import UNTOLD, Launch
 from ascend_doctor.findings import Finding, Remedy
-from ascend_doctor.judging.judge import Case, check, error, unknown
+from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 from ascend_doctor.judging.spelling import slip_of
 
 _FAMILY = ("MindSpeed", "MindSpeed-LLM", "MindSpeed-MM")
@@ -27,6 +27,8 @@ _LAUNCHERS = frozenset(
 _VERL = ("actor_rollout_ref.", "trainer.", "critic.", "algorithm.")
 _STOPS = "argparse stops at an option that it does not know."
 _SHOWN = 8
+# Of shorter words of keys a letter more or less makes another one: nodes, nnodes.
+_LONG_WORD = 8
 # A script of a fork has options of its own; where they are this many, near misses are no mistakes.
 _LEAST_KNOWN, _FEWEST = 0.7, 3
 _LEAST_SHARED, _FEWEST_SHARED = 0.3, 12
@@ -289,33 +291,73 @@ def run_swift_options(case: Case) -> Iterator[Finding]:
 def run_verl_keys(case: Case) -> Iterator[Finding]:
     """Hydra refuses to override a key that verl's configuration does not have.
 
-    The words of its keys are kept as data. A key behind a plus is added on purpose.
+    The words of its keys are kept as data. A key behind a plus is added on purpose, and of other
+    trainers on top of verl the keys are not known: of these only what differs from a whole key of
+    verl by a slip of the hand in one word counts.
     """
     options(case)
     launch = case.need(Launch)
-    if launch.program != "verl":
-        raise NotApplicable("the launch command does not start verl")
-    if not any(key.startswith(_VERL) for key in launch.keys):
+    verl = launch.program == "verl" and any(key.startswith(_VERL) for key in launch.keys)
+    if not verl and not any("." in key for key in launch.keys):
         raise NotApplicable("no key of verl is overridden")
     known = case.catalog.options.of("verl")
     added = {
         name.replace("-", "_") for name in (*case.catalog.options.kinds, *case.catalog.flags.every)
     }
     for key in launch.keys:
-        words, table = key.split("."), known
-        if key.startswith("+"):
+        strict = verl and not key.startswith("+")
+        if strict:
+            slips = _slips(key.split("."), known)
+        elif verl and "override_transformer_config" in key:
             # Megatron's configuration has nearly the names of its options.
-            own = "override_transformer_config" in key
-            words, table = (words[-1:], known | added) if own else ([], known)
-        for word in words:
-            close = "" if word in table else slip_of(word, table)
-            if close:
-                yield error(
-                    f"verl has no key {key}",
-                    observed=word,
-                    required=close,
-                    because="Hydra stops: the key is not in the configuration.",
-                    remedy=Remedy(summary=f"Write {close}"),
-                    refs=("verl-project/verl@1dda039b:verl/trainer/config",),
-                    location=launch.places.get(f"key {key}", launch.places.get(key)),
-                )
+            slips = _slips(key.split(".")[-1:], known | added)
+        else:
+            slips = _slip_of_key(key.lstrip("+"), case.catalog.options.overrides)
+        for word, close in slips:
+            yield (error if strict else warning)(
+                f"verl has no key {key}",
+                observed=word,
+                required=close,
+                because="Hydra stops: the key is not in the configuration."
+                if strict
+                else "Where Hydra adds a key, nothing reads it.",
+                remedy=Remedy(summary=f"Write {close}"),
+                refs=("verl-project/verl@1dda039b:verl/trainer/config",),
+                location=launch.places.get(f"key {key}", launch.places.get(key)),
+            )
+
+
+def _slips(words: list[str], known: Collection[str]) -> list[tuple[str, str]]:
+    """The words that are not known, each with what was probably meant."""
+    pairs = ((word, slip_of(word, known)) for word in words if word not in known)
+    return [(word, close) for word, close in pairs if close]
+
+
+def _slip_of_key(key: str, known: Collection[str]) -> list[tuple[str, str]]:
+    """The one word of a key that is misspelt, where all others are those of a known key.
+
+    A framework on top of verl may have its own word before them.
+    """
+    words = key.split(".")
+    if key in known or ".".join(words[1:]) in known:
+        return []
+    return _slip_in(words, known) or _slip_in(words[1:], known)
+
+
+def _slip_in(words: list[str], known: Collection[str]) -> list[tuple[str, str]]:
+    for number, word in enumerate(words):
+        if len(word) < _LONG_WORD:
+            continue
+        alike = {
+            each[number]
+            for each in (other.split(".") for other in known)
+            if len(each) == len(words)
+            and each[:number] == words[:number]
+            and each[number + 1 :] == words[number + 1 :]
+        }
+        slips = [
+            pair for pair in _slips([word], alike) if pair[0].rstrip("s") != pair[1].rstrip("s")
+        ]
+        if slips:
+            return slips
+    return []
