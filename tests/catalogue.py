@@ -259,9 +259,18 @@ def texts() -> dict[str, list[str]]:
             known.setdefault(text, []).append(where)
     for text in _help_texts(doctor, click.Context(doctor)):
         known.setdefault(text, []).append("ascend_doctor/commands")
-    for failure in Matrix().failures.values():
-        known.setdefault(failure.title, []).append("matrices/failures")
+    for text in failure_texts():
+        known.setdefault(text, []).append("matrices/failures")
     return known
+
+
+def failure_texts() -> set[str]:
+    """What the known failures say; not a name or number that stands by itself."""
+    failures = Matrix().failures.values()
+    fields = (
+        (row.title, row.cause, row.fix, row.before, row.affected) for row in failures
+    )
+    return {text for row in fields for text in row if re.search(r"(?=.*[a-z]{2}).*[ .]", text)}
 
 
 def translations(language: str) -> Mapping[str, str]:
