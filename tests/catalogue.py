@@ -4,7 +4,8 @@ usage: python -m tests.catalogue [--missing]
 
 Without an option it brings ascend_doctor/locale/*.po in step with the code; --missing lists what
 has no translation yet. A text is what finding constructors, exceptions of checks, ``say``,
-options, commands and a few tables have. ``{0}``, ``{1}`` stand for what f-strings fill in.
+options, commands, a few tables and the matrix have. ``{0}``, ``{1}`` stand for what f-strings
+fill in.
 """
 
 from __future__ import annotations
@@ -259,9 +260,20 @@ def texts() -> dict[str, list[str]]:
             known.setdefault(text, []).append(where)
     for text in _help_texts(doctor, click.Context(doctor)):
         known.setdefault(text, []).append("ascend_doctor/commands")
-    for failure in Matrix().failures.values():
-        known.setdefault(failure.title, []).append("matrices/failures")
+    for where, text in matrix_texts():
+        if re.search(r"(?=.*[a-z]{2}).*[ .]", text):  # else a name or number by itself
+            known.setdefault(text, []).append(where)
     return known
+
+
+def matrix_texts() -> Iterator[tuple[str, str]]:
+    """Where the matrix says something to people, and what."""
+    matrix = Matrix()
+    for row in matrix.failures.values():
+        for text in (row.title, row.cause, row.fix, row.before, row.affected):
+            yield "matrices/failures", text
+    for hazard in matrix.hazards.hazards:
+        yield from (("matrices/hazards.yaml", text) for text in (hazard.what, hazard.want))
 
 
 def translations(language: str) -> Mapping[str, str]:

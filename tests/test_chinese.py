@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ascend_doctor import language
 from ascend_doctor.cli import run
 from ascend_doctor.findings import Finding, Level
 from ascend_doctor.language import make_dictionary, of_locale, read_catalogue
+from ascend_doctor.matrix.catalog import Catalog
 from ascend_doctor.render.columns import pad, width, wrap
 from tests.catalogue import LOCALE, missing, texts, translations, written
 from tests.glossary import TERMS
@@ -21,6 +23,17 @@ from tests.test_machines import NAMES, folder_of
 
 _SLOT = re.compile(r"\{\d+\}")
 _CHINESE = re.compile("[\u4e00-\u9fff]")
+_WRITTEN = re.compile(r"[!-~]+")
+_AROUND = ".,;:!?()[]{}'\"`"
+# A word with one of these is a number, option, path, variable, or a name with capitals.
+_NAME = re.compile(r"[_$\d=*\\]|^[-~/<].*\w|\w\.\w|[A-Za-z][A-Z]")
+# What English adds to them: plurals, ordinals, "A3-like", "non-A3".
+_AFFIX = re.compile(
+    r"(?<=[A-Z\d])s$|(?<=[A-Z\d])(?:-[a-z]+)+$|(?<=\d)(?:th|nd)$|'s$|^(?:[a-z]+-)+(?=[A-Z])"
+)
+# Those that are words in Chinese, and those that Chinese has for words.
+_WORDS = {"e.g", "i.e", "NIC", "SIMULATED"}
+_SHORT = {"BOM", "CANN", "GB", "KV", "NPU"}
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +71,40 @@ def test_nothing_is_fuzzy_and_every_slot_is_filled() -> None:
         names = re.sub(r"\W", "", said) == re.sub(r"\W", "", text)
         assert _CHINESE.search(said) or names, text
         assert set(re.findall(r"`[^`]*`", said)) == set(re.findall(r"`[^`]*`", text)), text
+
+
+def names(text: str) -> Iterator[str]:
+    """What no translation may change: commands, paths, options, variables, codes, numbers."""
+    for token in _WRITTEN.findall(_SLOT.sub(" ", text)):
+        bare = token.strip(_AROUND)
+        for word in [bare] if re.match(r"[-~/<$.]", bare) else bare.split("/"):
+            name = _AFFIX.sub("", word.strip(_AROUND))
+            if _NAME.search(name):
+                yield name
+
+
+def stands(name: str, text: str) -> bool:
+    """Whether a text has the name, and not as a part of a longer one."""
+    before = r"(?<![A-Za-z0-9])" if name[0].isalnum() else ""
+    behind = r"(?![A-Za-z0-9])" if name[-1].isalnum() else ""
+    return re.search(f"{before}{re.escape(name)}{behind}", text) is not None
+
+
+def test_names_and_numbers_stay() -> None:
+    for text, said in translations("zh").items():
+        english = set(names(text))
+        assert {name for name in english if not stands(name, said)} <= _WORDS, text
+        parts = {part for name in names(said) for part in re.split(r"[,;:()]+", name) if part}
+        new = {part for part in parts - english if not stands(part, text)}
+        assert new <= _SHORT, text
+
+
+def test_what_a_name_is() -> None:
+    text = "Run `npu-smi info -t ecc` on 8-card A3s of ~/ascend/log or $HOME, e.g. torch/libatb.so."
+    assert set(names(text)) == {"-t", "8", "A3", "~/ascend/log", "$HOME", "e.g", "libatb.so"}
+    assert stands("8", "8\u5361")
+    assert not stands("8", "80\u5361")
+    assert not stands("A3", "A310")
 
 
 def test_what_is_read_at_run_time_is_what_babel_reads() -> None:
@@ -166,6 +213,26 @@ def test_programs_read_the_same_in_both_languages(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv("LC_ALL")
         number = r"[\d.]+"
         assert re.sub(number, "", chinese) == re.sub(number, "", english)
+
+
+def test_a_known_failure_is_explained_in_chinese(tmp_path: Path) -> None:
+    failure = Catalog().failures["libgomp-static-tls"]
+    log = tmp_path / "train.log"
+    log.write_text(f"{failure.example}\n")
+    pages = {"explain": output("explain", failure.id, "--lang", "zh")}
+    for shape in ("text", "markdown", "json"):
+        output("diagnose", str(log), "--format", shape, "--lang", "zh", "-o", str(tmp_path / shape))
+        pages[shape] = (tmp_path / shape).read_text("utf-8")
+    language.choose("zh")
+    for text in (failure.title, failure.cause, failure.fix):
+        begin, *_ = re.split("[\uff08\uff0c\uff1b\u3002]", language.say(text))
+        assert _CHINESE.search(begin)
+        for shape in ("text", "markdown", "explain"):
+            plain = re.sub(r"\s|\\", "", pages[shape])
+            assert re.sub(r"\s", "", begin) in plain, (shape, begin)
+        assert text in pages["json"]
+    for text in (failure.affected, failure.before):
+        assert re.sub(r"\s", "", language.say(text)) in re.sub(r"\s", "", pages["explain"])
 
 
 def test_a_terminal_without_chinese_letters_is_told_in_english() -> None:

@@ -22,8 +22,9 @@ _PAGES = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in _TAB
 _PAGES += [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
 _CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _APART = "\n\n* * *\n\n"
-# Quotes and dots are those of terminals and code; the adaptor of MindSpeed is called so.
-_VENDORS = re.compile(r"typography\.|'adapter' is the preferred spelling")
+# Quotes and dots are those of terminals and code; the adaptor of MindSpeed is called so, and B4
+# ends a chip's name.
+_VENDORS = re.compile(r"typography\.|'adapter' is the preferred spelling|'B4' is chatspeak")
 _PRINTED += ("CONTRIBUTING.md", "SECURITY.md")
 
 

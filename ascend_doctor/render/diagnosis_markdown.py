@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ascend_doctor.diagnosis.result import Cause, Diagnosis
 from ascend_doctor.findings import quantity
+from ascend_doctor.language import say
 from ascend_doctor.render.diagnosis import (
     NO_VERDICT,
     OWN_ERROR,
@@ -76,20 +77,22 @@ def _cause(cause: Cause, diagnosis: Diagnosis | None, *, follows: bool) -> Itera
     word = f"Also {cause.severity}"
     if follows:
         word = "Root cause" if diagnosis else "What followed"
-    yield from (f"### {word}: {plain(cause.title)}", "")
+    yield from (f"### {word}: {plain(say(cause.title))}", "")
     if diagnosis and (guilty := describe_guilty(diagnosis)):
         yield f"- Guilty: {plain(guilty)}"
     yield from (f"- Found: {plain(show(line))}" for line in cause.evidence)
-    yield f"- Because: {plain(cause.cause)}"
-    yield f"- Fix: {plain(cause.fix)}"
+    yield f"- Because: {plain(say(cause.cause))}"
+    yield f"- Fix: {plain(say(cause.fix))}"
     if cause.caught_by or cause.before:
         checks = " ".join(f"--only {check}" for check in cause.caught_by)
-        yield f"- Before: {plain(f'ascend-doctor check {checks}' if checks else cause.before)}"
+        before = f"ascend-doctor check {checks}" if checks else say(cause.before)
+        yield f"- Before: {plain(before)}"
     yield f"- Entry: `{cause.id}`"
     if cause.consequences:
         yield from ("", "<details><summary>What followed from it</summary>", "")
         yield from (
-            f"- {plain(what.title)} (`{what.id}`), {lines_of(what)}" for what in cause.consequences
+            f"- {plain(say(what.title))} (`{what.id}`), {lines_of(what)}"
+            for what in cause.consequences
         )
         yield from ("", "</details>")
     yield ""

@@ -29,7 +29,7 @@ def test_namesakes() -> None:
     found = run("package-namesakes", facts)
     assert [one.level for one in found] == [Level.WARNING, Level.WARNING]
     assert "Twitter" in found[0].observed
-    assert "what you need is twinkle-kit" in found[0].observed
+    assert found[0].required == "twinkle-kit"
     assert found[1].required == "not installed"
 
 

@@ -76,10 +76,9 @@ def package_namesakes(case: Case) -> Iterator[Finding]:
     """
     for hazard, distribution in hazards(case):
         if hazard.name not in _MINDSPEED:
-            want = f"; what you need is {hazard.want}" if hazard.want else ""
             yield warning(
                 f"{distribution.name} {distribution.version} is not what its name suggests",
-                observed=f"{distribution.name} {distribution.version}: {hazard.what}{want}",
+                observed=f"{distribution.name} {distribution.version}: {hazard.what}",
                 required=hazard.want or "not installed",
                 because="It can hide the module that is meant, and it does not do its work.",
                 remedy=Remedy(
