@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,14 @@ _MOST = {
     "num_experts": 100_000,
     "num_local_experts": 100_000,
 }
+# Of so many names that look like another, so many are shown: those with most words in common.
+_MOST_LIKE, _MOST_NEAR = 12, 3
+# What the names of converted and quantised weights end with: their sizes are those of the model
+# (Ascend/MindSpeed-LLM: qwen3_hf, qwen3_mcore; THUDM/slime: Qwen3-4B_torch_dist, Qwen3-4B-FP8;
+# modelscope/ms-swift: Qwen2.5-7B-Instruct-AWQ, Qwen2.5-VL-72B-Instruct-GPTQ-Int4).
+_COPY = re.compile(
+    r"-(?:hf|mcore|megatron|torch-dist|bf16|fp16|fp8|mxfp[48]|w8a8|awq|gptq|int[48])$"
+)
 
 
 class Latent(Row, frozen=True, kw_only=True):
@@ -96,23 +107,64 @@ def find(catalog: Catalog, name: str) -> Model:
     named = find_named(catalog, name)
     if named is not None:
         return named
-    known = ", ".join(row.id for row in every(catalog))
-    raise DataError(f"no model is called {name}, and it is no config.json; known: {known}")
+    near = find_near(catalog, name)
+    hint = f"did you mean {', '.join(near)}?" if near else "give its config.json instead"
+    raise DataError(f"no model is called {name}, and it is no config.json; {hint}")
 
 
 def find_named(catalog: Catalog, name: str) -> Model | None:
     """The row with this name, of a hub or as the last part of a path; None without one.
 
-    A folder with a config.json is read. Raises DataError where that lacks a size.
+    Case, and `_` or `.` for `-`, do not matter, nor do endings of converted and quantised weights
+    where only one row can be meant. A folder with a config.json is read. Raises DataError where
+    that lacks a size.
     """
     path = Path(name)
     if (path / "config.json").is_file():
         return _read(path / "config.json")
-    last = name.rstrip("/").rpartition("/")[2].lower()
-    for row in every(catalog):
-        if last in {row.id, *(known.rpartition("/")[2].lower() for known in row.names)}:
-            return row
-    return None
+    rows = _rows_by_name(catalog)
+    return rows.get(_spell(name)) or rows.get(_strip_copy(name))
+
+
+def find_near(catalog: Catalog, name: str) -> tuple[str, ...]:
+    """The names that may be meant by one that no row has, nearest first."""
+    known = {_plain(each): _last(each) for row in every(catalog) for each in (row.id, *row.names)}
+    plain = _plain(name)
+    near = difflib.get_close_matches(plain, known, n=_MOST_LIKE)
+    near.sort(key=lambda each: len({*plain.split("-")} ^ {*each.split("-")}))
+    return tuple(known[each] for each in near[:_MOST_NEAR])
+
+
+@functools.lru_cache(maxsize=4)
+def _rows_by_name(catalog: Catalog) -> dict[str, Model]:
+    """The rows by their names as they are, and by those without an ending that no other row has."""
+    rows = every(catalog)
+    whole = {_spell(known): row for row in reversed(rows) for known in (row.id, *row.names)}
+    bare: dict[str, set[str]] = {}
+    for known, row in whole.items():
+        bare.setdefault(_strip_copy(known), set()).add(row.id)
+    alone = {known: ids.pop() for known, ids in bare.items() if len(ids) == 1}
+    by_id = {row.id: row for row in rows}
+    return {known: by_id[row_id] for known, row_id in alone.items()} | whole
+
+
+def _last(name: str) -> str:
+    return name.rstrip("/").rpartition("/")[2]
+
+
+def _plain(name: str) -> str:
+    return _last(name).lower().replace("_", "-")
+
+
+def _spell(name: str) -> str:
+    return _plain(name).replace(".", "-")
+
+
+def _strip_copy(name: str) -> str:
+    spelt, before = _spell(name), ""
+    while spelt != before:
+        before, spelt = spelt, _COPY.sub("", spelt)
+    return spelt
 
 
 def sizes_of(model: Model) -> dict[str, int]:

@@ -44,7 +44,7 @@ def random_model(dice: random.Random) -> Model:
         heads=(heads := dice.choice((model.heads, 12, 24, 40))),
         kv_heads=dice.choice((1, 2, 4, heads)),
         experts=dice.choice((model.experts, 6, 160, 512)) if model.experts else 0,
-        expert_ffn=dice.choice((model.expert_ffn, 1000)),
+        expert_ffn=dice.choice((model.expert_ffn, 1000)) if model.experts else 0,
     )
 
 

@@ -13,6 +13,7 @@ from ascend_doctor.judging.judge import Case, check, error, unknown, warning
 from ascend_doctor.judging.layout_rules import MOST_EXPERTS, holds_experts
 from ascend_doctor.judging.packages import family
 from ascend_doctor.judging.source_trees import core_version
+from ascend_doctor.matrix.models import find_near
 
 _SHOWN_SPOTS = 6
 # Devices of a node that a launch may take; of other numbers the number itself is suspect.
@@ -146,22 +147,40 @@ def launch_resolved(case: Case) -> Iterator[Finding]:
     What depends on them is not judged, and a launch that is not judged is not well: lint ends with
     3 and says which expressions at which lines kept which checks from judging. Give the variables
     defaults in the script (`${TP:-8}`), keep the sourced file beside it, or accept the gap with
-    `--allow-unresolved`.
+    `--allow-unresolved`. A model that is not known is such a value, too: the remedy has names that
+    look like it.
     """
     options(case)
-    spots = case.need(Launch).unresolved
+    launch = case.need(Launch)
+    spots = launch.unresolved
     if spots:
         shown = [f"{_of(spot)} (line {spot.location.line})" for spot in spots[:_SHOWN_SPOTS]]
         left = len(spots) - len(shown)
         yield unknown(
             "The launch takes values from elsewhere",
             observed="; ".join((*shown, *((f"and {left} more",) if left else ()))),
-            remedy=Remedy(
-                summary="Give them defaults in the script, such as ${TP:-8}, or accept with "
-                "--allow-unresolved that they are not judged"
-            ),
+            remedy=Remedy(summary=_how_to_resolve(case, launch)),
             location=spots[0].location,
         )
+
+
+def _how_to_resolve(case: Case, launch: Launch) -> str:
+    # The model stands among what is not known by its name, and a value by its expression.
+    if not all(launch.model_name.startswith(spot.name) for spot in launch.unresolved):
+        return (
+            "Give them defaults in the script, such as ${TP:-8}, or accept with "
+            "--allow-unresolved that they are not judged"
+        )
+    near = ", ".join(find_near(case.catalog, launch.model_name))
+    if near:
+        return (
+            f"Name one of {near} if that is meant, or the folder of the model's config.json, or "
+            "accept with --allow-unresolved that it is not judged"
+        )
+    return (
+        "Name the folder of the model's config.json, or accept with --allow-unresolved that it is "
+        "not judged"
+    )
 
 
 def _of(spot: Spot) -> str:
