@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import types
 from pathlib import Path
@@ -112,6 +113,27 @@ def test_every_row_loads_and_has_sources() -> None:
     assert len(rows) >= 9
     assert all(row.sources for row in rows)
     assert all(path.stem == row.id for row in rows for path in CATALOG.files("models")[row.id])
+
+
+# Rows with no size in any of their names, or with that of the part that is active.
+NAMELESS = {"kimi-k2", "ling-1t", "llama-4-scout", "mixtral-8x22b", "mixtral-8x7b"} | {
+    "phi-3.5-mini",
+    "phi-3.5-moe",
+    "qwen1.5-moe-a2.7b",
+}
+# Such as 30B of Qwen3-30B-A3B and 671b of deepseek3_671b: not of A3B, 8x7B or bf16.
+BILLIONS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z])")
+
+
+@pytest.mark.parametrize("row", every(CATALOG), ids=lambda row: row.id)
+def test_a_row_has_as_many_parameters_as_its_names_say(row: Model) -> None:
+    parts = rank_parameters(row, Layout(npus=1), 0)
+    whole = (parts.dense + parts.expert) / 1e9
+    paths = (source.url.rpartition(":")[2] for source in row.sources)
+    words = re.sub("[_-]", " ", " ".join((row.id, row.title, *row.names, *paths)).lower())
+    sizes = {float(size) for size in BILLIONS.findall(words)}
+    near = any(abs(whole - size) <= max(0.12 * size, 0.5) for size in sizes)
+    assert near != (row.id in NAMELESS), (whole, sizes)
 
 
 @pytest.mark.parametrize("row", every(CATALOG), ids=lambda row: row.id)
