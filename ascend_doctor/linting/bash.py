@@ -8,6 +8,7 @@ after one that cannot, the variables that stood before it are untold.
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import itertools
 import re
@@ -40,6 +41,9 @@ _MOST_SOURCES = 8
 _MOST_SHOWN = 60
 _NUMBER = re.compile(r"[-+*/%() 0-9]{1,60}")
 _BEYOND = re.compile(rb"[\xf0-\xff][\x80-\xbf]{3}")
+# How scripts for several kinds of devices name them.
+_NPU = frozenset({"npu", "ascend"})
+_OTHER_DEVICES = frozenset({"gpu", "cuda", "nvidia", "rocm"})
 _EXPORTS_ALL = re.compile(r"-[a-z]*a[a-z]*|allexport")
 
 
@@ -392,6 +396,9 @@ class _Walker:
         if left is None or operator is None or right is None:
             return None
         sides = [text(self._value(side, 0)) for side in (left, right)]
+        if UNTOLD in sides[0] and sides[1].lower() in _NPU | _OTHER_DEVICES:
+            # A question for the device: what is judged runs on NPUs.
+            sides[0] = sides[1] if sides[1].lower() in _NPU else min(_NPU)
         if any(UNTOLD in side for side in sides):
             return None
         return _compare(sides[0], self._text(operator), sides[1])
@@ -404,8 +411,28 @@ class _Walker:
 
     def _case(self, node: Any, depth: int) -> None:
         items = [child for child in node.named_children if child.type == "case_item"]
-        rest = any(re.match(r"\(?\s*\*\s*\)", self._text(item)) for item in items)
-        self._branches([list(item.named_children) for item in items], depth, exhaustive=rest)
+        patterns = [set(self._patterns(item)) for item in items]
+        subject = node.child_by_field_name("value")
+        said = text(self._value(subject, 0)) if subject is not None else UNTOLD
+        named = {word for each in patterns for word in each if word.lower() in _NPU}
+        if UNTOLD in said and named:
+            said = min(named)  # arms for kinds of devices: what is judged runs on NPUs
+        exhaustive = any("*" in each for each in patterns)
+        if UNTOLD not in said and not any(UNTOLD in each for each in patterns):
+            fit = (
+                item
+                for item, each in zip(items, patterns, strict=True)
+                if any(fnmatch.fnmatchcase(said, pattern) for pattern in each)
+            )
+            items = list(itertools.islice(fit, 1))
+            exhaustive = bool(items)
+        self._branches([list(item.named_children) for item in items], depth, exhaustive=exhaustive)
+
+    def _patterns(self, item: Any) -> Iterator[str]:
+        for pattern in item.children_by_field_name("value"):
+            plain = pattern.type in {"word", "extglob_pattern"}
+            known = self._text(pattern) if plain else text(self._value(pattern, 0))
+            yield UNTOLD if UNTOLD in known or "$" in known else known
 
     def _loop(self, node: Any, depth: int) -> None:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")

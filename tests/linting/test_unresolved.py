@@ -209,6 +209,34 @@ def test_a_branch_makes_unknown_only_what_it_changes(head: str) -> None:
     assert {found[check].level for check in SIZES} == {Level.OK}
 
 
+@pytest.mark.parametrize(
+    "branches",
+    [
+        'case "$DEVICE" in\n gpu|cuda) N=3;;\n npu) N=8;;\n *) exit 1;;\nesac\n',
+        'case $(detect) in\n "NPU") N=8;;\n *) N=3;;\nesac\n',
+        'N=8\nif [ "$DEVICE" = gpu ]; then N=3; fi\n',
+        'if [[ $DEVICE == "npu" ]]; then N=8; else N=3; fi\n',
+        'if [ "$DEVICE" != NPU ]; then N=3; else N=8; fi\n',
+        "SIZE=7b\ncase $SIZE in\n 32*) N=3;;\n 7b|14b) N=8;;\n *) N=5;;\nesac\n",
+        "SIZE=7b\nN=8\ncase $SIZE in\n 32b) N=3;;\nesac\n",
+    ],
+)
+def test_of_branches_on_the_device_that_of_npus_is_judged(branches: str) -> None:
+    launch = LAUNCH.replace("_node 8", "_node $N").format("--save x")
+    assert judged(branches + launch)["run-world-size"].level is Level.OK
+    wrong = judged(branches.replace("N=8", "N=3") + launch)["run-world-size"]
+    assert wrong.level is Level.ERROR
+    unknown = branches.replace("npu", "two").replace("NPU", "two").replace("gpu", "one")
+    unknown = unknown.replace("SIZE=7b", "SIZE=$1")
+    assert judged(unknown + launch)["launch-resolved"].level is Level.UNKNOWN
+
+
+def test_an_arm_that_only_the_shell_knows_may_be_the_one() -> None:
+    branches = "SIZE=7b\ncase $SIZE in\n $1) N=3;;\n 7b) N=8;;\nesac\n"
+    launch = LAUNCH.replace("_node 8", "_node $N").format("--save x")
+    assert judged(branches + launch)["launch-resolved"].level is Level.UNKNOWN
+
+
 def test_a_mistake_in_a_branch_is_found_there() -> None:
     script = "A=()\nif big; then\n  A+=(\n    --num-layer 8\n  )\nfi\n" + LAUNCH.format('"${A[@]}"')
     wrong = judged(script)["run-flags-known"]
