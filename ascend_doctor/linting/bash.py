@@ -413,16 +413,16 @@ class _Walker:
         items = [child for child in node.named_children if child.type == "case_item"]
         patterns = [set(self._patterns(item)) for item in items]
         subject = node.child_by_field_name("value")
-        said = text(self._value(subject, 0)) if subject is not None else UNTOLD
+        answer = text(self._value(subject, 0)) if subject is not None else UNTOLD
         named = {word for each in patterns for word in each if word.lower() in _NPU}
-        if UNTOLD in said and named:
-            said = min(named)  # arms for kinds of devices: what is judged runs on NPUs
+        if UNTOLD in answer and named:
+            answer = min(named)  # arms for kinds of devices: what is judged runs on NPUs
         exhaustive = any("*" in each for each in patterns)
-        if UNTOLD not in said and not any(UNTOLD in each for each in patterns):
+        if UNTOLD not in answer and not any(UNTOLD in each for each in patterns):
             fit = (
                 item
                 for item, each in zip(items, patterns, strict=True)
-                if any(fnmatch.fnmatchcase(said, pattern) for pattern in each)
+                if any(fnmatch.fnmatchcase(answer, pattern) for pattern in each)
             )
             items = list(itertools.islice(fit, 1))
             exhaustive = bool(items)
