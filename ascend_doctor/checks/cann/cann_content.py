@@ -147,9 +147,8 @@ def ops_package(case: Case) -> Iterator[Finding]:
 def _install_operators(case: Case, package: str, release: str | None) -> Remedy:
     """What CANN lacks for this chip, or an image that has it."""
     commands = run_image(case, release)
-    summary = f"Install {package} of release {release or 'this CANN'} from {CANN_DOWNLOAD}"
-    if commands:
-        summary += "; or start an image that has it"
+    image = "; or start an image that has it" if commands else ""
+    summary = f"Install {package} of release {release or 'this CANN'} from {CANN_DOWNLOAD}{image}"
     return Remedy(summary=summary, commands=commands)
 
 
