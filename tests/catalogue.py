@@ -75,7 +75,13 @@ _WHOLE = frozenset(
             "rank_rows",
         )
     }
-    | {"render/stall.py", "render/pairs.py", "commands/help_pages.py", "commands/plan.py"}
+    | {
+        "progress.py",
+        "render/stall.py",
+        "render/pairs.py",
+        "commands/help_pages.py",
+        "commands/plan.py",
+    }
     | {f"planning/{name}.py" for name in ("rules", "picture", "memory", "step_time")}
 )
 # Names of settings: the second of each row, and keys.
@@ -92,6 +98,7 @@ _TABLES = {
     "planning/picture.py": ("NAMES", "TITLES"),
     "render/fleet_grid.py": ("VERDICTS",),
     "render/formats/html.py": ("_ENDED",),
+    "progress.py": ("NOUNS",),
     "report.py": ("LEVELS",),
 }
 _COUNT = re.compile(r"\{0\} (?:of \{1\} )?[a-z]+[a-z ]*")
@@ -123,7 +130,7 @@ class _Module:
         self.values: dict[str, list[ast.expr]] = {}
         for node in ast.walk(self.tree):
             match node:
-                case ast.Assign(targets=[*_, ast.Name(id=name)], value=value):
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self.values.setdefault(name, []).append(value)
 
     def texts(self) -> Iterator[Text]:
@@ -141,8 +148,9 @@ class _Module:
                     yield from self._of_function(node)
                 case ast.IfExp() | ast.BoolOp() | ast.Dict() if self.inside.startswith(_OPERANDS):
                     yield from self._of_operands(node)
-                case ast.Assign(targets=[*_, ast.Name(id=name)], value=value):
-                    yield from self._of_assignment(name, value)
+                case ast.Assign(targets=targets, value=value):
+                    for name in (target.id for target in targets if isinstance(target, ast.Name)):
+                        yield from self._of_assignment(name, value)
         if self.inside == _SETTINGS:
             yield from self._of_settings()
 

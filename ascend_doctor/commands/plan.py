@@ -306,7 +306,7 @@ def _detail(
         yield say("launch")
         yield from launch(asked, ranked, where.per_node)
     yield ""
-    yield say("Rules")
+    yield say("rules")
     yield from _rules()
 
 

@@ -15,7 +15,7 @@ _NAME, _LABEL, _CELL = 11, 9, 9
 _MOST_RANKS = 64
 _MOST_GROUPS = 8
 _TITLE = 14
-RANK, EXPERTS = NAMES = ("rank", "experts")
+NAMES = RANK, EXPERTS = ("rank", "experts")
 TITLES = {
     "tp": "tensor",
     "pp": "pipeline",

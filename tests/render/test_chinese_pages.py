@@ -18,12 +18,14 @@ from tests.diagnosis.logs import of_text
 from tests.render.test_diagnosis_html import of_job, of_unknown_error
 from tests.render.test_html import RUNS, VOID, fleet, single
 from tests.render.test_plan import SMALL
-from tests.test_chinese import folder_of, output
-from tests.test_machines import NAMES
+from tests.test_chinese import output
+from tests.test_machines import NAMES, folder_of
 
 # Three words of a sentence. Names are taken out first: of packages, layers, programs, statements.
 _SENTENCE = re.compile(r"\b(?:[a-z]{2,} ){2}[a-z]{2,}\b")
-_NAMES = re.compile(r"`[^`]*`|gated delta nets?|source set_env\.sh|rank table|import \w+")
+_NAMES = re.compile(
+    r"`[^`]*`|all is well|gated delta nets?|source set_env\.sh|rank table|import \w+"
+)
 _SHOWN = frozenset({"title", "aria-label", "placeholder"})
 _QUOTED = frozenset({"code", "pre", "style", "script", "cite"})
 _HAN = re.compile("[\u4e00-\u9fff]")

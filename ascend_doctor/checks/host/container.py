@@ -15,6 +15,7 @@ from ascend_doctor.judging.packages import npu_only
 
 _RUNTIME = "Ascend/mind-cluster@22bb3d98:docs/en/scheduling"
 _HAL = "https://github.com/vllm-project/vllm-ascend/issues/1440"
+_NO_DEVICE = "no NPU under /dev"
 
 
 def _inside(case: Case) -> Container:
@@ -59,11 +60,11 @@ def container_devices(case: Case) -> Iterator[Finding]:
     values = case.facts.environment.variables if case.facts.environment else {}
     asked = values.get("ASCEND_VISIBLE_DEVICES")
     count = pci_devices(case)
-    there = f"; the host has {count} devices" if count else ""
-    variable = f"; ASCEND_VISIBLE_DEVICES={asked!r}" if asked is not None else ""
+    there = f"the host has {count} devices" if count else ""
+    variable = f"ASCEND_VISIBLE_DEVICES={asked!r}" if asked is not None else ""
     yield (error if driver.present else warning)(
         "The container was given no NPU",
-        observed=f"no NPU under /dev{there}{variable}",
+        observed="; ".join(filter(None, (_NO_DEVICE, there, variable))),
         required=f"/dev/davinciN and {', '.join(managers(case))}",
         because=_why_none(inside, asked),
         remedy=start_again(case, "Start the container again with the devices"),
