@@ -31,6 +31,8 @@ _REFRESH = 8
 _ROWS = 16
 _BAR = 24
 NOUNS = PROBES, STEPS, NODES = ("probes", "steps", "nodes")
+# The share of all weights that has to be done before it tells the pace of the rest.
+_BASIS = 0.1
 _MINUTE, _HOUR = 60, 3600
 
 
@@ -39,7 +41,7 @@ class Tasks:
 
     A task's weight compares it with the others, its ``certain`` seconds are known beforehand. The
     estimate takes the weights that are left at the pace of those that are done, so there is none
-    before a weighed task has ended, and none where nothing has a weight.
+    before enough of them are, and none where a task that is left has no weight.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -96,19 +98,20 @@ class Tasks:
         """Seconds until the end, as far as the tasks that have ended tell; else None."""
         ended = {name: self._weights[name] for name in self._seconds if self._weights[name]}
         pending = [name for name in self._weights if name not in self._seconds]
-        if not ended or not all(self._weights[name] for name in pending):
+        known = all(self._weights[name] for name in pending)
+        if not known or not ended or sum(ended.values()) < _BASIS * sum(self._weights.values()):
             return None
         certain = sum(self._certain.get(name, 0.0) for name in ended)
         pace = max(sum(self._seconds[name] for name in ended) - certain, 0.0) / sum(ended.values())
-        return sum(self._left_of(name, pace) for name in pending)
+        return sum(self._estimate(name, pace) for name in pending)
 
-    def _left_of(self, name: str, pace: float) -> float:
+    def _estimate(self, name: str, pace: float) -> float:
         begin = self._running.get(name)
         since = 0.0 if begin is None else self._clock() - begin
         return max(pace * self._weights[name] + self._certain.get(name, 0.0) - since, 0.0)
 
 
-class Progress:
+class ProgressBar:
     """Tasks with a bar on a terminal, lines elsewhere, nothing if ``quiet``.
 
     ``noun`` says in the plural what is counted; ``detail`` draws what runs now, ``rate`` times a
@@ -138,7 +141,7 @@ class Progress:
         console = self._console
         return not self.quiet and console.is_terminal and not console.is_dumb_terminal
 
-    def __enter__(self) -> Progress:  # noqa: PYI034 - Self is newer than Python 3.10
+    def __enter__(self) -> ProgressBar:  # noqa: PYI034 - Self is newer than Python 3.10
         if self.moves:
             self._live = Live(
                 console=self._console,
@@ -196,7 +199,7 @@ class ProbeDisplay:
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
         self.runs: list[ProbeRun] = []
-        self._progress = Progress(PROBES, quiet=quiet, console=console, detail=self._rows)
+        self._progress = ProgressBar(PROBES, quiet=quiet, console=console, detail=self._rows)
         self._request: ProbeRequest | None = None
         self._stages: dict[int, tuple[str, float]] = {}
         self._shown_stages: set[str] = set()
@@ -244,7 +247,7 @@ class ProbeDisplay:
         self._request = None
         tasks = self._progress.tasks
         tasks.end(run.probe)
-        count = f" ({self._progress.count()})"
+        count = f" ({self._progress.count()})" if tasks.all_known else ""
         if run.not_started:
             self._ended[run.probe] = "not started"
             self._progress.line(say(f"{run.probe}: not started: {run.not_started}") + count)
@@ -297,7 +300,7 @@ class NodeDisplay:
     def __init__(self, folder: str, nodes: int, *, seconds: float, quiet: bool) -> None:
         self._folder = folder
         self._seconds = seconds
-        self._progress = Progress(NODES, quiet=quiet, detail=self._look, rate=1)
+        self._progress = ProgressBar(NODES, quiet=quiet, detail=self._look, rate=1)
         if nodes:
             self._progress.tasks.expect({str(number): 0.0 for number in range(nodes)})
 

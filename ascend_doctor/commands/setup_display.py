@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ascend_doctor.exits import EXIT_FINDINGS
 from ascend_doctor.findings import show_bytes
-from ascend_doctor.progress import STEPS, Progress
+from ascend_doctor.progress import STEPS, ProgressBar
 from ascend_doctor.provision.kept import measure_folder
 from ascend_doctor.provision.lock import Lock, Prefix
 from ascend_doctor.provision.options import Plan, SetupOptions
@@ -36,7 +36,7 @@ class SetupDisplay(Steps):
         self._quiet = quiet
         self._yes = yes
         self._last = tuple(last)
-        self._progress = Progress(STEPS, quiet=quiet, detail=self._rows, rate=1)
+        self._progress = ProgressBar(STEPS, quiet=quiet, detail=self._rows, rate=1)
         self._now: tuple[str, Sequence[Path], int] = ("", (), 0)
         self._cost: tuple[float, int] | None = None
 
@@ -86,7 +86,7 @@ class SetupDisplay(Steps):
         if cost is not None and outcome.word != "skipped":
             grown = f", {show_bytes(cost[1])}" if cost[1] else ""
             took = f"  ({cost[0]:.1f} s{grown})"
-        count = f"  {self._progress.count()}" if self._progress.tasks.total else ""
+        count = f"  {self._progress.count()}" if self._progress.tasks.all_known else ""
         say([f"{outcome.word:<9} {outcome.title}: {outcome.detail}{took}{count}"])
 
     def show_failure(self, error: Exception) -> None:

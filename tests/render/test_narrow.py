@@ -92,5 +92,5 @@ def test_names_of_settings_are_no_counts() -> None:
         "各节点的a, b以及另外6项设置不同"
     )
     assert language.say("3 nodes came to no verdict") == "3个节点没有结论"
-    assert language.say("device files") == "device files"
+    assert language.say("device files") == "设备文件"
     assert language.say("devices 0-7") == "设备0-7"
