@@ -219,9 +219,9 @@ class ProbeDisplay:
         self._progress.__exit__(kind, error, trace)
 
     def expect(self, requests: Sequence[ProbeRequest]) -> None:
-        """Those that are to run: their deadlines are in proportion to what they do."""
+        """Those that are to run."""
         certain = {request.probe: _MINUTE * request.minutes for request in requests}
-        weights = {request.probe: request.deadline - certain[request.probe] for request in requests}
+        weights = {request.probe: request.usual for request in requests}
         self._progress.tasks.expect(weights, certain)
 
     def started(self, request: ProbeRequest) -> None:

@@ -5,8 +5,8 @@
 Commands come from the recorded machines, from every breakage of tests/level0, and from the literal
 texts of ``commands=`` in the package, X for what is filled in. They are run in an empty folder with
 stand-ins for all programs, which write down what they were called with, so that quoting, globs and
-loops are seen to work; ``export``, ``unset`` and ``source`` are run in earnest, and so are the doctor's own commands
-that only look.
+loops are seen to work; ``export``, ``unset`` and ``source`` are run in earnest, and so are the
+doctor's own commands that only look.
 """
 
 from __future__ import annotations
